@@ -1,11 +1,13 @@
 """Accounting against dp-accounting 0.6 and prv-accountant 0.2: time and true error side by side.
 
-Every line gives our processor time, our bracket's relative width, the peer's time and its distance from the truth (the
-middle of our bracket, whose width is below 1e-9). Both sides: the best of forty, or of as many as fit into three
-seconds. Before each of ours all that was kept from earlier workloads is dropped and the loss is built anew, except
-where an event is appended: there both sides hold the schedule, accounted once before the clock starts (the peer's is
-copied for each run, outside the clock), and are asked for epsilon with one event more that neither has seen; ours
-includes making the event and the longer loss, the peer's composing it. `--quick` stays under a minute.
+Every line gives our processor time, our bracket's relative width, the peer's time and its distance
+from the truth (the middle of our bracket, whose width is below 1e-9). Both sides: the best of
+forty, or of as many as fit into three seconds. Before each of ours all that was kept from earlier
+workloads is dropped and the loss is built anew, except where an event is appended: there both sides
+hold the schedule, accounted once before the clock starts (the peer's is copied for each run,
+outside the clock), and are asked for epsilon with one event more that neither has seen; ours
+includes making the event and the longer loss, the peer's composing it. `--quick` stays under a
+minute.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ Prepared = Callable[[], Callable[[], Any]]
 
 
 def best_of(prepare: Prepared, times: int = 40, seconds: float = 3.0) -> tuple[float, Any]:
-    """The shortest processor time (the machine may be shared) of what is prepared outside the clock; the last result."""
+    """The shortest processor time (the machine may be shared) of what is prepared outside the
+    clock; the last result."""
     shortest, result, spent = math.inf, None, 0.0
     for _ in range(times):
         work = prepare()
@@ -70,7 +73,8 @@ def peer_prv(mechanisms: list[Any], counts: list[int], delta: float, error: floa
 
 
 def peer_append(events: list[tuple[Any, int]], more: Any, delta: float, grid: float) -> Prepared:
-    """The same accountant, asked once before the clock starts; then one event more on a copy of it."""
+    """The same accountant, asked once before the clock starts; then one event more on a copy of
+    it."""
     from dp_accounting.pld import pld_privacy_accountant as pld
 
     accountant = pld.PLDAccountant(value_discretization_interval=grid)
@@ -109,7 +113,8 @@ def line(
     base: Prepared | None,
     ask: Prepared | None = None,
 ) -> dict[str, Any]:
-    """Our bracket and time against one peer; `ok` when the time target and, with a peer, fifty times are met."""
+    """Our bracket and time against one peer; `ok` when the time target and, with a peer, fifty
+    times are met."""
     acc.epsilon(loss, delta)
     ours, bounds = best_of(ask or cold(loss, delta))
     bounds = acc.epsilon(loss, delta)
@@ -132,21 +137,35 @@ def line(
         theirs, value = measured
         row["base_s"], row["ratio"] = theirs, theirs / ours
         row["base_error"] = value - truth
-        row["ok"] = row["ok"] and row["ratio"] >= 50 and abs(value - truth) > bounds.upper - bounds.lower
+        row["ok"] = (
+            row["ok"] and row["ratio"] >= 50 and abs(value - truth) > bounds.upper - bounds.lower
+        )
     return row
 
 
 def lines(quick: bool) -> Iterator[dict[str, Any]]:
     """Every comparison, one at a time."""
     import dp_accounting as dp
-    from prv_accountant import GaussianMechanism, LaplaceMechanism, PoissonSubsampledGaussianMechanism
+    from prv_accountant import (
+        GaussianMechanism,
+        LaplaceMechanism,
+        PoissonSubsampledGaussianMechanism,
+    )
 
     def poisson(q: float, sigma: float) -> Any:
         return dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(sigma))
 
     sgd = acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(Fraction(11, 10))) * 10_000
     base = peer_pld([(poisson(0.01, 1.1), 10_000)], 1e-5, 1e-4)
-    yield (line("10,000 sampled Gaussian steps, both directions | dp-accounting PLD 1e-4", sgd, 1e-5, 0.020, base))
+    yield (
+        line(
+            "10,000 sampled Gaussian steps, both directions | dp-accounting PLD 1e-4",
+            sgd,
+            1e-5,
+            0.020,
+            base,
+        )
+    )
     mechanism = PoissonSubsampledGaussianMechanism(0.01, 1.1)
     error = 0.1 if quick else 0.01
     base = peer_prv([mechanism], [10_000], 1e-5, error)
@@ -154,19 +173,31 @@ def lines(quick: bool) -> Iterator[dict[str, Any]]:
 
     scales = [20 + Fraction(60 * i, 499) for i in range(500)]
     thousand = acc.compose(*(acc.Laplace(b) for b in scales), *(acc.Gaussian(b) for b in scales))
-    events = [(dp.LaplaceDpEvent(float(b)), 1) for b in scales] + [(dp.GaussianDpEvent(float(b)), 1) for b in scales]
+    events = [(dp.LaplaceDpEvent(float(b)), 1) for b in scales] + [
+        (dp.GaussianDpEvent(float(b)), 1) for b in scales
+    ]
     grid = 1e-3 if quick else 1e-4
     base = peer_pld(events, 1e-6, grid)
-    yield line(f"1,000 distinct mechanisms | dp-accounting PLD {grid:g}", thousand, 1e-6, 0.050, base)
+    yield line(
+        f"1,000 distinct mechanisms | dp-accounting PLD {grid:g}", thousand, 1e-6, 0.050, base
+    )
     long = acc.PoissonSampled(Fraction(1, 1000), acc.Gaussian(Fraction(11, 10))) * 10**6
     base = peer_pld([(poisson(0.001, 1.1), 10**6)], 1e-6, 1e-4)
     yield line("1e6 sampled steps | dp-accounting PLD 1e-4", long, 1e-6, 0.050, base)
     huge = acc.PoissonSampled(Fraction(1, 10**4), acc.Gaussian(Fraction(11, 10))) * 10**8
-    base = None if quick else peer_prv([PoissonSubsampledGaussianMechanism(0.0001, 1.1)], [10**8], 1e-5, 0.1)
-    yield line("1e8 sampled steps" + ("" if quick else " | prv-accountant 0.1"), huge, 1e-5, 0.050, base)
+    base = (
+        None
+        if quick
+        else peer_prv([PoissonSubsampledGaussianMechanism(0.0001, 1.1)], [10**8], 1e-5, 0.1)
+    )
+    yield line(
+        "1e8 sampled steps" + ("" if quick else " | prv-accountant 0.1"), huge, 1e-5, 0.050, base
+    )
 
     phases = [Fraction(10 + i, 10) for i in range(20)]
-    schedule = acc.compose(*(acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(s)) * 100 for s in phases))
+    schedule = acc.compose(
+        *(acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(s)) * 100 for s in phases)
+    )
     grid = 1e-3 if quick else 1e-4
     base = peer_pld([(poisson(0.01, float(s)), 100) for s in phases], 1e-6, grid)
     yield line(f"20 phases of 100 steps | dp-accounting PLD {grid:g}", schedule, 1e-6, 0.100, base)
@@ -187,7 +218,14 @@ def lines(quick: bool) -> Iterator[dict[str, Any]]:
     base = peer_append(past, dp.GaussianDpEvent(30.0), 1e-6, grid)
     ask = append(lambda more: acc.Gaussian(30 + more))
     more = schedule + acc.Gaussian(30)
-    yield line(f"a Gaussian appended to the schedule | dp-accounting PLD {grid:g}", more, 1e-6, 0.020, base, ask)
+    yield line(
+        f"a Gaussian appended to the schedule | dp-accounting PLD {grid:g}",
+        more,
+        1e-6,
+        0.020,
+        base,
+        ask,
+    )
     base = peer_append(past, dp.SelfComposedDpEvent(poisson(0.01, 3.0), 100), 1e-6, grid)
     ask = append(lambda more: acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(3 + more)) * 100)
     more = schedule + acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(3)) * 100
@@ -198,9 +236,13 @@ def lines(quick: bool) -> Iterator[dict[str, Any]]:
     yield line("one Gaussian, sigma 0.05 | dp-accounting PLD", gaussian, 1e-6, 0.010, base)
 
     tiny = acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(Fraction(11, 10))) * 1000
-    yield line("1,000 sampled steps at delta 1e-50 (peers: inf or an error)", tiny, 1e-50, 0.100, None)
+    yield line(
+        "1,000 sampled steps at delta 1e-50 (peers: inf or an error)", tiny, 1e-50, 0.100, None
+    )
     if not quick:
-        prvs = [LaplaceMechanism(float(b)) for b in scales] + [GaussianMechanism(float(b)) for b in scales]
+        prvs = [LaplaceMechanism(float(b)) for b in scales] + [
+            GaussianMechanism(float(b)) for b in scales
+        ]
         base = peer_prv(prvs, [1] * 1000, 1e-6, 0.1)
         yield line("1,000 distinct mechanisms | prv-accountant 0.1", thousand, 1e-6, 0.050, base)
 
@@ -212,19 +254,36 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     versions = {
-        name: importlib.metadata.version(name) for name in ("dp-accounting", "prv-accountant", "numpy", "scipy")
+        name: importlib.metadata.version(name)
+        for name in ("dp-accounting", "prv-accountant", "numpy", "scipy")
     }
     if options.json:
         rows = list(lines(options.quick))
         print(
-            json.dumps({"bench": "accounting", "versions": versions, "cores": os.cpu_count(), "lines": rows}, indent=1)
+            json.dumps(
+                {
+                    "bench": "accounting",
+                    "versions": versions,
+                    "cores": os.cpu_count(),
+                    "lines": rows,
+                },
+                indent=1,
+            )
         )
         return
     print(f"{'ms':>8} {'width':>8} {'peer s':>8} {'ratio':>8} {'peer error':>11}  ok  line")
     for row in lines(options.quick):
-        peer = f"{row['base_s']:8.2f} {row['ratio']:8.0f} {row['base_error']:11.1e}" if row["base_s"] else f"{'':29}"
+        peer = (
+            f"{row['base_s']:8.2f} {row['ratio']:8.0f} {row['base_error']:11.1e}"
+            if row["base_s"]
+            else f"{'':29}"
+        )
         ok = "yes" if row["ok"] else "no"
-        print(f"{row['ours_s'] * 1e3:8.1f} {row['our_relative_width']:8.0e} {peer}  {ok:3} {row['name']}", flush=True)
+        print(
+            f"{row['ours_s'] * 1e3:8.1f} {row['our_relative_width']:8.0e} {peer}  {ok:3} "
+            f"{row['name']}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

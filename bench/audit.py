@@ -1,4 +1,5 @@
-"""How fast the auditor is: ten million runs, neighbours of 1e5 points, the quick zoo, each against its promised time."""
+"""How fast the auditor is: ten million runs, neighbours of 1e5 points, the quick zoo, each against
+its promised time."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def main() -> None:
     ]
     if not asked.quick:
         whole = timed(lambda: [bug.catch() for bug in BUGS.values()])
-        whole += timed(lambda: [each.audit(20_000 if each.vectorised else 300, ALPHA) for each in subjects()])
+        whole += timed(
+            lambda: [each.audit(20_000 if each.vectorised else 300, ALPHA) for each in subjects()]
+        )
         lines.append(line("what dither audit zoo --quick does, against 50 seconds", whole, 50, 1))
     report("audit", lines, ("numpy", "scipy"), as_json=asked.json)
 

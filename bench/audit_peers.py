@@ -1,17 +1,20 @@
-"""Other libraries as black boxes: what the tester shows of opendp, diffprivlib and smartnoise, and nothing else.
+"""Other libraries as black boxes: what the tester shows of opendp, diffprivlib and smartnoise, and
+nothing else.
 
-Each subject is one public mechanism with the claim that its own documentation makes, run on two neighbours. The
-table says what was measured: the largest epsilon shown, the ceiling, the verdict and the event. "violated" is a
-statement about this version, this pair and this confidence; most verdicts will be "not refuted", which proves nothing.
-A peer that is not installed is listed as such. Peers that need an environment of their own:
+Each subject is one public mechanism with the claim that its own documentation makes, run on two
+neighbours. The table says what was measured: the largest epsilon shown, the ceiling, the verdict
+and the event. "violated" is a statement about this version, this pair and this confidence; most
+verdicts will be "not refuted", which proves nothing. A peer that is not installed is listed as
+such. Peers that need an environment of their own:
 
     python -m venv peers
     peers/bin/pip install diffprivlib 'scikit-learn<1.6' smartnoise-sql mpmath cryptography rich typer pydantic pyarrow
     PYTHONPATH=src peers/bin/python bench/audit_peers.py --record
 
-writes bench/audit_peers.json, each line with its date, version and processor time; a version measured again replaces
-its own lines and no others. Without the peers that record is shown, and marked so. docs/reference/audit-peers.md is
-the same record for people (tests/audit/test_audit_peers.py compares the two).
+writes bench/audit_peers.json, each line with its date, version and processor time; a version
+measured again replaces its own lines and no others. Without the peers that record is shown, and
+marked so. docs/reference/audit-peers.md is the same record for people
+(tests/audit/test_audit_peers.py compares the two).
 """
 
 from __future__ import annotations
@@ -58,12 +61,20 @@ def opendp() -> list[Peer]:
 
     dp.enable_features("contrib")
     integers = dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), 2.0)
-    floats = dp.m.make_laplace(dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float), 2.0)
+    floats = dp.m.make_laplace(
+        dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float), 2.0
+    )
     several = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int), 2.0)
     return [
         Peer("opendp", "make_laplace, int", integers, (0, 1), integers.map(1)),
         Peer("opendp", "make_laplace, float", floats, (0.0, 1.0), floats.map(1.0)),
-        Peer("opendp", "make_laplace, 3 ints, one moved", several, ([0, 0, 0], [1, 0, 0]), several.map(1)),
+        Peer(
+            "opendp",
+            "make_laplace, 3 ints, one moved",
+            several,
+            ([0, 0, 0], [1, 0, 0]),
+            several.map(1),
+        ),
     ]
 
 
@@ -82,7 +93,9 @@ def diffprivlib() -> list[Peer]:
         Peer("diffprivlib", "Geometric", geometric.randomise, (0, 1), 0.5),
         Peer("diffprivlib", "LaplaceBoundedDomain", bounded.randomise, (0.0, 1.0), 0.5),
         Peer("diffprivlib", "Gaussian", gaussian.randomise, (0.0, 1.0), 0.5, 1e-2),
-        Peer("diffprivlib", "Exponential", lambda which: which.randomise(), (exponential, moved), 1.0),
+        Peer(
+            "diffprivlib", "Exponential", lambda which: which.randomise(), (exponential, moved), 1.0
+        ),
     ]
 
     def mean(rows: list[float]) -> float:
@@ -91,8 +104,24 @@ def diffprivlib() -> list[Peer]:
     def count(rows: list[int]) -> int:
         return int(tools.count_nonzero(np.array(rows), epsilon=0.5))
 
-    found.append(Peer("diffprivlib", "tools.mean, one value replaced", mean, ([0.0] * 4, [0.0] * 3 + [1.0]), 0.5))
-    found.append(Peer("diffprivlib", "tools.count_nonzero, one value replaced", count, ([0, 1, 1], [1, 1, 1]), 0.5))
+    found.append(
+        Peer(
+            "diffprivlib",
+            "tools.mean, one value replaced",
+            mean,
+            ([0.0] * 4, [0.0] * 3 + [1.0]),
+            0.5,
+        )
+    )
+    found.append(
+        Peer(
+            "diffprivlib",
+            "tools.count_nonzero, one value replaced",
+            count,
+            ([0, 1, 1], [1, 1, 1]),
+            0.5,
+        )
+    )
     return found
 
 
@@ -115,7 +144,9 @@ def smartnoise() -> list[Peer]:
     readers = {}
     for people in (99, 100):
         frame = pd.DataFrame({"x": [1] * people})
-        readers[people] = snsql.from_df(frame, privacy=snsql.Privacy(epsilon=0.5, delta=1e-6), metadata=meta)
+        readers[people] = snsql.from_df(
+            frame, privacy=snsql.Privacy(epsilon=0.5, delta=1e-6), metadata=meta
+        )
 
     def counted(people: int) -> int:
         return int(readers[people].execute("SELECT COUNT(*) AS n FROM s.t")[1][0])
@@ -150,8 +181,10 @@ Hay 2022), as do the doubles that can be returned at all (Mironov 2012). Such a 
 def page(lines: list[dict[str, Any]]) -> str:
     """The record for people."""
     rows = [
-        f"| {each['name']} | {each['version']} | {each['claimed_epsilon']:g}, {each['claimed_delta']:g} "
-        f"| {each['shown_epsilon']:.4f} | {each['ceiling']:.2f} | {each['runs']:,} | {each['verdict']} "
+        f"| {each['name']} | {each['version']} | {each['claimed_epsilon']:g}, "
+        f"{each['claimed_delta']:g} "
+        f"| {each['shown_epsilon']:.4f} | {each['ceiling']:.2f} | {each['runs']:,} | "
+        f"{each['verdict']} "
         f"| {each['event']} | {each['date']} |\n"
         for each in lines
     ]
@@ -161,7 +194,8 @@ def page(lines: list[dict[str, Any]]) -> str:
 def measure(
     quick: bool, only: list[str], done: Callable[[list[dict[str, Any]]], None]
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Verdicts of every peer that is installed, and the versions; `done` gets the lines of each peer when it has run."""
+    """Verdicts of every peer that is installed, and the versions; `done` gets the lines of each
+    peer when it has run."""
     lines: list[dict[str, Any]] = []
     versions: dict[str, str] = {}
     for package, make in MAKERS.items():
@@ -174,11 +208,19 @@ def measure(
         for peer in make():
             slow = package == "smartnoise-sql"
             runs = (200 if slow else 4_000) if quick else (2_000 if slow else 40_000)
-            print(f"{package} {versions[package]}: {peer.name}, {runs:,} runs a side", file=sys.stderr, flush=True)
+            print(
+                f"{package} {versions[package]}: {peer.name}, {runs:,} runs a side",
+                file=sys.stderr,
+                flush=True,
+            )
             start = time.process_time()
-            peer.mechanism(peer.pair[0])  # a subject that only raises would look innocent: let it stop the bench
+            peer.mechanism(
+                peer.pair[0]
+            )  # a subject that only raises would look innocent: let it stop the bench
             spend = audit.Budget(runs, ALPHA)
-            verdict = audit.test(peer.mechanism, *peer.pair, peer.epsilon, peer.delta, budget=spend, name=peer.name)
+            verdict = audit.test(
+                peer.mechanism, *peer.pair, peer.epsilon, peer.delta, budget=spend, name=peer.name
+            )
             shown = verdict.certificate
             lines.append(
                 {
@@ -205,28 +247,50 @@ def record(lines: list[dict[str, Any]]) -> None:
     known: list[dict[str, Any]] = json.loads(RECORD.read_text())["lines"] if RECORD.exists() else []
     new = {(each["name"].split(":")[0], each["version"]) for each in lines}
     kept = [each for each in known if (each["name"].split(":")[0], each["version"]) not in new]
-    order = sorted([*kept, *lines], key=lambda each: (PACKAGES.index(each["name"].split(":")[0]), each["version"]))
+    order = sorted(
+        [*kept, *lines],
+        key=lambda each: (PACKAGES.index(each["name"].split(":")[0]), each["version"]),
+    )
     RECORD.write_text(json.dumps({"lines": order}, indent=1) + "\n")
     PAGE.write_text(page(order), encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="fewer runs, under a minute")
-    parser.add_argument("--json", action="store_true", help="the last line is one JSON object of the table")
-    parser.add_argument("--record", action="store_true", help="write bench/audit_peers.json and the page in docs")
-    parser.add_argument("--only", action="append", default=[], choices=PACKAGES, help="this peer; may be repeated")
+    parser.add_argument(
+        "--json", action="store_true", help="the last line is one JSON object of the table"
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="write bench/audit_peers.json and the page in docs"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], choices=PACKAGES, help="this peer; may be repeated"
+    )
     options = parser.parse_args()
-    recorded: list[dict[str, Any]] = json.loads(RECORD.read_text())["lines"] if RECORD.exists() else []
-    lines, versions = measure(options.quick, options.only, record if options.record else lambda _: None)
+    recorded: list[dict[str, Any]] = (
+        json.loads(RECORD.read_text())["lines"] if RECORD.exists() else []
+    )
+    lines, versions = measure(
+        options.quick, options.only, record if options.record else lambda _: None
+    )
     missing = [package for package in PACKAGES if package not in versions]
     console = Console(width=150)
-    table = Table("peer", "claimed", "shown at least", "ceiling", "runs", "verdict", "best event", "measured")
+    table = Table(
+        "peer", "claimed", "shown at least", "ceiling", "runs", "verdict", "best event", "measured"
+    )
     old = [each for each in recorded if each["name"].split(":")[0] in missing]
     for where, group in (("now", lines), ("recorded", old)):
         for each in group:
             claim = f"{each['claimed_epsilon']:g}, {each['claimed_delta']:g}"
-            numbers = (claim, f"{each['shown_epsilon']:.4f}", f"{each['ceiling']:.2f}", f"{each['runs']:,}")
+            numbers = (
+                claim,
+                f"{each['shown_epsilon']:.4f}",
+                f"{each['ceiling']:.2f}",
+                f"{each['runs']:,}",
+            )
             when = f"{where} {each['date']}, {each['version']}"
             table.add_row(each["name"], *numbers, each["verdict"], each["event"][:60], when)
     console.print(table)
@@ -235,11 +299,21 @@ def main() -> None:
         told = f"; recorded with {', '.join(known)}" if known else "; not measured"
         console.print(f"{package} was not measured now{told}")
     console.print(
-        f"alpha {ALPHA:g} for each verdict. A test gives lower bounds, never a proof; only what was run was measured."
+        f"alpha {ALPHA:g} for each verdict. A test gives lower bounds, never a proof; only what "
+        f"was run was measured."
     )
     if options.json:
         found = {"python": platform.python_version(), **versions}
-        print(json.dumps({"bench": "audit_peers", "versions": found, "cores": os.cpu_count(), "lines": [*lines, *old]}))
+        print(
+            json.dumps(
+                {
+                    "bench": "audit_peers",
+                    "versions": found,
+                    "cores": os.cpu_count(),
+                    "lines": [*lines, *old],
+                }
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ from rich.table import Table
 def options(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute")
-    parser.add_argument("--json", action="store_true", help="the last line is one JSON object of the table")
+    parser.add_argument(
+        "--json", action="store_true", help="the last line is one JSON object of the table"
+    )
     return parser.parse_args()
 
 
@@ -36,7 +38,8 @@ def seconds(work: Callable[[], object], times: int = 7) -> float:
 def line(
     name: str, ours: float, base: float, target: float, *, extra: float = 0.0, unit: str = "s"
 ) -> dict[str, object]:
-    """One line: `ratio` is ours / base; ok if ours <= target * base + extra. Other units than seconds are said."""
+    """One line: `ratio` is ours / base; ok if ours <= target * base + extra. Other units than
+    seconds are said."""
     return ({} if unit == "s" else {"unit": unit}) | {
         "name": name,
         "ours_s": ours,
@@ -47,17 +50,30 @@ def line(
     }
 
 
-def report(bench: str, lines: list[dict[str, object]], packages: tuple[str, ...], *, as_json: bool) -> None:
+def report(
+    bench: str, lines: list[dict[str, object]], packages: tuple[str, ...], *, as_json: bool
+) -> None:
     console = Console(width=120)
     table = Table("what", "ours", "base", "ratio", "target", "met")
     for each in lines:
         factor, unit = (1, each["unit"]) if "unit" in each else (1e3, "ms")
         numbers = [f"{each[name] * factor:,.3g} {unit}" for name in ("ours_s", "base_s")]  # type: ignore[operator]
         table.add_row(
-            str(each["name"]), *numbers, f"{each['ratio']:.3g}", f"{each['target']:g}", "yes" if each["ok"] else "NO"
+            str(each["name"]),
+            *numbers,
+            f"{each['ratio']:.3g}",
+            f"{each['target']:g}",
+            "yes" if each["ok"] else "NO",
         )
     console.print(table)
     versions = {"python": platform.python_version(), **{name: version(name) for name in packages}}
-    console.print(f"{os.cpu_count()} cores; " + ", ".join(f"{name} {number}" for name, number in versions.items()))
+    console.print(
+        f"{os.cpu_count()} cores; "
+        + ", ".join(f"{name} {number}" for name, number in versions.items())
+    )
     if as_json:
-        print(json.dumps({"bench": bench, "versions": versions, "cores": os.cpu_count(), "lines": lines}))
+        print(
+            json.dumps(
+                {"bench": bench, "versions": versions, "cores": os.cpu_count(), "lines": lines}
+            )
+        )

@@ -2,8 +2,9 @@
 
     python bench/compare.py --base ../old-checkout [--pairs 15] [--quick] [--json]
 
-Each pair runs one process on the old sources and one on the new ones, in alternating order. A line is a job: the median
-over all pairs of new CPU time / old CPU time. Jobs use the public API alone, so that they run on both.
+Each pair runs one process on the old sources and one on the new ones, in alternating order. A line
+is a job: the median over all pairs of new CPU time / old CPU time. Jobs use the public API alone,
+so that they run on both.
 """
 
 from __future__ import annotations
@@ -98,16 +99,25 @@ def run_jobs(rows: int, rounds: int) -> dict[str, float]:
 def _ask(connection, rounds: int) -> dict[str, float]:  # type: ignore[no-untyped-def]
     figures: dict[str, float] = {}
     jobs: dict[str, Callable[[int], object]] = {
-        "preview of a new question": lambda i: connection.preview(QUESTION.format(age=i), epsilon=1),
+        "preview of a new question": lambda i: connection.preview(
+            QUESTION.format(age=i), epsilon=1
+        ),
         "new question": lambda i: connection.sql(QUESTION.format(age=i), epsilon=1).table,
-        "the same question, fresh": lambda i: connection.sql(QUESTION.format(age=1), epsilon=1, fresh=True).table,
-        "the same question, free": lambda i: connection.sql(QUESTION.format(age=1), epsilon=1).table,
+        "the same question, fresh": lambda i: (
+            connection.sql(QUESTION.format(age=1), epsilon=1, fresh=True).table
+        ),
+        "the same question, free": lambda i: (
+            connection.sql(QUESTION.format(age=1), epsilon=1).table
+        ),
         "quantiles": lambda i: (
             connection.sql(
-                f"SELECT ward, MEDIAN(cost) AS m FROM visits WHERE age >= {i} GROUP BY ward", epsilon=1
+                f"SELECT ward, MEDIAN(cost) AS m FROM visits WHERE age >= {i} GROUP BY ward",
+                epsilon=1,
             ).table
         ),
-        "least price for an accuracy": lambda i: connection.preview(QUESTION.format(age=i), within={"n": 10 + i}),
+        "least price for an accuracy": lambda i: connection.preview(
+            QUESTION.format(age=i), within={"n": 10 + i}
+        ),
     }
     for name, job in jobs.items():
         job(0)
@@ -162,11 +172,15 @@ def _measure(tree: Path, rows: int, rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--base", type=Path, help="the root of the other checkout")
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--quick", action="store_true", help="three pairs of smaller jobs")
-    parser.add_argument("--json", action="store_true", help="the last line is one JSON object of the table")
+    parser.add_argument(
+        "--json", action="store_true", help="the last line is one JSON object of the table"
+    )
     parser.add_argument("--child", nargs=2, type=int, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.child:
@@ -175,7 +189,14 @@ def main() -> None:
     if chosen.base is None:
         print("nothing to compare with: python bench/compare.py --base FOLDER")
         if chosen.json:
-            print(json.dumps({"bench": "compare", "lines": [{"name": "CPU time", "ok": None, "why": "no --base"}]}))
+            print(
+                json.dumps(
+                    {
+                        "bench": "compare",
+                        "lines": [{"name": "CPU time", "ok": None, "why": "no --base"}],
+                    }
+                )
+            )
         return
     start = time.perf_counter()
     pairs = 3 if chosen.quick else chosen.pairs

@@ -1,9 +1,11 @@
-"""What a durable charge costs: reserve + commit as a ratio to bare fsyncs of the same run, and how it grows.
+"""What a durable charge costs: reserve + commit as a ratio to bare fsyncs of the same run, and how
+it grows.
 
     python bench/ledger.py [--quick] [--json]
 
-Ratios, not milliseconds: a virtual disk syncs in 0.1 ms, a plain one in 10. Targets: at most 8 bare fsyncs for one
-reserve + commit (it needs three: two transactions and the head), flat within 20% from 0 to 100,000 entries.
+Ratios, not milliseconds: a virtual disk syncs in 0.1 ms, a plain one in 10. Targets: at most 8 bare
+fsyncs for one reserve + commit (it needs three: two transactions and the head), flat within 20%
+from 0 to 100,000 entries.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def bare_fsync(folder: Path) -> float:
 
 def one(ledger: StewardLedger) -> float:
     started = time.perf_counter()
-    ledger.commit(ledger.reserve("total", LOSS, HASH, PUBLIC), b"x" * 400, {"v": 1}, released_at=TIME)
+    ledger.commit(
+        ledger.reserve("total", LOSS, HASH, PUBLIC), b"x" * 400, {"v": 1}, released_at=TIME
+    )
     return time.perf_counter() - started
 
 
@@ -86,7 +90,9 @@ def crowd(folder: Path, processes: int, times: int) -> tuple[float, float, float
     """Pairs per second, p99 and max with several processes on one ledger."""
     context = get_context("fork")
     results = context.Queue()
-    workers = [context.Process(target=spend, args=(folder, times, results)) for _ in range(processes)]
+    workers = [
+        context.Process(target=spend, args=(folder, times, results)) for _ in range(processes)
+    ]
     started = time.perf_counter()
     for worker in workers:
         worker.start()
@@ -98,7 +104,9 @@ def crowd(folder: Path, processes: int, times: int) -> tuple[float, float, float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="under 60 seconds")
     parser.add_argument("--json", action="store_true", help="one JSON object on the last line")
     parser.add_argument("--folder", type=Path, help="where to write; the disk that is measured")
@@ -108,20 +116,31 @@ def main() -> None:
         lines = measured(Path(name), pairs, entries, 30 if asked.quick else 100)
     base = lines[0]["base_s"]
     for line in lines:
-        target = "" if line["target"] is None else f"  target {line['target']:g}: {'ok' if line['ok'] else 'MISSED'}"
+        target = (
+            ""
+            if line["target"] is None
+            else f"  target {line['target']:g}: {'ok' if line['ok'] else 'MISSED'}"
+        )
         print(f"{line['name']:<45}{line['ours_s'] * 1e3:>10.3f} ms  {line['ratio']:>6.2f}x{target}")
     versions = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     versions["sqlalchemy"] = sqlalchemy.__version__
     print(f"bare fsync {base * 1e3:.3f} ms; {versions}; {os.cpu_count()} cores")
     if asked.json:
-        print(json.dumps({"bench": "ledger", "versions": versions, "cores": os.cpu_count(), "lines": lines}))
+        print(
+            json.dumps(
+                {"bench": "ledger", "versions": versions, "cores": os.cpu_count(), "lines": lines}
+            )
+        )
 
 
 def measured(folder: Path, pairs: int, entries: int, times: int) -> list[dict[str, Any]]:
-    """A small and a grown ledger in turns with bare fsyncs, so that a busy machine slows all three alike."""
+    """A small and a grown ledger in turns with bare fsyncs, so that a busy machine slows all three
+    alike."""
     small, large = opened(folder / "small"), opened(folder / "large")
     grow(folder / "large", large, entries)
-    large = StewardLedger.open(folder / "large" / "state" / "ledger.sqlite", folder / "large" / "heads" / "one")
+    large = StewardLedger.open(
+        folder / "large" / "state" / "ledger.sqlite", folder / "large" / "heads" / "one"
+    )
     for ledger in (small, large):
         for _ in range(20):
             one(ledger)
@@ -147,7 +166,14 @@ def measured(folder: Path, pairs: int, entries: int, times: int) -> list[dict[st
 def _line(name: str, ours: float, base: float, target: float | None) -> dict[str, Any]:
     ratio = ours / base
     good = target is None or ratio <= target
-    return {"name": name, "ours_s": ours, "base_s": base, "ratio": ratio, "target": target, "ok": good}
+    return {
+        "name": name,
+        "ours_s": ours,
+        "base_s": base,
+        "ratio": ratio,
+        "target": target,
+        "ok": good,
+    }
 
 
 if __name__ == "__main__":

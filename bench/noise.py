@@ -2,9 +2,10 @@
 
     python bench/noise.py [--quick] [--json]
 
-Targets (issue 2): at least 100x opendp for discrete Laplace and 50x for discrete Gaussian at a million draws, within 5x
-of NumPy, scales from 1/1000 to 2**40 within 3x of the speed at 10, a scalar call under 60 microseconds. Times are
-minima of several runs: the machine may be busy. The peer in each line is measured in the same run.
+Targets (issue 2): at least 100x opendp for discrete Laplace and 50x for discrete Gaussian at a
+million draws, within 5x of NumPy, scales from 1/1000 to 2**40 within 3x of the speed at 10, a
+scalar call under 60 microseconds. Times are minima of several runs: the machine may be busy. The
+peer in each line is measured in the same run.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def best(run: Callable[[], object], times: int) -> float:
 
 
 def opendp_seconds(kind: str, draws: int) -> float:
-    """One run of opendp's vector measurement at scale 10 on `draws` zeros (the sampler dominates by far)."""
+    """One run of opendp's vector measurement at scale 10 on `draws` zeros (the sampler dominates by
+    far)."""
     dp.enable_features("contrib")
     metric = dp.l1_distance(T=int) if kind == "laplace" else dp.l2_distance(T=float)
     constructor = dp.m.then_laplace if kind == "laplace" else dp.m.then_gaussian
@@ -53,7 +55,16 @@ def lines(quick: bool) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
 
     def line(name: str, ours: float, base: float, ratio: float, target: str, ok: bool) -> None:
-        found.append({"name": name, "ours_s": ours, "base_s": base, "ratio": ratio, "target": target, "ok": bool(ok)})
+        found.append(
+            {
+                "name": name,
+                "ours_s": ours,
+                "base_s": base,
+                "ratio": ratio,
+                "target": target,
+                "ok": bool(ok),
+            }
+        )
 
     ours = {
         "laplace": best(lambda: noise.discrete_laplace(10, MILLION), runs),
@@ -92,25 +103,45 @@ def lines(quick: bool) -> list[dict[str, object]]:
 
     samplers = {"laplace": noise.discrete_laplace, "gaussian": noise.discrete_gaussian}
     for kind, sampler in samplers.items():
-        for scale, shown in ((1e-3, "1e-3"), (64, "64"), (1000, "1000"), (2**20, "2**20"), (2**40, "2**40")):
+        for scale, shown in (
+            (1e-3, "1e-3"),
+            (64, "64"),
+            (1000, "1000"),
+            (2**20, "2**20"),
+            (2**40, "2**40"),
+        ):
             sampler(scale, 10)
             wide, ten = [], []
             for _ in range(2 * runs):  # in turns, so that a busy spell meets both
                 wide.append(best(lambda s=scale, draw=sampler: draw(s, MILLION), 1))
                 ten.append(best(lambda draw=sampler: draw(10, MILLION), 1))
-            name, slower = f"discrete {kind}, 1e6 draws, scale {shown} against 10", min(wide) / min(ten)
+            name, slower = (
+                f"discrete {kind}, 1e6 draws, scale {shown} against 10",
+                min(wide) / min(ten),
+            )
             line(name, min(wide), min(ten), slower, "<= 3x", slower <= 3)
     for kind, sampler in samplers.items():
         for scale in (10, 2**30):
             sampler(scale)
             one = best(lambda s=scale, draw=sampler: [draw(s) for _ in range(10)], 40 * runs) / 10
-            line(f"one {kind} integer, scale {scale}, table cached", one, 60e-6, one / 60e-6, "< 60 us", one < 60e-6)
+            line(
+                f"one {kind} integer, scale {scale}, table cached",
+                one,
+                60e-6,
+                one / 60e-6,
+                "< 60 us",
+                one < 60e-6,
+            )
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="under a minute; opendp on fewer draws, said in its line")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="under a minute; opendp on fewer draws, said in its line",
+    )
     parser.add_argument("--json", action="store_true", help="last line one JSON object")
     asked = parser.parse_args()
     found = lines(asked.quick)
@@ -118,16 +149,30 @@ def main() -> None:
         "python": platform.python_version()
     }
     table = Table(
-        "", "ours", "base", "ratio", "target", "met", title=f"exact noise · {versions} · {os.cpu_count()} cores"
+        "",
+        "ours",
+        "base",
+        "ratio",
+        "target",
+        "met",
+        title=f"exact noise · {versions} · {os.cpu_count()} cores",
     )
     for line in found:
         times = [f"{float(line[key]) * 1e3:.3f} ms" for key in ("ours_s", "base_s")]  # type: ignore[arg-type]
         table.add_row(
-            str(line["name"]), *times, f"{line['ratio']:.2f}", str(line["target"]), "yes" if line["ok"] else "NO"
+            str(line["name"]),
+            *times,
+            f"{line['ratio']:.2f}",
+            str(line["target"]),
+            "yes" if line["ok"] else "NO",
         )
     Console(width=160).print(table)
     if asked.json:
-        print(json.dumps({"bench": "noise", "versions": versions, "cores": os.cpu_count(), "lines": found}))
+        print(
+            json.dumps(
+                {"bench": "noise", "versions": versions, "cores": os.cpu_count(), "lines": found}
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,9 @@ def main() -> None:
     lines = []
     for what, mechanism, cells in cases:
         counts = np.bincount(np.random.default_rng(1).integers(0, cells, 10**6), minlength=cells)
-        lines.append(line(what, seconds(lambda m=mechanism, c=counts: m.release(c), 5), ALLOWED, 1.0))
+        lines.append(
+            line(what, seconds(lambda m=mechanism, c=counts: m.release(c), 5), ALLOWED, 1.0)
+        )
     report("quantiles", lines, ("numpy",), as_json=asked.json)
 
 

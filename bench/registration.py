@@ -3,12 +3,13 @@
     python bench/registration.py [--quick] [--json] [--rows N]
     python bench/registration.py --spill ROWS [--memory 2GB]
 
-Registration of a CSV against a plain `CREATE TABLE AS SELECT ... ORDER BY owner` of the same file; bounding of groups
-and values per (unit, group) against the bare `GROUP BY owner, key`; questions over copies made from bad rows against
-one made from good rows: half the rows bad and repaired to values, half of them kept as nulls, and one bad row alone.
-Best of interleaved runs, in seconds of processor time, which other work on the machine disturbs least; registration also
-by the clock, since a CSV file is read by one thread. --quick: 1e6 rows; without: 1e7.
---spill registers a Parquet file of so many rows, a tenth of them owners, within --memory, and reports time and peak memory.
+Registration of a CSV against a plain `CREATE TABLE AS SELECT ... ORDER BY owner` of the same file;
+bounding of groups and values per (unit, group) against the bare `GROUP BY owner, key`; questions
+over copies made from bad rows against one made from good rows: half the rows bad and repaired to
+values, half of them kept as nulls, and one bad row alone. Best of interleaved runs, in seconds of
+processor time, which other work on the machine disturbs least; registration also by the clock,
+since a CSV file is read by one thread. --quick: 1e6 rows; without: 1e7. --spill registers a Parquet
+file of so many rows, a tenth of them owners, within --memory, and reports time and peak memory.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ tables:
 
 
 def write_rows(file: Path, rows: int, bad: str) -> None:
-    """About ten rows a person, scattered; the rows where `bad` holds have values that must be repaired."""
+    """About ten rows a person, scattered; the rows where `bad` holds have values that must be
+    repaired."""
     spoil = bad
     duckdb.execute(
         f"""COPY (SELECT 'p' || (hash(i) % {rows // 10}) AS person,
@@ -104,9 +106,14 @@ def plain(folder: Path) -> None:
     target.unlink(missing_ok=True)
     with duckdb.connect(str(target)) as connection:
         connection.execute("SET preserve_insertion_order = false")
-        columns = "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in ("person", "ward", "cost", "sex", "day")) + "}"
+        columns = (
+            "{"
+            + ", ".join(f"'{name}': 'VARCHAR'" for name in ("person", "ward", "cost", "sex", "day"))
+            + "}"
+        )
         connection.execute(
-            f"CREATE TABLE t AS SELECT * FROM read_csv('{folder}/visits.csv', auto_detect = false, header = true, "
+            f"CREATE TABLE t AS SELECT * FROM read_csv('{folder}/visits.csv', auto_detect = false, "
+            f"header = true, "
             f"delim = ',', quote = '\"', columns = {columns}) ORDER BY person"
         )
 
@@ -120,18 +127,32 @@ def bounded() -> Cells:
     """At most five wards a person, at most 1000.00 a ward."""
     limited = LimitGroups(Scan("visits"), ("ward",), 5)
     summed = PerUnit(limited, ("ward",), (Named("cost", Sum("cost")),))
-    clamp = Call("clamp", (Column("cost"), Value("number", Fraction(0)), Value("number", Fraction(1000))))
-    return Cells(Project(summed, (Named("ward", Column("ward")), Named("c", clamp))), ("ward",), (Sum("c"),))
+    clamp = Call(
+        "clamp", (Column("cost"), Value("number", Fraction(0)), Value("number", Fraction(1000)))
+    )
+    return Cells(
+        Project(summed, (Named("ward", Column("ward")), Named("c", clamp))), ("ward",), (Sum("c"),)
+    )
 
 
 def questions() -> list[Cells]:
-    half = Holds(Call("gt", (Call("divide", (Column("cost"), Column("ward"))), Value("number", Fraction(50)))))
+    half = Holds(
+        Call(
+            "gt", (Call("divide", (Column("cost"), Column("ward"))), Value("number", Fraction(50)))
+        )
+    )
     cost, ward = Column("cost"), Column("ward")
-    choice = Holds(Call("lt", (Call("least", (cost, ward)), Call("sqrt", (Call("nullif", (cost, ward)),)))))
+    choice = Holds(
+        Call("lt", (Call("least", (cost, ward)), Call("sqrt", (Call("nullif", (cost, ward)),))))
+    )
     return [
         Cells(Scan("visits"), ("ward",), (Sum("cost"),)),
         Cells(Filter(Scan("visits"), half), ("sex",), (Count(),)),
-        Cells(Project(Scan("visits"), (Named("m", Call("month", (Column("day"),))),)), ("m",), (Count(),)),
+        Cells(
+            Project(Scan("visits"), (Named("m", Call("month", (Column("day"),))),)),
+            ("m",),
+            (Count(),),
+        ),
         Cells(Filter(Scan("visits"), choice), ("sex",), (Count(),)),
     ]
 
@@ -155,7 +176,9 @@ def answered(measurer: Measurer, sql: str) -> Any:
 def run(rows: int, runs: int) -> list[dict[str, Any]]:
     kept = parse(CATALOG)
     text = CATALOG.replace("nulls: keep, provenance", "nulls: {value: 0}, provenance")
-    valued = parse(text.replace("2026-12-31], nulls: {value: 0}", "2026-12-31], nulls: {value: 2024-06-01}"))
+    valued = parse(
+        text.replace("2026-12-31], nulls: {value: 0}", "2026-12-31], nulls: {value: 2024-06-01}")
+    )
     with tempfile.TemporaryDirectory() as name:
         copies = {}
         for what, bad in {"good": "false", "half": "i % 2 = 1", "one": "i = 77"}.items():
@@ -165,7 +188,9 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
         good = Path(name) / "good"
         base, our = seconds(runs, lambda: plain(good), lambda: ours(good, kept))
         lines = [line(f"registration, {rows:.0e} rows of CSV", our, base, 3.0)]
-        base, our = seconds(1, lambda: plain(good), lambda: ours(good, kept), clock=time.perf_counter)
+        base, our = seconds(
+            1, lambda: plain(good), lambda: ours(good, kept), clock=time.perf_counter
+        )
         lines.append(line("registration, by the clock", our, base, 3.0))
         for what, facts in {"half": kept, "one": kept, "good": kept, "valued": valued}.items():
             folder = Path(name) / ("half" if what == "valued" else what)
@@ -174,21 +199,32 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
             (folder / "data.duckdb").rename(Path(name) / f"{what}.duckdb")
             copies[what] = Measurer(Path(name) / f"{what}.duckdb", facts)
         sql = query_sql(bounded(), analyse(bounded().plan, kept))
-        for owner, words in {"dither_owner": "against owners as text", "dither_unit": "against numbered ones"}.items():
-            bare = (
-                f"SELECT ward, sum(c) FROM (SELECT {owner}, ward, sum(cost) AS c FROM visits GROUP BY ALL) GROUP BY 1"
+        for owner, words in {
+            "dither_owner": "against owners as text",
+            "dither_unit": "against numbered ones",
+        }.items():
+            bare = f"SELECT ward, sum(c) FROM (SELECT {owner}, ward, sum(cost) AS c FROM visits GROUP BY ALL) GROUP BY 1"
+            base, our = seconds(
+                runs + 2, answered(copies["good"], bare), answered(copies["good"], sql)
             )
-            base, our = seconds(runs + 2, answered(copies["good"], bare), answered(copies["good"], sql))
             lines.append(line(f"per (unit, group) bounding, {words}", our, base, 1.5))
-        told = {"valued": "half the rows bad, repaired", "half": "half the rows bad, nulls kept", "one": "one row bad"}
+        told = {
+            "valued": "half the rows bad, repaired",
+            "half": "half the rows bad, nulls kept",
+            "one": "one row bad",
+        }
         for what, words in told.items():
             pairs = []
             for query in questions():
                 facts = valued if what == "valued" else kept
                 sql = query_sql(query, analyse(query.plan, facts))
-                pairs.append(seconds(runs + 6, answered(copies[what], sql), answered(copies["good"], sql)))
+                pairs.append(
+                    seconds(runs + 6, answered(copies[what], sql), answered(copies["good"], sql))
+                )
             for asked, pair in zip(
-                ("sum by key", "quotient in WHERE", "month", "least, nullif, root"), pairs, strict=True
+                ("sum by key", "quotient in WHERE", "month", "least, nullif, root"),
+                pairs,
+                strict=True,
             ):
                 lines.append(line(f"{words}: {asked}", *pair, 1.3))
         for measurer in copies.values():
@@ -223,10 +259,13 @@ def spilled(rows: int, memory: str) -> None:
             took = f"{time.perf_counter() - clock:8.1f} s {time.process_time() - cpu:8.1f} s of processor"
             print(f"{took}  peak {peak_memory():.2f} GiB  {what}", flush=True)
 
-        write_copy_and_facts(parse(text), folder, bytes(32), target, spill, stage, memory, plain_spill=True)
+        write_copy_and_facts(
+            parse(text), folder, bytes(32), target, spill, stage, memory, plain_spill=True
+        )
         peak = peak_memory()
         print(
-            f"{rows:,} rows within {memory}: {time.perf_counter() - clock:.0f} s, {time.process_time() - cpu:.0f} s of "
+            f"{rows:,} rows within {memory}: {time.perf_counter() - clock:.0f} s, "
+            f"{time.process_time() - cpu:.0f} s of "
             f"processor, peak memory {peak:.2f} GiB, copy {target.stat().st_size / 2**20:,.0f} MiB"
         )
 
@@ -249,9 +288,20 @@ def main() -> None:
     print(f"{rows:,} rows, {os.cpu_count()} cores, {versions}, peak memory {peak:.1f} GiB")
     print(f"{'':55}{'ours s':>9}{'base s':>9}{'ratio':>8}{'target':>8}")
     for each in lines:
-        print(f"{each['name']:55}{each['ours_s']:9}{each['base_s']:9}{each['ratio']:8}{each['target']:8}")
+        print(
+            f"{each['name']:55}{each['ours_s']:9}{each['base_s']:9}{each['ratio']:8}{each['target']:8}"
+        )
     if given.json:
-        print(json.dumps({"bench": "registration", "versions": versions, "cores": os.cpu_count(), "lines": lines}))
+        print(
+            json.dumps(
+                {
+                    "bench": "registration",
+                    "versions": versions,
+                    "cores": os.cpu_count(),
+                    "lines": lines,
+                }
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,19 @@
-"""Questions the whole way against the same questions on the bare engine, and their error against its law.
+"""Questions the whole way against the same questions on the bare engine, and their error against
+its law.
 
-ours: con.sql (parse, bind, price, prepare, reserve, measure, noise, commit, intervals) on the registered copy.
-base: the plain DuckDB query on the raw tables, no limits, no clamps, no noise. Target: 3x plus 25 ms.
+ours: con.sql (parse, bind, price, prepare, reserve, measure, noise, commit, intervals) on the
+registered copy. base: the plain DuckDB query on the raw tables, no limits, no clamps, no noise.
+Target: 3x plus 25 ms.
 
-Errors: 200 repetitions; the figures are then root mean squared errors, in the unit shown. The law for one price epsilon
-and k rows per person: what a row adds to (count, sum less the middle m of its bounds) fills the box [-1, 1] x [-m, m],
-and the K-norm mechanism of that box has standard deviations 2 k / epsilon and 2 k m / epsilon (continuous noise); the sum
-itself sqrt(v_centred + m^2 v_count), an average of n values sqrt(v_centred + (mean - m)^2 v_count) / n. Two Laplaces
-with half of epsilon each err by 1.41 times as much. A median is the law of the exponential mechanism over the same
-grid, computed exactly, for k rows of a person in all groups together and the whole price: it is asked for without an
-interval. With one, by default, an eighth of the price is for the interval; no target is set.
+Errors: 200 repetitions; the figures are then root mean squared errors, in the unit shown. The law
+for one price epsilon and k rows per person: what a row adds to (count, sum less the middle m of its
+bounds) fills the box [-1, 1] x [-m, m], and the K-norm mechanism of that box has standard
+deviations 2 k / epsilon and 2 k m / epsilon (continuous noise); the sum itself sqrt(v_centred + m^2
+v_count), an average of n values sqrt(v_centred + (mean - m)^2 v_count) / n. Two Laplaces with half
+of epsilon each err by 1.41 times as much. A median is the law of the exponential mechanism over the
+same grid, computed exactly, for k rows of a person in all groups together and the whole price: it
+is asked for without an interval. With one, by default, an eighth of the price is for the interval;
+no target is set.
 """
 
 from __future__ import annotations
@@ -71,7 +75,9 @@ MEDIANS = "SELECT key, MEDIAN(x) AS m FROM visits GROUP BY key"
 def main() -> None:
     asked = options(__doc__ or "")
     lines: list[dict[str, object]] = []
-    for rows, owners in ((1_000_000, 100_000),) if asked.quick else ((1_000_000, 100_000), (10_000_000, 1_000_000)):
+    for rows, owners in (
+        ((1_000_000, 100_000),) if asked.quick else ((1_000_000, 100_000), (10_000_000, 1_000_000))
+    ):
         with tempfile.TemporaryDirectory() as folder:
             os.environ["XDG_STATE_HOME"] = str(Path(folder) / "heads")
             con, bare = registered(Path(folder) / "data", rows, owners)
@@ -79,7 +85,10 @@ def main() -> None:
             if rows == 1_000_000:
                 lines += errors(con, bare, 40 if asked.quick else REPETITIONS)
     report("sql", lines, ("duckdb", "sqlglot", "numpy"), as_json=asked.json)
-    print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+    print(
+        f"peak memory of this process: "
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB"
+    )
 
 
 def registered(folder: Path, rows: int, owners: int) -> tuple[Any, Any]:
@@ -92,12 +101,14 @@ def registered(folder: Path, rows: int, owners: int) -> tuple[Any, Any]:
     file.write_text(CATALOG)
     bare = duckdb.connect()
     bare.execute(
-        f"CREATE TABLE patients AS SELECT 'u' || i AS owner, CASE WHEN i % 3 = 0 THEN 'f' ELSE 'm' END AS sex, "
+        f"CREATE TABLE patients AS SELECT 'u' || i AS owner, CASE WHEN i % 3 = 0 THEN 'f' ELSE 'm' "
+        f"END AS sex, "
         f"CAST(i * 31 % 100 AS INTEGER) AS age FROM range({owners}) r(i)"
     )
     bare.execute(
         f"CREATE TABLE visits AS SELECT 'u' || (i % {owners}) AS owner, "
-        f"'k' || (i * 104729 // 7 % {KEYS}) AS key, (i * 37 % 99991) / 100.0 AS x FROM range({rows}) r(i)"
+        f"'k' || (i * 104729 // 7 % {KEYS}) AS key, (i * 37 % 99991) / 100.0 AS x FROM "
+        f"range({rows}) r(i)"
     )
     for table in ("patients", "visits"):
         bare.execute(f"COPY {table} TO '{folder / table}.parquet' (FORMAT parquet)")
@@ -107,7 +118,9 @@ def registered(folder: Path, rows: int, owners: int) -> tuple[Any, Any]:
         "population": "people who were invented",
         "recipient": "a person at a desk",
     }
-    steward.open_pot(State.beside(file), load(file), "total", epsilon="9000", ceiling="10000", purpose=purpose)
+    steward.open_pot(
+        State.beside(file), load(file), "total", epsilon="9000", ceiling="10000", purpose=purpose
+    )
     return connect(file), bare
 
 
@@ -127,26 +140,38 @@ def times(con: Any, bare: Any, rows: int) -> list[dict[str, object]]:
 def errors(con: Any, bare: Any, repetitions: int) -> list[dict[str, object]]:
     epsilon, k, top = 1.0, 10, 1000.0
     truth = {row[0]: row[1:] for row in bare.execute(BY_KEY).fetchall()}
-    n, mean = np.mean([row[0] for row in truth.values()]), np.mean([row[2] for row in truth.values()])
+    n, mean = (
+        np.mean([row[0] for row in truth.values()]),
+        np.mean([row[2] for row in truth.values()]),
+    )
     squares = np.zeros(3)
-    medians = {row[0]: row[1] for row in bare.execute(MEDIANS.replace("MEDIAN(x)", "quantile_disc(x, 0.5)")).fetchall()}
+    medians = {
+        row[0]: row[1]
+        for row in bare.execute(MEDIANS.replace("MEDIAN(x)", "quantile_disc(x, 0.5)")).fetchall()
+    }
     off = {False: 0.0, True: 0.0}
     for _ in range(repetitions):
         answer = con.sql(BY_KEY, epsilon=epsilon, fresh=True).to_dict(intervals=False)
         for place, name in enumerate(("n", "s", "a")):
-            gap = np.array(answer[name], float) - [float(truth[key][place]) for key in answer["key"]]
+            gap = np.array(answer[name], float) - [
+                float(truth[key][place]) for key in answer["key"]
+            ]
             squares[place] += np.mean(gap**2)
     times = max(2, repetitions // 4)
     for with_ends in off:
         for _ in range(times):
-            answer = con.sql(MEDIANS, epsilon=epsilon, fresh=True, quantile_intervals=with_ends).to_dict()
+            answer = con.sql(
+                MEDIANS, epsilon=epsilon, fresh=True, quantile_intervals=with_ends
+            ).to_dict()
             gap = np.array(answer["m"], float) - [float(medians[key]) for key in answer["key"]]
             off[with_ends] += float(np.mean(gap**2)) / times
     ours = np.sqrt(squares / repetitions)
     best = by_law(epsilon, k, top, float(n), float(mean))
     found = [
         line(f"RMSE of {name} at epsilon 1, {KEYS} keys", float(mine), least, 1.1, unit=unit)
-        for name, unit, mine, least in zip(("counts", "sums", "averages"), ("rows", "x", "x"), ours, best, strict=True)
+        for name, unit, mine, least in zip(
+            ("counts", "sums", "averages"), ("rows", "x", "x"), ours, best, strict=True
+        )
     ]
     law = median_rmse(bare, epsilon, k)
     what = f"RMSE of medians at epsilon 1, {KEYS} keys"
@@ -165,9 +190,12 @@ def by_law(epsilon: float, k: int, top: float, n: float, mean: float) -> tuple[f
 
 
 def median_rmse(bare: Any, epsilon: float, k: int) -> float:
-    """Of the exponential mechanism on ranks over the column's grid, k rows of a person in all; exact law, float64."""
+    """Of the exponential mechanism on ranks over the column's grid, k rows of a person in all;
+    exact law, float64."""
     found = []
-    rows = bare.execute("SELECT key, CAST(round(x * 100) AS BIGINT) AS c, count(*) AS n FROM visits GROUP BY ALL")
+    rows = bare.execute(
+        "SELECT key, CAST(round(x * 100) AS BIGINT) AS c, count(*) AS n FROM visits GROUP BY ALL"
+    )
     held = rows.fetchnumpy()
     scale = 2 * k / epsilon
     for key in [f"k{i}" for i in range(KEYS)]:

@@ -1,4 +1,5 @@
-"""What every run has: a state home for each test, a PostgreSQL server, the CPU report, skips that fail on demand."""
+"""What every run has: a state home for each test, a PostgreSQL server, the CPU report, skips that
+fail on demand."""
 
 from __future__ import annotations
 

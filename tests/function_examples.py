@@ -24,17 +24,33 @@ def day(text: str) -> Value:
     return Value("date", F((datetime.date.fromisoformat(text) - datetime.date(1970, 1, 1)).days))
 
 
-SCORE, COST, NOTE, DAY, SEEN, URGENT = (Column(name) for name in ("score", "cost", "note", "day", "seen", "urgent"))
+SCORE, COST, NOTE, DAY, SEEN, URGENT = (
+    Column(name) for name in ("score", "cost", "note", "day", "seen", "urgent")
+)
 COUNTY, DIAG = Column("county"), Column("diag")
 NOON = Value("timestamp", F(1_714_561_200))
 LATE = c("gt", SCORE, n(0))
 EXAMPLES: dict[str, list[Call]] = {
     "add": [c("add", SCORE, COST), c("add", SCORE, n("1/3"), n(2)), c("add", SCORE, n(10**30))],
     "subtract": [c("subtract", COST, SCORE), c("subtract", n("0.5"), COST)],
-    "multiply": [c("multiply", COST, COST), c("multiply", n("-2.5"), SCORE), c("multiply", COST, n(10**25))],
-    "divide": [c("divide", COST, SCORE), c("divide", SCORE, COST), c("divide", SCORE, n(-3)), c("divide", SCORE, n(0))],
+    "multiply": [
+        c("multiply", COST, COST),
+        c("multiply", n("-2.5"), SCORE),
+        c("multiply", COST, n(10**25)),
+    ],
+    "divide": [
+        c("divide", COST, SCORE),
+        c("divide", SCORE, COST),
+        c("divide", SCORE, n(-3)),
+        c("divide", SCORE, n(0)),
+    ],
     "integer_divide": [c("integer_divide", COST, SCORE), c("integer_divide", COST, n("-0.3"))],
-    "mod": [c("mod", COST, SCORE), c("mod", COST, n("0.07")), c("mod", SCORE, n(-3)), c("mod", SCORE, n(0))],
+    "mod": [
+        c("mod", COST, SCORE),
+        c("mod", COST, n("0.07")),
+        c("mod", SCORE, n(-3)),
+        c("mod", SCORE, n(0)),
+    ],
     "negate": [c("negate", COST)],
     "abs": [c("abs", SCORE), c("abs", c("add", SCORE, n(6)))],
     "sign": [c("sign", COST)],
@@ -52,8 +68,16 @@ EXAMPLES: dict[str, list[Call]] = {
     "to_integer": [c("to_integer", COST)],
     "bin": [c("bin", COST, n("0.25")), c("bin", SCORE, n(3))],
     "clamp": [c("clamp", COST, n("-0.5"), n("99.995")), c("clamp", SCORE, n(7), n(9))],
-    "width_bucket": [c("width_bucket", COST, n(0), n(100), n(7)), c("width_bucket", SCORE, n("-1/2"), n(3), n(2))],
-    "power": [c("power", SCORE, n(3)), c("power", COST, n(2)), c("power", SCORE, n(1)), c("power", SCORE, n(8))],
+    "width_bucket": [
+        c("width_bucket", COST, n(0), n(100), n(7)),
+        c("width_bucket", SCORE, n("-1/2"), n(3), n(2)),
+    ],
+    "power": [
+        c("power", SCORE, n(3)),
+        c("power", COST, n(2)),
+        c("power", SCORE, n(1)),
+        c("power", SCORE, n(8)),
+    ],
     "sqrt": [c("sqrt", COST), c("sqrt", SCORE), c("sqrt", c("divide", COST, n(3)))],
     "to_number": [c("to_number", URGENT), c("to_number", SCORE)],
     "lower": [c("lower", NOTE)],
@@ -83,7 +107,12 @@ EXAMPLES: dict[str, list[Call]] = {
         c("split_part", NOTE, t(" "), n(2)),
         c("split_part", NOTE, t("b"), n(9)),
     ],
-    "like": [c("like", NOTE, t("%a%")), c("like", NOTE, t("_ b")), c("like", NOTE, t("%")), c("like", NOTE, t("a.c"))],
+    "like": [
+        c("like", NOTE, t("%a%")),
+        c("like", NOTE, t("_ b")),
+        c("like", NOTE, t("%")),
+        c("like", NOTE, t("a.c")),
+    ],
     "label": [c("label", COUNTY), c("concat", c("label", COUNTY), NOTE)],
     "parse_integer": [c("parse_integer", NOTE, n(-5), n(20)), c("parse_integer", DIAG, n(0), n(9))],
     "year": [c("year", DAY), c("year", day("0001-01-01"))],
@@ -100,8 +129,15 @@ EXAMPLES: dict[str, list[Call]] = {
     "second": [c("second", SEEN)],
     "date_of": [c("date_of", SEEN)],
     "add_days": [c("add_days", DAY, SCORE), c("add_days", DAY, n(-400))],
-    "days_between": [c("days_between", DAY, day("2000-02-29")), c("days_between", DAY, c("date_of", SEEN))],
-    "add_months": [c("add_months", DAY, n(1)), c("add_months", DAY, n(-13)), c("add_months", day("2024-01-31"), n(1))],
+    "days_between": [
+        c("days_between", DAY, day("2000-02-29")),
+        c("days_between", DAY, c("date_of", SEEN)),
+    ],
+    "add_months": [
+        c("add_months", DAY, n(1)),
+        c("add_months", DAY, n(-13)),
+        c("add_months", day("2024-01-31"), n(1)),
+    ],
     "trunc_year": [c("trunc_year", DAY)],
     "trunc_quarter": [c("trunc_quarter", DAY)],
     "trunc_month": [c("trunc_month", DAY)],
@@ -114,9 +150,17 @@ EXAMPLES: dict[str, list[Call]] = {
         name: [c(name, SCORE, COST), c(name, DAY, day("2024-05-01")), c(name, SEEN, NOON)]
         for name in ("lt", "le", "gt", "ge")
     },
-    "eq": [c("eq", SCORE, COST), c("eq", COUNTY, t("elm")), c("eq", NOTE, DIAG), c("eq", URGENT, LATE)],
+    "eq": [
+        c("eq", SCORE, COST),
+        c("eq", COUNTY, t("elm")),
+        c("eq", NOTE, DIAG),
+        c("eq", URGENT, LATE),
+    ],
     "ne": [c("ne", SCORE, n("0.5")), c("ne", COUNTY, t("other")), c("ne", NOTE, t("a"))],
-    "between": [c("between", COST, SCORE, n(100)), c("between", DAY, day("2024-02-01"), c("date_of", SEEN))],
+    "between": [
+        c("between", COST, SCORE, n(100)),
+        c("between", DAY, day("2024-02-01"), c("date_of", SEEN)),
+    ],
     "in": [
         c("in", SCORE, n(1), n("0.5"), n(-5)),
         c("in", COUNTY, t("ash"), t("other")),
@@ -132,14 +176,21 @@ EXAMPLES: dict[str, list[Call]] = {
     "is_false": [c("is_false", URGENT)],
     "is_distinct_from": [c("is_distinct_from", SCORE, COST), c("is_distinct_from", NOTE, DIAG)],
     "if": [c("if", LATE, SCORE, COST), c("if", URGENT, NOTE, t("long enough text"))],
-    "case": [c("case", LATE, n(1), URGENT, n("0.5")), c("case", LATE, COUNTY, URGENT, t("elm"), COUNTY)],
+    "case": [
+        c("case", LATE, n(1), URGENT, n("0.5")),
+        c("case", LATE, COUNTY, URGENT, t("elm"), COUNTY),
+    ],
     "coalesce": [
         c("coalesce", SCORE, COST, n(0)),
         c("coalesce", NOTE, DIAG),
         c("coalesce", SEEN, NOON),
         c("coalesce", COUNTY, t("oak")),
     ],
-    "nullif": [c("nullif", SCORE, COST), c("nullif", COUNTY, t("ash")), c("nullif", NOTE, t("a b"))],
+    "nullif": [
+        c("nullif", SCORE, COST),
+        c("nullif", COUNTY, t("ash")),
+        c("nullif", NOTE, t("a b")),
+    ],
 }
 NOTES = [
     None,
@@ -162,7 +213,16 @@ NOTES = [
     "\\",
     "ß ",
 ]
-DAYS = [None, "2024-01-01", "2024-02-29", "2024-12-30", "2024-12-31", "1900-01-01", "9999-12-31", "2024-06-02"]
+DAYS = [
+    None,
+    "2024-01-01",
+    "2024-02-29",
+    "2024-12-30",
+    "2024-12-31",
+    "1900-01-01",
+    "9999-12-31",
+    "2024-06-02",
+]
 NUMBERS = [
     None,
     "0",
@@ -181,4 +241,10 @@ NUMBERS = [
     "0.005",
     "99.995",
 ]
-SEENS = [None, "2024-01-01 00:00:00", "2024-12-31T23:59:59", "2024-06-01T00:30:00Z", "2024-03-31 02:30:00+02:00"]
+SEENS = [
+    None,
+    "2024-01-01 00:00:00",
+    "2024-12-31T23:59:59",
+    "2024-06-01T00:30:00Z",
+    "2024-03-31 02:30:00+02:00",
+]

@@ -1,4 +1,5 @@
-"""Checks on neighbouring databases: the engine against the oracle, and both against what the plan claims."""
+"""Checks on neighbouring databases: the engine against the oracle, and both against what the plan
+claims."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from tests.datasets import hospital
 
 
 def measured(both: hospital.Registered, query: Cells):
-    """Cells of the engine, which must be the oracle's; every key of the oracle must be a declared one."""
+    """Cells of the engine, which must be the oracle's; every key of the oracle must be a declared
+    one."""
     cells = both.measurer.measure(query, both.sample_key)
     columns = analyse(query.plan, both.catalog, both.facts).columns
     steps = [columns[one.column].step if isinstance(one, a.Sum) else F(1) for one in query.columns]
@@ -30,13 +32,20 @@ def measured(both: hospital.Registered, query: Cells):
         known = replace(columns[domain.column], nullable=False)
         found = [hospital.natural(known, domain.first + code) for code in range(domain.size)]
         values.append([*found, None] if domain.has_null else found)
-    expected = {tuple(map(hospital.plain, key)): cell for key, cell in naive.grouped(query, both.oracle).items()}
+    expected = {
+        tuple(map(hospital.plain, key)): cell
+        for key, cell in naive.grouped(query, both.oracle).items()
+    }
     for place, key in enumerate(product(*values)):
         wanted = expected.pop(key, [F(0)] * len(query.columns))
-        assert [int(cell) * step for cell, step in zip(cells[place], steps, strict=True)] == wanted, (query, key)
+        assert [
+            int(cell) * step for cell, step in zip(cells[place], steps, strict=True)
+        ] == wanted, (query, key)
     assert not expected, "a key that was not declared"
     for place, one in enumerate(query.columns):
-        assert max(abs(int(cell)) for cell in cells[:, place]) <= largest_value(one, query, both.catalog, both.facts)
+        assert max(abs(int(cell)) for cell in cells[:, place]) <= largest_value(
+            one, query, both.catalog, both.facts
+        )
     return cells
 
 
@@ -48,7 +57,10 @@ def check_claim(query: Cells, one, two, catalog, facts=NO_FACTS) -> None:
     assert sum(change > 0 for change in moved) <= claim.l0, (query, moved, claim)
     assert max(moved) <= claim.linf, (query, moved, claim)
     assert sum(change * change for change in moved) <= claim.l2_squared, (query, moved, claim)
-    assert in_boxes(query, one - two, catalog, facts) <= box(query, catalog, facts).rows, (query, moved)
+    assert in_boxes(query, one - two, catalog, facts) <= box(query, catalog, facts).rows, (
+        query,
+        moved,
+    )
 
 
 @dataclass(frozen=True)
@@ -90,11 +102,20 @@ def check_query(query: Cells, sizes: Sizes) -> None:
 def in_boxes(query: Cells, change, catalog, facts=NO_FACTS) -> F:
     """How far all cells moved together, in boxes of what a row can add."""
     sides = box(query, catalog, facts).sides
-    return sum((max(F(abs(int(one)), side) for one, side in zip(cell, sides, strict=True)) for cell in change), F(0))
+    return sum(
+        (
+            max(F(abs(int(one)), side) for one, side in zip(cell, sides, strict=True))
+            for cell in change
+        ),
+        F(0),
+    )
 
 
-def check_rows(plan, without: Counter, within: Counter, at: hospital.Registered, victim: str = "victim") -> None:
-    """Stability as claimed: owners other than the victim do not move, and the victim has no more than its rows."""
+def check_rows(
+    plan, without: Counter, within: Counter, at: hospital.Registered, victim: str = "victim"
+) -> None:
+    """Stability as claimed: owners other than the victim do not move, and the victim has no more
+    than its rows."""
     found = analyse(plan, at.catalog, at.facts)
     node, names = found.node, list(found.columns)
     assert sum(within.values()) <= node.most

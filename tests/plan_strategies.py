@@ -38,7 +38,14 @@ def expressions(draw, columns, kind: str):
         some = st.sampled_from([*others, constant])
         two = (draw(some), draw(some))
         made = [
-            Call(draw(st.sampled_from(["add", "subtract", "multiply", "divide", "mod", "least", "greatest"])), two),
+            Call(
+                draw(
+                    st.sampled_from(
+                        ["add", "subtract", "multiply", "divide", "mod", "least", "greatest"]
+                    )
+                ),
+                two,
+            ),
             Call(draw(st.sampled_from(["abs", "floor", "sign", "negate", "round"])), two[:1]),
             Call("clamp", (two[0], Value("number", F(-1)), Value("number", F(5)))),
             Call("if", (Call("lt", (two[0], two[1])), two[0], constant)),
@@ -48,12 +55,16 @@ def expressions(draw, columns, kind: str):
         return draw(st.sampled_from(made))
     if kind == "boolean":
         some = st.sampled_from([*others, constant])
-        compare = Call(draw(st.sampled_from(["eq", "lt", "ge", "is_distinct_from"])), (draw(some), draw(some)))
+        compare = Call(
+            draw(st.sampled_from(["eq", "lt", "ge", "is_distinct_from"])), (draw(some), draw(some))
+        )
         other = Call("gt", (Call("divide", (draw(some), draw(some))), draw(some)))
         joined = Call(draw(st.sampled_from(["and", "or", "xor"])), (compare, other))
         tested = Call(draw(st.sampled_from(["is_null", "is_true", "is_false", "not"])), (joined,))
         between = Call("between", (draw(some), draw(some), draw(some)))
-        return draw(st.sampled_from([compare, *mine, Call("not", (compare,)), joined, tested, between]))
+        return draw(
+            st.sampled_from([compare, *mine, Call("not", (compare,)), joined, tested, between])
+        )
     return draw(st.sampled_from(mine)) if mine else None
 
 
@@ -63,13 +74,26 @@ def conditions(draw, columns):
     name = draw(st.sampled_from(names))
     domain = columns[name]
     if domain.kind == "category":
-        simple = a.Compare(name, draw(st.sampled_from(["=", "<>"])), draw(st.sampled_from(domain.labels)))
+        simple = a.Compare(
+            name, draw(st.sampled_from(["=", "<>"])), draw(st.sampled_from(domain.labels))
+        )
     elif domain.kind == "text":
-        simple = a.Compare(name, draw(st.sampled_from(["=", "<>"])), draw(st.sampled_from(["flu", "a", ""])))
+        simple = a.Compare(
+            name, draw(st.sampled_from(["=", "<>"])), draw(st.sampled_from(["flu", "a", ""]))
+        )
     else:
         at = F(draw(st.integers(domain.low - 1, domain.high + 1))) * domain.step
         simple = a.Compare(name, draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="])), at)
     holds = a.Holds(expressions(draw, columns, "boolean"))
     return draw(
-        st.sampled_from([simple, holds, a.Not(simple), a.And((simple, holds)), a.Or((simple, holds)), a.IsNull(name)])
+        st.sampled_from(
+            [
+                simple,
+                holds,
+                a.Not(simple),
+                a.And((simple, holds)),
+                a.Or((simple, holds)),
+                a.IsNull(name),
+            ]
+        )
     )

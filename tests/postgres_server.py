@@ -1,7 +1,7 @@
 """A PostgreSQL server for tests, in a folder of its own.
 
-The folder lies outside pytest's: every run of pytest, also one that a test starts, closes that one to other users, and
-the server runs as one.
+The folder lies outside pytest's: every run of pytest, also one that a test starts, closes that one
+to other users, and the server runs as one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import pytest
 @contextmanager
 def running_server() -> Iterator[Any]:
     """A server from pgserver, stopped and removed at the end."""
-    pgserver = pytest.importorskip("pgserver", reason="pip install pgserver psycopg to test the ledger in PostgreSQL")
+    pgserver = pytest.importorskip(
+        "pgserver", reason="pip install pgserver psycopg to test the ledger in PostgreSQL"
+    )
     pytest.importorskip("psycopg")
     folder = Path(mkdtemp(prefix="dither-postgres-"))
     server = pgserver.get_server(folder, cleanup_mode="stop")

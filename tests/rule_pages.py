@@ -49,12 +49,16 @@ def find_test_names(file: str) -> set[str]:
     """The tests that a file defines, those of a class as `Class::test`."""
     body = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
     classes = [node for node in body if isinstance(node, ast.ClassDef)]
-    inside = {f"{node.name}::{test.name}" for node in classes for test in _find_functions(node.body)}
+    inside = {
+        f"{node.name}::{test.name}" for node in classes for test in _find_functions(node.body)
+    }
     return inside | {test.name for test in _find_functions(body)}
 
 
 def _find_functions(body: list[ast.stmt]) -> list[ast.FunctionDef]:
-    return [node for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    return [
+        node for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
 
 
 def write_index(sections: list[Section]) -> str:
@@ -63,10 +67,14 @@ def write_index(sections: list[Section]) -> str:
     lines = [
         "# Rules",
         "",
-        "Every refusal names a rule, as in `[rule: ids are never read]`, and the code cites rules by their ids.",
-        "This table lists them all. Each links to the rule in plain words, to what goes wrong without it, and",
-        "to its tests. In Python the rule of a `RefusedError` is `error.rule`, and `error.rule.link` leads here.",
-        "Ids never change. To write this page anew after a change of `src/dither/rules.py` or of a section:",
+        "Every refusal names a rule, as in `[rule: ids are never read]`, and the code cites rules "
+        "by their ids.",
+        "This table lists them all. Each links to the rule in plain words, to what goes wrong "
+        "without it, and",
+        "to its tests. In Python the rule of a `RefusedError` is `error.rule`, and "
+        "`error.rule.link` leads here.",
+        "Ids never change. To write this page anew after a change of `src/dither/rules.py` or of a "
+        "section:",
         "",
         f"    {REWRITE}",
         "",
@@ -75,5 +83,7 @@ def write_index(sections: list[Section]) -> str:
     ]
     for rule in PrivacyRule:
         file, name = by_id[rule.value].tests[0]
-        lines.append(f"| [{rule.value}]({rule.page}.md#{rule.value}) | {rule.sentence} | `{file}::{name}` |")
+        lines.append(
+            f"| [{rule.value}]({rule.page}.md#{rule.value}) | {rule.sentence} | `{file}::{name}` |"
+        )
     return "\n".join(lines) + "\n"

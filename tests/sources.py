@@ -17,7 +17,8 @@ class Exhausted(Exception):
 
 
 class TestSource(Words):
-    """Feeds the given words, in order, then `after` for ever (or raises `Exhausted`). Counts what was asked."""
+    """Feeds the given words, in order, then `after` for ever (or raises `Exhausted`). Counts what
+    was asked."""
 
     __test__ = False  # not a test class, whatever its name says
 
@@ -50,9 +51,11 @@ class Refusing(Words):
 def enumerate_outcomes(
     run: Callable[[Words], Hashable], width: int, most_words: int, start: tuple[int, ...] = ()
 ) -> tuple[dict[Hashable, Fraction], Fraction]:
-    """The exact law of `run` over *all* strings of up to `most_words` words: (mass of each outcome, mass undecided).
+    """The exact law of `run` over *all* strings of up to `most_words` words: (mass of each outcome,
+    mass undecided).
 
-    Depth first: a run that is decided by its first words stands for all strings that begin with them.
+    Depth first: a run that is decided by its first words stands for all strings that begin with
+    them.
     """
     mass: Counter[Hashable] = Counter()
     undecided = 0
@@ -68,4 +71,6 @@ def enumerate_outcomes(
             else:
                 stack += [(*prefix, word) for word in range(1 << width)]
     whole = 1 << (width * (most_words - len(start)))
-    return {outcome: Fraction(count, whole) for outcome, count in mass.items()}, Fraction(undecided, whole)
+    return {outcome: Fraction(count, whole) for outcome, count in mass.items()}, Fraction(
+        undecided, whole
+    )

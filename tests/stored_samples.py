@@ -1,4 +1,5 @@
-"""One sample of everything that is stored under a name of its own: plans, losses, protocols, and keys of releases."""
+"""One sample of everything that is stored under a name of its own: plans, losses, protocols, and
+keys of releases."""
 
 from __future__ import annotations
 
@@ -82,7 +83,9 @@ def release_keys() -> dict[str, str]:
     count = plans.Cells(VISITS, ("ward",), (plans.Count(),))
     both = plans.Cells(VISITS, ("ward",), (plans.Count(), plans.Sum("age")))
     quantile = plans.Quantiles(VISITS, ("ward",), "age", (HALF,))
-    with_ends = plans.Quantiles(VISITS, ("ward",), "age", (HALF,), (Fraction(19, 20), Fraction(1, 8)))
+    with_ends = plans.Quantiles(
+        VISITS, ("ward",), "age", (HALF,), (Fraction(19, 20), Fraction(1, 8))
+    )
     two = plans.Quantiles(VISITS, (), "age", (Fraction(1, 4), HALF))
     queries: dict[str, tuple[Any, Any]] = {
         "laplace": (count, "laplace"),

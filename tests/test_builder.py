@@ -34,7 +34,8 @@ VISITS = table("visits")
         (VISITS.where("age < 18 OR age > 65", "urgent").agg(n=count("score")),
          "SELECT COUNT(score) AS n FROM visits WHERE (age < 18 OR age > 65) AND urgent"),
         (VISITS.group_by("ward", "kind").agg(m=avg("cost")).having("m > 3").order_by("m DESC", "ward").limit(2),
-         "SELECT ward, kind, AVG(cost) AS m FROM visits GROUP BY ward, kind HAVING m > 3 ORDER BY m DESC, ward "
+         "SELECT ward, kind, AVG(cost) AS m FROM visits GROUP BY ward, kind HAVING m > 3 ORDER BY "
+         "m DESC, ward "
          "LIMIT 2"),
         (VISITS.agg(share=count().where("urgent") / count() * 100),
          "SELECT (COUNT(*) FILTER (WHERE urgent) / COUNT(*)) * 100 AS share FROM visits"),
@@ -104,7 +105,10 @@ def test_mistakes_are_messages_with_a_remedy(wrong, says):
 
 
 def test_joins_name_their_keys():
-    assert VISITS.join("patients", using=("patient", "ward")).source == "visits JOIN patients USING (patient, ward)"
+    assert (
+        VISITS.join("patients", using=("patient", "ward")).source
+        == "visits JOIN patients USING (patient, ward)"
+    )
     assert isinstance(count() - 1, Aggregate)
 
 
@@ -124,11 +128,14 @@ def test_asked_through_a_connection(tmp_path):
     assert question.preview(epsilon=1).rows == 4
     answer = question.ask(epsilon=1)
     again = con.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=1)
-    assert again.info["repeated"] and again.to_dict() == answer.to_dict()  # the same plan, hence the stored answer
+    assert (
+        again.info["repeated"] and again.to_dict() == answer.to_dict()
+    )  # the same plan, hence the stored answer
 
 
 def test_in_a_notebook_everything_shows_as_plain_html(monkeypatch):
-    """rich notices Jupyter and would write beside the cell, with colour codes; str() and _repr_html_ must not."""
+    """rich notices Jupyter and would write beside the cell, with colour codes; str() and
+    _repr_html_ must not."""
     import rich.console
 
     from dither.privacy.ledger.pots import opened

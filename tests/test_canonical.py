@@ -34,7 +34,9 @@ def test_canonical_text_reads_back_and_is_its_own_canonical_text(value):
 
 @given(st.fractions())
 def test_a_fraction_is_written_as_numerator_and_denominator(value):
-    assert json.loads(dumps(value)) == fraction_text(value) == f"{value.numerator}/{value.denominator}"
+    assert (
+        json.loads(dumps(value)) == fraction_text(value) == f"{value.numerator}/{value.denominator}"
+    )
     assert exact(fraction_text(value), "x") == value
 
 
@@ -55,14 +57,29 @@ def test_ten_tenths_are_one():
     assert sum([exact(0.1, "epsilon")] * 10) == 1
 
 
-@pytest.mark.parametrize("value", [1.5, float("nan"), {1: 2}, {"a": object()}, b"bytes", {"a": {2}}])
+@pytest.mark.parametrize(
+    "value", [1.5, float("nan"), {1: 2}, {"a": object()}, b"bytes", {"a": {2}}]
+)
 def test_floats_and_foreign_objects_have_no_canonical_text(value):
     with pytest.raises(TypeError):
         dumps(value)
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), Decimal("NaN"), Decimal("-Infinity"), True, None, "", "x", "1/0", 1j, [1]]
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        Decimal("NaN"),
+        Decimal("-Infinity"),
+        True,
+        None,
+        "",
+        "x",
+        "1/0",
+        1j,
+        [1],
+    ],
 )
 def test_what_is_no_number_is_refused_by_name(value):
     with pytest.raises(ParameterError, match="epsilon"):
@@ -100,7 +117,10 @@ TOO_LONG = {
 
 @pytest.mark.parametrize("value", TOO_LONG.values(), ids=list(TOO_LONG))
 def test_digits_and_exponents_are_bounded_before_any_arithmetic(value):
-    with time_guard(), pytest.raises(ParameterError, match="epsilon has too many digits.* round it, as in 0.5"):
+    with (
+        time_guard(),
+        pytest.raises(ParameterError, match="epsilon has too many digits.* round it, as in 0.5"),
+    ):
         exact(value, "epsilon")
 
 
@@ -129,11 +149,15 @@ def test_a_number_of_any_size_has_a_short_text_for_messages(value, power):
     if value:
         lead, _, exponent = text.partition("e")
         shown = Fraction(lead) * Fraction(10) ** int(exponent or 0)
-        assert abs(shown - value * Fraction(10) ** power) <= abs(value * Fraction(10) ** power) / 10**5
+        assert (
+            abs(shown - value * Fraction(10) ** power) <= abs(value * Fraction(10) ** power) / 10**5
+        )
 
 
 @pytest.mark.parametrize(
-    "value", [10**5_000, -(10**5_000), Fraction(1, 10**5_000), [10**5_000], "x" * 10_000, None], ids=range(6)
+    "value",
+    [10**5_000, -(10**5_000), Fraction(1, 10**5_000), [10**5_000], "x" * 10_000, None],
+    ids=range(6),
 )
 def test_whatever_a_message_quotes_is_short(value):
     assert 0 < len(quote(value)) <= 40
@@ -145,13 +169,17 @@ def test_what_floats_cannot_hold_is_refused(value):
         as_float(value, "within")
 
 
-@pytest.mark.parametrize("value", [0, -1, True, 1.0, "3", None, 2**63, 10**5_000, -(10**5_000)], ids=range(9))
+@pytest.mark.parametrize(
+    "value", [0, -1, True, 1.0, "3", None, 2**63, 10**5_000, -(10**5_000)], ids=range(9)
+)
 def test_a_whole_number_is_from_one_to_its_limit(value):
     with pytest.raises(ParameterError, match="group_size must be"):
         whole_number(value, "group_size")
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' + "9" * 5_000 + "}", "{", ""], ids=range(4))
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a": ' + "9" * 5_000 + "}", "{", ""], ids=range(4)
+)
 def test_json_from_outside_is_bounded_in_depth_and_digits(text):
     with pytest.raises(ParameterError, match="the loss is not JSON that can be read"):
         read_document(text, "the loss")

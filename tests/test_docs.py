@@ -1,4 +1,5 @@
-"""Documentation that is true: its code runs, its test names exist, and nothing public is left out."""
+"""Documentation that is true: its code runs, its test names exist, and nothing public is left
+out."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def run_page(page: Path) -> None:
-    """The page as a reader would follow it: its python, and its `dither` commands, in order, in one folder."""
+    """The page as a reader would follow it: its python, and its `dither` commands, in order, in one
+    folder."""
     namespace: dict[str, object] = {"__name__": "__page__"}
     for kind, code in BLOCK.findall(page.read_text()):
         if kind == "python":
@@ -72,8 +74,14 @@ def test_the_output_in_the_readme_is_what_its_example_prints(capsys, tmp_path, m
 
 @pytest.mark.parametrize("name", ["promises.md", "errata.md", "published-bugs.md"])
 def test_every_promise_and_every_erratum_names_a_test_that_exists(name):
-    lines = [line for line in (ROOT / "docs" / name).read_text().splitlines() if line.startswith("|")]
-    rows = [line for line in lines if not re.match(r"^\|[-| ]+\|$", line) and not line.rstrip().endswith("| test |")]
+    lines = [
+        line for line in (ROOT / "docs" / name).read_text().splitlines() if line.startswith("|")
+    ]
+    rows = [
+        line
+        for line in lines
+        if not re.match(r"^\|[-| ]+\|$", line) and not line.rstrip().endswith("| test |")
+    ]
     assert len(rows) > 5
     for row in rows:
         named = TEST.findall(row)
@@ -83,7 +91,9 @@ def test_every_promise_and_every_erratum_names_a_test_that_exists(name):
             assert function.startswith("test_")
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_every_test_that_a_page_names_exists(page):
     text = page.read_text()
     for file in TEST_FILE.findall(text):
@@ -99,10 +109,14 @@ def list_source_files() -> tuple[str, ...]:
     return tuple(f"/{path}" for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_every_file_of_code_that_a_page_names_exists(page):
     names = SOURCE_FILE.findall(page.read_text())
-    assert [name for name in names if not any(path.endswith(f"/{name}") for path in list_source_files())] == []
+    assert [
+        name for name in names if not any(path.endswith(f"/{name}") for path in list_source_files())
+    ] == []
 
 
 @cache
@@ -143,7 +157,9 @@ def test_every_command_is_documented():
     assert [command for command in commands if command not in text] == []
 
 
-@pytest.mark.parametrize("module", ["dither", "dither.privacy.noise", "dither.mechanisms", "dither.accounting"])
+@pytest.mark.parametrize(
+    "module", ["dither", "dither.privacy.noise", "dither.mechanisms", "dither.accounting"]
+)
 def test_every_public_name_is_documented(module):
     text = documented()
     names = importlib.import_module(module).__all__
@@ -152,4 +168,6 @@ def test_every_public_name_is_documented(module):
 
 def test_links_between_pages_lead_somewhere():
     links = [(page, target) for page in PAGES for target in LINK.findall(page.read_text())]
-    assert [(str(page), target) for page, target in links if not (page.parent / target).exists()] == []
+    assert [
+        (str(page), target) for page, target in links if not (page.parent / target).exists()
+    ] == []

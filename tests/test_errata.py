@@ -20,12 +20,16 @@ def phi(z: float) -> float:
 
 
 def continuous_delta(sigma: float, epsilon: float) -> float:
-    return phi(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * phi(-0.5 / sigma - epsilon * sigma)
+    return phi(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * phi(
+        -0.5 / sigma - epsilon * sigma
+    )
 
 
 def test_epsilon_delta_does_not_bound_the_privacy_loss_with_probability_one_minus_delta():
     delta = continuous_delta(1, 1)
-    tail = 1 - phi((1 - 0.5) / 1)  # the loss of Gaussian noise is N(1/2, 1) at sensitivity / sigma = 1
+    tail = 1 - phi(
+        (1 - 0.5) / 1
+    )  # the loss of Gaussian noise is N(1/2, 1) at sensitivity / sigma = 1
     assert delta == pytest.approx(0.12694, abs=5e-6) and tail == pytest.approx(0.30854, abs=5e-6)
     assert tail > delta
 
@@ -56,7 +60,9 @@ def test_randomised_response_has_e_to_the_epsilon_plus_one_in_its_denominators()
 def test_no_loss_means_an_output_independent_of_the_input_not_a_constant_one():
     mechanism = IntegerLaplace(100, Sensitivity.of(largest=0))
     assert mechanism.loss() == Pure(0)
-    assert len(np.unique(mechanism.release(np.zeros(1000, np.int64)))) > 10  # fails with probability below 1e-100
+    assert (
+        len(np.unique(mechanism.release(np.zeros(1000, np.int64)))) > 10
+    )  # fails with probability below 1e-100
 
 
 def test_an_average_of_estimates_has_variance_over_n_not_times_n():

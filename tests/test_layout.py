@@ -25,14 +25,20 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 def test_no_file_of_the_small_proved_core_is_above_four_hundred_lines(folder):
     files = list((ROOT / "src" / "dither" / folder).rglob("*.py"))
     assert files
-    long = {str(file.relative_to(ROOT)): n for file in files if (n := len(file.read_text().splitlines())) > 400}
+    long = {
+        str(file.relative_to(ROOT)): n
+        for file in files
+        if (n := len(file.read_text().splitlines())) > 400
+    }
     assert long == {}
 
 
 def test_there_is_one_version():
     assert SETTINGS["project"]["dynamic"] == ["version"]
     assert SETTINGS["tool"]["hatch"]["version"]["path"] == "src/dither/version.py"
-    assert re.search(rf"^## {re.escape(dither.__version__)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert re.search(
+        rf"^## {re.escape(dither.__version__)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
     assert CliRunner().invoke(app, ["--version"]).output == f"dither {dither.__version__}\n"
 
 
@@ -50,9 +56,18 @@ def test_the_wheel_holds_the_library_and_nothing_of_the_tests(tmp_path):
 
 
 def test_the_demo_runs_and_shows_preview_answer_intervals_and_budget(tmp_path):
-    result = CliRunner().invoke(app, ["demo", "--people", "50", "--report", str(tmp_path / "report.html")])
+    result = CliRunner().invoke(
+        app, ["demo", "--people", "50", "--report", str(tmp_path / "report.html")]
+    )
     assert result.exit_code == 0
-    for part in ("Protected:", "noise scale", "95% interval", "ceiling", "cannot pay", "the ledger verifies"):
+    for part in (
+        "Protected:",
+        "noise scale",
+        "95% interval",
+        "ceiling",
+        "cannot pay",
+        "the ledger verifies",
+    ):
         assert part in result.output
 
 
@@ -77,14 +92,18 @@ def test_the_licence_the_types_and_the_entry_point_are_declared():
     assert (ROOT / "src" / "dither" / "py.typed").exists()
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "lint", "docs", "bench", "setup-all", "test-all", "soak"])
+@pytest.mark.parametrize(
+    "target", ["demo", "test", "lint", "docs", "bench", "setup-all", "test-all", "soak"]
+)
 def test_the_makefile_has_the_targets_that_the_readme_and_ci_use(target):
     assert re.search(rf"^{target}: .*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 def read_recipe(target: str) -> str:
     """A target of the Makefile: its line and its commands."""
-    (recipe,) = re.findall(rf"^{re.escape(target)}:.*\n(?:\t.*\n)*", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    (recipe,) = re.findall(
+        rf"^{re.escape(target)}:.*\n(?:\t.*\n)*", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
     return recipe
 
 
@@ -102,7 +121,10 @@ def test_the_default_run_installs_the_extras_of_setup_alone():
 
 @pytest.mark.parametrize("marker", ["all", "soak"])
 def test_contributing_says_what_each_marker_means(marker):
-    assert any(line.startswith(f"{marker}: ") for line in SETTINGS["tool"]["pytest"]["ini_options"]["markers"])
+    assert any(
+        line.startswith(f"{marker}: ")
+        for line in SETTINGS["tool"]["pytest"]["ini_options"]["markers"]
+    )
     assert re.search(rf"^\| `{marker}` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
 
 
@@ -127,7 +149,12 @@ def test_test_folders_are_named_after_what_they_test_not_by_number():
 
 def test_test_folders_are_rooms_of_the_library():
     library = ROOT / "src" / "dither"
-    rooms = {path.name for layer in (library, library / "privacy") for path in layer.iterdir() if path.is_dir()}
+    rooms = {
+        path.name
+        for layer in (library, library / "privacy")
+        for path in layer.iterdir()
+        if path.is_dir()
+    }
     folders = {folder.name for folder in list_test_folders() if folder.parent == Path("tests")}
     assert folders - rooms == {"datasets", "published_bugs", "state"}
 
@@ -145,9 +172,17 @@ def find_path_tricks(text: str) -> list[str]:
 
 
 def test_tests_are_imported_by_their_full_names():
-    texts = {str(file.relative_to(ROOT)): file.read_text() for file in list_test_files() if file.suffix == ".py"}
-    assert {name: tricks for name, text in texts.items() if (tricks := find_path_tricks(text))} == {}
-    assert find_path_tricks(f"import sys\n{PATH_TRICKS[0]}.insert(0, 'x')\n    from .clinic import row\n") == [
+    texts = {
+        str(file.relative_to(ROOT)): file.read_text()
+        for file in list_test_files()
+        if file.suffix == ".py"
+    }
+    assert {
+        name: tricks for name, text in texts.items() if (tricks := find_path_tricks(text))
+    } == {}
+    assert find_path_tricks(
+        f"import sys\n{PATH_TRICKS[0]}.insert(0, 'x')\n    from .clinic import row\n"
+    ) == [
         PATH_TRICKS[0],
         "    from .",
     ]

@@ -1,4 +1,5 @@
-"""Numbers and texts without end at the other doors: the command line, stored documents, local protocols, noise."""
+"""Numbers and texts without end at the other doors: the command line, stored documents, local
+protocols, noise."""
 
 from __future__ import annotations
 
@@ -54,7 +55,19 @@ APPROX = [*OPEN, "--rule", "approx", "--epsilon", "1", "--ceiling", "2", "--delt
         [*PREVIEW, "--epsilon", "1", "--weight", f"n={BOMB}"],
         [*PREVIEW, "--epsilon", "1", "--max-groups", "9" * 400],
         [*OPEN, "--epsilon", BOMB, "--ceiling", "1"],
-        [*OPEN, "--rule", "approx", "--epsilon", "1", "--ceiling", "2", "--delta", BOMB, "--delta-per-question", BOMB],
+        [
+            *OPEN,
+            "--rule",
+            "approx",
+            "--epsilon",
+            "1",
+            "--ceiling",
+            "2",
+            "--delta",
+            BOMB,
+            "--delta-per-question",
+            BOMB,
+        ],
         [
             *OPEN,
             "--rule",
@@ -85,7 +98,9 @@ def test_the_command_line_refuses_numbers_without_end(arguments, file):
 
 
 def test_a_pot_states_deltas_that_can_be_computed_with(file):
-    with pytest.raises(ParameterError, match="delta_per_question must lie between 1e-300 and 1e300"):
+    with pytest.raises(
+        ParameterError, match="delta_per_question must lie between 1e-300 and 1e300"
+    ):
         deltas = {"delta": "1e-9", "delta_per_question": "1e-400"}
         terms = {"rule": "approx", "epsilon": 1, "ceiling": 2, "purpose": clinic.PURPOSE, **deltas}
         open_pot(State.beside(Path(file)), clinic.catalog(), "total", **terms)
@@ -139,4 +154,6 @@ def test_a_certificate_of_values_nested_without_end_is_no_opening():
     with pytest.raises(DitherError, match="columns and nonce"):
         opens("[" * 100_000, "0" * 64)
     with pytest.raises(DitherError, match="columns and nonce"):
-        opens(json.dumps({"columns": {}, "nonce": ""})[:-1] + ', "x": ' + "9" * 5_000 + "}", "0" * 64)
+        opens(
+            json.dumps({"columns": {}, "nonce": ""})[:-1] + ', "x": ' + "9" * 5_000 + "}", "0" * 64
+        )

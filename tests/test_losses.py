@@ -62,7 +62,10 @@ WRAPPED = [
 ]
 
 towards = st.fixed_dictionaries(
-    {"neighbours": st.sampled_from(["add_remove", "replace"]), "unit": st.sampled_from(["unit", "person", "Zeile"])}
+    {
+        "neighbours": st.sampled_from(["add_remove", "replace"]),
+        "unit": st.sampled_from(["unit", "person", "Zeile"]),
+    }
 )
 positives = st.fractions(min_value=Fraction(1, 10**9), max_value=10**12)
 integers = st.integers(1, 10**9)
@@ -71,7 +74,9 @@ integers = st.integers(1, 10**9)
 def leaves(who: dict) -> st.SearchStrategy[Loss]:
     return st.one_of(
         st.builds(lambda e: Pure(e, **who), positives),
-        st.builds(lambda e, d: Approx(e, d, **who), positives, st.fractions(0, Fraction(999, 1000))),
+        st.builds(
+            lambda e, d: Approx(e, d, **who), positives, st.fractions(0, Fraction(999, 1000))
+        ),
         st.builds(lambda s, d: Laplace(s, d, **who), positives, positives),
         st.builds(lambda s, d: Gaussian(s, d, **who), positives, positives),
         st.builds(lambda s, d: DiscreteLaplace(s, d, **who), positives, integers),
@@ -89,10 +94,19 @@ trees = towards.flatmap(
         leaves(who),
         lambda inner: st.one_of(
             st.builds(PoissonSampled, st.fractions(Fraction(1, 1000), 1), inner),
-            st.builds(lambda k, more, loss: SampledWithoutReplacement(k, k + more, loss), integers, integers, inner),
+            st.builds(
+                lambda k, more, loss: SampledWithoutReplacement(k, k + more, loss),
+                integers,
+                integers,
+                inner,
+            ),
             st.builds(Repeated, inner, integers),
-            st.builds(lambda parts: Composed(tuple(parts)), st.lists(inner, min_size=1, max_size=3)),
-            st.builds(lambda parts: Parallel(tuple(parts)), st.lists(inner, min_size=1, max_size=3)),
+            st.builds(
+                lambda parts: Composed(tuple(parts)), st.lists(inner, min_size=1, max_size=3)
+            ),
+            st.builds(
+                lambda parts: Parallel(tuple(parts)), st.lists(inner, min_size=1, max_size=3)
+            ),
         ),
         max_leaves=4,
     )
@@ -125,7 +139,13 @@ def test_a_composition_is_equal_in_any_order(loss, data):
 
 def test_a_composition_is_flat_however_it_was_built():
     a, b, c = Pure(1), Pure(2), Pure(3)
-    assert a + b + c == a + (b + c) == Composed((Composed((a, b)), c)) == Composed([a, b, c]) == compose(c, b, a)
+    assert (
+        a + b + c
+        == a + (b + c)
+        == Composed((Composed((a, b)), c))
+        == Composed([a, b, c])
+        == compose(c, b, a)
+    )
     assert (a + b + c).losses == (a, b, c)
 
 
@@ -156,8 +176,12 @@ def test_the_meaning_of_stored_text_never_changes():
     )
 
 
-@pytest.mark.parametrize("other", [Pure(1, neighbours="replace"), Pure(1, unit="row"), RandomizedResponse(1)])
-@pytest.mark.parametrize("mix", [lambda a, b: a + b, lambda a, b: Parallel((a, b)), lambda a, b: Composed((a, b))])
+@pytest.mark.parametrize(
+    "other", [Pure(1, neighbours="replace"), Pure(1, unit="row"), RandomizedResponse(1)]
+)
+@pytest.mark.parametrize(
+    "mix", [lambda a, b: a + b, lambda a, b: Parallel((a, b)), lambda a, b: Composed((a, b))]
+)
 def test_losses_towards_different_neighbours_or_units_refuse_to_mix(mix, other):
     with pytest.raises(ParameterError, match="different"):
         mix(Pure(1), other)

@@ -20,7 +20,8 @@ TREES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py
 
 
 def list_bindings(tree: ast.AST) -> Iterator[str]:
-    """Every name that a module gives to something: variables, parameters, attributes, functions, classes."""
+    """Every name that a module gives to something: variables, parameters, attributes, functions,
+    classes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
@@ -34,7 +35,11 @@ def list_bindings(tree: ast.AST) -> Iterator[str]:
 
 def is_parallel(node: ast.AST) -> bool:
     """a, b = x, y: several statements in one line."""
-    return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple)
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Tuple)
+        and isinstance(node.value, ast.Tuple)
+    )
 
 
 def test_few_names_are_filler_words():
@@ -44,7 +49,9 @@ def test_few_names_are_filler_words():
 
 
 def test_few_assignments_are_parallel():
-    assignments = [node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    assignments = [
+        node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.Assign)
+    ]
     parallel = [node for node in assignments if is_parallel(node)]
     assert len(parallel) <= MOST_PARALLEL * len(assignments)
 
@@ -62,7 +69,9 @@ def test_no_two_public_classes_have_one_name():
 
 
 def test_a_class_named_error_is_an_exception():
-    bases = {node.name: [ast.unparse(base) for base in node.bases] for _, node in list_public_classes()}
+    bases = {
+        node.name: [ast.unparse(base) for base in node.bases] for _, node in list_public_classes()
+    }
 
     def is_exception(name: str) -> bool:
         parents = bases.get(name, [])

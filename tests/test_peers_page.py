@@ -45,7 +45,10 @@ def differing(text: str, results: dict) -> list[str]:
         both = line["load_s"] + line["first_s"]
         measured = [line["answer_s"], both, line["load_s"], line["peak_mb"], *errors]
         shown = shown_figures(text, line["rows"]).get(line["peer"], [math.inf] * 7)
-        close = all(math.isclose(a, b, rel_tol=6e-3, abs_tol=1e-9) for a, b in zip(shown, measured, strict=True))
+        close = all(
+            math.isclose(a, b, rel_tol=6e-3, abs_tol=1e-9)
+            for a, b in zip(shown, measured, strict=True)
+        )
         wrong += [] if close else [f"{line['peer']} {line['rows']}"]
     return wrong
 
@@ -56,7 +59,9 @@ def test_the_figures_on_the_page_are_those_of_the_results_file(results):
 
 def test_a_changed_figure_on_the_page_is_noticed(results):
     text = PAGE.read_text()
-    ours = next(line for line in results["lines"] if line["peer"] == "dither" and line["task"] == "keys")
+    ours = next(
+        line for line in results["lines"] if line["peer"] == "dither" and line["task"] == "keys"
+    )
     shown = written.figure(ours["answer_s"])
     better = text.replace(f"| dither | {shown} |", "| dither | 0.000123 |")
     assert better != text
@@ -72,13 +77,17 @@ def test_page_and_plots_are_what_the_writer_makes_of_the_results(results):
 def test_every_peer_is_measured_or_said_why_not_and_its_settings_are_shown(results):
     text = PAGE.read_text()
     for name, peer in run.PEERS.items():
-        at = [line for line in results["lines"] if line["peer"] == name and line["rows"] == 1_000_000]
+        at = [
+            line for line in results["lines"] if line["peer"] == name and line["rows"] == 1_000_000
+        ]
         assert {line["task"] for line in at} == set(run.TASKS), name
         assert all("answer_s" in line or line.get("refused") or line.get("failed") for line in at)
         assert (ROOT / "bench" / "peers" / peer.script).exists()
     assert set(written.STRENGTHS) == set(run.PEERS) - {"dither", "DuckDB, no privacy"}
     assert all(
-        line["settings"] in text for line in results["lines"] if "settings" in line and "Duck" not in line["peer"]
+        line["settings"] in text
+        for line in results["lines"]
+        if "settings" in line and "Duck" not in line["peer"]
     )
 
 
@@ -86,21 +95,39 @@ def test_errors_are_root_mean_squares_with_their_own_standard_error():
     found = run.rmse([3.0, -4.0, 3.0, -4.0])
     assert found["rmse"] == pytest.approx(12.5**0.5)
     assert found["bias"] == pytest.approx(-0.5)
-    # squares 9, 16, 9, 16: standard deviation sqrt(49/3), of their mean a half of it, of the root 1 / (2 root) of that
+    # squares 9, 16, 9, 16: standard deviation sqrt(49/3), of their mean a half of it, of the root 1
+    # / (2 root) of that
     assert found["standard_error"] == pytest.approx((49 / 3) ** 0.5 / 2 / (2 * 12.5**0.5))
 
 
 def test_a_key_that_a_peer_leaves_out_counts_as_an_answer_of_nothing():
-    found = run.errors_of([{"k0": [10.0, 5.0, 0.5]}], {"k0": [10.0, 5.0, 0.5], "k1": [30.0, 0.0, 0.0]})
+    found = run.errors_of(
+        [{"k0": [10.0, 5.0, 0.5]}], {"k0": [10.0, 5.0, 0.5], "k1": [30.0, 0.0, 0.0]}
+    )
     assert found["count"]["rmse"] == pytest.approx((900 / 2) ** 0.5)
 
 
 def test_the_comparison_takes_the_best_peer_and_never_the_engine_without_privacy():
     def line(peer, seconds, rmse):
-        errors = {what: {"rmse": rmse, "standard_error": 0.0, "bias": 0.0} for what in ("count", "sum", "avg")}
-        return {"peer": peer, "task": "keys", "rows": 10, "answer_s": seconds, "repetitions": 1, "errors": errors}
+        errors = {
+            what: {"rmse": rmse, "standard_error": 0.0, "bias": 0.0}
+            for what in ("count", "sum", "avg")
+        }
+        return {
+            "peer": peer,
+            "task": "keys",
+            "rows": 10,
+            "answer_s": seconds,
+            "repetitions": 1,
+            "errors": errors,
+        }
 
-    lines = [line("dither", 1.0, 5.0), line("DuckDB, no privacy", 0.1, 0.0), line("A", 19.0, 6.0), line("B", 30.0, 4.0)]
+    lines = [
+        line("dither", 1.0, 5.0),
+        line("DuckDB, no privacy", 0.1, 0.0),
+        line("A", 19.0, 6.0),
+        line("B", 30.0, 4.0),
+    ]
     time, *errors = run.compared({"lines": lines})
     assert (time["base_s"], time["ok"]) == (19.0, False)
     assert [(each["base_s"], each["ok"]) for each in errors] == [(4.0, False)] * 3
@@ -111,7 +138,16 @@ def test_the_comparison_takes_the_best_peer_and_never_the_engine_without_privacy
 def test_a_lucky_error_or_two_is_no_estimate_to_compare_with():
     def line(peer, rmse, times):
         found = {"median": {"rmse": rmse, "standard_error": 0.0, "bias": 0.0}}
-        return {"peer": peer, "task": "median", "rows": 10, "answer_s": 1.0, "repetitions": times, "errors": found}
+        return {
+            "peer": peer,
+            "task": "median",
+            "rows": 10,
+            "answer_s": 1.0,
+            "repetitions": times,
+            "errors": found,
+        }
 
-    _, error = run.compared({"lines": [line("dither", 5.0, 100), line("A", 0.1, 4), line("B", 6.0, 5)]})
+    _, error = run.compared(
+        {"lines": [line("dither", 5.0, 100), line("A", 0.1, 4), line("B", 6.0, 5)]}
+    )
     assert error["base_s"] == 6.0

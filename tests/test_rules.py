@@ -1,4 +1,5 @@
-"""Every rule has an id, a section with its counterexample, and a test; nothing cites what is not in the repository."""
+"""Every rule has an id, a section with its counterexample, and a test; nothing cites what is not in
+the repository."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ import pytest
 
 from dither.errors import RefusedError
 from dither.rules import PrivacyRule
-from tests.rule_pages import INDEX, REWRITE, ROOT, TITLES, find_test_names, read_sections, write_index
+from tests.rule_pages import (
+    INDEX,
+    REWRITE,
+    ROOT,
+    TITLES,
+    find_test_names,
+    read_sections,
+    write_index,
+)
 from tests.test_docs import runs_by_default
 
 SECTIONS = read_sections()
@@ -26,7 +35,9 @@ CITED = re.compile(r"\b[Rr]ules? ((?:[a-z]+-[a-z-]+(?:, | and )?)+)")
 def find_sources() -> list[Path]:
     """Every file of code and text that the repository shows, this test left out."""
     folders = [ROOT / name for name in ("src", "tests", "docs", "bench", "examples")]
-    paths = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md")]
+    paths = [
+        path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".md")
+    ]
     return [path for path in [*paths, *ROOT.glob("*.md")] if path != Path(__file__)]
 
 
@@ -53,14 +64,20 @@ def test_a_section_says_the_sentence_that_refusals_show(section):
 
 def test_ids_and_sentences_are_plain_and_unique():
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", rule.value) for rule in PrivacyRule)
-    assert len({rule.sentence for rule in PrivacyRule}) == len(PrivacyRule.__members__) == len(PrivacyRule)
+    assert (
+        len({rule.sentence for rule in PrivacyRule})
+        == len(PrivacyRule.__members__)
+        == len(PrivacyRule)
+    )
 
 
 def test_the_index_lists_all_rules():
     page = write_index(SECTIONS)
     if os.environ.get("DITHER_WRITE_RULES"):
         INDEX.write_text(page, encoding="utf-8")
-    assert INDEX.read_text(encoding="utf-8") == page, f"docs/rules/index.md is not the list of rules: {REWRITE}"
+    assert INDEX.read_text(encoding="utf-8") == page, (
+        f"docs/rules/index.md is not the list of rules: {REWRITE}"
+    )
 
 
 def test_a_refusal_shows_the_sentence_and_carries_the_rule():
@@ -84,13 +101,23 @@ def test_refusals_name_members_and_no_rule_is_written_as_text():
         assert "[rule: " not in source or path.name == "rules.py", path
     assert len(names) > 150
     assert [name for name in names if not re.fullmatch(r"PrivacyRule\.[A-Z_]+", name)] == []
-    assert [ast.unparse(node) for node in find_rules_of_refusals('RefusedError("x", rule="y")')] == ["'y'"]
+    assert [
+        ast.unparse(node) for node in find_rules_of_refusals('RefusedError("x", rule="y")')
+    ] == ["'y'"]
 
 
 def test_no_file_cites_a_document_outside_the_repository():
-    lines = [(path, line) for path in find_sources() for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [
+        (path, line)
+        for path in find_sources()
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
     assert [(str(path), line) for path, line in lines if OUTSIDE.search(line)] == []
-    assert OUTSIDE.search("see privacy-rules 12") and OUTSIDE.search("(rule 27)") and OUTSIDE.search("class TestRule8")
+    assert (
+        OUTSIDE.search("see privacy-rules 12")
+        and OUTSIDE.search("(rule 27)")
+        and OUTSIDE.search("class TestRule8")
+    )
 
 
 def test_every_id_that_is_cited_is_that_of_a_rule():

@@ -20,7 +20,9 @@ QUESTION = "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age 
 
 @pytest.fixture
 def con(tmp_path):
-    rows = [clinic.row(f"v{i}", f"p{i}", ward=["north", "south"][i % 2], cost="100") for i in range(100)]
+    rows = [
+        clinic.row(f"v{i}", f"p{i}", ward=["north", "south"][i % 2], cost="100") for i in range(100)
+    ]
     file, place = clinic.register(tmp_path, rows)
     clinic.open_total(place)
     return connect(file)
@@ -31,11 +33,21 @@ class TestResult:
 
     def test_every_value_is_followed_by_its_interval(self, con):
         res = con.sql(QUESTION, epsilon=2)
-        assert [c.name for c in res.columns] == ["ward", "n", "n_low", "n_high", "cost", "cost_low", "cost_high"]
+        assert [c.name for c in res.columns] == [
+            "ward",
+            "n",
+            "n_low",
+            "n_high",
+            "cost",
+            "cost_low",
+            "cost_high",
+        ]
         assert [c.role for c in res.columns] == ["key", *["value", "low", "high"] * 2]
         table = res.to_dict()
         for name in ("n", "cost"):
-            for value, low, high in zip(table[name], table[f"{name}_low"], table[f"{name}_high"], strict=True):
+            for value, low, high in zip(
+                table[name], table[f"{name}_low"], table[f"{name}_high"], strict=True
+            ):
                 assert low < value < high
                 assert value - low == pytest.approx(high - value)
 
@@ -44,7 +56,11 @@ class TestResult:
 
     def test_types_come_from_the_catalog(self, con):
         schema = con.sql(QUESTION, epsilon=1).to_arrow().schema
-        assert [schema.field(name).type for name in ("ward", "n", "cost")] == [pa.string(), pa.int64(), pa.float64()]
+        assert [schema.field(name).type for name in ("ward", "n", "cost")] == [
+            pa.string(),
+            pa.int64(),
+            pa.float64(),
+        ]
         by = con.sql("SELECT urgent, score, COUNT(*) FROM visits GROUP BY urgent, score", epsilon=1)
         assert by.to_arrow().schema.field("urgent").type == pa.bool_()
         assert by.to_dict()["score"][:12] == [*range(-5, 6), None]
@@ -53,7 +69,9 @@ class TestResult:
     def test_values_are_raw_noisy_integers_on_the_grid(self, con):
         res = con.sql(QUESTION, epsilon=0.1)
         raw = res.raw.to_pydict()
-        assert list(raw) == ["step_0"], "counts and sums of the same rows share a step, cell by cell"
+        assert list(raw) == ["step_0"], (
+            "counts and sums of the same rows share a step, cell by cell"
+        )
         assert res.to_dict()["n"] == raw["step_0"][::2]
         assert res.to_dict()["cost"] == [value / 100 for value in raw["step_0"][1::2]]
 
@@ -81,7 +99,11 @@ class TestResult:
             "pot_cap", "repeated", "measure", "price_in", "charges",
             "released_at", "dither_version", "loss_version", "unprotected",
         }  # fmt: skip
-        assert (info["unit"], info["neighbours"], info["context"]) == ("person", "add_remove", "prod")
+        assert (info["unit"], info["neighbours"], info["context"]) == (
+            "person",
+            "add_remove",
+            "prod",
+        )
         assert len(info["unprotected"]) == 7
 
     def test_columns_say_what_was_done(self, con):
@@ -109,7 +131,9 @@ def test_intervals_cover_the_answer_on_the_registered_table(con):
     priced = con._kernel.price(con.request("SELECT COUNT(*) FROM visits", epsilon=1))
     half = find_error_law(priced.steps[0].mechanism).interval(0.9)
     measured = con._kernel.measure(priced, con._kernel.prepare(priced))
-    covered = sum(abs(con._kernel.randomise(priced, measured)[0][0] - 100) <= half for _ in range(1000))
+    covered = sum(
+        abs(con._kernel.randomise(priced, measured)[0][0] - 100) <= half for _ in range(1000)
+    )
     assert covered >= binom.ppf(1e-9, 1000, 0.9)
 
 
@@ -119,8 +143,13 @@ class TestPreview:
         shown = con.preview(QUESTION, epsilon=1)
         assert con.budget().pots[0].spent == 0
         count, cost = shown.columns
-        assert (count.scale, cost.scale) == (3, 1500)  # one noise for both: 3 rows of at most 1 and 500
-        assert count.half_width == 12  # P(|Z| > w) is near e^-y (1 + y/2), y = w/3: 0.055 at 12, 0.052 at 12 + 1/2
+        assert (count.scale, cost.scale) == (
+            3,
+            1500,
+        )  # one noise for both: 3 rows of at most 1 and 500
+        assert (
+            count.half_width == 12
+        )  # P(|Z| > w) is near e^-y (1 + y/2), y = w/3: 0.055 at 12, 0.052 at 12 + 1/2
         assert shown.rows == 4
         assert "enough for 10 like this" in str(shown)
 
@@ -144,19 +173,27 @@ class TestVersions:
         clinic.register(tmp_path, [])
         assert con.sql(QUESTION, epsilon=1).info["version"] == 2
 
-    def test_a_new_version_with_another_catalog_ends_old_connections_before_anything_is_charged(self, con, tmp_path):
-        clinic.register(tmp_path, [], clinic.CATALOG.replace("[north, south]", "[north, south, west]"))
+    def test_a_new_version_with_another_catalog_ends_old_connections_before_anything_is_charged(
+        self, con, tmp_path
+    ):
+        clinic.register(
+            tmp_path, [], clinic.CATALOG.replace("[north, south]", "[north, south, west]")
+        )
         with pytest.raises(RefusedError, match="connect again"):
             con.sql(QUESTION, epsilon=1)
         assert con.budget().pots[0].spent == 0
 
-    def test_a_version_registered_during_a_question_does_not_mix_with_it(self, con, tmp_path, monkeypatch):
+    def test_a_version_registered_during_a_question_does_not_mix_with_it(
+        self, con, tmp_path, monkeypatch
+    ):
         """Bound and priced on version 1, the release is measured on version 1 and says so."""
         honest = Kernel.prepare
 
         def racing(self, priced):
             monkeypatch.setattr(Kernel, "prepare", honest)
-            clinic.register(tmp_path, [], clinic.CATALOG.replace("[north, south]", "[north, south, west]"))
+            clinic.register(
+                tmp_path, [], clinic.CATALOG.replace("[north, south]", "[north, south, west]")
+            )
             return honest(self, priced)
 
         monkeypatch.setattr(Kernel, "prepare", racing)

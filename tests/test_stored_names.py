@@ -1,7 +1,9 @@
-"""Stored names: what is in digests and documents does not depend on what classes and fields are called in Python.
+"""Stored names: what is in digests and documents does not depend on what classes and fields are
+called in Python.
 
-`stored_samples.json` was written before stored names were made explicit: the same texts must come out for ever, since
-a digest that moved would make a stored answer unfindable and charge its question again.
+`stored_samples.json` was written before stored names were made explicit: the same texts must come
+out for ever, since a digest that moved would make a stored answer unfindable and charge its
+question again.
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ def test_it_refuses_what_two_readers_could_read_differently(text, problem):
 
 def test_floats_and_empty_keys_where_they_are_allowed():
     text = '{"": [1.5, 1e3, -0.0, Infinity]}'
-    assert read_json(text, allow_floats=True, allow_empty_keys=True) == {"": [1.5, 1e3, -0.0, float("inf")]}
+    assert read_json(text, allow_floats=True, allow_empty_keys=True) == {
+        "": [1.5, 1e3, -0.0, float("inf")]
+    }
     for large in ("1e400", "-1e999999999", "1." + "1" * MAX_DIGITS):
         with pytest.raises(ValueError, match="number"):
             read_json(large, allow_floats=True)
@@ -75,7 +77,9 @@ def test_a_stored_aggregator_has_one_reading(spoil):
     length = int.from_bytes(stored[5:9], "little")
     head = ("{" + spoil + stored[10 : 9 + length].decode()).encode()
     with pytest.raises(ParameterError, match="no readable head"):
-        local.Aggregator.from_bytes(stored[:5] + len(head).to_bytes(4, "little") + head + stored[9 + length :])
+        local.Aggregator.from_bytes(
+            stored[:5] + len(head).to_bytes(4, "little") + head + stored[9 + length :]
+        )
     assert local.Aggregator.from_bytes(stored).tally.tolist() == np.zeros(3).tolist()
 
 
@@ -89,7 +93,10 @@ def test_a_budget_in_a_file_has_one_reading(tmp_path):
 
 
 def test_a_loss_and_a_history_have_one_reading(tmp_path):
-    twice = '{"type": "pure", "v": 1, "epsilon": "9/1", "epsilon": "1/9", "neighbours": "replace", "unit": "person"}'
+    twice = (
+        '{"type": "pure", "v": 1, "epsilon": "9/1", "epsilon": "1/9", "neighbours": '
+        '"replace", "unit": "person"}'
+    )
     history = tmp_path / "history.json"
     history.write_text('{"history": [[1.1, 0.01, 10000]], "history": [[9.0, 0.01, 1]]}')
     for arguments in ([twice], ["--opacus", str(history)], ["{" * 5000]):
@@ -100,7 +107,9 @@ def test_a_loss_and_a_history_have_one_reading(tmp_path):
 def test_a_lineage_file_has_one_reading(tmp_path, monkeypatch):
     """A second `opened` must not hide that a budget was opened."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    first = lineages.Known(**dict.fromkeys(lineages.Known.__dataclass_fields__, "x") | {"opened": True})
+    first = lineages.Known(
+        **dict.fromkeys(lineages.Known.__dataclass_fields__, "x") | {"opened": True}
+    )
     lineages.remember(first)
     (file,) = Path(tmp_path).rglob("x.json")
     assert lineages.known("y") == (first,)

@@ -72,7 +72,9 @@ class TestEverySurface:
         text = figure.text(0, 0, shown, **surfaces.PLOT_TEXT)
         assert text._preprocess_math(shown) == (shown, False)
 
-    @pytest.mark.parametrize("kind", [DitherError, BudgetError, QueryError, CatalogError, PrivacyWarning])
+    @pytest.mark.parametrize(
+        "kind", [DitherError, BudgetError, QueryError, CatalogError, PrivacyWarning]
+    )
     def test_errors_that_quote_a_text_are_harmless_and_keep_it(self, label, kind):
         error = kind(f"no column {label}")
         assert is_harmless(str(error).replace("\n", "").replace("\t", ""))
@@ -81,12 +83,22 @@ class TestEverySurface:
 
 def test_ordinary_texts_of_all_scripts_are_left_alone():
     """Among them joiners: Persian and Indic spelling, and families of emoji, need them."""
-    texts = ("Zürich, 3. Bezirk", "می\u200cخواهم", "क्\u200dष", "👩\u200d👩\u200d👧", "a\\b [x] 5 < 6", "日本", "")
+    texts = (
+        "Zürich, 3. Bezirk",
+        "می\u200cخواهم",
+        "क्\u200dष",
+        "👩\u200d👩\u200d👧",
+        "a\\b [x] 5 < 6",
+        "日本",
+        "",
+    )
     for text in texts:
         assert surfaces.escape_label(text) == text
         assert surfaces.escape_lines(f"{text}\n") == f"{text}\n"
         assert surfaces.escape_csv(text) == text
-        assert surfaces.escape_json(json.dumps(text, ensure_ascii=False)) == json.dumps(text, ensure_ascii=False)
+        assert surfaces.escape_json(json.dumps(text, ensure_ascii=False)) == json.dumps(
+            text, ensure_ascii=False
+        )
 
 
 def test_every_hidden_character_is_spelt_and_no_other_but_joiners():

@@ -57,7 +57,10 @@ def run_pytest(
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    environment = os.environ | {"PYTHONPATH": str(TESTS.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": str(TESTS.parent),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 

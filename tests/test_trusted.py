@@ -64,7 +64,9 @@ def test_it_starts_at_the_kernel_and_at_whoever_else_reads_data():
 
 @pytest.mark.parametrize("room", OUTSIDE, ids=lambda room: room.removeprefix("dither."))
 def test_what_no_request_needs_is_outside(room):
-    assert any(module == room or module.startswith(f"{room}.") for module in TREE.files), "it was renamed: look again"
+    assert any(module == room or module.startswith(f"{room}.") for module in TREE.files), (
+        "it was renamed: look again"
+    )
     assert [module for module in CLOSURE if module == room or module.startswith(f"{room}.")] == []
 
 
@@ -72,7 +74,9 @@ def test_no_import_is_hidden_in_a_text():
     for module in CLOSURE:
         nodes = list(ast.walk(TREE.parse(module)))
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
-        modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        modules = {
+            alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
+        }
         modules |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
         roots = {name.split(".")[0] for name in modules}
         assert not names & {"__import__", "exec", "eval"}, module
@@ -84,18 +88,26 @@ def test_nothing_inside_asks_for_a_name_that_is_loaded_late():
     for module in CLOSURE:
         for node in ast.walk(TREE.parse(module)):
             if isinstance(node, ast.ImportFrom) and node.module in late:
-                assert not {alias.name for alias in node.names} & late[node.module] or _is_for_types(module, node)
+                assert not {alias.name for alias in node.names} & late[
+                    node.module
+                ] or _is_for_types(module, node)
 
 
 def _is_for_types(module: str, node: ast.ImportFrom) -> bool:
     blocks = [block for block in ast.walk(TREE.parse(module)) if isinstance(block, ast.If)]
-    return any("TYPE_CHECKING" in ast.unparse(block.test) and node in ast.walk(block) for block in blocks)
+    return any(
+        "TYPE_CHECKING" in ast.unparse(block.test) and node in ast.walk(block) for block in blocks
+    )
 
 
 def test_python_loads_no_other_module():
     program = f"import sys, {', '.join(sorted(SEEDS))}\nprint('\\n'.join(sys.modules))"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    loaded = {name for name in ended.stdout.split() if name == "dither" or name.startswith("dither.")}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = {
+        name for name in ended.stdout.split() if name == "dither" or name.startswith("dither.")
+    }
     assert set(KERNEL) <= loaded
     assert loaded - CLOSURE == set()
 
@@ -111,7 +123,9 @@ def test_the_page_lists_it():
     page = write_page(TREE, CLOSURE)
     if os.environ.get("DITHER_WRITE_TRUSTED"):
         PAGE.write_text(page, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == page, f"docs/trusted.md is not the trusted part: {REWRITE}"
+    assert PAGE.read_text(encoding="utf-8") == page, (
+        f"docs/trusted.md is not the trusted part: {REWRITE}"
+    )
 
 
 def make_tree(folder: Path) -> Tree:
@@ -125,7 +139,8 @@ def make_tree(folder: Path) -> Tree:
         "late.py": "",
         "typed.py": "",
         "deep/__init__.py": "import dither.beside\n",
-        "deep/inner.py": "class A:\n    def __getattr__(self, name):\n        import dither.method\n",
+        "deep/inner.py": "class A:\n    def __getattr__(self, name):\n        import "
+        "dither.method\n",
         "beside.py": "",
         "method.py": "",
     }
@@ -143,4 +158,8 @@ def test_the_search_follows_functions_methods_and_packages_and_counts_no_docstri
     assert closure == {"dither"} | {f"dither.{name}" for name in inside}
     assert tree.count_statements("dither.kernel.door") == 4  # if, import, def, import
     order = tree.sort_bottom_up(closure)
-    assert order.index("dither.beside") < order.index("dither.deep") < order.index("dither.kernel.door")
+    assert (
+        order.index("dither.beside")
+        < order.index("dither.deep")
+        < order.index("dither.kernel.door")
+    )

@@ -1,4 +1,5 @@
-"""The questions of the tutorial on the generated clinic: right answers, and intervals that cover at their rate."""
+"""The questions of the tutorial on the generated clinic: right answers, and intervals that cover at
+their rate."""
 
 from __future__ import annotations
 
@@ -50,13 +51,22 @@ def con(tmp_path_factory):
     file = folder / "clinic.yaml"
     steward.register(file, dev=True)
     terms = {"rule": "approx", "delta": "0.5", "delta_per_question": "1e-6"}
-    steward.open_pot(State.beside(file), load(file), "total", epsilon="9999", ceiling="9999", purpose=PURPOSE, **terms)
+    steward.open_pot(
+        State.beside(file),
+        load(file),
+        "total",
+        epsilon="9999",
+        ceiling="9999",
+        purpose=PURPOSE,
+        **terms,
+    )
     return connect(file)
 
 
 @pytest.fixture(scope="module")
 def raw(con):
-    """The registered rows in their own units, for a plain engine: a view per table, with the owner by its name."""
+    """The registered rows in their own units, for a plain engine: a view per table, with the owner
+    by its name."""
     place = con._kernel._state.version(1) / "data.duckdb"
     bare = duckdb.connect()
     bare.execute(f"ATTACH '{place}' AS copy (READ_ONLY)")
@@ -68,7 +78,9 @@ def raw(con):
                 shown.append(f'{_natural(column, table, con._kernel.at.facts)} AS "{column.name}"')
             elif OWNER in stored and column.name == "patient_id":
                 shown.append(f'{OWNER} AS "{column.name}"')
-        bare.execute(f'CREATE TABLE "{table.name}" AS SELECT {", ".join(shown)} FROM copy."{table.name}"')
+        bare.execute(
+            f'CREATE TABLE "{table.name}" AS SELECT {", ".join(shown)} FROM copy."{table.name}"'
+        )
     return bare
 
 
@@ -121,10 +133,16 @@ def test_right_answers(con, raw, title):
     found, priced, values = noiseless(con, sql)
     answer = table_of(found, priced, values).to_arrow(intervals=False).to_pylist()
     quantiles = any(isinstance(query, Quantiles) for query in found.recipe.queries)
-    asked = re.sub(r"\bMEDIAN\((\w+)\)", r"quantile_disc(\1, 0.5)", re.sub(r"QUANTILE\(", "quantile_disc(", sql))
+    asked = re.sub(
+        r"\bMEDIAN\((\w+)\)",
+        r"quantile_disc(\1, 0.5)",
+        re.sub(r"QUANTILE\(", "quantile_disc(", sql),
+    )
     names = [column[0] for column in raw.execute(asked if quantiles else sql).description]
     expected = [dict(zip(names, row, strict=True)) for row in raw.fetchall()]
-    keys = [name for name in names if not isinstance(expected[0][name], float) and name in _keys(found)]
+    keys = [
+        name for name in names if not isinstance(expected[0][name], float) and name in _keys(found)
+    ]
     theirs, ours = (_by_key(rows, keys, names) for rows in (expected, answer))
     if "LIMIT" not in sql:
         assert set(theirs) <= set(ours)
@@ -134,17 +152,22 @@ def test_right_answers(con, raw, title):
         for right, mine in zip(theirs[key], ours[key], strict=True):
             for name in set(names) - set(keys):
                 if right[name] is not None:
-                    assert float(mine[name]) == pytest.approx(float(right[name]), rel=1e-6, abs=1e-6), (key, name)
+                    assert float(mine[name]) == pytest.approx(
+                        float(right[name]), rel=1e-6, abs=1e-6
+                    ), (key, name)
     assert set(theirs) & set(ours)
 
 
 def _by_key(rows, keys, names):
-    """Rows of each key, in order: a rollup has a NULL for a missing value and one for all values."""
+    """Rows of each key, in order: a rollup has a NULL for a missing value and one for all
+    values."""
     found = defaultdict(list)
     for row in rows:
         found[tuple(str(row[key]).removesuffix(" 00:00:00") for key in keys)].append(row)
     value = next(name for name in names if name not in keys)
-    return {key: sorted(mine, key=lambda row: float(row[value] or 0)) for key, mine in found.items()}
+    return {
+        key: sorted(mine, key=lambda row: float(row[value] or 0)) for key, mine in found.items()
+    }
 
 
 def _keys(found):
@@ -174,7 +197,9 @@ def _covered(con, sql, repetitions):
                 if low is None and high is None:
                     continue  # no interval is claimed
                 tried += 1
-                covered += (low is None or low <= right[each.name]) and (high is None or right[each.name] <= high)
+                covered += (low is None or low <= right[each.name]) and (
+                    high is None or right[each.name] <= high
+                )
     return covered, tried
 
 
@@ -185,13 +210,16 @@ def replace_order(found):
 
 def _check(con, sql, repetitions):
     covered, tried = _covered(con, sql, repetitions)
-    # rows of one answer share noise at most in pairs: the effective number is at least the repetitions
+    # rows of one answer share noise at most in pairs: the effective number is at least the
+    # repetitions
     rate = covered / tried if tried else 1.0
     floor = binom.ppf(1e-9, repetitions, 0.9) / repetitions
     assert rate >= floor, (rate, floor, tried)
 
 
-@pytest.mark.parametrize("title", mark_between([title for title in QUESTIONS if title != "age and cost"], step=3))
+@pytest.mark.parametrize(
+    "title", mark_between([title for title in QUESTIONS if title != "age and cost"], step=3)
+)
 def test_intervals_cover_at_their_rate(con, title):
     """Nominal 90 %; the full 500 repetitions are in the soak."""
     _check(con, QUESTIONS[title], 25)

@@ -1,7 +1,8 @@
 """The walk of one question, counted: COUNT and AVG by ward, asked for the first time.
 
-A question goes one way: the ledger is read once for the session and once for the kernel, which believes nothing; the
-dialect is parsed once; one offer is made and priced. Each repetition would cost time, and hide what depends on what.
+A question goes one way: the ledger is read once for the session and once for the kernel, which
+believes nothing; the dialect is parsed once; one offer is made and priced. Each repetition would
+cost time, and hide what depends on what.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ QUESTION = "SELECT ward, COUNT(*) AS n, AVG(cost) AS mean FROM visits GROUP BY w
 MOST_TRANSACTIONS = 6
 MOST_PRICES = 2
 NODES = 2
-"""The plan of the question: a scan, and a projection that moves costs to the middle of their bounds."""
+"""The plan of the question: a scan, and a projection that moves costs to the middle of their
+bounds."""
 
 
 @pytest.fixture
@@ -42,15 +44,20 @@ def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dither.Connec
     file = tmp_path / "clinic.yaml"
     file.write_text(CATALOG)
     wards = ("north", "south")
-    write_csv(tmp_path / "visits.csv", [row(str(i), str(i % 40), ward=wards[i % 2]) for i in range(100)])
+    write_csv(
+        tmp_path / "visits.csv", [row(str(i), str(i % 40), ward=wards[i % 2]) for i in range(100)]
+    )
     steward.register(file)
-    steward.open_pot(State.beside(file), catalog(), "total", epsilon=10, ceiling=20, purpose=PURPOSE)
+    steward.open_pot(
+        State.beside(file), catalog(), "total", epsilon=10, ceiling=20, purpose=PURPOSE
+    )
     return dither.connect(file)
 
 
 @pytest.fixture
 def calls(connection: dither.Connection, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each function of dither ran, in any thread, and how many transactions the ledger's driver saw."""
+    """How often each function of dither ran, in any thread, and how many transactions the ledger's
+    driver saw."""
     counted: Counter[str] = Counter()
     begin = Transaction.__init__
 
@@ -82,7 +89,9 @@ def test_a_question_is_read_bound_and_offered_once_and_priced_twice(calls: Count
     assert calls["dither.sql.bind.bind"] == 1
     assert calls["dither.answer.choose_mechanism.choose_mechanisms"] == 1
     assert 1 <= calls["dither.privacy.kernel.kernel.price_at"] <= MOST_PRICES
-    assert calls["dither.privacy.kernel.kernel.price"] == 1  # by the kernel itself, which takes nobody's word
+    assert (
+        calls["dither.privacy.kernel.kernel.price"] == 1
+    )  # by the kernel itself, which takes nobody's word
 
 
 def test_the_pot_path_is_read_once_by_each_side(calls: Counter[str]) -> None:
@@ -91,20 +100,39 @@ def test_the_pot_path_is_read_once_by_each_side(calls: Counter[str]) -> None:
 
 
 def test_each_side_analyses_the_plan_once(calls: Counter[str]) -> None:
-    """The binder grows a plan node by node and looks up what it has; the kernel looks up the plan by its hash."""
-    assert calls["dither.plan.analyse.analyse"] == 1  # the kernel's, in all its prices and statements
+    """The binder grows a plan node by node and looks up what it has; the kernel looks up the plan
+    by its hash."""
+    assert (
+        calls["dither.plan.analyse.analyse"] == 1
+    )  # the kernel's, in all its prices and statements
     assert 1 <= calls["dither.plan.analyse._apply_rule"] <= 2 * NODES
 
 
 def test_counts_and_sums_over_the_same_rows_are_one_statement(calls: Counter[str]) -> None:
-    assert calls["dither.data.measure._write_sql"] == 2  # with two keys of a sample: a text that differs is not kept
+    assert (
+        calls["dither.data.measure._write_sql"] == 2
+    )  # with two keys of a sample: a text that differs is not kept
     assert calls["dither.data.measure.measure"] == 1
 
 
 def test_no_request_can_carry_an_analysis() -> None:
-    """The kernel believes nothing: what a request is made of has no room for what somebody else derived."""
-    fields = {field.name: field.type for cls in (Request, Step, Price) for field in dataclasses.fields(cls)}
-    assert set(fields) == {"steps", "price", "pot", "context", "measured", "family", "weight", "columns"} | {
+    """The kernel believes nothing: what a request is made of has no room for what somebody else
+    derived."""
+    fields = {
+        field.name: field.type
+        for cls in (Request, Step, Price)
+        for field in dataclasses.fields(cls)
+    }
+    assert set(fields) == {
+        "steps",
+        "price",
+        "pot",
+        "context",
+        "measured",
+        "family",
+        "weight",
+        "columns",
+    } | {
         "epsilon",
         "rho",
     }
@@ -116,7 +144,8 @@ def test_no_request_can_carry_an_analysis() -> None:
 
 
 def test_the_kernel_prices_by_its_own_analysis(connection: dither.Connection) -> None:
-    """A binder that claims smaller sensitivities changes nothing of what the kernel charges and adds."""
+    """A binder that claims smaller sensitivities changes nothing of what the kernel charges and
+    adds."""
     request = connection.request(QUESTION, epsilon=1)
     honest = connection._kernel.price(request)
     plan = request.steps[0].measured.plan

@@ -1,9 +1,11 @@
-"""The trusted part: every module that the kernel and the leases import, and the page that lists them.
+"""The trusted part: every module that the kernel and the leases import, and the page that lists
+them.
 
-Imports inside functions count, and so do the packages that a module lies in. Three kinds do not: imports for type
-checkers, those of a package's own `__getattr__` (a name that only somebody outside asks for), and those of the root
-package, which is such a table of names for users. `test_trusted.py` checks that nothing inside asks for such a name,
-and that Python loads no other module.
+Imports inside functions count, and so do the packages that a module lies in. Three kinds do not:
+imports for type checkers, those of a package's own `__getattr__` (a name that only somebody outside
+asks for), and those of the root package, which is such a table of names for users.
+`test_trusted.py` checks that nothing inside asks for such a name, and that Python loads no other
+module.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class Tree:
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
             else:
-                names |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+                names |= {f"{node.module}.{alias.name}" for alias in node.names} | {
+                    str(node.module)
+                }
         found = {name for name in names if name in self.files}
         return found | {package for name in found | {module} for package in _packages_of(name)}
 
@@ -59,11 +63,13 @@ class Tree:
         return closure
 
     def count_statements(self, module: str) -> int:
-        """Statements. Docstrings are left out: nobody shall save by deleting them. So are the members of an Enum:
-        they are lines of a table, as the entries of a dict are."""
+        """Statements. Docstrings are left out: nobody shall save by deleting them. So are the
+        members of an Enum: they are lines of a table, as the entries of a dict are."""
         nodes = list(ast.walk(self.parse(module)))
         members = sum(_count_members(node) for node in nodes if isinstance(node, ast.ClassDef))
-        return sum(isinstance(node, ast.stmt) and not _is_docstring(node) for node in nodes) - members
+        return (
+            sum(isinstance(node, ast.stmt) and not _is_docstring(node) for node in nodes) - members
+        )
 
     def sort_bottom_up(self, modules: set[str]) -> list[str]:
         """Imported modules before those that import them."""
@@ -95,8 +101,13 @@ def _count_members(node: ast.ClassDef) -> int:
 
 
 def _is_docstring(node: ast.AST) -> bool:
-    """A text that stands alone: of a module, class or function, or below the constant that it explains."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    """A text that stands alone: of a module, class or function, or below the constant that it
+    explains."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def _module_name(path: Path, parent: Path) -> str:
@@ -122,14 +133,25 @@ def _walk_imports(node: ast.AST, depth: int = 0) -> Iterator[ast.Import | ast.Im
 
 def find_lazy_names(tree: ast.Module) -> set[str]:
     """The names that a package's `__getattr__` offers."""
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "__getattr__"]
-    constants = [node.value for function in functions for node in ast.walk(function) if isinstance(node, ast.Constant)]
+    functions = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name == "__getattr__"
+    ]
+    constants = [
+        node.value
+        for function in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.Constant)
+    ]
     return {value for value in constants if isinstance(value, str) and value.isidentifier()}
 
 
 def find_seeds(tree: Tree) -> set[str]:
     """The kernel, the leases, and every other importer of the data layer but the steward."""
-    outside = [name for name in tree.files if not name.startswith(("dither.data", "dither.steward"))]
+    outside = [
+        name for name in tree.files if not name.startswith(("dither.data", "dither.steward"))
+    ]
     return set(KERNEL) | {name for name in outside if "dither.data" in tree.find_imports(name)}
 
 
@@ -146,14 +168,21 @@ def write_page(tree: Tree, closure: set[str]) -> str:
     lines = [
         "# The trusted part",
         "",
-        "What answers a request and decides its price: the kernel, the leases, and every module that they import.",
-        "Nothing else reads registered data to answer a question, or charges a pot. Two things are outside that an",
-        "auditor reads beside it: registration (`dither.data.register`), which writes the copy whose limits the",
-        "guarantee assumes, and the steward's acts (`dither.steward`), which open the budgets. What is outside both",
-        "sees no rows: mistakes there cost utility, never privacy. Read from the bottom of the imports up:",
+        "What answers a request and decides its price: the kernel, the leases, and every module "
+        "that they import.",
+        "Nothing else reads registered data to answer a question, or charges a pot. Two things are "
+        "outside that an",
+        "auditor reads beside it: registration (`dither.data.register`), which writes the copy "
+        "whose limits the",
+        "guarantee assumes, and the steward's acts (`dither.steward`), which open the budgets. "
+        "What is outside both",
+        "sees no rows: mistakes there cost utility, never privacy. Read from the bottom of the "
+        "imports up:",
         "",
-        f"{len(closure)} modules, {total:,} statements (docstrings not counted), {100 * total / BASELINE:.1f}% of the",
-        f"{BASELINE:,} that they had before they were made small. `tests/test_trusted.py` computes the list, and fails",
+        f"{len(closure)} modules, {total:,} statements (docstrings not counted), "
+        f"{100 * total / BASELINE:.1f}% of the",
+        f"{BASELINE:,} that they had before they were made small. `tests/test_trusted.py` computes "
+        f"the list, and fails",
         f"above {LARGEST_SHARE}% or where this page differs. To write the page anew:",
         "",
         f"    {REWRITE}",
@@ -163,7 +192,10 @@ def write_page(tree: Tree, closure: set[str]) -> str:
         inside = [module for module in order if _room_of(module) == room]
         if inside:
             lines += ["", f"## {room}", "", "| module | statements | what it is |", "|---|---|---|"]
-            lines += [f"| `{name}` | {tree.count_statements(name)} | {tree.first_sentence(name)} |" for name in inside]
+            lines += [
+                f"| `{name}` | {tree.count_statements(name)} | {tree.first_sentence(name)} |"
+                for name in inside
+            ]
     return "\n".join(lines) + "\n"
 
 

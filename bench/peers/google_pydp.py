@@ -1,7 +1,9 @@
-"""PyDP (Google's C++ library): one object per key and aggregate; rows are limited in pandas, which it leaves to the caller.
+"""PyDP (Google's C++ library): one object per key and aggregate; rows are limited in pandas, which
+it leaves to the caller.
 
-At most 10 rows an owner in all keys together move all counts by at most 10 in L1, and Laplace noise asks for no more: this is
-what l0_sensitivity 10 with linf_sensitivity 1 stands for. The library has no accountant: half of epsilon for each is ours.
+At most 10 rows an owner in all keys together move all counts by at most 10 in L1, and Laplace noise
+asks for no more: this is what l0_sensitivity 10 with linf_sensitivity 1 stands for. The library has
+no accountant: half of epsilon for each is ours.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ def by_key(data: Any) -> dict[str, list[float]]:
     found = {}
     for key in KEYS:
         values = groups.get(key, [])
-        count = Count(epsilon=EPSILON / 2, l0_sensitivity=ROWS_PER_OWNER, linf_sensitivity=1, dtype="float")
+        count = Count(
+            epsilon=EPSILON / 2, l0_sensitivity=ROWS_PER_OWNER, linf_sensitivity=1, dtype="float"
+        )
         total = BoundedSum(
             epsilon=EPSILON / 2, l0_sensitivity=ROWS_PER_OWNER, linf_sensitivity=1,
             lower_bound=0.0, upper_bound=TOP, dtype="float",
@@ -47,7 +51,8 @@ def median(data: Any) -> float:
 
 tell(
     pd.read_parquet, {"keys": by_key, "median": median},
-    "Laplace; rows limited to 10 an owner in pandas; Count and BoundedSum with epsilon/2 each, AVG from them; "
+    "Laplace; rows limited to 10 an owner in pandas; Count and BoundedSum with epsilon/2 each, AVG "
+    "from them; "
     "Median with l0 1 and linf 10",
     version("python-dp"),
 )  # fmt: skip

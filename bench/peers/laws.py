@@ -1,4 +1,5 @@
-"""What the median's error is by the mechanisms' own laws on the table of the work: no run can tell 8% apart from a few answers."""
+"""What the median's error is by the mechanisms' own laws on the table of the work: no run can tell
+8% apart from a few answers."""
 
 from __future__ import annotations
 
@@ -10,13 +11,15 @@ DRAWS = 20_000
 
 
 def median_laws(rows: int) -> tuple[float, float]:
-    """Root mean squared errors: of the exponential mechanism (exact), of permute-and-flip (OpenDP, dither; simulated).
+    """Root mean squared errors: of the exponential mechanism (exact), of permute-and-flip (OpenDP,
+    dither; simulated).
 
-    Both weigh a cent by exp(-missed rows * epsilon / rows per owner); permute-and-flip then takes one of all cents
-    that a coin of that chance accepts.
+    Both weigh a cent by exp(-missed rows * epsilon / rows per owner); permute-and-flip then takes
+    one of all cents that a coin of that chance accepts.
     """
     found = duckdb.execute(
-        f"SELECT CAST(round(x * 100) AS INTEGER) AS cent, count(*) AS n FROM ({table_sql(rows)}) GROUP BY 1"
+        f"SELECT CAST(round(x * 100) AS INTEGER) AS cent, count(*) AS n FROM ({table_sql(rows)}) "
+        f"GROUP BY 1"
     ).fetchnumpy()
     held = np.zeros(int(TOP) * 100 + 1)
     held[found["cent"]] = found["n"]

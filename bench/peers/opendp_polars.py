@@ -1,7 +1,7 @@
 """OpenDP's Polars interface: rows limited per owner by the library, keys declared public.
 
-Amounts are held as whole cents: for floating-point sums the library adds what rounding may hide, which at this length
-is more than the noise; whole numbers spare its users that.
+Amounts are held as whole cents: for floating-point sums the library adds what rounding may hide,
+which at this length is more than the noise; whole numbers spare its users that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ MOST_ROWS = 100_000_000
 
 
 def load(file: str) -> pl.LazyFrame:
-    return pl.read_parquet(file).with_columns(cents=(pl.col("x") * 100).round().cast(pl.Int64)).drop("x").lazy()
+    return (
+        pl.read_parquet(file)
+        .with_columns(cents=(pl.col("x") * 100).round().cast(pl.Int64))
+        .drop("x")
+        .lazy()
+    )
 
 
 def context(data: pl.LazyFrame) -> dp.Context:
@@ -60,7 +65,9 @@ def median(data: pl.LazyFrame) -> float:
 
 tell(
     load, {"keys": by_key, "median": median},
-    "Laplace; pure epsilon 1 for one query of len and sum (even split), AVG from them; unit_of(contributions=1, "
-    "identifier=owner), truncate_per_group(10), with_keys; whole cents; median over all 100,001 cents",
+    "Laplace; pure epsilon 1 for one query of len and sum (even split), AVG from them; "
+    "unit_of(contributions=1, "
+    "identifier=owner), truncate_per_group(10), with_keys; whole cents; median over all 100,001 "
+    "cents",
     version("opendp"),
 )  # fmt: skip

@@ -1,4 +1,5 @@
-"""dither: the file is registered (load), then asked through con.sql at epsilon 1, with a charge in the ledger."""
+"""dither: the file is registered (load), then asked through con.sql at epsilon 1, with a charge in
+the ledger."""
 
 from __future__ import annotations
 
@@ -51,7 +52,14 @@ def load(file: str) -> Any:
     catalog = folder / "peers.yaml"
     catalog.write_text(CATALOG)
     steward.register(catalog)
-    steward.open_pot(State.beside(catalog), read(catalog), "total", epsilon="9000", ceiling="10000", purpose=PURPOSE)
+    steward.open_pot(
+        State.beside(catalog),
+        read(catalog),
+        "total",
+        epsilon="9000",
+        ceiling="10000",
+        purpose=PURPOSE,
+    )
     return connect(catalog)
 
 
@@ -63,9 +71,9 @@ def by_key(con: Any) -> dict[str, list[float]]:
 
 
 def median(con: Any) -> float:
-    found = con.sql("SELECT MEDIAN(x) AS m FROM t", epsilon=EPSILON, fresh=True, quantile_intervals=False).to_dict(
-        intervals=False
-    )
+    found = con.sql(
+        "SELECT MEDIAN(x) AS m FROM t", epsilon=EPSILON, fresh=True, quantile_intervals=False
+    ).to_dict(intervals=False)
     return float(found["m"][0])
 
 
@@ -80,8 +88,10 @@ def ours_version() -> str:
 
 tell(
     load, {"keys": by_key, "median": median},
-    "box noise for count and sum together; rows_per_unit 10, keys declared, x a decimal of two places; one con.sql at epsilon 1 "
-    "with a durable charge; intervals, which the others have none of, are made when they are read, and are not read here; the "
+    "box noise for count and sum together; rows_per_unit 10, keys declared, x a decimal of two "
+    "places; one con.sql at epsilon 1 "
+    "with a durable charge; intervals, which the others have none of, are made when they are read, "
+    "and are not read here; the "
     "median without an interval; load is registration",
     ours_version(),
 )  # fmt: skip

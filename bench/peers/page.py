@@ -1,4 +1,5 @@
-"""docs/reference/peers.md and its plots, written from the newest dated results file: no figure is typed by hand.
+"""docs/reference/peers.md and its plots, written from the newest dated results file: no figure is
+typed by hand.
 
 python bench/peers/page.py
 """
@@ -65,17 +66,27 @@ def page(results: dict[str, Any], file: str) -> str:
     load = f", load average up to {busiest:.1f} before a run (the run before it included)"
     if busiest > 2.5:
         load += ": other work may have been on the machine, so read times with care"
-    facts = {"cores": machine["cores"], "memory": machine["memory_gib"], "python": machine["python"], "load": load}
+    facts = {
+        "cores": machine["cores"],
+        "memory": machine["memory_gib"],
+        "python": machine["python"],
+        "load": load,
+    }
     parts = [HEAD.format(date=results["date"], file=file, **facts)]
     for rows in sorted({line["rows"] for line in results["lines"]}):
         parts.append(f"## COUNT, SUM and AVG by 100 keys, {rows:,} rows\n")
         parts.append(keys_table(lines_of(results, "keys", rows)))
         if absent := unasked(results, rows):
             parts.append(
-                f"Not asked at this size, since at 1,000,000 rows it took more than 20 s or gave no answer: {', '.join(absent)}.\n"
+                f"Not asked at this size, since at 1,000,000 rows it took more than 20 s or gave "
+                f"no answer: {', '.join(absent)}.\n"
             )
         if rows == 1_000_000:
-            for what, words in (("time", "Seconds for an answer"), ("memory", "Peak memory"), ("error", "RMSE of SUM")):
+            for what, words in (
+                ("time", "Seconds for an answer"),
+                ("memory", "Peak memory"),
+                ("error", "RMSE of SUM"),
+            ):
                 parts.append(f"![{words}](../figures/peers-{what}.svg)\n")
     for rows in sorted({line["rows"] for line in results["lines"] if line["task"] == "median"}):
         parts.append(f"## Median of {rows:,} rows\n")
@@ -88,15 +99,22 @@ def page(results: dict[str, Any], file: str) -> str:
         "## Settings\n",
         settings(results),
     ]
-    parts += ["## What each is good at\n", "".join(f"- **{name}**: {text}\n" for name, text in STRENGTHS.items())]
+    parts += [
+        "## What each is good at\n",
+        "".join(f"- **{name}**: {text}\n" for name, text in STRENGTHS.items()),
+    ]
     return "\n".join(parts)
 
 
 def lines_of(results: dict[str, Any], task: str, rows: int) -> list[dict[str, Any]]:
-    """Those of one table: ours, the bare engine, then the peers by time; who gave no answer comes last."""
+    """Those of one table: ours, the bare engine, then the peers by time; who gave no answer comes
+    last."""
     found = [line for line in results["lines"] if (line["task"], line["rows"]) == (task, rows)]
     order = {"dither": 0, PLAIN: 1}
-    return sorted(found, key=lambda line: (order.get(line["peer"], 2), line.get("answer_s", math.inf), line["peer"]))
+    return sorted(
+        found,
+        key=lambda line: (order.get(line["peer"], 2), line.get("answer_s", math.inf), line["peer"]),
+    )
 
 
 def unasked(results: dict[str, Any], rows: int) -> list[str]:
@@ -104,7 +122,9 @@ def unasked(results: dict[str, Any], rows: int) -> list[str]:
     from run import too_slow
 
     asked = {line["peer"] for line in results["lines"] if line["rows"] == rows}
-    return [name for name in STRENGTHS if name not in asked and too_slow(results, name, "keys", rows)]
+    return [
+        name for name in STRENGTHS if name not in asked and too_slow(results, name, "keys", rows)
+    ]
 
 
 def keys_table(lines: list[dict[str, Any]]) -> str:
@@ -134,7 +154,15 @@ def row_of(line: dict[str, Any], measures: tuple[str, ...]) -> list[str]:
     both = figure(line["load_s"] + line["first_s"])
     errors = [error(line["errors"][what]) if line["peer"] != PLAIN else "0" for what in measures]
     more = f" ({line['note']})" if "note" in line else ""
-    return [line["peer"], times[0], both, times[1], times[2], *errors, f"{line['repetitions']}{more}"]
+    return [
+        line["peer"],
+        times[0],
+        both,
+        times[1],
+        times[2],
+        *errors,
+        f"{line['repetitions']}{more}",
+    ]
 
 
 def figure(value: float) -> str:
@@ -159,8 +187,10 @@ def targets(results: dict[str, Any]) -> str:
         for line in compared(results)
     ]  # fmt: skip
     words = (
-        "Twenty times faster than the fastest peer (a ratio of at most 0.05), and no error larger than the least of the peers (a ratio of "
-        "1, within three standard errors of the two estimates; estimates from fewer than five errors are not compared).\n\n"
+        "Twenty times faster than the fastest peer (a ratio of at most 0.05), and no error larger "
+        "than the least of the peers (a ratio of "
+        "1, within three standard errors of the two estimates; estimates from fewer than five "
+        "errors are not compared).\n\n"
     )
     return words + markdown(["", "ours", "best peer", "ratio", "target", "met"], rows)
 
@@ -169,13 +199,18 @@ def reading(results: dict[str, Any]) -> str:
     """The times against those of the engine without privacy: how much room there is."""
     found = []
     for rows in sorted({line["rows"] for line in results["lines"] if line["task"] == "keys"}):
-        here = {line["peer"]: line["answer_s"] for line in lines_of(results, "keys", rows) if "answer_s" in line}
+        here = {
+            line["peer"]: line["answer_s"]
+            for line in lines_of(results, "keys", rows)
+            if "answer_s" in line
+        }
         ours, plain = here.pop("dither", None), here.pop(PLAIN, None)
         if ours is None or plain is None or not here:
             continue
         best = min(here, key=lambda name: here[name])
         found.append(
-            f"- {rows:,} rows: dither takes {ours / plain:.2g} times what DuckDB takes without privacy, {best} "
+            f"- {rows:,} rows: dither takes {ours / plain:.2g} times what DuckDB takes without "
+            f"privacy, {best} "
             f"{here[best] / plain:.2g} times. Against dither: "
             + ", ".join(f"{name} {figure(taken / ours)} times" for name, taken in here.items())
             + ".\n"
@@ -184,20 +219,29 @@ def reading(results: dict[str, Any]) -> str:
 
     bounded, flipped = median_laws(1_000_000)
     why = (
-        "An answer of ours has a fixed part (parsing, pricing, a durable charge) that weighs at a million rows, and a part that "
-        "grows with the rows more slowly than DuckDB's own question, since the registered copy holds keys and amounts as small integers.\n\n"
-        "Peers with few repetitions may show a lucky error: by their laws COUNT has a standard error of 28.3 wherever Laplace noise gets half of "
-        "epsilon, SUM 28,284, or 20,000 where it is centred (PipelineDP), whose AVG errs by 1.49. Ours has one noise for count and centred sum together, "
-        "[box noise](../proofs/box-noise.md), in place of two that share the price: by its law 20.0, 14,142 and 1.05, which is 29% less. Its price is the same epsilon 1, delta 0.\n\n"
-        f"Medians of OpenDP and dither weigh ranks alike, and both choose by permute-and-flip here: by law an error of {flipped:.4f} on this table "
-        f"(`bench/peers/laws.py`). In a zCDP pot ours is the exponential mechanism, whose loss (a bounded range) costs a quarter as much there; at one epsilon it "
-        f"errs by {bounded:.4f}. Asked with its interval, the default, our median gives an eighth of its price to the ends; here it is asked without, as the others have none.\n"
+        "An answer of ours has a fixed part (parsing, pricing, a durable charge) that weighs at a "
+        "million rows, and a part that "
+        "grows with the rows more slowly than DuckDB's own question, since the registered copy "
+        "holds keys and amounts as small integers.\n\n"
+        "Peers with few repetitions may show a lucky error: by their laws COUNT has a standard "
+        "error of 28.3 wherever Laplace noise gets half of "
+        "epsilon, SUM 28,284, or 20,000 where it is centred (PipelineDP), whose AVG errs by 1.49. "
+        "Ours has one noise for count and centred sum together, "
+        "[box noise](../proofs/box-noise.md), in place of two that share the price: by its law "
+        "20.0, 14,142 and 1.05, which is 29% less. Its price is the same epsilon 1, delta 0.\n\n"
+        f"Medians of OpenDP and dither weigh ranks alike, and both choose by permute-and-flip "
+        f"here: by law an error of {flipped:.4f} on this table "
+        f"(`bench/peers/laws.py`). In a zCDP pot ours is the exponential mechanism, whose loss (a "
+        f"bounded range) costs a quarter as much there; at one epsilon it "
+        f"errs by {bounded:.4f}. Asked with its interval, the default, our median gives an eighth "
+        f"of its price to the ends; here it is asked without, as the others have none.\n"
     )
     return "".join(found) + "\n" + why
 
 
 def twice(results: dict[str, Any]) -> str:
-    """What was measured again: both times are shown, since a second run of some and not of others is a choice."""
+    """What was measured again: both times are shown, since a second run of some and not of others
+    is a choice."""
     kept = {(line["peer"], line["task"], line["rows"]): line for line in results["lines"]}
     rows = [
         [line["peer"], line["task"], f"{line['rows']:,}", figure(line["answer_s"]),
@@ -207,15 +251,21 @@ def twice(results: dict[str, Any]) -> str:
     if not rows:
         return ""
     words = (
-        "All lines above are from one pass on a machine that did nothing else. Earlier runs of the same day, some on a busy machine, with other "
-        "repetitions and an earlier version of ours, are kept in the file and shown here, in seconds for an answer: do not read a factor of two as a finding.\n\n"
+        "All lines above are from one pass on a machine that did nothing else. Earlier runs of the "
+        "same day, some on a busy machine, with other "
+        "repetitions and an earlier version of ours, are kept in the file and shown here, in "
+        "seconds for an answer: do not read a factor of two as a finding.\n\n"
     )
     return words + markdown(["", "task", "rows", "earlier run", "this pass"], rows)
 
 
 def settings(results: dict[str, Any]) -> str:
     told = {line["peer"]: line for line in results["lines"] if "settings" in line}
-    rows = [[name, told[name]["version"], told[name]["settings"]] for name in ("dither", *STRENGTHS) if name in told]
+    rows = [
+        [name, told[name]["version"], told[name]["settings"]]
+        for name in ("dither", *STRENGTHS)
+        if name in told
+    ]
     return markdown(["", "version", "settings"], rows).replace("---:", "---")
 
 
@@ -231,7 +281,8 @@ def bars(title: str, rows: list[tuple[str, float, str]], *, log: bool) -> str:
 
     height = 44 + step * len(rows)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 700 {height}" font-family="sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 700 {height}" '
+        f'font-family="sans-serif" font-size="13">',
         f"<title>{title}</title>",
         f'<rect width="700" height="{height}" fill="#ffffff"/>',
         f'<text x="8" y="22" font-weight="bold" fill="#222222">{title}</text>',
@@ -252,7 +303,10 @@ def plots(results: dict[str, Any]) -> dict[str, str]:
     times = [(line["peer"], line["answer_s"], f"{figure(line['answer_s'])} s") for line in found]
     memory = [(line["peer"], line["peak_mb"], f"{figure(line['peak_mb'])} MB") for line in found]
     private = [line for line in found if line["peer"] != PLAIN]
-    errors = [(line["peer"], line["errors"]["sum"]["rmse"], error(line["errors"]["sum"])) for line in private]
+    errors = [
+        (line["peer"], line["errors"]["sum"]["rmse"], error(line["errors"]["sum"]))
+        for line in private
+    ]
     return {
         "peers-time.svg": bars(
             "Seconds for COUNT, SUM, AVG by 100 keys of 1,000,000 rows (log scale)", times, log=True

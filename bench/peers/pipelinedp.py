@@ -1,4 +1,5 @@
-"""PipelineDP on its local backend: public partitions, at most 10 rows per owner in all partitions together."""
+"""PipelineDP on its local backend: public partitions, at most 10 rows per owner in all partitions
+together."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def asked(data: Any, partition: Any, partitions: list[str], **params: Any) -> di
     accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=EPSILON, total_delta=0)
     engine = pipeline_dp.DPEngine(accountant, pipeline_dp.LocalBackend())
     extractors = pipeline_dp.DataExtractors(
-        privacy_id_extractor=lambda row: row[0], partition_extractor=partition, value_extractor=lambda row: row[2]
+        privacy_id_extractor=lambda row: row[0],
+        partition_extractor=partition,
+        value_extractor=lambda row: row[2],
     )
     stated = pipeline_dp.AggregateParams(
         noise_kind=pipeline_dp.NoiseKind.LAPLACE, min_value=0.0, max_value=TOP, **params
@@ -45,7 +48,8 @@ def median(data: Any) -> float:
 
 tell(
     load, {"keys": by_key, "median": median},
-    "Laplace; NaiveBudgetAccountant, max_contributions=10, public partitions, COUNT+SUM+MEAN in one aggregate "
+    "Laplace; NaiveBudgetAccountant, max_contributions=10, public partitions, COUNT+SUM+MEAN in "
+    "one aggregate "
     "(it centres the sum: count and centred sum get epsilon/2 each); local backend",
     version("pipeline-dp"),
 )  # fmt: skip

@@ -24,4 +24,9 @@ def median(base: Any) -> float:
     return float(base.execute("SELECT median(x) FROM t").fetchall()[0][0])
 
 
-tell(load, {"keys": by_key, "median": median}, "exact: no limits, no noise, no privacy", version("duckdb"))
+tell(
+    load,
+    {"keys": by_key, "median": median},
+    "exact: no limits, no noise, no privacy",
+    version("duckdb"),
+)

@@ -1,8 +1,10 @@
-"""Qrlew: the question is rewritten into SQL that limits, clips and adds noise itself; DuckDB runs it.
+"""Qrlew: the question is rewritten into SQL that limits, clips and adds noise itself; DuckDB runs
+it.
 
-Its own accounting splits epsilon and delta over the aggregates of a question. AVG beside COUNT and SUM would be four
-aggregates, so COUNT and SUM are asked and AVG is made from them. The catalogue is read from an empty SQLite table (its way
-of connecting to a database), with the number of rows, which it takes as public, filled in.
+Its own accounting splits epsilon and delta over the aggregates of a question. AVG beside COUNT and
+SUM would be four aggregates, so COUNT and SUM are asked and AVG is made from them. The catalogue is
+read from an empty SQLite table (its way of connecting to a database), with the number of rows,
+which it takes as public, filled in.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ def load(file: str) -> Any:
     assert told is not None
     size = bare.size.replace('"multiplicity": 1.0', f'"size": "{rows}", "multiplicity": 1.0')
     dataset = Dataset.from_str(told.group(1), bare.schema, size)
-    dataset = dataset.with_range(None, "t", "x", 0.0, TOP).with_possible_values(None, "t", "key", KEYS)
+    dataset = dataset.with_range(None, "t", "x", 0.0, TOP).with_possible_values(
+        None, "t", "key", KEYS
+    )
     return base, dataset
 
 
@@ -47,7 +51,9 @@ def by_key(data: Any) -> dict[str, list[float]]:
 
 tell(
     load, {"keys": by_key},
-    "Gaussian (all it has); epsilon 1, delta 1e-6 split by the library over COUNT and SUM, AVG from them; max_multiplicity 10, "
-    "declared range and possible values; the rewritten SQL runs in DuckDB; rewriting is part of the answer's time",
+    "Gaussian (all it has); epsilon 1, delta 1e-6 split by the library over COUNT and SUM, AVG "
+    "from them; max_multiplicity 10, "
+    "declared range and possible values; the rewritten SQL runs in DuckDB; rewriting is part of "
+    "the answer's time",
     version("pyqrlew"),
 )  # fmt: skip

@@ -2,9 +2,10 @@
 
     python bench/peers/run.py [--quick] [--rows N ...] [--only NAME ...] [--again] [--limit SECONDS] [--file F] [--json]
 
-Every result is stored as soon as it is there, in a dated file beside this one, so a second run fills the gaps (--again
-measures anew). Environments are made once, with pinned versions, under bench/peers/.venvs. `work.py` says what the work is,
-`page.py` writes docs/reference/peers.md from the newest dated file. --quick: 1e5 rows, 60 s a peer, into a file that is not kept.
+Every result is stored as soon as it is there, in a dated file beside this one, so a second run
+fills the gaps (--again measures anew). Environments are made once, with pinned versions, under
+bench/peers/.venvs. `work.py` says what the work is, `page.py` writes docs/reference/peers.md from
+the newest dated file. --quick: 1e5 rows, 60 s a peer, into a file that is not kept.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def main() -> None:
     asked = options()
     rows_asked = asked.rows or ([100_000] if asked.quick else [1_000_000, 10_000_000])
     limit = asked.limit or (60.0 if asked.quick else 300.0)
-    kept = asked.file or HERE / ("results-quick.json" if asked.quick else f"results-{datetime.date.today()}.json")
+    kept = asked.file or HERE / (
+        "results-quick.json" if asked.quick else f"results-{datetime.date.today()}.json"
+    )
     results = read(kept)
     with tempfile.TemporaryDirectory() as folder:
         for rows in rows_asked:
@@ -88,8 +91,12 @@ def main() -> None:
                     if not file.exists():
                         duckdb.execute(f"COPY ({table_sql(rows)}) TO '{file}' (FORMAT parquet)")
                     found = measured(name, task, rows, file, limit)
-                    replaced = [each for each in results["lines"] if key_of(each) == (name, task, rows)]
-                    results.setdefault("earlier", []).extend(replaced)  # a second run does not hide the first
+                    replaced = [
+                        each for each in results["lines"] if key_of(each) == (name, task, rows)
+                    ]
+                    results.setdefault("earlier", []).extend(
+                        replaced
+                    )  # a second run does not hide the first
                     results["lines"] = [each for each in results["lines"] if each not in replaced]
                     results["lines"].append(found)
                     kept.write_text(json.dumps(results, indent=1) + "\n")
@@ -97,18 +104,41 @@ def main() -> None:
     lines = compared(results)
     table(lines)
     if asked.json:
-        print(json.dumps({"bench": "peers", "versions": versions(results), "cores": os.cpu_count(), "lines": lines}))
+        print(
+            json.dumps(
+                {
+                    "bench": "peers",
+                    "versions": versions(results),
+                    "cores": os.cpu_count(),
+                    "lines": lines,
+                }
+            )
+        )
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="1e5 rows, 60 s a peer, a file that is not kept")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="1e5 rows, 60 s a peer, a file that is not kept"
+    )
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
     parser.add_argument("--rows", type=int, nargs="+", help="sizes; 1e6 and 1e7 unless told")
-    parser.add_argument("--only", nargs="+", choices=list(PEERS), metavar="NAME", help=", ".join(PEERS))
-    parser.add_argument("--task", nargs="+", choices=TASKS, help="both unless told; the median at 1e6 rows at most")
-    parser.add_argument("--again", action="store_true", help="measure also what the file already holds")
-    parser.add_argument("--limit", type=float, help="seconds for one peer and task; repetitions end at a sixth of it")
+    parser.add_argument(
+        "--only", nargs="+", choices=list(PEERS), metavar="NAME", help=", ".join(PEERS)
+    )
+    parser.add_argument(
+        "--task", nargs="+", choices=TASKS, help="both unless told; the median at 1e6 rows at most"
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="measure also what the file already holds"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        help="seconds for one peer and task; repetitions end at a sixth of it",
+    )
     parser.add_argument("--file", type=Path, help="where results are kept")
     return parser.parse_args()
 
@@ -123,7 +153,11 @@ def read(kept: Path) -> dict[str, Any]:
         return found
     return {
         "date": str(datetime.date.today()),
-        "machine": {"cores": os.cpu_count(), "memory_gib": memory_gib(), "python": platform.python_version()},
+        "machine": {
+            "cores": os.cpu_count(),
+            "memory_gib": memory_gib(),
+            "python": platform.python_version(),
+        },
         "price": {"epsilon": 1, "delta": 1e-6, "rows_per_owner": 10},
         "lines": [],
     }
@@ -145,7 +179,9 @@ def too_slow(results: dict[str, Any], name: str, task: str, rows: int) -> str:
     """Why a peer is not asked at more than 1e6 rows: it took long, or gave no answer, at 1e6."""
     if rows <= 1_000_000:
         return ""
-    before = next((line for line in results["lines"] if key_of(line) == (name, task, 1_000_000)), None)
+    before = next(
+        (line for line in results["lines"] if key_of(line) == (name, task, 1_000_000)), None
+    )
     if before is None or (before.get("answer_s") or 1e9) <= SLOWEST_FOR_MORE:
         return ""
     return f"not asked, since at 1,000,000 rows it took more than {SLOWEST_FOR_MORE:g} s"
@@ -162,7 +198,10 @@ def interpreter(name: str) -> str:
         say(f"{name}: making its environment")
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *peer.needs], check=True)
+        subprocess.run(
+            [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *peer.needs],
+            check=True,
+        )
         stamp.write_text("\n".join(peer.needs))
     return str(python)
 
@@ -170,7 +209,12 @@ def interpreter(name: str) -> str:
 def measured(name: str, task: str, rows: int, file: Path, limit: float) -> dict[str, Any]:
     """One peer's result; what failed, and why, is a result too."""
     peer = PEERS[name]
-    line: dict[str, Any] = {"peer": name, "task": task, "rows": rows, "machine_load": round(os.getloadavg()[0], 2)}
+    line: dict[str, Any] = {
+        "peer": name,
+        "task": task,
+        "rows": rows,
+        "machine_load": round(os.getloadavg()[0], 2),
+    }
     if peer.command and not shutil.which(peer.command):
         return line | {"failed": f"needs {peer.command}"}
     try:
@@ -181,7 +225,10 @@ def measured(name: str, task: str, rows: int, file: Path, limit: float) -> dict[
     target = file.with_suffix(".told")
     target.unlink(missing_ok=True)
     command = [python, peer.script, str(file), task, str(REPETITIONS), str(limit / 6), str(target)]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{HERE}" if not peer.needs else str(HERE)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT / 'src'}:{HERE}" if not peer.needs else str(HERE),
+    }
     note = ""
     with tempfile.TemporaryFile("w+") as errors:
         started = subprocess.Popen(
@@ -196,7 +243,9 @@ def measured(name: str, task: str, rows: int, file: Path, limit: float) -> dict[
             note = f"stopped after {limit:g} s"
         finally:
             stop(started)
-    told_lines = [json.loads(each) for each in target.read_text().splitlines()] if target.exists() else []
+    told_lines = (
+        [json.loads(each) for each in target.read_text().splitlines()] if target.exists() else []
+    )
     return line | summary(told_lines, truth(file, task), note)
 
 
@@ -209,15 +258,23 @@ def stop(started: subprocess.Popen[Any]) -> None:
 
 def truth(file: Path, task: str) -> Any:
     if task == "median":
-        return float(duckdb.execute(f"SELECT median(x) FROM read_parquet('{file}')").fetchall()[0][0])
-    rows = duckdb.execute(f"SELECT key, count(*), sum(x), avg(x) FROM read_parquet('{file}') GROUP BY key").fetchall()
+        return float(
+            duckdb.execute(f"SELECT median(x) FROM read_parquet('{file}')").fetchall()[0][0]
+        )
+    rows = duckdb.execute(
+        f"SELECT key, count(*), sum(x), avg(x) FROM read_parquet('{file}') GROUP BY key"
+    ).fetchall()
     return {key: [float(value) for value in values] for key, *values in rows}
 
 
 def summary(lines: list[dict[str, Any]], exact: Any, note: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in lines[:1]:
-        found |= {name: each[name] for name in ("version", "settings", "refused", "load_s") if name in each}
+        found |= {
+            name: each[name]
+            for name in ("version", "settings", "refused", "load_s")
+            if name in each
+        }
     answers = [each for each in lines if "answer" in each]
     if answers:
         taken = [each["answer_s"] for each in answers]
@@ -234,11 +291,18 @@ def summary(lines: list[dict[str, Any]], exact: Any, note: str) -> dict[str, Any
 
 
 def errors_of(answers: list[Any], exact: Any) -> dict[str, dict[str, float]]:
-    """Root mean squared errors with their own standard errors, and how far off the mean of all answers is."""
+    """Root mean squared errors with their own standard errors, and how far off the mean of all
+    answers is."""
     if not isinstance(exact, dict):
         return {"median": rmse([answer - exact for answer in answers])}
     return {
-        what: rmse([answer.get(key, [0, 0, 0])[place] - exact[key][place] for answer in answers for key in exact])
+        what: rmse(
+            [
+                answer.get(key, [0, 0, 0])[place] - exact[key][place]
+                for answer in answers
+                for key in exact
+            ]
+        )
         for place, what in enumerate(("count", "sum", "avg"))
     }
 
@@ -248,7 +312,11 @@ def rmse(gaps: list[float]) -> dict[str, float]:
     mean = statistics.fmean(squares)
     spread = statistics.stdev(squares) / len(squares) ** 0.5 if len(squares) > 1 else mean
     root = mean**0.5
-    return {"rmse": root, "standard_error": spread / (2 * root) if root else 0.0, "bias": statistics.fmean(gaps)}
+    return {
+        "rmse": root,
+        "standard_error": spread / (2 * root) if root else 0.0,
+        "bias": statistics.fmean(gaps),
+    }
 
 
 def told(line: dict[str, Any]) -> str:
@@ -267,11 +335,14 @@ def versions(results: dict[str, Any]) -> dict[str, str]:
 
 
 def compared(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Ours against the best peer: time (target 1/20) and errors (no larger, within three standard errors)."""
+    """Ours against the best peer: time (target 1/20) and errors (no larger, within three standard
+    errors)."""
     found = []
     for task, rows in sorted({(line["task"], line["rows"]) for line in results["lines"]}):
         here = [
-            line for line in results["lines"] if (line["task"], line["rows"]) == (task, rows) and "answer_s" in line
+            line
+            for line in results["lines"]
+            if (line["task"], line["rows"]) == (task, rows) and "answer_s" in line
         ]
         mine = next((line for line in here if line["peer"] == "dither"), None)
         peers = [line for line in here if line["peer"] not in ("dither", "DuckDB, no privacy")]
@@ -284,7 +355,11 @@ def compared(results: dict[str, Any]) -> list[dict[str, Any]]:
              "ratio": ours / base, "target": 0.05, "ok": ours <= 0.05 * base}
         )  # fmt: skip
         for what, error in mine["errors"].items():
-            known = [line for line in peers if line["repetitions"] * (1 if task == "median" else len(KEYS)) >= ENOUGH]
+            known = [
+                line
+                for line in peers
+                if line["repetitions"] * (1 if task == "median" else len(KEYS)) >= ENOUGH
+            ]
             if not known:
                 continue
             best = min(known, key=lambda line: line["errors"][what]["rmse"])
@@ -301,7 +376,9 @@ def compared(results: dict[str, Any]) -> list[dict[str, Any]]:
 def table(lines: list[dict[str, Any]]) -> None:
     print(f"{'':62}{'ours':>12}{'best peer':>12}{'ratio':>8}{'target':>8}  met")
     for line in lines:
-        figures = f"{line['ours_s']:12.4g}{line['base_s']:12.4g}{line['ratio']:8.3g}{line['target']:8g}"
+        figures = (
+            f"{line['ours_s']:12.4g}{line['base_s']:12.4g}{line['ratio']:8.3g}{line['target']:8g}"
+        )
         print(f"{line['name']:62}{figures}  {'yes' if line['ok'] else 'NO'}")
 
 

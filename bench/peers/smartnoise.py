@@ -1,7 +1,7 @@
 """SmartNoise SQL over SQLite: metadata with max_ids 10, rows sampled by the library.
 
-Its epsilon is the price of each column, so epsilon/2: COUNT(x) and SUM(x) are released and AVG(x) reuses them, which
-get_privacy_cost confirms before the first answer.
+Its epsilon is the price of each column, so epsilon/2: COUNT(x) and SUM(x) are released and AVG(x)
+reuses them, which get_privacy_cost confirms before the first answer.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ def load(file: str) -> Any:
     base = sqlite3.connect(":memory:")
     frame = pd.read_parquet(file)
     base.execute("CREATE TABLE t (owner TEXT, key TEXT, x REAL)")
-    base.executemany("INSERT INTO t VALUES (?, ?, ?)", zip(frame["owner"], frame["key"], frame["x"], strict=True))
-    reader = from_connection(base, engine="sqlite", metadata=META, privacy=Privacy(epsilon=EPSILON / 2, delta=0.0))
+    base.executemany(
+        "INSERT INTO t VALUES (?, ?, ?)", zip(frame["owner"], frame["key"], frame["x"], strict=True)
+    )
+    reader = from_connection(
+        base, engine="sqlite", metadata=META, privacy=Privacy(epsilon=EPSILON / 2, delta=0.0)
+    )
     price = reader.get_privacy_cost(QUESTION)[0]
     assert abs(price - EPSILON) < 1e-6, price
     return reader
@@ -46,7 +50,8 @@ def by_key(reader: Any) -> dict[str, list[float]]:
 
 tell(
     load, {"keys": by_key},
-    "Laplace; max_ids 10 (rows sampled by the library), censor_dims and clamp_counts off, epsilon 1/2 a column: "
+    "Laplace; max_ids 10 (rows sampled by the library), censor_dims and clamp_counts off, epsilon "
+    "1/2 a column: "
     "COUNT(x), SUM(x), AVG(x) cost 1 by get_privacy_cost; SQLite in memory",
     version("smartnoise-sql"),
 )  # fmt: skip

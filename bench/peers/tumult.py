@@ -13,7 +13,9 @@ from work import EPSILON, KEYS, ROWS_PER_OWNER, TOP, tell
 
 
 def load(file: str) -> Any:
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # else Spark's workers run another interpreter, without the library
+    os.environ["PYSPARK_PYTHON"] = (
+        sys.executable
+    )  # else Spark's workers run another interpreter, without the library
     cores = os.cpu_count()
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
@@ -29,16 +31,25 @@ def load(file: str) -> Any:
 
 def session(frame: Any) -> Any:
     return Session.from_dataframe(
-        privacy_budget=PureDPBudget(EPSILON), source_id="t", dataframe=frame, protected_change=AddRowsWithID("owner")
+        privacy_budget=PureDPBudget(EPSILON),
+        source_id="t",
+        dataframe=frame,
+        protected_change=AddRowsWithID("owner"),
     )
 
 
 def by_key(frame: Any) -> dict[str, list[float]]:
     asked = session(frame)
-    base = QueryBuilder("t").enforce(MaxRowsPerID(ROWS_PER_OWNER)).groupby(KeySet.from_dict({"key": KEYS}))
+    base = (
+        QueryBuilder("t")
+        .enforce(MaxRowsPerID(ROWS_PER_OWNER))
+        .groupby(KeySet.from_dict({"key": KEYS}))
+    )
     half = PureDPBudget(EPSILON / 2)
     counts = {row["key"]: row["count"] for row in asked.evaluate(base.count(), half).collect()}
-    sums = {row["key"]: row["x_sum"] for row in asked.evaluate(base.sum("x", 0.0, TOP), half).collect()}
+    sums = {
+        row["key"]: row["x_sum"] for row in asked.evaluate(base.sum("x", 0.0, TOP), half).collect()
+    }
     return {key: [counts[key], sums[key], sums[key] / max(1, counts[key])] for key in KEYS}
 
 
@@ -49,7 +60,8 @@ def median(frame: Any) -> float:
 
 tell(
     load, {"keys": by_key, "median": median},
-    "Laplace; AddRowsWithID, MaxRowsPerID(10), a public KeySet, PureDPBudget(1/2) for each of count and sum, AVG from them; "
+    "Laplace; AddRowsWithID, MaxRowsPerID(10), a public KeySet, PureDPBudget(1/2) for each of "
+    "count and sum, AVG from them; "
     "Spark local on all cores, few shuffle partitions, table cached",
     version("tmlt.analytics"),
 )  # fmt: skip

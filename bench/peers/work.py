@@ -1,13 +1,14 @@
 """The work that every peer does, and how it is told.
 
-The table: `owner` (8 rows each, in file order never side by side), `key` (k0 to k99, as if drawn at random), `x` in [0, 1000] with two
-decimals, skewed (the square of a uniform). Task "keys": COUNT, SUM and AVG of x by the 100 keys, which are public, for
-one total price (epsilon 1; delta 1e-6 where the peer needs one), protecting an owner. Every owner with at most 10 rows
-counts in full, wherever the rows lie: 10 rows in one key are allowed. Task "median": the median of x, same price.
+The table: `owner` (8 rows each, in file order never side by side), `key` (k0 to k99, as if drawn at
+random), `x` in [0, 1000] with two decimals, skewed (the square of a uniform). Task "keys": COUNT,
+SUM and AVG of x by the 100 keys, which are public, for one total price (epsilon 1; delta 1e-6 where
+the peer needs one), protecting an owner. Every owner with at most 10 rows counts in full, wherever
+the rows lie: 10 rows in one key are allowed. Task "median": the median of x, same price.
 
-A worker is a script run by its peer's own interpreter with: file, task, repetitions, seconds, target. It writes one JSON
-object a line to `target`: first the load, then each answer with its time and the peak memory so far, so that a worker
-which is stopped has still told what it did.
+A worker is a script run by its peer's own interpreter with: file, task, repetitions, seconds,
+target. It writes one JSON object a line to `target`: first the load, then each answer with its time
+and the peak memory so far, so that a worker which is stopped has still told what it did.
 """
 
 from __future__ import annotations
@@ -34,9 +35,17 @@ def table_sql(rows: int) -> str:
     )
 
 
-def tell(load: Callable[[str], Any], tasks: dict[str, Callable[[Any], Any]], settings: str, version: str) -> None:
+def tell(
+    load: Callable[[str], Any], tasks: dict[str, Callable[[Any], Any]], settings: str, version: str
+) -> None:
     """Load, then answer one task again and again, and say each time how long it took."""
-    file, task, repetitions, limit, target = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), sys.argv[5]
+    file, task, repetitions, limit, target = (
+        sys.argv[1],
+        sys.argv[2],
+        int(sys.argv[3]),
+        float(sys.argv[4]),
+        sys.argv[5],
+    )
     with Path(target).open("w") as told:
 
         def say(**line: Any) -> None:
@@ -60,11 +69,14 @@ def tell(load: Callable[[str], Any], tasks: dict[str, Callable[[Any], Any]], set
 
 
 def peak_mb() -> float:
-    """The largest resident memory that this process and its living descendants (Spark's, a database's) have had."""
+    """The largest resident memory that this process and its living descendants (Spark's, a
+    database's) have had."""
     parents = {}
     for folder in Path("/proc").iterdir():
         try:
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            parents[int(folder.name)] = int(
+                (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            )
         except (ValueError, OSError):
             continue
     family = {os.getpid()}

@@ -1,12 +1,14 @@
-"""The median with noise scaled to smooth sensitivity. Teaching only: its scale depends on the data and may never leave.
+"""The median with noise scaled to smooth sensitivity. Teaching only: its scale depends on the data
+and may never leave.
 
 `python examples/teaching/smooth_median.py` audits it.
 
-For neighbours that *replace* one of n values in [0, largest], the local sensitivity at distance k is
-LS^(k) = max over 0 <= t <= k + 1 of x_(m+t) - x_(m+t-k-1), places outside counted as 0 and `largest` (the formula that
-the book prints misses 50 of 75 brute-force cases), and S = max over k of e^(-beta k) LS^(k). Then
-median + (2 S / epsilon) Laplace with beta = epsilon / (2 ln(2 / delta)) is (epsilon, delta)-DP. No interval is
-returned: it would tell S. Proof: docs/proofs/teaching.md#smooth-sensitivity-median.
+For neighbours that *replace* one of n values in [0, largest], the local sensitivity at distance k
+is LS^(k) = max over 0 <= t <= k + 1 of x_(m+t) - x_(m+t-k-1), places outside counted as 0 and
+`largest` (the formula that the book prints misses 50 of 75 brute-force cases), and S = max over k
+of e^(-beta k) LS^(k). Then median + (2 S / epsilon) Laplace with beta = epsilon / (2 ln(2 / delta))
+is (epsilon, delta)-DP. No interval is returned: it would tell S. Proof:
+docs/proofs/teaching.md#smooth-sensitivity-median.
 
 >>> even = SmoothMedian(epsilon=1.0, delta=1e-6, largest=1000)
 >>> round(even.smooth_sensitivity(list(range(0, 1001, 10))), 1)
@@ -41,7 +43,9 @@ class SmoothMedian:
 
     def __post_init__(self) -> None:
         if self.neighbours != "replace":
-            raise ParameterError("the smooth-sensitivity median holds for replaced values only, one per unit")
+            raise ParameterError(
+                "the smooth-sensitivity median holds for replaced values only, one per unit"
+            )
         if not (self.epsilon > 0 and 0 < self.delta < 1 and self.largest > 0):
             raise ParameterError("epsilon and largest must be positive, delta in (0, 1)")
 
@@ -60,10 +64,13 @@ class SmoothMedian:
         return int((upper - lower).max())
 
     def smooth_sensitivity(self, values: Sequence[int]) -> float:
-        """max over k of e^(-beta k) LS^(k); later k cannot matter once e^(-beta k) largest is below the best."""
+        """max over k of e^(-beta k) LS^(k); later k cannot matter once e^(-beta k) largest is below
+        the best."""
         best, distance = 0.0, 0
         while math.exp(-self.beta * distance) * self.largest > best and distance <= len(values):
-            best = max(best, math.exp(-self.beta * distance) * self.local_sensitivity(values, distance))
+            best = max(
+                best, math.exp(-self.beta * distance) * self.local_sensitivity(values, distance)
+            )
             distance += 1
         return best
 
@@ -82,11 +89,14 @@ def make_subject() -> Subject:
     mechanism = SmoothMedian(epsilon=1.0, delta=0.01, largest=100)
 
     def release_rounded(values: list[int]) -> int:
-        """The proof is about real numbers, so the last bits of the double are not covered by the claim."""
+        """The proof is about real numbers, so the last bits of the double are not covered by the
+        claim."""
         return round(mechanism.release(values))
 
     claim = Approx(Fraction(1), Fraction(1, 100), neighbours="replace")
-    return Subject("SmoothMedian", release_rounded, ([0] * 11, [0] * 10 + [100]), claim, 0.02, False)
+    return Subject(
+        "SmoothMedian", release_rounded, ([0] * 11, [0] * 10 + [100]), claim, 0.02, False
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""The snapping mechanism (Mironov 2012): Laplace noise in floating point, made safe by rounding. Teaching only.
+"""The snapping mechanism (Mironov 2012): Laplace noise in floating point, made safe by rounding.
+Teaching only.
 
 `python examples/teaching/snapping.py` audits it.
 
-clamp(round_to_L(clamp(f) + sign * scale * ln(U))), with U a uniform float of full precision, ln rounded correctly and
-L the least power of two that is at least `scale`. For sensitivity 1 and scale < bound < 2^46 scale it is
-(1 + 2^-49 bound) / scale -DP. It costs accuracy (a grid of width L) and a proof about floats; integer noise needs
-neither, which is why the kernel has only that. Proof: docs/proofs/teaching.md#snapping.
+clamp(round_to_L(clamp(f) + sign * scale * ln(U))), with U a uniform float of full precision, ln
+rounded correctly and L the least power of two that is at least `scale`. For sensitivity 1 and scale
+< bound < 2^46 scale it is (1 + 2^-49 bound) / scale -DP. It costs accuracy (a grid of width L) and
+a proof about floats; integer noise needs neither, which is why the kernel has only that. Proof:
+docs/proofs/teaching.md#snapping.
 
 >>> teacher = Snapping(scale=10.0, bound=1000.0)
 >>> teacher.grid, teacher.release(500.3) % teacher.grid
@@ -64,7 +66,8 @@ class Snapping:
 
 
 def uniform_float(source: Words) -> float:
-    """Every float in (0, 1) with the probability of the interval below it: a geometric exponent, 52 uniform bits."""
+    """Every float in (0, 1) with the probability of the interval below it: a geometric exponent, 52
+    uniform bits."""
     exponent = -1
     while bernoulli(0.5, source=source):
         exponent -= 1
@@ -78,7 +81,9 @@ def make_subject() -> Subject:
     def release_value(value: float) -> float:
         return mechanism.release(value)
 
-    return Subject("Snapping", release_value, (0.0, 1.0), Pure(Fraction(mechanism.epsilon)), 0.0, False)
+    return Subject(
+        "Snapping", release_value, (0.0, 1.0), Pure(Fraction(mechanism.epsilon)), 0.0, False
+    )
 
 
 if __name__ == "__main__":

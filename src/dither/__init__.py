@@ -1,7 +1,7 @@
 """dither: a differential-privacy curator.
 
-It holds data about people, answers questions about the population, and bounds, with a proof, what anyone can learn
-about one person.
+It holds data about people, answers questions about the population, and bounds, with a proof, what
+anyone can learn about one person.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names that bring an engine along are imported when they are asked for: the rest loads without one."""
+    """Names that bring an engine along are imported when they are asked for: the rest loads without
+    one."""
     if name in ("Connection", "Preview", "Result", "connect"):
         from dither import session
 

@@ -1,7 +1,7 @@
 """Questions built step by step in Python; each makes exactly the plans that the same SQL makes.
 
-A `Question` is an immutable value that renders SQL text and goes through the same binder, so there is one meaning and
-one set of refusals. Columns and conditions are SQL expressions as text.
+A `Question` is an immutable value that renders SQL text and goes through the same binder, so there
+is one meaning and one set of refusals. Columns and conditions are SQL expressions as text.
 
 >>> from dither.builder import avg, count, table
 >>> busy = table("visits").where("age >= 18").group_by("ward").agg(n=count(), cost=avg("cost"))
@@ -28,8 +28,19 @@ if TYPE_CHECKING:
     from dither.answer.preview import Preview
     from dither.answer.result import Result
 
-__all__ = ["Aggregate", "Question", "avg", "count", "count_distinct", "median", "quantile", "stddev", "sum", "table",
-           "variance"]  # fmt: skip
+__all__ = [
+    "Aggregate",
+    "Question",
+    "avg",
+    "count",
+    "count_distinct",
+    "median",
+    "quantile",
+    "stddev",
+    "sum",
+    "table",
+    "variance",
+]
 
 
 class Asker(Protocol):
@@ -116,7 +127,9 @@ def quantile(column: str, share: Number) -> Aggregate:
     exact_share = exact(share, "share")
     if not 0 <= exact_share <= 1:
         raise ParameterError(f"a share lies in [0, 1], got {number_text(exact_share)}")
-    return Aggregate(f"QUANTILE_CONT({_check_expression(column, 'a column')}, {_write_literal(share)})")
+    return Aggregate(
+        f"QUANTILE_CONT({_check_expression(column, 'a column')}, {_write_literal(share)})"
+    )
 
 
 def variance(column: str) -> Aggregate:
@@ -145,29 +158,45 @@ class Question:
     def join(self, other: str, *, using: str | tuple[str, ...]) -> Question:
         """With the rows of another table that have the same values in `using`."""
         if not isinstance(using, (str, tuple, list)):
-            raise ParameterError(f"using names columns, as in using='patient_id', got {type(using).__name__}")
+            raise ParameterError(
+                f"using names columns, as in using='patient_id', got {type(using).__name__}"
+            )
         keys = (using,) if isinstance(using, str) else tuple(using)
         names = ", ".join(_quote_name(key) for key in keys)
         return replace(self, source=f"{self.source} JOIN {_quote_name(other)} USING ({names})")
 
     def where(self, *conditions: str) -> Question:
         """Only rows that meet every condition."""
-        return replace(self, _where=(*self._where, *(_check_expression(text, "a condition") for text in conditions)))
+        return replace(
+            self,
+            _where=(*self._where, *(_check_expression(text, "a condition") for text in conditions)),
+        )
 
     def group_by(self, *keys: str) -> Question:
         """One answer for every value of the keys."""
-        return replace(self, _keys=(*self._keys, *(_check_expression(key, "a key") for key in keys)))
+        return replace(
+            self, _keys=(*self._keys, *(_check_expression(key, "a key") for key in keys))
+        )
 
     def agg(self, **named: Aggregate) -> Question:
         """What to compute, under the names to show it by."""
         for name, value in named.items():
             if not isinstance(value, Aggregate):
-                raise ParameterError(f"{name} must be an aggregate such as count() or sum('cost'), got {quote(value)}")
+                raise ParameterError(
+                    f"{name} must be an aggregate such as count() or sum('cost'), got "
+                    f"{quote(value)}"
+                )
         return replace(self, _values=(*self._values, *named.items()))
 
     def having(self, *conditions: str) -> Question:
         """Only answers whose noisy values meet every condition."""
-        return replace(self, _having=(*self._having, *(_check_expression(text, "a condition") for text in conditions)))
+        return replace(
+            self,
+            _having=(
+                *self._having,
+                *(_check_expression(text, "a condition") for text in conditions),
+            ),
+        )
 
     def order_by(self, *columns: str) -> Question:
         """By noisy values or keys; 'n DESC' for the largest first."""
@@ -176,7 +205,9 @@ class Question:
     def limit(self, rows: int) -> Question:
         """At most so many rows of the answer."""
         if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows < 2**63:
-            raise ParameterError(f"limit is a number of rows below 2**63, got {type(rows).__name__}")
+            raise ParameterError(
+                f"limit is a number of rows below 2**63, got {type(rows).__name__}"
+            )
         return replace(self, _limit=rows)
 
     @property
@@ -184,7 +215,10 @@ class Question:
         """The same question as SQL."""
         if not self._values:
             raise ParameterError("say what to compute: .agg(n=count())")
-        columns = [*self._keys, *(f"{value.sql} AS {_quote_name(name)}" for name, value in self._values)]
+        columns = [
+            *self._keys,
+            *(f"{value.sql} AS {_quote_name(name)}" for name, value in self._values),
+        ]
         text = f"SELECT {', '.join(columns)} FROM {self.source}"
         text += f" WHERE {_join_conditions(self._where)}" if self._where else ""
         text += f" GROUP BY {', '.join(self._keys)}" if self._keys else ""
@@ -206,7 +240,9 @@ class Question:
 
     def _require_connection(self) -> Asker:
         if self._con is None:
-            raise ParameterError("this question belongs to no connection: start it with con.table(...)")
+            raise ParameterError(
+                "this question belongs to no connection: start it with con.table(...)"
+            )
         return self._con
 
 
@@ -225,7 +261,9 @@ def _join_conditions(conditions: tuple[str, ...]) -> str:
 
 def _write_literal(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ParameterError(f"an aggregate combines with aggregates and numbers, got {quote(value)}")
+        raise ParameterError(
+            f"an aggregate combines with aggregates and numbers, got {quote(value)}"
+        )
     exact(value, "a number beside an aggregate")
     return repr(value)
 
@@ -234,7 +272,11 @@ def _quote_name(text: str) -> str:
     """A name as it is, or quoted where SQL needs it."""
     if not isinstance(text, str) or not text or '"' in text:
         raise ParameterError(f"a name is a text without quotes, got {quote(text)}")
-    plain = text.isidentifier() and text.isascii() and _parses_as(text, lambda node: isinstance(node, exp.Column))
+    plain = (
+        text.isidentifier()
+        and text.isascii()
+        and _parses_as(text, lambda node: isinstance(node, exp.Column))
+    )
     return text if plain else f'"{text}"'
 
 
@@ -265,5 +307,9 @@ def _parses_as(text: str, holds: Callable[[exp.Expr], bool]) -> bool:
     if len(trees) != 1 or not isinstance(trees[0], exp.Select):
         return False
     select = trees[0]
-    other_clauses = [clause for clause, value in select.args.items() if clause not in ("expressions", "kind") and value]
+    other_clauses = [
+        clause
+        for clause, value in select.args.items()
+        if clause not in ("expressions", "kind") and value
+    ]
     return not other_clauses and len(select.expressions) == 1 and holds(select.expressions[0])

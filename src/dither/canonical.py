@@ -1,8 +1,9 @@
 """Exact numbers and canonical JSON: one text for one meaning.
 
-A number at the boundary (YAML, CLI, Python call) means its decimal text: `0.1` is one tenth, not the binary float
-beside it, so ten questions at 0.1 fit a budget of 1 exactly. Inside there are only integers and fractions.
-Canonical JSON is UTF-8 with sorted keys, no spaces and no floats; fractions are written as "p/q".
+A number at the boundary (YAML, CLI, Python call) means its decimal text: `0.1` is one tenth, not
+the binary float beside it, so ten questions at 0.1 fit a budget of 1 exactly. Inside there are only
+integers and fractions. Canonical JSON is UTF-8 with sorted keys, no spaces and no floats; fractions
+are written as "p/q".
 
 >>> exact(0.1, "epsilon")
 Fraction(1, 10)
@@ -43,9 +44,11 @@ _RATIO_LIMIT = 10**MOST_RATIO_DIGITS
 
 
 def exact(value: Number, name: str) -> Fraction:
-    """The rational number that `value`'s decimal text denotes; refuses nan, infinities and everything else.
+    """The rational number that `value`'s decimal text denotes; refuses nan, infinities and
+    everything else.
 
-    Digits and exponent are bounded before any arithmetic: 1e-99999999 is a short text and an endless division.
+    Digits and exponent are bounded before any arithmetic: 1e-99999999 is a short text and an
+    endless division.
     """
     if type(value) is Fraction and type(value.numerator) is int is type(value.denominator):
         return _check_ratio(value, name)
@@ -65,7 +68,9 @@ def exact(value: Number, name: str) -> Fraction:
         return _read_decimal(value, name)
     if isinstance(value, str):
         return _read_number(value, name)
-    raise ParameterError(f"{name} must be an int, float, Fraction, Decimal or text, got {type(value).__name__}")
+    raise ParameterError(
+        f"{name} must be an int, float, Fraction, Decimal or text, got {type(value).__name__}"
+    )
 
 
 def _check_ratio(value: Fraction, name: str) -> Fraction:
@@ -107,12 +112,17 @@ def _is_short(whole: str, decimals: str | None, exponent: str | None) -> bool:
     """Whether a decimal's digits and exponent are within the limits."""
     size = (exponent or "").lstrip("+-0_")
     digits = len(whole.lstrip("0_")) + len(decimals or "")
-    return digits <= MOST_DIGITS and len(size) <= 9 and int(size.replace("_", "") or 0) <= MOST_EXPONENT
+    return (
+        digits <= MOST_DIGITS
+        and len(size) <= 9
+        and int(size.replace("_", "") or 0) <= MOST_EXPONENT
+    )
 
 
 def _too_long(name: str) -> ParameterError:
     return ParameterError(
-        f"{name} has too many digits: a number from outside has at most {MOST_DIGITS:,} digits and an exponent "
+        f"{name} has too many digits: a number from outside has at most {MOST_DIGITS:,} digits and "
+        f"an exponent "
         f"within {MOST_EXPONENT:,}; round it, as in 0.5, 1e-9 or 1/3"
     )
 
@@ -121,14 +131,18 @@ def positive(value: Number, name: str, remedy: str = "") -> Fraction:
     """`exact(value)`, refused unless above zero."""
     number = exact(value, name)
     if number <= 0:
-        raise ParameterError(f"{name} must be positive, got {number_text(number)}" + (f": {remedy}" if remedy else ""))
+        raise ParameterError(
+            f"{name} must be positive, got {number_text(number)}"
+            + (f": {remedy}" if remedy else "")
+        )
     return number
 
 
 def number_text(value: Fraction) -> str:
     """A number of any size for a message: six digits, as people write it.
 
-    >>> number_text(Fraction(1, 2)), number_text(Fraction(10) ** 400), number_text(-Fraction(1, 3 * 10**999))
+    >>> number_text(Fraction(1, 2)), number_text(Fraction(10) ** 400), number_text(-Fraction(1,
+    ...     3 * 10**999))
     ('0.5', '1e+400', '-3.33333e-1000')
     """
     if not value or 1 <= abs(value) * MOST_FLOAT <= MOST_FLOAT**2:
@@ -189,12 +203,18 @@ def _to_plain(value: Any) -> Any:
         return {key: _to_plain(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
         return [_to_plain(member) for member in value]
-    raise TypeError(f"canonical JSON holds no {type(value).__name__}: use integers, fractions, text, lists and dicts")
+    raise TypeError(
+        f"canonical JSON holds no {type(value).__name__}: use integers, fractions, text, lists and "
+        f"dicts"
+    )
 
 
 def dumps(value: Any) -> str:
-    """Canonical JSON text of a tree of dicts, lists, text, integers, booleans, None and fractions."""
-    return json.dumps(_to_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """Canonical JSON text of a tree of dicts, lists, text, integers, booleans, None and
+    fractions."""
+    return json.dumps(
+        _to_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
 
 
 def digest(value: Any) -> str:

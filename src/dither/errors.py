@@ -1,7 +1,8 @@
 """Every error that dither raises on purpose.
 
-The message names the thing, the rule and the remedy, and never a row's content: whatever an analyst can make dither
-say is an output, so an error raised after data has been read is always the one constant `UnavailableError`.
+The message names the thing, the rule and the remedy, and never a row's content: whatever an analyst
+can make dither say is an output, so an error raised after data has been read is always the one
+constant `UnavailableError`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from dither.rules import PrivacyRule
 
 
 class DitherError(Exception):
-    """Base of all errors of dither. A message may quote a question or a catalog: it is shown harmless."""
+    """Base of all errors of dither. A message may quote a question or a catalog: it is shown
+    harmless."""
 
     def __str__(self) -> str:
         return escape_lines(super().__str__())
 
 
 class ParameterError(DitherError, ValueError):
-    """A parameter (epsilon, scale, sensitivity, neighbours, ...) is outside what a theorem covers."""
+    """A parameter (epsilon, scale, sensitivity, neighbours, ...) is outside what a theorem
+    covers."""
 
 
 class CatalogError(DitherError):
@@ -63,7 +66,8 @@ class UnavailableError(DitherError):
 
 
 class PrivacyWarning(UserWarning):
-    """A parameter is allowed but promises little, such as a delta at or above 1 / number of people."""
+    """A parameter is allowed but promises little, such as a delta at or above 1 / number of
+    people."""
 
     def __str__(self) -> str:
         return escape_lines(super().__str__())

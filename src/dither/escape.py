@@ -1,6 +1,8 @@
-"""Text of unknown origin for a terminal: characters that hide, move or reverse others are spelt out.
+"""Text of unknown origin for a terminal: characters that hide, move or reverse others are spelt
+out.
 
-Messages of errors may quote a question or a catalog. Other surfaces (pages, tables, files) are in `dither.surfaces`.
+Messages of errors may quote a question or a catalog. Other surfaces (pages, tables, files) are in
+`dither.surfaces`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ SUSPECT = re.compile(r"[^\x20-\x7e]")
 
 
 def escape_label(text: str) -> str:
-    r"""A text on one line of a terminal: characters that hide, move or reverse others are spelt out.
+    r"""A text on one line of a terminal: characters that hide, move or reverse others are spelt
+    out.
 
     >>> print(escape_label("a\x1b[2J\u202eb\nc"))
     a\x1b[2J\u202eb\nc
@@ -32,7 +35,8 @@ def escape_lines(text: str) -> str:
 
 
 def is_hidden(character: str) -> bool:
-    """Control and format characters (bidi marks among them), halves of characters, unusual spaces, unassigned codes."""
+    """Control and format characters (bidi marks among them), halves of characters, unusual spaces,
+    unassigned codes."""
     return not character.isprintable() and character not in _JOINERS
 
 

@@ -9,8 +9,8 @@ A question goes a straight line of frozen values, each made from the one before 
     Release  noisy values: charged, measured and stored, or found stored    Kernel.answer
     Result   a table with intervals                                         build_result
 
-What the ledger says about the pot is read once, before the line begins. The kernel takes a request, and nothing that
-was derived on the way to it: it reads the ledger and derives everything again.
+What the ledger says about the pot is read once, before the line begins. The kernel takes a request,
+and nothing that was derived on the way to it: it reads the ledger and derives everything again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dither.answer.asked import Asked, Bound, bind_question, read_epsilon, read_price, read_question, read_rho
+from dither.answer.asked import (
+    Asked,
+    Bound,
+    bind_question,
+    read_epsilon,
+    read_price,
+    read_question,
+    read_rho,
+)
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.history import History, read_history
@@ -68,7 +76,9 @@ _MOST_REMEMBERED = 256
 class Connection:
     """Questions to one registered dataset, paid from one pot."""
 
-    def __init__(self, catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> None:
+    def __init__(
+        self, catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None
+    ) -> None:
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
         file = Path(written.file)
         self._place = State.beside(file, state)
@@ -84,7 +94,8 @@ class Connection:
         """The catalog that this connection was opened with is the registered one."""
         if self._kernel.at.catalog_hash != self._catalog_hash:
             raise RefusedError(
-                f"catalog changed since version {self._kernel.at.number}: run 'dither register {self._file}', or "
+                f"catalog changed since version {self._kernel.at.number}: run 'dither register "
+                f"{self._file}', or "
                 "connect again if it was registered just now",
                 rule=PrivacyRule.CATALOG,
             )
@@ -102,10 +113,12 @@ class Connection:
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
     ) -> Preview:
-        """Price and error of a question. Reads no data, spends nothing, is the same for every database.
+        """Price and error of a question. Reads no data, spends nothing, is the same for every
+        database.
 
-        `within=50` in place of a price finds the least price whose half-widths are at most 50 (or one for each column:
-        `within={"n": 50}`). `group_size` is a number of rows for which averages, ratios and relative errors are shown.
+        `within=50` in place of a price finds the least price whose half-widths are at most 50 (or
+        one for each column: `within={"n": 50}`). `group_size` is a number of rows for which
+        averages, ratios and relative errors are shown.
         """
         question = read_question(
             sql,
@@ -133,7 +146,8 @@ class Connection:
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
     ) -> Explanation:
-        """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors. Reads no data."""
+        """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors.
+        Reads no data."""
         question = read_question(
             strip_explain_prefix(read_text(sql)) or sql,
             epsilon=epsilon,
@@ -146,7 +160,9 @@ class Connection:
             max_groups=max_groups,
         )
         offered, shown = self._preview(question)
-        return explain(question.sql, offered.recipe, offered.priced, shown, self._kernel.at.analyses)
+        return explain(
+            question.sql, offered.recipe, offered.priced, shown, self._kernel.at.analyses
+        )
 
     def sql(
         self,
@@ -165,19 +181,25 @@ class Connection:
     ) -> Result | Explanation:
         """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
 
-        The same question at the same price has one answer: asked again it is free, and the same. `fresh=True` buys a
-        new one. `weights={"n": 2}` gives a column more of the price, `max_groups` limits the groups of one unit.
-        `quantile_intervals=False` spends nothing on the intervals of quantiles, "1/3" a third of their price; an eighth
-        if nothing is said. `dry_run=True` rehearses on a table generated from the catalog alone: free, as noisy as the
-        real answer, about nobody. EXPLAIN PRIVACY SELECT ... returns the explanation, reading no data.
+        The same question at the same price has one answer: asked again it is free, and the same.
+        `fresh=True` buys a new one. `weights={"n": 2}` gives a column more of the price,
+        `max_groups` limits the groups of one unit. `quantile_intervals=False` spends nothing on the
+        intervals of quantiles, "1/3" a third of their price; an eighth if nothing is said.
+        `dry_run=True` rehearses on a table generated from the catalog alone: free, as noisy as the
+        real answer, about nobody. EXPLAIN PRIVACY SELECT ... returns the explanation, reading no
+        data.
         """
         if delta is not None:
             raise ParameterError(
-                "delta is not the asker's to choose: a question takes what its pot states per question "
+                "delta is not the asker's to choose: a question takes what its pot states per "
+                "question "
                 "(dither budget open --rule approx --delta-per-question)"
             )
         if strip_explain_prefix(read_text(sql)) is not None:
-            shared: dict[str, Any] = {"group_size": group_size, "quantile_intervals": quantile_intervals}
+            shared: dict[str, Any] = {
+                "group_size": group_size,
+                "quantile_intervals": quantile_intervals,
+            }
             shared |= {"weights": weights, "max_groups": max_groups}
             return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)
         question = read_question(
@@ -212,7 +234,8 @@ class Connection:
     ) -> Suggestion:
         """Buy a bound or a limit: `suggest("bounds", "visits.cost", epsilon=0.2, keep=0.99)`.
 
-        Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one bought, never measured.
+        Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one
+        bought, never measured.
         """
         view = self._view()
         wished = read_wish(what, of, keep, self.catalog, self._facts)
@@ -223,12 +246,15 @@ class Connection:
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
 
     def table(self, name: str) -> Question:
-        """A question built step by step: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
+        """A question built step by step:
+        `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
         return table(name, self)
 
     def budget(self) -> PotBalances:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
-        return PotBalances(self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog))
+        return PotBalances(
+            self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog)
+        )
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
@@ -253,38 +279,63 @@ class Connection:
         max_groups: int | None = None,
     ) -> Request:
         """The request that a question makes at a price."""
-        question = read_question(sql, epsilon=epsilon, rho=rho, weights=weights, max_groups=max_groups)
+        question = read_question(
+            sql, epsilon=epsilon, rho=rho, weights=weights, max_groups=max_groups
+        )
         view = self._view()
         bound = self._bind(question)
-        return self._offer(bound, question, read_price(question, bound.dialect), view).priced.request
+        return self._offer(
+            bound, question, read_price(question, bound.dialect), view
+        ).priced.request
 
-    def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str) -> dict[str, Any]:
+    def _certificate(
+        self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
+    ) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
         if release.at.context == DRY_RUN:
-            raise ParameterError("a dry run is about nobody and promises nothing: ask without dry_run=True")
+            raise ParameterError(
+                "a dry run is about nobody and promises nothing: ask without dry_run=True"
+            )
         ledger = self._reports
         budget = self.budget()
         standing = {pot.name: pot for pot in budget.pots}
         pot_path = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
         limits = [limit for atom in recipe.atoms for limit in atom.limits]
-        body = write_body(release, recipe.sql, limits, pot_path, ledger.incidents(), steps, budget.person(), commitment)
+        body = write_body(
+            release,
+            recipe.sql,
+            limits,
+            pot_path,
+            ledger.incidents(),
+            steps,
+            budget.person(),
+            commitment,
+        )
         return sign(body, ensure_signing_key(self._place))
 
-    # -- the line of a question -----------------------------------------------------------------------------------
+    # -- the line of a question
+    # ----------------------------------------------------------------------------------
 
     @property
     def _facts(self) -> Facts:
         return read_facts(self._kernel)
 
     def _view(self) -> LedgerView:
-        """What the ledger says about this connection's pot, and the newest registered version with it."""
+        """What the ledger says about this connection's pot, and the newest registered version with
+        it."""
         view = self._kernel.view(self._pot)
         self._check_catalog()
         return view
 
     def _bind(self, question: Asked) -> Bound:
         """The bound question; one that was bound before stands while the version does."""
-        key = ("bound", question.sql, type(question.max_groups), question.max_groups, self._kernel.at.number)
+        key = (
+            "bound",
+            question.sql,
+            type(question.max_groups),
+            question.max_groups,
+            self._kernel.at.number,
+        )
         bound: Bound | None = self._remembered.get(key)
         if bound is None:
             bound = bind_question(question, key, self._kernel.catalog, self._facts)
@@ -297,7 +348,9 @@ class Connection:
         key = ("offered", bound.key, price, tuple(weights.items()), question.ends)
         offered: Offered | None = self._remembered.get(key)
         if offered is None or offered.priced.view.path != view.path:
-            offered = choose_mechanisms(self._kernel, view, bound.recipe, price, self._pot, weights, question.ends)
+            offered = choose_mechanisms(
+                self._kernel, view, bound.recipe, price, self._pot, weights, question.ends
+            )
             self._remember(key, offered)
         return offered
 
@@ -321,13 +374,20 @@ class Connection:
         terms = self._terms(offered.bands, question)
         stored = pot is not None and ledger.has_answer(offered.priced.key)
         quote = _quote(pot, offered.priced)
-        return offered, make_preview(offered.priced, offered.recipe, terms, pot, quote, stored, wanted)
+        return offered, make_preview(
+            offered.priced, offered.recipe, terms, pot, quote, stored, wanted
+        )
 
     def _terms(self, bands: Bands, question: Asked) -> Terms:
         return Terms(question.level, self._kernel.at.analyses, question.group_size, bands)
 
     def _find_least_price(
-        self, bound: Bound, question: Asked, wanted: dict[str, float], view: LedgerView, pot: Pot | None
+        self,
+        bound: Bound,
+        question: Asked,
+        wanted: dict[str, float],
+        view: LedgerView,
+        pot: Pot | None,
     ) -> Price:
         """The least price that meets the wish, in the pot's own measure."""
         in_rho = pot is not None and pot.rule == "zcdp"
@@ -335,7 +395,9 @@ class Connection:
         def make_price(value: Fraction) -> Price:
             return Price(None, value) if in_rho else Price(value, None)
 
-        self._offer(bound, question, make_price(Fraction(1)), view)  # what is refused is refused at any price
+        self._offer(
+            bound, question, make_price(Fraction(1)), view
+        )  # what is refused is refused at any price
 
         def meets(value: Fraction) -> bool:
             try:
@@ -343,7 +405,9 @@ class Connection:
             except ParameterError:  # more noise than can be drawn
                 return False
             mechanisms = [step.mechanism for step in offered.priced.steps]
-            columns = list_preview_columns(offered.recipe, mechanisms, self._terms(offered.bands, question))
+            columns = list_preview_columns(
+                offered.recipe, mechanisms, self._terms(offered.bands, question)
+            )
             return meets_widths(columns, wanted)
 
         return make_price(find_least_price(meets))
@@ -351,7 +415,9 @@ class Connection:
     def _release(self, priced: Priced, fresh: bool) -> Release:
         if not priced.view.path:
             self._refuse_pot()
-        return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
+        return (
+            self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
+        )
 
     def _rehearse(self, request: Request) -> Release:
         """The request on an invented table; what invents it is imported for the first rehearsal."""
@@ -364,7 +430,9 @@ class Connection:
     def _refuse_pot(self) -> None:
         names = [pot.name for pot in self._reports.pots(under_way=False)]
         raise BudgetError(
-            f"there is no pot {self._pot!r}" + (f" (there are {', '.join(names)})" if names else "") + ". "
+            f"there is no pot {self._pot!r}"
+            + (f" (there are {', '.join(names)})" if names else "")
+            + ". "
             f"The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling 5 "
             "--question '...' --population '...' --recipient '...'"
         )
@@ -394,7 +462,9 @@ class Connection:
             "price_asked": fraction_text(price.value),
             "price_in": price.name,
             "charged": fraction_text(release.charged),
-            "charges": {name: list(map(fraction_text, taken)) for name, taken in release.charges.items()},
+            "charges": {
+                name: list(map(fraction_text, taken)) for name, taken in release.charges.items()
+            },
             "loss": release.priced.loss.to_json(),
             "pot_spent_after": fraction_text(release.spent_after),
             "pot_cap": fraction_text(release.cap),
@@ -414,7 +484,8 @@ def _check_delta(dialect: DialectQuestion, priced: Priced) -> None:
     taken = charge(priced.loss, path[0].filter).delta
     if taken > dialect.delta:
         raise RefusedError(
-            f"the question allows delta {float(dialect.delta):g}, and its pot takes {float(taken):g}: ask from a pot "
+            f"the question allows delta {float(dialect.delta):g}, and its pot takes "
+            f"{float(taken):g}: ask from a pot "
             "with a smaller delta per question",
             rule=PrivacyRule.ONLY_TIGHTEN,
         )
@@ -427,13 +498,18 @@ def _rank(priced: Priced, bands: Bands) -> str:
 
 
 def _quote(pot: Pot | None, priced: Priced) -> Charge:
-    """What the pot would take; refused here, for free, where its rule has no charge for the loss."""
+    """What the pot would take; refused here, for free, where its rule has no charge for the
+    loss."""
     if pot is not None:
         return charge(priced.loss, pot.filter)
     price = priced.request.price
-    return charge_from_amounts(charge_pure(priced.loss) if price.rho is None else price.rho, price.value * 0)
+    return charge_from_amounts(
+        charge_pure(priced.loss) if price.rho is None else price.rho, price.value * 0
+    )
 
 
-def connect(catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> Connection:
+def connect(
+    catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None
+) -> Connection:
     """Open a registered dataset by its catalog: a file, or a Catalog loaded from one."""
     return Connection(catalog, pot=pot, state=state)

@@ -1,8 +1,10 @@
-"""Where a dataset keeps its state: paths only. `clinic.yaml` has its state in `clinic.dither/`, mode 0700.
+"""Where a dataset keeps its state: paths only. `clinic.yaml` has its state in `clinic.dither/`,
+mode 0700.
 
-ledger.sqlite, or ledger.url (names a PostgreSQL database) · id (names the head outside this folder) ·
-key (32 bytes, made once, never replaced) · source (where the data was read from) ·
-versions/0001/{catalog.json, facts.json, data.duckdb} · steward.log · scratch/ and spill/ (what did not fit in memory)
+ledger.sqlite, or ledger.url (names a PostgreSQL database) · id (names the head outside this folder)
+· key (32 bytes, made once, never replaced) · source (where the data was read from) ·
+versions/0001/{catalog.json, facts.json, data.duckdb} · steward.log · scratch/ and spill/ (what did
+not fit in memory)
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ class State:
 
     @classmethod
     def beside(cls, catalog_file: Path, folder: str | Path | None = None) -> State:
-        """The folder given, else that of the environment variable DITHER_STATE, else the one beside the catalog."""
+        """The folder given, else that of the environment variable DITHER_STATE, else the one beside
+        the catalog."""
         chosen = folder or os.environ.get("DITHER_STATE")
         return cls(Path(chosen) if chosen else catalog_file.with_suffix(".dither"))
 
@@ -69,7 +72,8 @@ class State:
 
     @property
     def plain_spill_file(self) -> Path:
-        """Names the folder outside, where a registration that the steward allowed to is spilling in plain."""
+        """Names the folder outside, where a registration that the steward allowed to is spilling in
+        plain."""
         return self.root / "spill.folder"
 
     @property
@@ -85,5 +89,6 @@ class State:
             return self.id_file.read_text().strip()
         except OSError:
             raise DitherError(
-                f"nothing is registered in {self.root}: the data steward runs 'dither register CATALOG' first"
+                f"nothing is registered in {self.root}: the data steward runs 'dither register "
+                f"CATALOG' first"
             ) from None

@@ -1,8 +1,9 @@
 """Stored names: what a class and its fields are called in documents that must be read for ever.
 
-Digests of plans, losses and protocols are keys of stored releases and of budgets that were spent. If they were made of
-Python names, a renamed class would make an old answer unfindable, and its question would be charged again. So every
-stored class says its own names, once; they never change, whatever the class is called.
+Digests of plans, losses and protocols are keys of stored releases and of budgets that were spent.
+If they were made of Python names, a renamed class would make an old answer unfindable, and its
+question would be charged again. So every stored class says its own names, once; they never change,
+whatever the class is called.
 
 >>> from dataclasses import dataclass
 >>> @stored("point", x="left", y="top")
@@ -27,15 +28,22 @@ T = TypeVar("T", bound=type)
 def stored(name: str | None = None, /, **attributes: str) -> Callable[[T], T]:
     """Give a class its stored name, and each stored key the attribute that holds it.
 
-    Keys of a base class are inherited. A dataclass must have a key for every field that its constructor takes, so that
-    none is left out of a digest by accident.
+    Keys of a base class are inherited. A dataclass must have a key for every field that its
+    constructor takes, so that none is left out of a digest by accident.
     """
 
     def give(cls: T) -> T:
         keys = {**getattr(cls, "__stored_keys__", {}), **attributes}
-        names = {field.name for field in fields(cls) if field.init} if is_dataclass(cls) else set(keys.values())
+        names = (
+            {field.name for field in fields(cls) if field.init}
+            if is_dataclass(cls)
+            else set(keys.values())
+        )
         if names != set(keys.values()):
-            raise TypeError(f"{cls.__name__} has fields without a stored key: {sorted(names ^ set(keys.values()))}")
+            raise TypeError(
+                f"{cls.__name__} has fields without a stored key: "
+                f"{sorted(names ^ set(keys.values()))}"
+            )
         cls.__stored_keys__ = keys  # type: ignore[attr-defined]
         if name is not None:
             cls.__stored_name__ = name  # type: ignore[attr-defined]

@@ -54,12 +54,15 @@ def read_json(
         parse_float=_read_float if allow_floats else _refuse_number,
         parse_constant=None if allow_floats else _refuse_number,
     )
-    json.dumps(tree, ensure_ascii=False).encode()  # ValueError: half of a surrogate pair has no UTF-8
+    json.dumps(
+        tree, ensure_ascii=False
+    ).encode()  # ValueError: half of a surrogate pair has no UTF-8
     return tree
 
 
 def read_document(text: str, name: str, *, allow_floats: bool = False) -> Any:
-    """As `read_json`, for the doors: whatever cannot be read is a ParameterError that calls the text by its name."""
+    """As `read_json`, for the doors: whatever cannot be read is a ParameterError that calls the
+    text by its name."""
     try:
         return read_json(text, allow_floats=allow_floats)
     except (ValueError, RecursionError) as error:

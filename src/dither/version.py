@@ -1,4 +1,5 @@
-"""The version of the software, and of the meaning of its losses (which never changes within a number)."""
+"""The version of the software, and of the meaning of its losses (which never changes within a
+number)."""
 
 __version__ = "0.1.0"
 LOSS_VERSION = 1

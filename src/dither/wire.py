@@ -1,8 +1,9 @@
 """Frozen values as canonical JSON and back: what crosses a wire between a client and a curator.
 
-A value is written under its stored name and keys (`dither.stored`), so that renaming a class or a field changes no
-document. Integers stay integers; a fraction and a float say what they are, exactly. Reading is strict: only the classes
-that the reader names, with exactly their keys, and in every field a value of the declared type.
+A value is written under its stored name and keys (`dither.stored`), so that renaming a class or a
+field changes no document. Integers stay integers; a fraction and a float say what they are,
+exactly. Reading is strict: only the classes that the reader names, with exactly their keys, and in
+every field a value of the declared type.
 
 >>> from dataclasses import dataclass
 >>> from dither.stored import stored
@@ -35,7 +36,8 @@ MOST_DIGITS = 1000
 
 
 def write(value: Any) -> Any:
-    """The JSON tree of a value: text, truth values, null, numbers, tuples, mappings, and stored classes."""
+    """The JSON tree of a value: text, truth values, null, numbers, tuples, mappings, and stored
+    classes."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, Fraction):
@@ -46,17 +48,23 @@ def write(value: Any) -> Any:
         return {"map": [[write(key), write(member)] for key, member in value.items()]}
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return [write(member) for member in value]
-    return {"type": stored_name(type(value)), **{key: write(member) for key, member in stored_items(value)}}
+    return {
+        "type": stored_name(type(value)),
+        **{key: write(member) for key, member in stored_items(value)},
+    }
 
 
 def read(tree: Any, kind: type[T], types: Sequence[type]) -> T:
-    """The value of type `kind` that `write` wrote; ParameterError for anything else. `types` are all it may contain."""
+    """The value of type `kind` that `write` wrote; ParameterError for anything else. `types` are
+    all it may contain."""
     names = {stored_name(cls): cls for cls in types}
     try:
         value = _read(tree, names)
         _check(value, kind)
     except (TypeError, ValueError, KeyError, ZeroDivisionError, RecursionError) as error:
-        raise ParameterError(f"this is no {stored_name(kind)} as dither writes it: {error}") from None
+        raise ParameterError(
+            f"this is no {stored_name(kind)} as dither writes it: {error}"
+        ) from None
     return cast(T, value)
 
 
@@ -114,7 +122,11 @@ def _read_float(text: Any) -> float:
 def _hints(cls: type) -> dict[str, Any]:
     """The declared type of every field that a constructor takes."""
     hints = get_type_hints(cls)
-    names = cls._fields if hasattr(cls, "_fields") else [field.name for field in fields(cls) if field.init]
+    names = (
+        cls._fields
+        if hasattr(cls, "_fields")
+        else [field.name for field in fields(cls) if field.init]
+    )
     return {name: hints[name] for name in names}
 
 
@@ -141,5 +153,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return len(value) == len(arguments) and all(map(_fits, value, arguments))
     if origin is dict:
         key, member = arguments
-        return type(value) is dict and all(_fits(k, key) and _fits(v, member) for k, v in value.items())
+        return type(value) is dict and all(
+            _fits(k, key) and _fits(v, member) for k, v in value.items()
+        )
     return type(value) is hint

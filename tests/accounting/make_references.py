@@ -1,8 +1,10 @@
-"""Makes references.json: delta of random workloads by mpmath alone, without any code of dither's engines.
+"""Makes references.json: delta of random workloads by mpmath alone, without any code of dither's
+engines.
 
-Every instance is an expression, an epsilon and the larger delta of both directions. Finite laws are convolved atom by
-atom in 40 digits; others are inverted by the trapezoid rule on Re s = c in 24 digits with steps and ranges far beyond
-what the answer needs. Run: python -m tests.accounting.make_references (about a quarter of an hour).
+Every instance is an expression, an epsilon and the larger delta of both directions. Finite laws are
+convolved atom by atom in 40 digits; others are inverted by the trapezoid rule on Re s = c in 24
+digits with steps and ranges far beyond what the answer needs. Run: python -m
+tests.accounting.make_references (about a quarter of an hour).
 """
 
 import json
@@ -70,7 +72,10 @@ class Sampled:
     def __init__(self, q, sigma, way, count, c):
         self.count, self.way = count, way
         step = sigma * mp.mpf("0.08") * min(1, sigma)
-        low, high = -11 * sigma - (c if way == "add" else 0), (c if way == "remove" else 0) + 1 + 11 * sigma
+        low, high = (
+            -11 * sigma - (c if way == "add" else 0),
+            (c if way == "remove" else 0) + 1 + 11 * sigma,
+        )
         n = int((high - low) / step) + 1
         y = [low + k * step for k in range(n)]
         # the rule errs by about exp(|Im s| pi/2 - 120) relative to M(c): enough for |Im s| up to 40
@@ -97,25 +102,32 @@ def invert(log_m, c, step, eps):
 
 
 def branch_free_log(parts):
-    """log M summed part by part: each branch is principal, so powers are integer multiples of a correct logarithm."""
+    """log M summed part by part: each branch is principal, so powers are integer multiples of a
+    correct logarithm."""
     return lambda s: sum((part(s) for part in parts), mp.mpc(0))
 
 
 def rough(part, way):
-    """log M at a real c in plain floats, to choose the contour and its step: nothing is read off it."""
+    """log M at a real c in plain floats, to choose the contour and its step: nothing is read off
+    it."""
     if part[0] != "gaussian":
         exact = transform(part, way, mp.mpf(1))
         return lambda c: float(exact(mp.mpf(c)).real)
     q, sigma, count = float(part[1]), float(part[2]), part[3]
     y = np.linspace(-40 * sigma, 40 + 40 * sigma, 8000)
-    log_w = -(y**2) / (2 * sigma**2) - math.log(sigma * math.sqrt(2 * math.pi)) + math.log(y[1] - y[0])
+    log_w = (
+        -(y**2) / (2 * sigma**2) - math.log(sigma * math.sqrt(2 * math.pi)) + math.log(y[1] - y[0])
+    )
     log_r = np.logaddexp(math.log1p(-q), math.log(q) + (2 * y - 1) / (2 * sigma**2))
     sign = 1 if way == "remove" else -1
-    return lambda c: count * float(np.logaddexp.reduce(log_w + (c + (way == "remove")) * sign * log_r))
+    return lambda c: (
+        count * float(np.logaddexp.reduce(log_w + (c + (way == "remove")) * sign * log_r))
+    )
 
 
 def choose(parts, way, eps):
-    """(c, step, log delta roughly): the saddle of log M(c) - c eps - log(c(c+1)), and a step whose aliases vanish."""
+    """(c, step, log delta roughly): the saddle of log M(c) - c eps - log(c(c+1)), and a step whose
+    aliases vanish."""
     functions = [rough(part, way) for part in parts]
 
     def height(c):
@@ -124,7 +136,13 @@ def choose(parts, way, eps):
     heights = [(height(c) - math.log(c * (c + 1)), c) for c in (0.15 * 1.1**k for k in range(60))]
     low, c = min(heights)
     step = 2 * math.pi * c / (44 - low)
-    while min(height(c * r) - c * (r - 1) * 2 * math.pi / step for r in (1.01, 1.03, 1.08, 1.2, 1.5, 2.5)) > low - 46:
+    while (
+        min(
+            height(c * r) - c * (r - 1) * 2 * math.pi / step
+            for r in (1.01, 1.03, 1.08, 1.2, 1.5, 2.5)
+        )
+        > low - 46
+    ):
         step *= 0.8
     return mp.mpf(c), mp.mpf(step)
 
@@ -187,7 +205,9 @@ def transform(part, way, c):
         return lambda s: rho * s * (s + 1)
     if part[0] == "laplace":
         e, k = part[1], part[2]
-        return lambda s: k * mp.log(((s + 1) * mp.exp(s * e) + s * mp.exp(-(s + 1) * e)) / (2 * s + 1))
+        return lambda s: (
+            k * mp.log(((s + 1) * mp.exp(s * e) + s * mp.exp(-(s + 1) * e)) / (2 * s + 1))
+        )
     e, k = part[1], part[2]
     p = 1 / (1 + mp.exp(-e))
     return lambda s: k * mp.log(p * mp.exp(s * e) + (1 - p) * mp.exp(-s * e))
@@ -199,7 +219,9 @@ def reference(kind, parts, mass, eps):
         if kind == "discrete":
             law = {mp.mpf(0): mp.mpf(1)}
             for part in parts:
-                law = convolve(law, part[1] if part[0] == "atoms" else sampled(part[1], part[2], way))
+                law = convolve(
+                    law, part[1] if part[0] == "atoms" else sampled(part[1], part[2], way)
+                )
             value = hockey(law, eps)
         else:
             c, step = choose(parts, way, eps)
@@ -210,7 +232,8 @@ def reference(kind, parts, mass, eps):
 
 
 def place(parts, rng):
-    """An epsilon where delta lies between about 1e-2 and 1e-8, by the Gaussian limit: only to choose the question."""
+    """An epsilon where delta lies between about 1e-2 and 1e-8, by the Gaussian limit: only to
+    choose the question."""
     total = mp.mpf(0)
     for part in parts:
         if part[0] == "gaussian":
@@ -224,7 +247,8 @@ def place(parts, rng):
 
 
 def main(kinds, known=()):
-    """All instances of the kinds, in a fixed order; `known` are instances made before, which are not made again."""
+    """All instances of the kinds, in a fixed order; `known` are instances made before, which are
+    not made again."""
     rng, out = random.Random(20261115), []
     before = {(case["loss"], case["epsilon"]): case for case in known}
     for kind in kinds:

@@ -1,4 +1,5 @@
-"""The code blocks of the accounting pages run as written, and the public names are what they say."""
+"""The code blocks of the accounting pages run as written, and the public names are what they
+say."""
 
 import importlib
 import inspect
@@ -24,7 +25,10 @@ def test_code_blocks_run(page, capsys):
 
 
 def test_no_module_takes_the_name_of_a_public_function():
-    # a module is imported under its name into the package: accounting/zcdp.py once replaced the function `zcdp`
+    # a module is imported under its name into the package: accounting/zcdp.py once replaced the
+    # function `zcdp`
     for module in pkgutil.iter_modules(accounting.__path__):
         importlib.import_module(f"dither.accounting.{module.name}")
-    assert [name for name in accounting.__all__ if inspect.ismodule(getattr(accounting, name))] == []
+    assert [
+        name for name in accounting.__all__ if inspect.ismodule(getattr(accounting, name))
+    ] == []

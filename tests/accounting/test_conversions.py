@@ -85,7 +85,8 @@ def test_extremes_are_bounded_and_never_claimed_to_be_zero():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0, 0.1), (-1, 0.1), (1, 0), (1, 1), (1, -1), (1, 2), (float("nan"), 0.1)]
+    ("epsilon", "delta"),
+    [(0, 0.1), (-1, 0.1), (1, 0), (1, 1), (1, -1), (1, 2), (float("nan"), 0.1)],
 )
 def test_targets_that_mean_nothing_are_refused(epsilon, delta):
     with pytest.raises(ParameterError, match=r"epsilon|delta"):

@@ -13,12 +13,22 @@ command = importlib.import_module("dither.cli.account")
 
 
 def test_expressions_mean_what_they_say():
-    assert acc.parse("10000 * poisson(0.01, gaussian(1.1))") == acc.PoissonSampled(0.01, acc.Gaussian(1.1)) * 10_000
-    assert acc.parse("laplace(2, sensitivity=4) * 3 + pure(1/3)") == acc.Laplace(2, 4) * 3 + acc.Pure("1/3")
-    assert acc.parse("parallel(pure(1), 2*pure(0.5))") == acc.Parallel((acc.Pure(1), acc.Pure(0.5) * 2))
+    assert (
+        acc.parse("10000 * poisson(0.01, gaussian(1.1))")
+        == acc.PoissonSampled(0.01, acc.Gaussian(1.1)) * 10_000
+    )
+    assert acc.parse("laplace(2, sensitivity=4) * 3 + pure(1/3)") == acc.Laplace(
+        2, 4
+    ) * 3 + acc.Pure("1/3")
+    assert acc.parse("parallel(pure(1), 2*pure(0.5))") == acc.Parallel(
+        (acc.Pure(1), acc.Pure(0.5) * 2)
+    )
     assert acc.parse("(pure(1)+zcdp(0.1))*2").count == 2
     assert acc.parse("gaussian(1)", neighbours="replace", unit="person").unit == "person"
-    assert acc.parse("fixed_size(1, 100, gaussian_sum(1.1, 1))", neighbours="replace").population_size == 100
+    assert (
+        acc.parse("fixed_size(1, 100, gaussian_sum(1.1, 1))", neighbours="replace").population_size
+        == 100
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,14 +63,23 @@ def test_relations_in_an_expression_do_not_mix():
 def test_dp_events():
     dp = pytest.importorskip("dp_accounting")
     event = dp.ComposedDpEvent(
-        [dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.1)), 100), dp.LaplaceDpEvent(10.0)]
+        [
+            dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.1)), 100),
+            dp.LaplaceDpEvent(10.0),
+        ]
     )
-    assert acc.from_dp_event(event) == acc.PoissonSampled(0.01, acc.Gaussian(1.1)) * 100 + acc.Laplace(10)
+    assert acc.from_dp_event(event) == acc.PoissonSampled(
+        0.01, acc.Gaussian(1.1)
+    ) * 100 + acc.Laplace(10)
     # the peer ignores this count and reports 0.1001
     rr = dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(0.95, 2), 100)
-    assert acc.epsilon(acc.from_dp_event(rr, neighbours="replace"), 1e-6).lower == pytest.approx(4.7789, abs=2e-3)
+    assert acc.epsilon(acc.from_dp_event(rr, neighbours="replace"), 1e-6).lower == pytest.approx(
+        4.7789, abs=2e-3
+    )
     with pytest.raises(RefusedError, match="clip"):
-        acc.from_dp_event(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.1)), neighbours="replace")
+        acc.from_dp_event(
+            dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.1)), neighbours="replace"
+        )
     with pytest.raises(RefusedError, match="replace"):
         acc.from_dp_event(dp.SampledWithoutReplacementDpEvent(100, 1, dp.GaussianDpEvent(1.0)))
     with pytest.raises(RefusedError):
@@ -79,7 +98,13 @@ def test_printed_dp_events_are_read_and_never_evaluated():
         ]
     )
     assert acc.parse_dp_event(repr(event)) == acc.from_dp_event(event)
-    for text in ("__import__('os').getcwd()", "GaussianDpEvent(", "GaussianDpEvent(noise=1)", "1 + 1", "Event(x=[y])"):
+    for text in (
+        "__import__('os').getcwd()",
+        "GaussianDpEvent(",
+        "GaussianDpEvent(noise=1)",
+        "1 + 1",
+        "Event(x=[y])",
+    ):
         with pytest.raises(RefusedError, match="cannot be read"):
             acc.parse_dp_event(text)
 
@@ -93,7 +118,18 @@ def test_command_line(tmp_path):
     runner = CliRunner()
     picture = tmp_path / "ladder.png"
     shown = runner.invoke(
-        command.app, ["100 * pure(0.1)", "--delta", "1e-6", "--epsilon", "5", "--units", "10", "--plot", str(picture)]
+        command.app,
+        [
+            "100 * pure(0.1)",
+            "--delta",
+            "1e-6",
+            "--epsilon",
+            "5",
+            "--units",
+            "10",
+            "--plot",
+            str(picture),
+        ],
     )
     assert shown.exit_code == 0, shown.output
     assert "4.774567" in shown.output
@@ -102,7 +138,13 @@ def test_command_line(tmp_path):
     told = runner.invoke(command.app, ["100 * pure(0.1)", "--json"])
     tree = json.loads(told.output)
     assert tree["epsilon"]["lower"] <= 4.77456758810799 <= tree["epsilon"]["upper"]
-    assert [rung["name"] for rung in tree["ladder"]] == ["basic", "advanced", "zCDP", "Renyi", "exact"]
+    assert [rung["name"] for rung in tree["ladder"]] == [
+        "basic",
+        "advanced",
+        "zCDP",
+        "Renyi",
+        "exact",
+    ]
     assert tree["validity"] == "plan fixed in advance"
     saved = tmp_path / "loss.json"
     saved.write_text(json.dumps((acc.Pure(0.1) * 100).to_json()))
@@ -111,7 +153,9 @@ def test_command_line(tmp_path):
     history = tmp_path / "history.json"
     history.write_text("[[1.1, 0.01, 10000]]")
     trained = runner.invoke(command.app, ["--opacus", str(history), "--delta", "1e-5", "--json"])
-    assert json.loads(trained.output)["epsilon"]["upper"] == pytest.approx(5.19258344588316, rel=1e-9)
+    assert json.loads(trained.output)["epsilon"]["upper"] == pytest.approx(
+        5.19258344588316, rel=1e-9
+    )
     history.write_text('{"history": [[1.1, 0.01, 10000]], "mechanism": "rdp"}')
     state = runner.invoke(command.app, ["--opacus", str(history), "--delta", "1e-5", "--json"])
     assert json.loads(state.output)["epsilon"] == json.loads(trained.output)["epsilon"]

@@ -1,4 +1,5 @@
-"""Losses with parameters of any size: the accountant answers or refuses with an error of dither, and returns."""
+"""Losses with parameters of any size: the accountant answers or refuses with an error of dither,
+and returns."""
 
 from __future__ import annotations
 
@@ -119,14 +120,20 @@ def test_a_loss_nested_without_end_is_refused():
         read_loss(tree)
 
 
-@pytest.mark.parametrize("text", ["[" * 5_000, "GaussianDpEvent(noise_multiplier=" + "9" * 5_000 + ")", "x" * 200_000])
+@pytest.mark.parametrize(
+    "text", ["[" * 5_000, "GaussianDpEvent(noise_multiplier=" + "9" * 5_000 + ")", "x" * 200_000]
+)
 def test_a_printed_event_is_bounded(text):
     with pytest.raises(RefusedError, match="DpEvent"):
         acc.parse_dp_event(text)
 
 
-@pytest.mark.parametrize(("epsilon", "users"), [("1", 10**10), ("5", 10**12), ("1e-9", 10**30), ("20", 10**6)])
+@pytest.mark.parametrize(
+    ("epsilon", "users"), [("1", 10**10), ("5", 10**12), ("1e-9", 10**30), ("20", 10**6)]
+)
 def test_shuffles_of_many_users_are_accounted_for(epsilon, users):
     with time_guard():
-        bounds = acc.epsilon(acc.Shuffled(epsilon, users, theorem="FMT21", neighbours="replace"), 1e-9)
+        bounds = acc.epsilon(
+            acc.Shuffled(epsilon, users, theorem="FMT21", neighbours="replace"), 1e-9
+        )
     assert 0 <= bounds.lower <= bounds.upper <= float(epsilon) * (1 + 1e-9)

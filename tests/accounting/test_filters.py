@@ -55,12 +55,16 @@ def test_pure_events_pay_at_most_half_a_square_and_at_least_the_truth():
 
 def test_charges_bound_the_curves():
     """What the filter promises at its caps is at least what the charged plan truly costs."""
-    loss = acc.compose(acc.Gaussian(4), acc.Pure(0.3), acc.DiscreteLaplace(5, 2), acc.BoundedRange(0.5))
+    loss = acc.compose(
+        acc.Gaussian(4), acc.Pure(0.3), acc.DiscreteLaplace(5, 2), acc.BoundedRange(0.5)
+    )
     rho, _ = acc.charge(loss, ZCDP).amounts
     promised, delta = acc.guarantee(acc.ZcdpRule(rho, Fraction(0)), Fraction(1, 10**6))
     assert promised >= acc.epsilon(loss, delta).lower
     renyi, _ = acc.charge(loss, RENYI).amounts
-    promised, delta = acc.guarantee(acc.RenyiRule(Fraction(8), renyi, Fraction(0)), Fraction(1, 10**6))
+    promised, delta = acc.guarantee(
+        acc.RenyiRule(Fraction(8), renyi, Fraction(0)), Fraction(1, 10**6)
+    )
     assert promised >= acc.epsilon(loss, delta).lower
 
 
@@ -76,7 +80,9 @@ def test_approximate_budgets_charge_noise_at_the_stated_share():
     assert delta == Fraction(1, 10**6)
     assert epsilon >= acc.epsilon(acc.Gaussian(10), 1e-6).lower
     assert acc.charge(acc.Pure(0.1), APPROX).amounts == (Fraction(1, 10), 0)
-    together = acc.Gaussian(10) + acc.Approx(0.1, 1e-7)  # a question takes the stated share, selections included
+    together = acc.Gaussian(10) + acc.Approx(
+        0.1, 1e-7
+    )  # a question takes the stated share, selections included
     more, delta = acc.charge(together, APPROX).amounts
     assert delta == Fraction(1, 10**6)
     assert acc.epsilon(together, delta).lower <= more <= epsilon + Fraction(11, 100)
@@ -117,8 +123,14 @@ def test_parts_of_a_partition():
     first = rule.empty().add(acc.charge(acc.ZCDP(0.5, 0.001), rule))
     second = rule.empty().add(acc.charge(acc.ZCDP(0.25, 0.01), rule))
     third = rule.empty().add(acc.charge(acc.ZCDP(0.125), rule))
-    assert acc.parallel_spent([first, second, third], "add_remove") == (Fraction(1, 2), Fraction(1, 100))
-    assert acc.parallel_spent([first, second, third], "replace") == (Fraction(3, 4), Fraction(11, 1000))
+    assert acc.parallel_spent([first, second, third], "add_remove") == (
+        Fraction(1, 2),
+        Fraction(1, 100),
+    )
+    assert acc.parallel_spent([first, second, third], "replace") == (
+        Fraction(3, 4),
+        Fraction(11, 1000),
+    )
     with pytest.raises(ParameterError, match="one rule"):
         acc.parallel_spent([first, PURE.empty()], "add_remove")
 

@@ -1,4 +1,5 @@
-"""What is kept from earlier workloads changes nothing but the time; long panels agree with short ones."""
+"""What is kept from earlier workloads changes nothing but the time; long panels agree with short
+ones."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from dither.accounting.transforms import GaussianFactor
 from dither.accounting.trapezoid import QuadratureRow, rows
 from tests.case_lists import mark_rest
 
-SCHEDULE = acc.compose(*(acc.PoissonSampled("0.01", acc.Gaussian(Fraction(10 + i, 10))) * 100 for i in range(6)))
+SCHEDULE = acc.compose(
+    *(acc.PoissonSampled("0.01", acc.Gaussian(Fraction(10 + i, 10))) * 100 for i in range(6))
+)
 MORE = [
     acc.Gaussian(30),
     acc.PoissonSampled("0.01", acc.Gaussian(3)) * 100,
@@ -46,7 +49,9 @@ def test_appending_evaluates_the_new_event_alone(monkeypatch):
     asked = []
     evaluate = trapezoid._evaluate
     monkeypatch.setattr(
-        trapezoid, "_evaluate", lambda kind, wanted, *rest: asked.extend(wanted) or evaluate(kind, wanted, *rest)
+        trapezoid,
+        "_evaluate",
+        lambda kind, wanted, *rest: asked.extend(wanted) or evaluate(kind, wanted, *rest),
     )
     acc.epsilon(SCHEDULE + acc.Gaussian(300), 1e-6)
     assert asked == []
@@ -87,7 +92,9 @@ def test_plans_that_grow_agree_with_the_same_plans_from_cold(seed):
             assert max(one.lower, other.lower) <= min(one.upper, other.upper)
             assert one.upper - one.lower <= 3 * (other.upper - other.lower) + 2e-12 * one.upper
         # a direction that was dismissed is not the larger one
-        assert max(way.lower for way in ways) <= warm.upper and warm.lower <= max(way.upper for way in ways)
+        assert max(way.lower for way in ways) <= warm.upper and warm.lower <= max(
+            way.upper for way in ways
+        )
 
 
 def test_a_contour_that_misses_an_event_is_caught(monkeypatch):
@@ -102,7 +109,9 @@ def test_a_contour_that_misses_an_event_is_caught(monkeypatch):
     assert wrong.upper < acc.epsilon(more, 1e-6).lower
 
 
-@pytest.mark.parametrize(("q", "sigma"), [(0.01, 1.0), (0.1, 0.5), (0.001, 4.0), (0.05, 0.9), (1e-5, 0.3)])
+@pytest.mark.parametrize(
+    ("q", "sigma"), [(0.01, 1.0), (0.1, 0.5), (0.001, 4.0), (0.05, 0.9), (1e-5, 0.3)]
+)
 @pytest.mark.parametrize("c", mark_rest([16.0, 0.5, 4.0, 90.0, 700.0], quick=1))
 def test_the_closed_bound_of_the_transform_lies_above_it(q, sigma, c):
     factor = SampledGaussianFactor("add", Fraction(q), Fraction(sigma), 7)
@@ -113,12 +122,15 @@ def test_the_closed_bound_of_the_transform_lies_above_it(q, sigma, c):
         places = sorted({*places, *(-c + x * sigma for x in (-8, -4, 0, 4, 8))})
         true = 7 * mpmath.log(mpmath.quad(lambda y: density(y) * r(y) ** -c, places))
     assert factor.level_bound(c) >= true * (1 - mpmath.mpf(10) ** -11)
-    assert SampledGaussianFactor("remove", Fraction(q), Fraction(sigma), 7).level_bound(c) == float("inf")
+    assert SampledGaussianFactor("remove", Fraction(q), Fraction(sigma), 7).level_bound(c) == float(
+        "inf"
+    )
 
 
 @pytest.mark.parametrize("kind", ["remove", "add", "swap"])
 @pytest.mark.parametrize(
-    ("q", "sigma", "c", "pitch"), [(0.01, 1.1, 4.0, 0.4), (0.2, 0.7, 2.0, 0.05), (1e-4, 5.0, 9.0, 3.0)]
+    ("q", "sigma", "c", "pitch"),
+    [(0.01, 1.1, 4.0, 0.4), (0.2, 0.7, 2.0, 0.05), (1e-4, 5.0, 9.0, 3.0)],
 )
 def test_long_panels_agree_with_short_ones(kind, q, sigma, c, pitch):
     row = QuadratureRow(q, sigma, sigma * sigma, c, -48, 8)
@@ -136,8 +148,12 @@ def test_long_panels_agree_with_short_ones(kind, q, sigma, c, pitch):
 
 @pytest.mark.parametrize("far", [0.0, 0.3, 0.6, 1.5, 3.0])
 def test_a_contour_is_sound_far_from_where_it_was_built(far):
-    # its aliases may be larger than one there: a lower end once gave back one at most, and stood above the truth
-    laws = [SampledGaussianFactor("add", Fraction(1, 100), Fraction(1), 2000), GaussianFactor(Fraction(1, 32))]
+    # its aliases may be larger than one there: a lower end once gave back one at most, and stood
+    # above the truth
+    laws = [
+        SampledGaussianFactor("add", Fraction(1, 100), Fraction(1), 2000),
+        GaussianFactor(Fraction(1, 32)),
+    ]
     built = Contour.build(laws, log_delta=-30.0)
     extended = built.extended([GaussianFactor(Fraction(1, 4))], built.near_epsilon)
     truth = Contour.build([*laws, GaussianFactor(Fraction(1, 4))], epsilon=far).delta(far)

@@ -1,4 +1,5 @@
-"""delta of integer noise: brackets against brute-force sums at 60 digits, wherever float64 could go wrong."""
+"""delta of integer noise: brackets against brute-force sums at 60 digits, wherever float64 could go
+wrong."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def _digits():
 def by_all_events(mass, epsilon: Fraction, shift: int, reach: int) -> mpf:
     """sup over events of P(S) - e^eps Q(S): the sum of all positive parts, no half-line assumed."""
     e = mp.exp(to_real(epsilon))
-    return mp.fsum(max(mpf(0), mass(x - shift) - e * mass(x)) for x in range(-reach, reach + shift + 1))
+    return mp.fsum(
+        max(mpf(0), mass(x - shift) - e * mass(x)) for x in range(-reach, reach + shift + 1)
+    )
 
 
 @pytest.mark.parametrize("sigma", ["1/1000", "1/5", "1", "3.73063", "17"])
@@ -37,7 +40,9 @@ def test_the_gaussian_bracket_holds_the_sum_over_all_events(sigma, shift, epsilo
     s = to_real(sigma)
     reach = int(40 * s) + 8
     total = mp.fsum(mp.exp(-(mpf(k) ** 2) / (2 * s * s)) for k in range(-reach, reach + 1))
-    exact = by_all_events(lambda k: mp.exp(-(mpf(k) ** 2) / (2 * s * s)) / total, epsilon, shift, reach)
+    exact = by_all_events(
+        lambda k: mp.exp(-(mpf(k) ** 2) / (2 * s * s)) / total, epsilon, shift, reach
+    )
     found = delta_discrete_gaussian(sigma, shift, epsilon)
     assert found.lower <= exact <= found.upper
     assert found.upper - found.lower <= 1e-10 * exact + 1e-299
@@ -50,7 +55,9 @@ def test_the_laplace_bracket_holds_the_sum_over_all_events(scale, shift, part):
     scale = Fraction(scale)
     epsilon = Fraction(part) * shift / scale
     reach = int(140 * scale) + 10
-    with mp.workdps(60 + int(epsilon)):  # e^5000 times e^-5000: the brute force needs digits that the code does not
+    with mp.workdps(
+        60 + int(epsilon)
+    ):  # e^5000 times e^-5000: the brute force needs digits that the code does not
         a = mp.exp(-1 / to_real(scale))
         exact = by_all_events(lambda k: (1 - a) / (1 + a) * a ** abs(k), epsilon, shift, reach)
     found = delta_discrete_laplace(scale, shift, epsilon)
@@ -84,7 +91,13 @@ def test_the_gaussian_bracket_holds_where_sums_become_integrals(sigma, shift_par
 
 @pytest.mark.parametrize(
     ("sigma", "shift", "epsilon"),
-    [("1/1000", 1, 1), ("1/1000", 10**9, 1), ("1/1000", 1, 10**6), ("5", 10**12, 700), ("1", 10**30, 3)],
+    [
+        ("1/1000", 1, 1),
+        ("1/1000", 10**9, 1),
+        ("1/1000", 1, 10**6),
+        ("5", 10**12, 700),
+        ("1", 10**30, 3),
+    ],
 )
 def test_hopeless_noise_has_delta_one_and_needs_no_memory(sigma, shift, epsilon):
     found = delta_discrete_gaussian(Fraction(sigma), shift, epsilon)
@@ -110,11 +123,18 @@ def test_delta_never_claims_more_than_the_smallest_float_can_hold():
 def test_delta_grows_with_the_shift_and_falls_with_epsilon(scale, shift, epsilon):
     for delta in (delta_discrete_laplace, delta_discrete_gaussian):
         assert delta(scale, shift, epsilon).lower <= delta(scale, shift + 1, epsilon).upper
-        assert delta(scale, shift, epsilon + Fraction(1, 9)).lower <= delta(scale, shift, epsilon).upper
+        assert (
+            delta(scale, shift, epsilon + Fraction(1, 9)).lower
+            <= delta(scale, shift, epsilon).upper
+        )
 
 
 def test_no_shift_has_no_loss():
-    assert delta_discrete_gaussian(Fraction(1), 0, 0) == delta_discrete_laplace(Fraction(1), 0, 0) == Bounds(0.0, 0.0)
+    assert (
+        delta_discrete_gaussian(Fraction(1), 0, 0)
+        == delta_discrete_laplace(Fraction(1), 0, 0)
+        == Bounds(0.0, 0.0)
+    )
 
 
 @pytest.mark.parametrize("delta", [delta_discrete_gaussian, delta_discrete_laplace])
@@ -141,7 +161,8 @@ def test_the_continuous_curve_under_reports_small_integer_noise(sigma, epsilon, 
 
 
 def test_integer_laplace_at_sensitivity_one_is_randomised_response():
-    # delta(eps) of RR(eps0) is (e^eps0 - e^eps) / (1 + e^eps0); the continuous curve is 1 - e^((eps - eps0) / 2)
+    # delta(eps) of RR(eps0) is (e^eps0 - e^eps) / (1 + e^eps0); the continuous curve is 1 - e^((eps
+    # - eps0) / 2)
     for epsilon in ("0", "0.25", "0.7"):
         e = to_real(Fraction(epsilon))
         found = delta_discrete_laplace(Fraction(1), 1, Fraction(epsilon))

@@ -1,4 +1,5 @@
-"""Readings that may be taken at any time: above the filter's, exact, and true for an adversary who stops at will."""
+"""Readings that may be taken at any time: above the filter's, exact, and true for an adversary who
+stops at will."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def test_one_order_reads_at_all_times():
     meter = acc.RenyiOdometer(F(8), DELTA)
     for _ in range(100):
         meter = meter.add(acc.PoissonSampled(0.01, acc.Gaussian(1.1)))
-    assert float(meter.reading().epsilon) == pytest.approx(100 * 5.84070335520251e-4 + 6 * math.log(10) / 7, rel=1e-9)
+    assert float(meter.reading().epsilon) == pytest.approx(
+        100 * 5.84070335520251e-4 + 6 * math.log(10) / 7, rel=1e-9
+    )
     with pytest.raises(ParameterError, match="order"):
         acc.RenyiOdometer(F(1), DELTA)
 
@@ -59,7 +62,8 @@ def test_selection_deltas_stay_below_their_cap():
 
 
 def hitting(steps, rho, boundary):
-    """P(the loss of a Gaussian walk, N(rho, 2 rho) each step, ever lies above the boundary), on a fine grid."""
+    """P(the loss of a Gaussian walk, N(rho, 2 rho) each step, ever lies above the boundary), on a
+    fine grid."""
     import numpy as np
 
     pitch = math.sqrt(2 * rho) / 12
@@ -77,7 +81,8 @@ def hitting(steps, rho, boundary):
 
 
 def test_an_adversary_who_stops_at_the_worst_moment():
-    """Planted bug: reading the *filter's* conversion of the running rho at a moment chosen from the answers."""
+    """Planted bug: reading the *filter's* conversion of the running rho at a moment chosen from the
+    answers."""
     delta, rho, steps = F(1, 20), F(1, 200), 120
     one = acc.ZCDP(rho)
 
@@ -87,7 +92,9 @@ def test_an_adversary_who_stops_at_the_worst_moment():
     def running(n):
         return float(n * rho) + math.sqrt(4 * float(n * rho) * math.log(1 / float(delta)))
 
-    def tempting(n):  # exact for a time fixed in advance: P(Z > eps) = delta there, hence more over all times
+    def tempting(
+        n,
+    ):  # exact for a time fixed in advance: P(Z > eps) = delta there, hence more over all times
         return float(n * rho) + 1.6448536269514722 * math.sqrt(2 * float(n * rho))
 
     assert hitting(steps, float(rho), honest) <= float(delta)

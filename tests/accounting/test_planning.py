@@ -26,7 +26,9 @@ def test_steps_rate_and_epsilon():
     rate = acc.calibrate(sigma=1, q=None, steps=1000, epsilon=2, delta=1e-5)
     assert rate.epsilon.upper <= 2
     assert rate.epsilon.lower > 2 * (1 - 1e-6)
-    assert acc.calibrate(sigma=1, steps=10, delta=1e-5).epsilon == acc.epsilon(acc.Gaussian(1) * 10, 1e-5)
+    assert acc.calibrate(sigma=1, steps=10, delta=1e-5).epsilon == acc.epsilon(
+        acc.Gaussian(1) * 10, 1e-5
+    )
 
 
 def test_exactly_one_unknown():
@@ -45,7 +47,9 @@ def test_most_queries_and_marginal_cost():
     assert acc.most_queries(acc.Pure(0.1), 1, 0) == 10
     count = acc.most_queries(acc.Gaussian(10), 1, 1e-6)
     assert (
-        acc.epsilon(acc.Gaussian(10) * count, 1e-6).upper <= 1 < acc.epsilon(acc.Gaussian(10) * (count + 1), 1e-6).lower
+        acc.epsilon(acc.Gaussian(10) * count, 1e-6).upper
+        <= 1
+        < acc.epsilon(acc.Gaussian(10) * (count + 1), 1e-6).lower
     )
     cost = acc.marginal_cost(acc.Gaussian(10) * 99, acc.Gaussian(10), 1e-6)
     assert 0 < cost.lower <= cost.upper
@@ -61,7 +65,10 @@ def test_split_is_optimal_and_exact(rule):
 
     def cost(shares):
         power = 2 if rule == "pure" else 1
-        return sum(w * d * d / float(s) ** power for w, d, s in zip(weights, sensitivities, shares, strict=True))
+        return sum(
+            w * d * d / float(s) ** power
+            for w, d, s in zip(weights, sensitivities, shares, strict=True)
+        )
 
     for i in range(3):
         for j in range(3):
@@ -82,14 +89,17 @@ def test_group_privacy():
     assert grouped.epsilon == 2
     assert float(grouped.delta) == pytest.approx(1e-9 * (1 + math.e), rel=1e-12)
     assert acc.group(acc.Laplace(3) * 4, 2).count == 4
-    fixed = acc.group(acc.SampledWithoutReplacement(1, 10, acc.Gaussian(1, neighbours="replace")), 2)
+    fixed = acc.group(
+        acc.SampledWithoutReplacement(1, 10, acc.Gaussian(1, neighbours="replace")), 2
+    )
     assert (fixed.sample_size, fixed.population_size, fixed.loss.sensitivity) == (1, 5, 2)
     with pytest.raises(RefusedError, match="group"):
         acc.group(acc.SampledWithoutReplacement(1, 10, acc.Gaussian(1)), 2)
 
 
 def test_groups_of_sampled_units():
-    """Two units that move the same way, each drawn or not: brute force of the mixture lies below the group's loss."""
+    """Two units that move the same way, each drawn or not: brute force of the mixture lies below
+    the group's loss."""
     grouped = acc.group(acc.PoissonSampled(0.1, acc.Gaussian(1)), 2)
     assert grouped == acc.PoissonSampled("0.19", acc.Gaussian(1, 2, unit="2 x unit"))
     from scipy.special import ndtr
@@ -98,9 +108,14 @@ def test_groups_of_sampled_units():
         return 0.81 * ndtr(-edge) + 0.18 * ndtr(1 - edge) + 0.01 * ndtr(2 - edge)
 
     for epsilon in (0.1, 0.5, 1.0, 2.0):
-        truth = max(mixture(edge) - math.exp(epsilon) * ndtr(-edge) for edge in (k / 50 for k in range(-200, 400)))
+        truth = max(
+            mixture(edge) - math.exp(epsilon) * ndtr(-edge)
+            for edge in (k / 50 for k in range(-200, 400))
+        )
         assert truth <= acc.delta(grouped, epsilon).upper
-        assert acc.delta(acc.PoissonSampled(0.1, acc.Gaussian(1)), epsilon).upper < truth, "the group was forgotten"
+        assert acc.delta(acc.PoissonSampled(0.1, acc.Gaussian(1)), epsilon).upper < truth, (
+            "the group was forgotten"
+        )
     swapped = acc.group(acc.PoissonSampled(0.1, acc.GaussianSum(1, 1, neighbours="replace")), 3)
     assert swapped.loss.clip_norm == 3 and swapped.q == 1 - Fraction(9, 10) ** 3
 
@@ -115,10 +130,18 @@ def test_groups_of_sampled_units():
     ],
 )
 def test_other_noises_are_calibrated_too(noise, sensitivity, steps, q):
-    plan = acc.calibrate(epsilon=2, delta=1e-5, noise=noise, sensitivity=sensitivity, steps=steps, q=q)
+    plan = acc.calibrate(
+        epsilon=2, delta=1e-5, noise=noise, sensitivity=sensitivity, steps=steps, q=q
+    )
     assert plan.epsilon.upper <= 2 < plan.epsilon.upper * (1 + 1e-4)
     count = acc.calibrate(
-        sigma=plan.sigma, epsilon=2, delta=1e-5, noise=noise, sensitivity=sensitivity, steps=None, q=q
+        sigma=plan.sigma,
+        epsilon=2,
+        delta=1e-5,
+        noise=noise,
+        sensitivity=sensitivity,
+        steps=None,
+        q=q,
     )
     assert count.steps == steps
     with pytest.raises(ParameterError, match="noise"):
@@ -144,7 +167,12 @@ def test_the_accuracy_floor():
 
 @pytest.mark.parametrize(
     ("epsilon", "q", "reference"),
-    [(1, 0.01, 0.0170368632361765), (0.5, 0.1, 0.0628547234737304), (4, 0.001, 0.0522111155922646), (2, 1, 2)],
+    [
+        (1, 0.01, 0.0170368632361765),
+        (0.5, 0.1, 0.0628547234737304),
+        (4, 0.001, 0.0522111155922646),
+        (2, 1, 2),
+    ],
 )
 def test_amplification(epsilon, q, reference):
     bounds, delta = acc.amplify(epsilon, q, 1e-6)

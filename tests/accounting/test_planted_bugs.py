@@ -1,7 +1,7 @@
 """Each mistake that accountants have made, made once more here, and caught by our bracket.
 
-A bug is a function that returns the wrong number; the test shows that the number lies outside the bracket on the unsafe
-side (or, for structural bugs, that the mistake cannot be written).
+A bug is a function that returns the wrong number; the test shows that the number lies outside the
+bracket on the unsafe side (or, for structural bugs, that the mistake cannot be written).
 """
 
 import math
@@ -21,7 +21,9 @@ def test_integer_laplace_priced_as_laplace():
     claimed = acc.epsilon(acc.Laplace(10) * 100, 1e-6)
     truth = acc.epsilon(acc.DiscreteLaplace(10, 1) * 100, 1e-6)
     assert claimed.upper < truth.lower
-    assert acc.delta(acc.DiscreteLaplace(10, 1) * 100, claimed.upper).lower == pytest.approx(1.594e-6, rel=1e-3)
+    assert acc.delta(acc.DiscreteLaplace(10, 1) * 100, claimed.upper).lower == pytest.approx(
+        1.594e-6, rel=1e-3
+    )
 
 
 def test_integer_laplace_depends_on_scale_and_sensitivity_not_on_their_ratio():
@@ -31,7 +33,9 @@ def test_integer_laplace_depends_on_scale_and_sensitivity_not_on_their_ratio():
 
 def test_discrete_gaussian_at_the_analytic_sigma():
     assert acc.delta(acc.Gaussian("3.73063"), 1).upper == pytest.approx(1e-5, rel=1e-5)
-    assert acc.delta(acc.DiscreteGaussian("3.73063", 1), 1).lower == pytest.approx(1.0346e-5, rel=1e-4)
+    assert acc.delta(acc.DiscreteGaussian("3.73063", 1), 1).lower == pytest.approx(
+        1.0346e-5, rel=1e-4
+    )
 
 
 def test_discrete_gaussians_folded():
@@ -45,8 +49,11 @@ def test_discrete_gaussians_folded():
 
 def test_permute_and_flip_at_bounded_range():
     wrong = acc.epsilon(acc.BoundedRange(1) * 100, 1e-6).upper
-    # permute-and-flip keeps epsilon-DP only, and with two candidates at eps = 1 its divergence already exceeds 1/8
-    p = 1 - math.exp(-0.5) / 2  # best candidate leads by one sensitivity step: P(best) = 1 - e^{-eps/2}/2
+    # permute-and-flip keeps epsilon-DP only, and with two candidates at eps = 1 its divergence
+    # already exceeds 1/8
+    p = (
+        1 - math.exp(-0.5) / 2
+    )  # best candidate leads by one sensitivity step: P(best) = 1 - e^{-eps/2}/2
     other = math.exp(-0.5) / 2
     divergence = p * math.log(p / other) + other * math.log(other / p)
     assert divergence > 1 / 8
@@ -61,7 +68,8 @@ def test_central_limit_used_as_a_bound():
 
 
 def test_renyi_orders_mixed():
-    """R_1(alpha_1) + R_2(alpha_2) read at the larger order under-reports; ours adds at one order."""
+    """R_1(alpha_1) + R_2(alpha_2) read at the larger order under-reports; ours adds at one
+    order."""
     loss = acc.PoissonSampled(0.01, acc.Gaussian(1.1))
     (events,) = alternatives(loss * 2)
     honest = renyi_upper(events, "add_remove", 16.0, "remove")
@@ -134,13 +142,19 @@ def test_sampling_schemes_are_different_events():
 
 def test_noise_multiplier_read_as_sigma_over_twice_the_clip_norm():
     """dp-accounting's without-replacement route reads 1.1 as sigma/2C and reports 11.77."""
-    confused = acc.SampledWithoutReplacement(1, 100, acc.Gaussian(1.1, 1, neighbours="replace")) * 10_000
-    honest = acc.SampledWithoutReplacement(1, 100, acc.GaussianSum(1.1, 1, neighbours="replace")) * 10_000
+    confused = (
+        acc.SampledWithoutReplacement(1, 100, acc.Gaussian(1.1, 1, neighbours="replace")) * 10_000
+    )
+    honest = (
+        acc.SampledWithoutReplacement(1, 100, acc.GaussianSum(1.1, 1, neighbours="replace"))
+        * 10_000
+    )
     assert acc.epsilon(confused, 1e-5).upper < acc.epsilon(honest, 1e-5).lower
 
 
 def test_lattice_rounding_bumps_exact_multiples():
-    """Rounding each epsilon up to a float grid is not exact: dp-accounting's finer grid gives 1.9959576 here."""
+    """Rounding each epsilon up to a float grid is not exact: dp-accounting's finer grid gives
+    1.9959576 here."""
     ladder = acc.compose(*(acc.RandomizedResponse(Fraction(j, 100)) for j in range(1, 21)))
     assert acc.epsilon(ladder, 1e-6).upper < 1.99594551
 

@@ -92,9 +92,18 @@ def test_epsilon_and_delta_are_inverse(loss):
 
 
 @settings(max_examples=8, deadline=None, derandomize=True)
-@given(st.lists(st.one_of(tenths(1, 20).map(acc.Pure), tenths(5, 60).map(acc.Laplace)), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.one_of(tenths(1, 20).map(acc.Pure), tenths(5, 60).map(acc.Laplace)),
+        min_size=1,
+        max_size=5,
+    )
+)
 def test_pure_sums_are_exact_at_delta_zero_and_clip_elsewhere(losses):
-    total = sum((part.epsilon if isinstance(part, acc.Pure) else 1 / part.scale for part in losses), Fraction(0))
+    total = sum(
+        (part.epsilon if isinstance(part, acc.Pure) else 1 / part.scale for part in losses),
+        Fraction(0),
+    )
     whole = acc.compose(*losses)
     bounds = acc.epsilon(whole, 0)
     assert Fraction(bounds.lower) <= total <= Fraction(bounds.upper)
@@ -108,7 +117,10 @@ def test_pure_sums_are_exact_at_delta_zero_and_clip_elsewhere(losses):
 @given(tenths(5, 50), st.integers(1, 30), st.integers(1, 5))
 def test_monotone_in_sigma_count_and_sensitivity(sigma, count, sensitivity):
     base = acc.epsilon(acc.Gaussian(sigma, sensitivity) * count, 1e-6)
-    assert acc.epsilon(acc.Gaussian(sigma + Fraction(1, 100), sensitivity) * count, 1e-6).upper < base.upper
+    assert (
+        acc.epsilon(acc.Gaussian(sigma + Fraction(1, 100), sensitivity) * count, 1e-6).upper
+        < base.upper
+    )
     assert acc.epsilon(acc.Gaussian(sigma, sensitivity) * (count + 1), 1e-6).lower > base.lower
     assert acc.epsilon(acc.Gaussian(sigma, sensitivity + 1) * count, 1e-6).lower > base.lower
     assert acc.epsilon(acc.Gaussian(sigma, sensitivity) * count, 1e-7).lower > base.lower
@@ -130,13 +142,17 @@ EVERY_PARAMETER = st.one_of(
     st.integers(1, 6).map(lambda k: (acc.DiscreteLaplace(9, k), acc.DiscreteLaplace(9, k + 1))),
     more_and_less(lambda x: acc.DiscreteGaussian(x, 2), 10, 90).map(lambda pair: pair[::-1]),
     st.integers(1, 6).map(lambda k: (acc.DiscreteGaussian(9, k), acc.DiscreteGaussian(9, k + 1))),
-    st.integers(1, 6).map(lambda k: (acc.DiscreteGaussianVector(9, k), acc.DiscreteGaussianVector(9, k + 1))),
+    st.integers(1, 6).map(
+        lambda k: (acc.DiscreteGaussianVector(9, k), acc.DiscreteGaussianVector(9, k + 1))
+    ),
     more_and_less(acc.ZCDP, 1, 30),
     more_and_less(lambda x: acc.RDP(8, x), 1, 30),
     more_and_less(acc.BoundedRange, 1, 30),
     more_and_less(lambda x: acc.PoissonSampled(x / 20, acc.Pure(1)), 1, 90),
     more_and_less(lambda x: acc.Shuffled(x, 50, theorem="FMT21"), 5, 30),
-    st.integers(2, 60).map(lambda n: tuple(acc.Shuffled(1, n - k, theorem="FMT21") for k in (0, 1))),
+    st.integers(2, 60).map(
+        lambda n: tuple(acc.Shuffled(1, n - k, theorem="FMT21") for k in (0, 1))
+    ),
 )
 
 
@@ -151,9 +167,14 @@ def test_monotone_in_every_parameter(pair, count, delta):
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.sampled_from(["laplace", "gaussian"]), tenths(3, 40), st.integers(1, 6), tenths(0, 20))
 def test_post_processing_never_costs_more(kind, scale, count, place):
-    """The sign of a noisy difference is randomised response: its curve lies below that of the noise it came from."""
+    """The sign of a noisy difference is randomised response: its curve lies below that of the noise
+    it came from."""
     size = float(scale)
-    right = 1 - math.exp(-0.5 / size) / 2 if kind == "laplace" else 0.5 * math.erfc(-0.5 / size / math.sqrt(2))
+    right = (
+        1 - math.exp(-0.5 / size) / 2
+        if kind == "laplace"
+        else 0.5 * math.erfc(-0.5 / size / math.sqrt(2))
+    )
     odds = Fraction(math.log(right / (1 - right)) * (1 - 1e-12))
     noise = acc.Laplace(scale) if kind == "laplace" else acc.Gaussian(scale)
     processed = acc.RandomizedResponse(odds, neighbours="add_remove")
@@ -185,15 +206,26 @@ def test_transform_of_the_sampled_gaussian_against_mpmath(kind, per_mille, sigma
     factor = SampledGaussianFactor(kind, Fraction(per_mille, 1000), sigma, 1)
     logs, error = factor.log_mgf(float(c), np.array([0.0, float(y)]), 1e-16)
     with mpmath.workdps(25):
-        rate, noise, s = mpmath.mpf(per_mille) / 1000, mpmath.mpf(sigma.numerator) / sigma.denominator, mpmath.mpc(c, y)
+        rate, noise, s = (
+            mpmath.mpf(per_mille) / 1000,
+            mpmath.mpf(sigma.numerator) / sigma.denominator,
+            mpmath.mpc(c, y),
+        )
         step = noise * mpmath.mpf("0.1") * min(1, noise)
-        low, high = -11 * noise - (c if kind == "add" else 0), 11 * noise + (c + 1 if kind != "add" else 0)
+        low, high = (
+            -11 * noise - (c if kind == "add" else 0),
+            11 * noise + (c + 1 if kind != "add" else 0),
+        )
         total = mpmath.mpc(0)
         for k in range(int((high - low) / step) + 1):
             v = low + k * step
             right = mpmath.log(1 - rate + rate * mpmath.exp((2 * v - 1) / (2 * noise**2)))
             left = mpmath.log(1 - rate + rate * mpmath.exp((-2 * v - 1) / (2 * noise**2)))
-            power = {"remove": (s + 1) * right, "add": -s * right, "swap": (s + 1) * right - s * left}[kind]
+            power = {
+                "remove": (s + 1) * right,
+                "add": -s * right,
+                "swap": (s + 1) * right - s * left,
+            }[kind]
             total += mpmath.exp(power - v * v / (2 * noise**2))
         truth = complex(total * step / (noise * mpmath.sqrt(2 * mpmath.pi)))
     # the modulus and the phase, the latter modulo a turn
@@ -203,7 +235,11 @@ def test_transform_of_the_sampled_gaussian_against_mpmath(kind, per_mille, sigma
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
-    st.sampled_from(["remove", "add", "swap"]), st.integers(5, 300), tenths(6, 30), tenths(5, 80), st.floats(0.1, 200)
+    st.sampled_from(["remove", "add", "swap"]),
+    st.integers(5, 300),
+    tenths(6, 30),
+    tenths(5, 80),
+    st.floats(0.1, 200),
 )
 def test_decay_bounds_every_later_node(kind, per_mille, sigma, c, y):
     factor = SampledGaussianFactor(kind, Fraction(per_mille, 1000), sigma, 1)
@@ -214,7 +250,9 @@ def test_decay_bounds_every_later_node(kind, per_mille, sigma, c, y):
     assert np.all(seen <= allowed)
     laplace = LaplaceFactor((Fraction(per_mille, 100),), (1,))
     logs, error = laplace.log_mgf(float(c), nodes, 1e-12)
-    assert np.all(logs.real[1:] - logs.real[0] <= laplace.decay(float(c), y) + error[1:] + error[0] + 1e-12)
+    assert np.all(
+        logs.real[1:] - logs.real[0] <= laplace.decay(float(c), y) + error[1:] + error[0] + 1e-12
+    )
 
 
 def test_decay_is_not_vacuous_and_atoms_claim_none():

@@ -1,4 +1,5 @@
-"""Reference values R1-R15, computed apart from dither, each inside our bracket, to a relative 1e-9."""
+"""Reference values R1-R15, computed apart from dither, each inside our bracket, to a relative
+1e-9."""
 
 import math
 from fractions import Fraction
@@ -46,7 +47,13 @@ TABLE = [
     ("R14 1e-15", _SGD * 1000, 1e-15, "3.85495007111136", None),
     ("R14 1e-20", _SGD * 1000, 1e-20, "5.1090953417", None),
     ("R14 1e-50", _SGD * 1000, "1e-50", "12.2139471086763", None),
-    ("classic", acc.PoissonSampled(0.01, acc.Gaussian(4)) * 10_000, 1e-5, "0.94686680076438", "remove"),
+    (
+        "classic",
+        acc.PoissonSampled(0.01, acc.Gaussian(4)) * 10_000,
+        1e-5,
+        "0.94686680076438",
+        "remove",
+    ),
 ]
 for _steps, _remove, _add in (
     (100, "5.9126518", "3.5975882"),
@@ -62,7 +69,9 @@ for _steps, _remove, _add in (
     ]
 
 
-@pytest.mark.parametrize(("name", "loss", "delta", "reference", "direction"), TABLE, ids=[row[0] for row in TABLE])
+@pytest.mark.parametrize(
+    ("name", "loss", "delta", "reference", "direction"), TABLE, ids=[row[0] for row in TABLE]
+)
 def test_reference_inside_a_bracket_of_nine_digits(name, loss, delta, reference, direction):
     bounds = acc.epsilon(loss, delta, direction=direction)
     printed = Fraction(1, 10 ** len(reference.split(".")[1]))
@@ -93,11 +102,14 @@ def test_delta_of_reference_workloads():
     assert acc.delta(_LADDER, 0.5).upper == pytest.approx(0.0636017477041255, rel=1e-10)
     assert acc.delta(_SGD * 10_000, 1).lower == pytest.approx(0.17328348227503, rel=1e-10)
     assert acc.delta(_SGD * 10_000, 2).upper == pytest.approx(0.042664234464487, rel=1e-10)
-    assert acc.tradeoff(acc.Gaussian(1), [0]).total_variation.upper == pytest.approx(0.3829249225480262, rel=1e-14)
+    assert acc.tradeoff(acc.Gaussian(1), [0]).total_variation.upper == pytest.approx(
+        0.3829249225480262, rel=1e-14
+    )
 
 
 @pytest.mark.parametrize(
-    ("count", "reference"), [(25, 4.458413205), (100, 4.774567588), (10**4, 4.885515601), (10**6, 4.886543744)]
+    ("count", "reference"),
+    [(25, 4.458413205), (100, 4.774567588), (10**4, 4.885515601), (10**6, 4.886543744)],
 )
 def test_randomised_response_tends_to_the_gaussian_from_below(count, reference):
     bounds = acc.epsilon(acc.RandomizedResponse(Fraction(1, math.isqrt(count))) * count, 1e-6)
@@ -119,13 +131,22 @@ def test_figure_3_1(count, basic, advanced, optimal, gaussian):
     assert ladder["basic"] == pytest.approx(basic, rel=1e-12)
     assert ladder["advanced"] == pytest.approx(advanced, abs=1e-6)
     assert ladder["exact"] == pytest.approx(optimal, rel=1e-8)
-    assert acc.epsilon(acc.ZCDP(Fraction(count, 400)), 1e-6).lower == pytest.approx(gaussian, rel=1e-8)
+    assert acc.epsilon(acc.ZCDP(Fraction(count, 400)), 1e-6).lower == pytest.approx(
+        gaussian, rel=1e-8
+    )
     assert ladder["exact"] <= ladder["Renyi"] <= ladder["zCDP"] + 1e-9
 
 
 @pytest.mark.parametrize(
     ("order", "reference"),
-    [(2, 0.00428650437), (4, 0.0114162689), (6, 0.0394013597), (8, 0.601268914), (20, 6.84659772), (50, 21.9431303)],
+    [
+        (2, 0.00428650437),
+        (4, 0.0114162689),
+        (6, 0.0394013597),
+        (8, 0.601268914),
+        (20, 6.84659772),
+        (50, 21.9431303),
+    ],
 )
 def test_figure_3_2(order, reference):
     bounds = acc.rdp(acc.PoissonSampled(0.05, acc.Gaussian(1)), order)
@@ -151,7 +172,8 @@ def test_renyi_of_the_sampled_gaussian(order, reference):
 
 @pytest.mark.parametrize("order", [2, 10, 25, 40, 100, 1000])
 def test_renyi_of_integer_gaussians_at_every_order(order):
-    """alpha rho exactly at integer orders. Planted bug (once ours): moments of atoms cut at e^-350: 20.5 at 50."""
+    """alpha rho exactly at integer orders. Planted bug (once ours): moments of atoms cut at e^-350:
+    20.5 at 50."""
     bounds = acc.rdp(acc.DiscreteGaussian(1, 1), order)
     assert bounds.lower <= order / 2 * (1 + 1e-12)
     assert order / 2 * (1 - 1e-15) <= bounds.upper <= order / 2 * (1 + 1e-10)
@@ -165,7 +187,13 @@ def test_concentrated_values():
     assert acc.zcdp(acc.Pure(1)).rho.upper == pytest.approx(0.46211716, abs=1e-8)
     assert acc.zcdp(acc.Laplace(1)).rho.upper == pytest.approx(0.36787944, abs=1e-8)
     assert acc.zcdp(acc.Laplace(10)).rho.upper == pytest.approx(0.004837418, abs=1e-9)
-    for rho, tight in ((0.01, 0.6216927), (0.1, 2.141939), (0.5, 5.221534), (1, 7.766217), (5, 20.55195)):
+    for rho, tight in (
+        (0.01, 0.6216927),
+        (0.1, 2.141939),
+        (0.5, 5.221534),
+        (1, 7.766217),
+        (5, 20.55195),
+    ):
         assert acc.epsilon(acc.ZCDP(rho), 1e-6).upper == pytest.approx(tight, rel=2e-7)
 
 

@@ -1,4 +1,5 @@
-"""Two hundred random workloads: the mpmath truth lies in the bracket of every engine, and the brackets intersect."""
+"""Two hundred random workloads: the mpmath truth lies in the bracket of every engine, and the
+brackets intersect."""
 
 import json
 import math
@@ -31,7 +32,8 @@ def engine_delta(loss, epsilon, ask):
 
 
 def coarse_grid(laws, target, resolution=384):
-    """The grid engine on a grid of its own, also where an exact lattice exists: a second opinion, not the first."""
+    """The grid engine on a grid of its own, also where an exact lattice exists: a second opinion,
+    not the first."""
     if not laws:
         return Answer(acc.Bounds(0.0, 0.0), "nothing")
     upper, lower = grid_laws(laws, "upper"), grid_laws(laws, "lower")
@@ -42,7 +44,8 @@ def coarse_grid(laws, target, resolution=384):
 
 def test_there_are_fifty_of_each_kind():
     counts = {
-        kind: sum(case["kind"] == kind for case in CASES) for kind in ("discrete", "sampled", "mixed", "infinite")
+        kind: sum(case["kind"] == kind for case in CASES)
+        for kind in ("discrete", "sampled", "mixed", "infinite")
     }
     assert min(counts.values()) >= 50, counts
 
@@ -65,7 +68,9 @@ def test_truth_lies_in_the_brackets_of_both_engines(chunk):
         assert max(grid[0], main.lower) <= min(grid[1], main.upper)
         assert grid[1] < 1, "an engine that says nothing proves nothing"
         if case["kind"] != "discrete":
-            contour = engine_delta(loss, epsilon, lambda laws, target: solve(laws, target, engine="contour"))
+            contour = engine_delta(
+                loss, epsilon, lambda laws, target: solve(laws, target, engine="contour")
+            )
             assert Fraction(contour[0]) <= truth * (1 + blur), (case, contour)
             assert Fraction(contour[1]) >= truth * (1 - blur), (case, contour)
 
@@ -74,6 +79,8 @@ def test_grid_tightens_with_its_resolution():
     loss = acc.PoissonSampled(0.02, acc.Gaussian(1.2)) * 2000
     widths = []
     for resolution in (512, 2048):
-        low, high = engine_delta(loss, Fraction(2), lambda laws, target, r=resolution: coarse_grid(laws, target, r))
+        low, high = engine_delta(
+            loss, Fraction(2), lambda laws, target, r=resolution: coarse_grid(laws, target, r)
+        )
         widths.append(math.log(high / low))
     assert widths[1] < widths[0] / 4

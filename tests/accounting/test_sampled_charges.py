@@ -1,4 +1,5 @@
-"""Charges of samples at one Renyi order: exact, above the truth, near it; the theorems' conditions are kept."""
+"""Charges of samples at one Renyi order: exact, above the truth, near it; the theorems' conditions
+are kept."""
 
 from __future__ import annotations
 
@@ -68,7 +69,10 @@ def test_the_exponents_may_be_huge():
         )
         truth = mpmath.log(total) / 63
     assert float(small) == pytest.approx(float(truth), rel=1e-10)
-    assert float(charges.rdp(acc.PoissonSampled(F(1, 2), acc.Gaussian(F(1, 90))), F(64))[0]) < 64 * 4050
+    assert (
+        float(charges.rdp(acc.PoissonSampled(F(1, 2), acc.Gaussian(F(1, 90))), F(64))[0])
+        < 64 * 4050
+    )
 
 
 def test_fixed_size_samples_against_dp_accounting():
@@ -81,10 +85,17 @@ def test_fixed_size_samples_against_dp_accounting():
         # theirs is theorem 27 of the same paper, a little tighter than the theorem 9 used here
         assert theirs * (1 - 1e-12) <= float(ours) <= theirs * 3
         grown = [
-            math.comb(order, k) * rate**k * 2 * math.exp(k * (k - 1) / (2 * sigma**2)) for k in range(3, order + 1)
+            math.comb(order, k) * rate**k * 2 * math.exp(k * (k - 1) / (2 * sigma**2))
+            for k in range(3, order + 1)
         ]
-        second = rate**2 * math.comb(order, 2) * min(4 * math.expm1(1 / sigma**2), 2 * math.exp(1 / sigma**2))
-        assert float(ours) == pytest.approx(math.log1p(second + math.fsum(grown)) / (order - 1), rel=1e-9)
+        second = (
+            rate**2
+            * math.comb(order, 2)
+            * min(4 * math.expm1(1 / sigma**2), 2 * math.exp(1 / sigma**2))
+        )
+        assert float(ours) == pytest.approx(
+            math.log1p(second + math.fsum(grown)) / (order - 1), rel=1e-9
+        )
 
 
 def test_replace_goes_out_and_in():
@@ -101,8 +112,12 @@ def test_pure_samples_pay_the_amplified_epsilon():
     assert float(amplified(F(4), F(1, 1000))) == pytest.approx(0.0522111155922646, rel=1e-14)
     assert float(amplified(F(900), F(1, 1000))) == pytest.approx(900 - math.log(1000), rel=1e-14)
     rule = acc.PureRule(F(1))
-    assert acc.charge(acc.PoissonSampled(0.1, acc.Pure(0.5)), rule).amounts == (amplified(F(1, 2), F(1, 10)),)
-    assert acc.charge(acc.PoissonSampled(0.1, acc.Pure(0.5, neighbours="replace")), rule).amounts == (F(1, 2),)
+    assert acc.charge(acc.PoissonSampled(0.1, acc.Pure(0.5)), rule).amounts == (
+        amplified(F(1, 2), F(1, 10)),
+    )
+    assert acc.charge(
+        acc.PoissonSampled(0.1, acc.Pure(0.5, neighbours="replace")), rule
+    ).amounts == (F(1, 2),)
     approximate = charges.approx(acc.PoissonSampled(0.1, acc.Approx(0.5, 1e-6)), F(1, 10**6))
     assert approximate == (amplified(F(1, 2), F(1, 10)), F(1, 10**7))
 
@@ -111,7 +126,9 @@ def test_a_training_run_in_an_approximate_pot():
     epsilon, delta = charges.approx(SGD * 10_000, F(1, 10**5))
     assert delta == F(1, 10**5)
     assert 5.632 <= float(epsilon) < 5.75  # 5.63201 with real orders (composition.md, R9)
-    mixed, _ = charges.approx(SGD * 10_000 + acc.Pure(0.1) + acc.DiscreteGaussian(100, 1), F(1, 10**5))
+    mixed, _ = charges.approx(
+        SGD * 10_000 + acc.Pure(0.1) + acc.DiscreteGaussian(100, 1), F(1, 10**5)
+    )
     assert epsilon + F(1, 10) < mixed < epsilon + F(2, 10)
 
 
@@ -127,13 +144,19 @@ def test_planted_bugs_fall_below_the_truth():
     truth = acc.rdp(SGD, 16).lower
     assert truth > 0.01**2 * 16 / 2.42, "q^2 alpha rho, past the phase change"
     assert charges.rdp(SGD, F(8))[0] < truth, "the order below"
-    first = charges.rdp(acc.PoissonSampled(0.01, acc.Gaussian(1.1, neighbours="add_remove")), F(4))[0]
-    assert first < acc.rdp(acc.PoissonSampled(0.01, acc.GaussianSum(1.1, 1, neighbours="replace")), 4).lower
+    first = charges.rdp(acc.PoissonSampled(0.01, acc.Gaussian(1.1, neighbours="add_remove")), F(4))[
+        0
+    ]
+    assert (
+        first
+        < acc.rdp(acc.PoissonSampled(0.01, acc.GaussianSum(1.1, 1, neighbours="replace")), 4).lower
+    )
 
 
 @pytest.mark.parametrize("epsilon", [F(1, 1000), F(1, 10), F(1), F(5), F(30)])
 def test_laplace_noise_is_concentrated_at_its_divergence(epsilon):
-    """Lemma 4 of filters.md: D_alpha <= alpha (eps + e^-eps - 1), sharp as the order tends to one."""
+    """Lemma 4 of filters.md: D_alpha <= alpha (eps + e^-eps - 1), sharp as the order tends to
+    one."""
     rho = charges.rho_of_laplace(epsilon)
     loss = acc.Laplace(1 / epsilon)
     for order in ("1.0001", "1.1", "2", "7", "60", "1000"):

@@ -1,7 +1,8 @@
-"""Groups in samples of fixed size, and Poisson samples under replace, against every sample of a small population.
+"""Groups in samples of fixed size, and Poisson samples under replace, against every sample of a
+small population.
 
-The truth is enumerated: all samples, integer Laplace or randomised noise on what they hold, and the sum over
-outcomes of (P - e^eps Q)+. Theory: docs/proofs/composition.md, section 7.
+The truth is enumerated: all samples, integer Laplace or randomised noise on what they hold, and the
+sum over outcomes of (P - e^eps Q)+. Theory: docs/proofs/composition.md, section 7.
 """
 
 from __future__ import annotations
@@ -50,15 +51,21 @@ def worst(changed, population, samples, scale, epsilon):
     found = 0.0
     for others in range(population - changed + 1):
         rest = [1] * others + [0] * (population - changed - others)
-        laws = [law([*own, *rest], samples, scale) for own in itertools.product((0, 1), repeat=changed)]
+        laws = [
+            law([*own, *rest], samples, scale) for own in itertools.product((0, 1), repeat=changed)
+        ]
         found = max(found, *(truth(p, q, epsilon) for p, q in itertools.permutations(laws, 2)))
     return found
 
 
-@pytest.mark.parametrize(("population", "size", "rows"), [(6, 2, 2), (7, 3, 2), (6, 1, 3), (5, 3, 4)])
+@pytest.mark.parametrize(
+    ("population", "size", "rows"), [(6, 2, 2), (7, 3, 2), (6, 1, 3), (5, 3, 4)]
+)
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.8])
 def test_a_group_in_a_sample_of_fixed_size(population, size, rows, epsilon):
-    loss = acc.SampledWithoutReplacement(size, population, acc.DiscreteLaplace(2, 1, neighbours="replace"))
+    loss = acc.SampledWithoutReplacement(
+        size, population, acc.DiscreteLaplace(2, 1, neighbours="replace")
+    )
     found = truth_of = worst(rows, population, fixed_size(population, size), 2.0, epsilon)
     assert truth_of <= acc.delta(acc.group(loss, rows), epsilon).upper + 1e-12
     assert found > 0 or epsilon > 0.5
@@ -72,9 +79,9 @@ def test_a_group_is_drawn_more_often_than_one_unit():
     right = acc.SampledWithoutReplacement(1, 6, acc.DiscreteLaplace(2, 1, neighbours="replace"))
     found = worst(rows, 6, fixed_size(6, 1), scale, epsilon)
     assert wrong < acc.delta(acc.group(right, rows), epsilon).upper
-    assert acc.delta(acc.SampledWithoutReplacement(1, 6, acc.DiscreteLaplace(2, 1, neighbours="replace")), 0).upper < (
-        found - 1e-6
-    )
+    assert acc.delta(
+        acc.SampledWithoutReplacement(1, 6, acc.DiscreteLaplace(2, 1, neighbours="replace")), 0
+    ).upper < (found - 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +115,18 @@ def test_poisson_samples_under_replace(q, epsilon):
 
 
 def test_a_mechanism_that_shows_the_draw_attains_the_pair_under_replace():
-    # whoever is drawn answers by randomised response, whoever is not is seen not to: exactly q delta
+    # whoever is drawn answers by randomised response, whoever is not is seen not to: exactly q
+    # delta
     q, epsilon = 0.3, 0.4
     tell = math.e / (1 + math.e)
-    p, other = np.array([1 - q, q * tell, q * (1 - tell)]), np.array([1 - q, q * (1 - tell), q * tell])
+    p, other = (
+        np.array([1 - q, q * tell, q * (1 - tell)]),
+        np.array([1 - q, q * (1 - tell), q * tell]),
+    )
     claimed = acc.delta(acc.PoissonSampled(q, acc.RandomizedResponse(1)), epsilon).upper
     assert truth(p, other, epsilon) == pytest.approx(claimed, rel=1e-12)
-    # planted bug: the epsilon of add/remove sampling, log(1 + q (e - 1)), under which there would be no delta left
+    # planted bug: the epsilon of add/remove sampling, log(1 + q (e - 1)), under which there would
+    # be no delta left
     amplified = float(acc.amplify(1, q)[0].upper)
     assert truth(p, other, amplified) > 0.05
 
@@ -131,16 +143,22 @@ def test_a_mechanism_that_shows_the_draw_attains_the_pair_under_replace():
     ids=lambda inner: type(inner).__name__,
 )
 def test_several_poisson_samples_under_replace(inner):
-    # two rounds: nothing, one or both drawn, each a mixture of curves (joint convexity is exact for a visible draw)
+    # two rounds: nothing, one or both drawn, each a mixture of curves (joint convexity is exact for
+    # a visible draw)
     q, epsilon = Fraction(1, 10), 0.25
     both = 2 * q * (1 - q) * Fraction(acc.delta(inner, epsilon).upper) + q * q * Fraction(
         acc.delta(inner * 2, epsilon).upper
     )
     claimed = acc.delta(acc.PoissonSampled(q, inner) * 2, epsilon)
-    if not isinstance(inner, acc.BoundedRange):  # of which the whole has a better route than its pair
+    if not isinstance(
+        inner, acc.BoundedRange
+    ):  # of which the whole has a better route than its pair
         assert claimed.upper == pytest.approx(float(both), rel=1e-5)
     assert claimed.upper >= float(both) * (1 - 1e-9) and claimed.lower <= float(both)
-    assert acc.epsilon(acc.PoissonSampled(q, inner) * 5, 1e-5).upper <= acc.epsilon(inner * 5, 1e-5).upper
+    assert (
+        acc.epsilon(acc.PoissonSampled(q, inner) * 5, 1e-5).upper
+        <= acc.epsilon(inner * 5, 1e-5).upper
+    )
 
 
 def test_what_has_a_sharper_form_is_still_refused():

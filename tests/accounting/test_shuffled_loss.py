@@ -1,4 +1,5 @@
-"""Shuffling with a named theorem: above brute force, beside the other implementation, and never without its name."""
+"""Shuffling with a named theorem: above brute force, beside the other implementation, and never
+without its name."""
 
 from __future__ import annotations
 
@@ -94,7 +95,8 @@ def test_no_theorem_no_number():
 
 
 def test_planted_bug_more_coins_than_there_were(monkeypatch):
-    """Rounding the number of random reports up instead of down claims more privacy than the theorem's pair has."""
+    """Rounding the number of random reports up instead of down claims more privacy than the
+    theorem's pair has."""
     honest = acc.delta(shuffled_loss(1, 3000), "0.05").upper
     binomial = shuffled._binomial
 
@@ -136,9 +138,9 @@ def test_where_the_theorem_does_not_reach_the_local_epsilon_is_paid():
     assert acc.charge(shuffled_loss(1, 100), APPROX).amounts == (1, 0)
     assert acc.charge(shuffled_loss(100, 10**6), APPROX).amounts == (100, 0)
     beside = shuffled_loss(1, 10**6) + acc.RandomizedResponse("0.5")
-    assert acc.charge(beside, APPROX).amounts[0] == acc.charge(shuffled_loss(1, 10**6), APPROX).amounts[0] + Fraction(
-        1, 2
-    )
+    assert acc.charge(beside, APPROX).amounts[0] == acc.charge(
+        shuffled_loss(1, 10**6), APPROX
+    ).amounts[0] + Fraction(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -151,5 +153,8 @@ def test_where_the_theorem_does_not_reach_the_local_epsilon_is_paid():
     ids=lambda rule: type(rule).__name__,
 )
 def test_pots_without_a_delta_for_the_question_take_the_local_epsilon(rule):
-    paid, local = (acc.charge(loss, rule).amounts for loss in (shuffled_loss(1, 10**6), acc.RandomizedResponse(1)))
+    paid, local = (
+        acc.charge(loss, rule).amounts
+        for loss in (shuffled_loss(1, 10**6), acc.RandomizedResponse(1))
+    )
     assert paid == local

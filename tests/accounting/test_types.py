@@ -1,4 +1,5 @@
-"""What type-checks: numbers of any kind for losses; not a curve as a stopping rule. Annotations, and mypy (soak)."""
+"""What type-checks: numbers of any kind for losses; not a curve as a stopping rule. Annotations,
+and mypy (soak)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ WRONG = {
     "a float is spent": "rule.empty().add(0.1)",
     "a reading is asked whether it fits": "rule.empty().fits(acc.epsilon(acc.Gaussian(Fraction(1)), 1e-6))",
     "a cap is a curve": "acc.PureRule(acc.epsilon(acc.Gaussian(Fraction(1)), 1e-6))",
-    "an odometer counts a float": "acc.ZcdpOdometer(Fraction(1, 100)).add(acc.delta(acc.Pure(Fraction(1)), 1).upper)",
+    "an odometer counts a float": "acc.ZcdpOdometer(Fraction(1, "
+    "100)).add(acc.delta(acc.Pure(Fraction(1)), 1).upper)",
     "a guarantee of a curve": "acc.guarantee(acc.profile(acc.Gaussian(Fraction(1))))",
     "no noise": "acc.Gaussian(None)",
     "a list of noises": "acc.Gaussian([1, 2])",
@@ -42,16 +44,27 @@ WRONG = {
 
 def test_filters_are_annotated_to_take_losses_and_charges_alone():
     assert get_type_hints(filters.charge)["loss"] is Loss
-    assert get_type_hints(filters.Spent.add)["cost"] is get_type_hints(filters.Spent.fits)["cost"] is filters.Charge
+    assert (
+        get_type_hints(filters.Spent.add)["cost"]
+        is get_type_hints(filters.Spent.fits)["cost"]
+        is filters.Charge
+    )
     for odometer in (odometers.ZcdpOdometer, odometers.RenyiOdometer):
         assert get_type_hints(odometer.add)["loss"] is Loss
     assert get_type_hints(curves.epsilon)["return"] is Bounds
     assert not issubclass(Bounds, (Loss, filters.Charge))
 
 
-@pytest.mark.parametrize("number", [2, 2.0, "2", Decimal(2), Fraction(2)], ids=lambda number: type(number).__name__)
+@pytest.mark.parametrize(
+    "number", [2, 2.0, "2", Decimal(2), Fraction(2)], ids=lambda number: type(number).__name__
+)
 def test_what_the_types_allow_is_what_the_constructors_take(number):
-    assert acc.Gaussian(number).sigma == acc.Laplace(number).scale == acc.Pure(number).epsilon == Fraction(2)
+    assert (
+        acc.Gaussian(number).sigma
+        == acc.Laplace(number).scale
+        == acc.Pure(number).epsilon
+        == Fraction(2)
+    )
     assert type(acc.Gaussian(number).sigma) is Fraction
 
 
@@ -62,7 +75,13 @@ def test_a_curve_used_as_a_stopping_rule_does_not_type_check(tmp_path):
     lines = [line for line in RIGHT.splitlines() if line] + list(WRONG.values())
     program.write_text("\n".join(lines) + "\n")
     report, _, _ = api.run(
-        ["--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"), str(program)]
+        [
+            "--strict",
+            "--follow-imports=silent",
+            "--cache-dir",
+            str(tmp_path / "cache"),
+            str(program),
+        ]
     )
     right = len(lines) - len(WRONG)
     found = {int(line.split(":")[1]) for line in report.splitlines() if ": error:" in line}

@@ -1,4 +1,5 @@
-"""Losses out to dp-accounting: the event read back is the loss, or bounds it; nothing is understated."""
+"""Losses out to dp-accounting: the event read back is the loss, or bounds it; nothing is
+understated."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ EXACT = [
     acc.GaussianSum(11, 10) * 3,
     acc.Pure(0),
 ]
-BOUNDED = [acc.DiscreteGaussian(5, 1) * 4, acc.Pure("0.5"), acc.BoundedRange(1) * 3, acc.ZCDP("0.1")]
+BOUNDED = [
+    acc.DiscreteGaussian(5, 1) * 4,
+    acc.Pure("0.5"),
+    acc.BoundedRange(1) * 3,
+    acc.ZCDP("0.1"),
+]
 
 
 @pytest.mark.parametrize("loss", EXACT, ids=str)
@@ -25,13 +31,16 @@ def test_what_is_written_is_read_back_as_no_less(loss):
     text = acc.to_dp_event(loss)
     back = acc.parse_dp_event(text)
     assert acc.epsilon(back, 1e-6).upper >= acc.epsilon(loss, 1e-6).lower
-    assert acc.epsilon(back, 1e-6).upper == pytest.approx(acc.epsilon(loss, 1e-6).upper, rel=1e-9, abs=1e-12)
+    assert acc.epsilon(back, 1e-6).upper == pytest.approx(
+        acc.epsilon(loss, 1e-6).upper, rel=1e-9, abs=1e-12
+    )
     assert acc.from_dp_event(acc.to_dp_event(loss, dp_event)) == back
 
 
 @pytest.mark.parametrize("loss", [*EXACT[:-1], *BOUNDED], ids=str)
 def test_their_accountant_never_reports_less_than_the_truth(loss):
-    """By their Renyi accountant where it knows the event, else by their privacy-loss distributions."""
+    """By their Renyi accountant where it knows the event, else by their privacy-loss
+    distributions."""
     event = acc.to_dp_event(loss, dp_event)
     theirs = None
     for accountant in (rdp.RdpAccountant(), pld.PLDAccountant()):

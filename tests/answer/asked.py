@@ -23,7 +23,8 @@ PURPOSE = {
 
 
 def connection(folder: Path, people: int = 40, *, rows: Any = None, **terms: Any) -> Any:
-    """A connection to a newly registered clinic with one large pot; an approximate one unless `terms` say otherwise."""
+    """A connection to a newly registered clinic with one large pot; an approximate one unless
+    `terms` say otherwise."""
     (folder / "data").mkdir(parents=True)
     file = folder / "clinic.yaml"
     file.write_text(clinic_sql.CATALOG)
@@ -32,10 +33,16 @@ def connection(folder: Path, people: int = 40, *, rows: Any = None, **terms: Any
         with (folder / "data" / f"{name}.csv").open("w", newline="") as out:
             writer = csv.writer(out)
             writer.writerow(names)
-            writer.writerows([["" if row[each] is None else row[each] for each in names] for row in table])
+            writer.writerows(
+                [["" if row[each] is None else row[each] for each in names] for row in table]
+            )
     place = State.beside(file)
     steward.register(file, state=place)
-    terms = {"rule": "approx", "delta": "1e-2", "delta_per_question": "1e-6", **terms} if "rule" not in terms else terms
+    terms = (
+        {"rule": "approx", "delta": "1e-2", "delta_per_question": "1e-6", **terms}
+        if "rule" not in terms
+        else terms
+    )
     told = {"epsilon": "100000", "ceiling": "100000", **terms}
     told = {name: value for name, value in told.items() if value is not None}
     steward.open_pot(place, clinic_sql.catalog(), "total", purpose=PURPOSE, **told)
@@ -43,7 +50,8 @@ def connection(folder: Path, people: int = 40, *, rows: Any = None, **terms: Any
 
 
 def few_rows(people: int = 40) -> dict[str, list[dict[str, Any]]]:
-    """The generated rows less those past a limit: which of them are kept depends on a secret key."""
+    """The generated rows less those past a limit: which of them are kept depends on a secret
+    key."""
     rows = clinic_sql.raws(people)
     kept: list[dict[str, Any]] = []
     owners = Counter()  # type: ignore[var-annotated]
@@ -52,7 +60,11 @@ def few_rows(people: int = 40) -> dict[str, list[dict[str, Any]]]:
         if owners[visit["patient_id"]] <= 12:
             kept.append(visit)
     names = {visit["visit_id"] for visit in kept}
-    return {**rows, "visits": kept, "prescriptions": [row for row in rows["prescriptions"] if row["visit_id"] in names]}
+    return {
+        **rows,
+        "visits": kept,
+        "prescriptions": [row for row in rows["prescriptions"] if row["visit_id"] in names],
+    }
 
 
 def exact_values(con: Any, priced: Any) -> tuple[Any, ...]:
@@ -64,7 +76,9 @@ def exact_values(con: Any, priced: Any) -> tuple[Any, ...]:
         measurer.close()
     by_query = {each.step.query: exact for each, exact in zip(priced.steps, found, strict=True)}
     selected = {
-        query.plan: sorted(exact, key=lambda labels: [(label is None, label or "") for label in labels])
+        query.plan: sorted(
+            exact, key=lambda labels: [(label is None, label or "") for label in labels]
+        )
         for query, exact in by_query.items()
         if isinstance(query, Keys)
     }
@@ -80,7 +94,9 @@ def exact_values(con: Any, priced: Any) -> tuple[Any, ...]:
             values.append(tuple(int(number) for block in cells for number in block.ravel()))
         else:
             assert isinstance(query, Quantiles)
-            values.append(_quantiles(each, exact, selected.get(query.plan, [()]) if each.unlisted else [()]))
+            values.append(
+                _quantiles(each, exact, selected.get(query.plan, [()]) if each.unlisted else [()])
+            )
     return tuple(values)
 
 
@@ -90,10 +106,17 @@ def _quantiles(each: Any, exact: Any, keys: list[Any]) -> tuple[int, ...]:
         codes = exact.get(key, {})
         for code in range(each.cells):
             places, counts = codes.get(code, ([], []))
-            rows = [each.points.value(p) for p, c in zip(places, counts, strict=True) for _ in range(int(c))]
+            rows = [
+                each.points.value(p)
+                for p, c in zip(places, counts, strict=True)
+                for _ in range(int(c))
+            ]
             found += [
-                rows[max(0, -(-share.numerator * len(rows) // share.denominator) - 1)] if rows else 0
-                for share in each.step.query.shares * (each.step.query.width // len(each.step.query.shares))
+                rows[max(0, -(-share.numerator * len(rows) // share.denominator) - 1)]
+                if rows
+                else 0
+                for share in each.step.query.shares
+                * (each.step.query.width // len(each.step.query.shares))
             ]
     return tuple(int(value) for value in found)
 
@@ -102,6 +125,10 @@ def plain(value: Any) -> Any:
     """A value of the oracle as an answer shows it."""
     if isinstance(value, Fraction):
         return float(value)
-    if isinstance(value, bool) or value is None or isinstance(value, (datetime.date, datetime.datetime)):
+    if (
+        isinstance(value, bool)
+        or value is None
+        or isinstance(value, (datetime.date, datetime.datetime))
+    ):
         return value
     return float(value) if isinstance(value, int) else value

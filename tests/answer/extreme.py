@@ -1,4 +1,5 @@
-"""Parameters from the edge of what anybody can type, and questions of every shape, for tests of what must return."""
+"""Parameters from the edge of what anybody can type, and questions of every shape, for tests of
+what must return."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from tests.answer.asked import connection
 POTS: dict[str, dict[str, Any]] = {
     "pure": {"rule": "pure"},
     "approx": {"rule": "approx", "delta": "1e-2", "delta_per_question": "1e-8"},
-    "zcdp": {"rule": "zcdp", "rho": "1e5", "epsilon": None, "delta_conversion": "1e-6", "delta_selection": "1e-3"},
+    "zcdp": {
+        "rule": "zcdp",
+        "rho": "1e5",
+        "epsilon": None,
+        "delta_conversion": "1e-6",
+        "delta_selection": "1e-3",
+    },
     "rdp": {
         "rule": "rdp",
         "renyi": "1e5",
@@ -26,12 +33,27 @@ SHAPES = {
     "count": "SELECT COUNT(*) AS n FROM visits",
     "sums": "SELECT ward, COUNT(*) AS n, SUM(cost) AS c FROM visits GROUP BY ward",
     "average": "SELECT AVG(cost) AS n FROM visits",
-    "quantiles": "SELECT ward, MEDIAN(cost) AS n, QUANTILE(cost, 0.9) AS high FROM visits GROUP BY ward",
+    "quantiles": "SELECT ward, MEDIAN(cost) AS n, QUANTILE(cost, 0.9) AS high FROM visits "
+    "GROUP BY ward",
     "keys": "SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY diagnosis",
-    "sets": "SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY ROLLUP(ward, urgent) HAVING n > 3 LIMIT 2",
+    "sets": "SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY ROLLUP(ward, urgent) "
+    "HAVING n > 3 LIMIT 2",
     "moments": "SELECT VARIANCE(cost) AS n, CORR(cost, score) AS r FROM visits",
 }
-PRICES = ("1e-101", "1e-100", "1e-30", "1e-12", "1e-7", "1e-3", "1", "1e3", "1e9", "1e30", "1e100", "1e101")
+PRICES = (
+    "1e-101",
+    "1e-100",
+    "1e-30",
+    "1e-12",
+    "1e-7",
+    "1e-3",
+    "1",
+    "1e3",
+    "1e9",
+    "1e30",
+    "1e100",
+    "1e101",
+)
 NUMBERS: tuple[Any, ...] = (
     "1e-99999999",
     "1e99999999",
@@ -115,7 +137,8 @@ def connections(folder: Any) -> dict[str, Any]:
 
 
 def changed_question(draw: random.Random, texts: list[str]) -> str:
-    """A question with up to three of its words dropped, doubled, or replaced by an extreme piece."""
+    """A question with up to three of its words dropped, doubled, or replaced by an extreme
+    piece."""
     words = draw.choice(texts).replace("(", " ( ").replace(")", " ) ").replace(",", " , ").split()
     for _ in range(draw.choice([0, 0, 1, 1, 2, 3])):
         place = draw.randrange(len(words))

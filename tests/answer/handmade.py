@@ -1,4 +1,5 @@
-"""Recipes written by hand over the tests' clinic, and a registered clinic to ask them of; no SQL is involved."""
+"""Recipes written by hand over the tests' clinic, and a registered clinic to ask them of; no SQL is
+involved."""
 
 from __future__ import annotations
 
@@ -36,13 +37,20 @@ def key(name: str) -> KeyColumn:
 COUNT, TOTAL, VALUES = Noisy(0), Noisy(1), Noisy(2)
 
 
-def by_ward(*outputs: Output, plan: Plan = VISITS, keys: tuple[str, ...] = ("ward",), **more: Any) -> Recipe:
+def by_ward(
+    *outputs: Output, plan: Plan = VISITS, keys: tuple[str, ...] = ("ward",), **more: Any
+) -> Recipe:
     """COUNT(*), SUM(cost) and COUNT(cost) by keys; outputs are formulas over these three."""
-    queries = tuple(Cells(plan, keys, (each,)) for each in (Count(), Sum("cost"), CountValues("cost")))
+    queries = tuple(
+        Cells(plan, keys, (each,)) for each in (Count(), Sum("cost"), CountValues("cost"))
+    )
     atoms = (
         Atom("COUNT(*)", limits=("at most 3 rows per person",)),
         Atom(
-            "SUM(cost)", F(1, 100), shown="number", limits=("at most 3 rows per person", "cost clamped to [-10, 500]")
+            "SUM(cost)",
+            F(1, 100),
+            shown="number",
+            limits=("at most 3 rows per person", "cost clamped to [-10, 500]"),
         ),
         Atom("COUNT(cost)", importance=F(500)),
     )
@@ -50,7 +58,9 @@ def by_ward(*outputs: Output, plan: Plan = VISITS, keys: tuple[str, ...] = ("war
     sets = (GroupingSet(tuple(range(len(keys))), None, places),)
     shown = tuple(Output(name, KeyValue(i), "key") for i, name in enumerate(keys))
     columns = outputs or (Output("n", COUNT, "value"), Output("cost", TOTAL, "value"))
-    return Recipe("by hand", queries, tuple(map(key, keys)), atoms, sets, (*shown, *columns), **more)
+    return Recipe(
+        "by hand", queries, tuple(map(key, keys)), atoms, sets, (*shown, *columns), **more
+    )
 
 
 def in_one_query(recipe: Recipe) -> Recipe:
@@ -64,9 +74,12 @@ def in_one_query(recipe: Recipe) -> Recipe:
 def rollup(plan: Plan = VISITS) -> Recipe:
     """COUNT(*) and SUM(cost) by ward and urgency, by ward, and in all."""
     levels = (("ward", "urgent"), ("ward",), ())
-    queries = tuple(Cells(plan, keys, (each,)) for keys in levels for each in (Count(), Sum("cost")))
+    queries = tuple(
+        Cells(plan, keys, (each,)) for keys in levels for each in (Count(), Sum("cost"))
+    )
     sets = tuple(
-        GroupingSet(tuple(range(len(keys))), None, ((2 * i, 0), (2 * i + 1, 0))) for i, keys in enumerate(levels)
+        GroupingSet(tuple(range(len(keys))), None, ((2 * i, 0), (2 * i + 1, 0)))
+        for i, keys in enumerate(levels)
     )
     outputs = (
         Output("ward", KeyValue(0), "key"),
@@ -81,8 +94,13 @@ def rollup(plan: Plan = VISITS) -> Recipe:
 
 def median(*shares: F, counted: bool = True) -> Recipe:
     """Quantiles of age, with the count beside them."""
-    queries = (Quantiles(VISITS, (), "age", shares), *((Cells(VISITS, (), (Count(),)),) if counted else ()))
-    atoms = tuple(Atom(f"QUANTILE(age, {share})") for share in shares) + ((Atom("COUNT(*)"),) if counted else ())
+    queries = (
+        Quantiles(VISITS, (), "age", shares),
+        *((Cells(VISITS, (), (Count(),)),) if counted else ()),
+    )
+    atoms = tuple(Atom(f"QUANTILE(age, {share})") for share in shares) + (
+        (Atom("COUNT(*)"),) if counted else ()
+    )
     places = tuple((0, i) for i in range(len(shares))) + (((1, 0),) if counted else ())
     outputs = tuple(Output(f"q{i}", Noisy(i), "value") for i in range(len(shares)))
     return Recipe("by hand", queries, (), atoms, (GroupingSet((), None, places),), outputs)

@@ -1,7 +1,8 @@
-"""Values that noise chose to show: their intervals hold as often as those of rows that HAVING chose.
+"""Values that noise chose to show: their intervals hold as often as those of rows that HAVING
+chose.
 
-The noise is fixed: the quantiles of its law at evenly spaced shares, one for each cell. So every count below is exact,
-and no run differs from another.
+The noise is fixed: the quantiles of its law at evenly spaced shares, one for each cell. So every
+count below is exact, and no run differs from another.
 """
 
 from __future__ import annotations
@@ -33,14 +34,18 @@ INFO = {
     "neighbours": "add_remove", "unprotected": ["time"],
 }  # fmt: skip
 NOTHING = Constant(None)
-LARGE = apply("gt", COUNT, number(160))  # beyond the plain half-width of 60: only lucky noise gets there
+LARGE = apply(
+    "gt", COUNT, number(160)
+)  # beyond the plain half-width of 60: only lucky noise gets there
 SMALL = apply("lt", VALUES, number(40))
 
 
 def fixed_noise(seed: int) -> list[int]:
     """One draw for each cell: the law's own quantiles, in an order of their own."""
     shares = (np.arange(CELLS) + 0.5) / CELLS
-    drawn = make_noise_law(find_error_law(IntegerLaplace(F(SCALE), Sensitivity.of()))).inverse(shares)
+    drawn = make_noise_law(find_error_law(IntegerLaplace(F(SCALE), Sensitivity.of()))).inverse(
+        shares
+    )
     return [int(each) for each in np.random.default_rng(seed).permutation(drawn)]
 
 
@@ -72,12 +77,16 @@ CHOSEN = {
     "case": apply("case", LARGE, COUNT, NOTHING),
     "case with a constant beside": apply("case", LARGE, COUNT, number(0)),
     "the other way round": apply("case", apply("not", LARGE), NOTHING, COUNT),
-    "several conditions": apply("case", apply("le", COUNT, number(150)), NOTHING, LARGE, COUNT, number(-1)),
+    "several conditions": apply(
+        "case", apply("le", COUNT, number(150)), NOTHING, LARGE, COUNT, number(-1)
+    ),
     "coalesce": apply("coalesce", apply("case", LARGE, COUNT, NOTHING), number(0)),
     "nullif": apply("nullif", apply("case", LARGE, COUNT, number(5)), number(5)),
     "nullif of a cut": apply("nullif", apply("greatest", COUNT, number(160)), number(160)),
     "one of two": apply("case", LARGE, COUNT, SMALL, VALUES, NOTHING),
-    "inside arithmetic": apply("divide", apply("multiply", number(2), apply("case", LARGE, COUNT, NOTHING)), number(2)),
+    "inside arithmetic": apply(
+        "divide", apply("multiply", number(2), apply("case", LARGE, COUNT, NOTHING)), number(2)
+    ),
     "inside a function": apply("round", apply("case", LARGE, COUNT, NOTHING), number(0)),
     "a choice in a choice": apply(
         "case", apply("gt", COUNT, number(120)), apply("case", LARGE, COUNT, NOTHING), NOTHING
@@ -98,13 +107,17 @@ def test_the_same_rows_by_having_have_the_same_intervals():
     assert sorted(bounded(by_case)) == sorted(bounded(by_having))
     plain_level = [row for row in bounded(ask(COUNT)) if row[0] > 160]
     assert len(plain_level) == len(bounded(by_case))
-    assert not any(low <= EXACT <= high for _, low, high in plain_level)  # what was shown before: none of them holds
+    assert not any(
+        low <= EXACT <= high for _, low, high in plain_level
+    )  # what was shown before: none of them holds
 
 
 def test_how_many_were_chosen_from_how_many_is_said():
     note = ask(CHOSEN["one of two"]).columns[2].notes[0]
     shown = len(bounded(ask(CHOSEN["one of two"])))
-    assert note.startswith(f"{shown} of {2 * CELLS} values were chosen by noisy values: intervals are widened")
+    assert note.startswith(
+        f"{shown} of {2 * CELLS} values were chosen by noisy values: intervals are widened"
+    )
     assert ask(COUNT).columns[2].notes == ()
 
 
@@ -112,9 +125,14 @@ def test_a_choice_by_keys_widens_nothing():
     """A CASE over a key is public: what it leaves out was no candidate."""
     in_north = apply("eq", KeyValue(1), Constant("north"))
     plain = bounded(ask(COUNT))
-    for formula in (apply("case", in_north, COUNT, NOTHING), apply("case", in_north, COUNT, VALUES)):
+    for formula in (
+        apply("case", in_north, COUNT, NOTHING),
+        apply("case", in_north, COUNT, VALUES),
+    ):
         result = ask(formula)
-        assert set(bounded(result)) <= {(value, value - 60, value + 60) for value, _, _ in bounded(result)}
+        assert set(bounded(result)) <= {
+            (value, value - 60, value + 60) for value, _, _ in bounded(result)
+        }
         assert result.columns[2].notes == ()
     assert plain[0][2] - plain[0][0] == 60
     both = ask(apply("case", in_north, apply("case", LARGE, COUNT, NOTHING), NOTHING))
@@ -137,11 +155,17 @@ def test_a_constant_that_noise_chose_is_no_estimate(formula):
 
 def test_ends_are_null_where_the_value_is():
     root = apply("sqrt", apply("subtract", COUNT, number(100)))
-    for formula in (*CHOSEN.values(), root, apply("divide", VALUES, apply("subtract", COUNT, number(100)))):
+    for formula in (
+        *CHOSEN.values(),
+        root,
+        apply("divide", VALUES, apply("subtract", COUNT, number(100))),
+    ):
         table = ask(formula).to_dict()
         empty = [row for row, value in enumerate(table["x"]) if value is None]
         assert all(table["x_low"][row] is None and table["x_high"][row] is None for row in empty)
-    assert None in ask(root).to_dict()["x"]  # negative under the root: the others are widened as if chosen
+    assert (
+        None in ask(root).to_dict()["x"]
+    )  # negative under the root: the others are widened as if chosen
     assert "were chosen by noisy values" in ask(root).columns[2].notes[0]
 
 
@@ -172,7 +196,8 @@ def test_the_largest_of_several_is_covered():
     ],
 )
 def test_truth_values_are_covered(formula, exact):
-    """Noise hits a single number seldom: points around it never said that the exact count may be that number."""
+    """Noise hits a single number seldom: points around it never said that the exact count may be
+    that number."""
     hits, shown = held(ask(formula), exact)
     assert shown == CELLS and hits >= float(LEVEL) * shown
 
@@ -204,13 +229,19 @@ def test_limits_and_choices_multiply():
 
 
 def test_the_type_of_a_column_does_not_tell_what_noise_chose():
-    """A sum beyond 64 bits among the alternatives makes the column wide, whether a row shows it or not."""
+    """A sum beyond 64 bits among the alternatives makes the column wide, whether a row shows it or
+    not."""
     never = apply("gt", COUNT, number(10**6))
-    recipe = handmade.by_ward(Output("x", apply("case", never, VALUES, COUNT), "value"), keys=("day", "ward"))
+    recipe = handmade.by_ward(
+        Output("x", apply("case", never, VALUES, COUNT), "value"), keys=("day", "ward")
+    )
     found = release()
     wide = SimpleNamespace(mechanism=found.priced.steps[2].mechanism, width=10**38 - 1)
     found = replace_steps(found, [*found.priced.steps[:2], wide])
-    assert str(build_result(found, recipe, LEVEL, INFO).table.schema.field("x").type) == "decimal128(38, 0)"
+    assert (
+        str(build_result(found, recipe, LEVEL, INFO).table.schema.field("x").type)
+        == "decimal128(38, 0)"
+    )
 
 
 def replace_steps(found: SimpleNamespace, steps: list[SimpleNamespace]) -> SimpleNamespace:

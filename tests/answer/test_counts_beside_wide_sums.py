@@ -1,4 +1,5 @@
-"""A count that shares its noise with a sum beyond 64 bits is a 64-bit integer all the same, at any price."""
+"""A count that shares its noise with a sum beyond 64 bits is a 64-bit integer all the same, at any
+price."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ def test_each_number_of_a_box_has_a_width_of_its_own(tmp_path, epsilon):
     result = con.sql(WIDE, epsilon=epsilon)
     assert [step.family for step in result._release.priced.request.steps] == ["box"]
     for intervals in (True, False):
-        types = dict(zip(*(lambda of: (of.names, of.types))(result.to_arrow(intervals=intervals).schema), strict=True))
+        types = dict(
+            zip(
+                *(lambda of: (of.names, of.types))(result.to_arrow(intervals=intervals).schema),
+                strict=True,
+            )
+        )
         assert types["n"] == pa.int64() and types["s"] == pa.decimal128(38, 0)
     again = con.sql(WIDE, epsilon=epsilon)
     assert again.info["repeated"] and again.to_dict() == result.to_dict()

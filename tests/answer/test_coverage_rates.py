@@ -1,4 +1,5 @@
-"""Intervals hold the exact answer as often as they say: closed forms where there are some, repetitions everywhere."""
+"""Intervals hold the exact answer as often as they say: closed forms where there are some,
+repetitions everywhere."""
 
 from __future__ import annotations
 
@@ -43,7 +44,11 @@ FORMULAS = {
     "difference": apply("subtract", X, Y),
     "average": apply("divide", X, N),
     "percent": apply("multiply", number(100), apply("divide", X, apply("nullif", Y, number(0)))),
-    "centred": apply("add", number(50), apply("divide", apply("subtract", X, apply("multiply", number(50), N)), N)),
+    "centred": apply(
+        "add",
+        number(50),
+        apply("divide", apply("subtract", X, apply("multiply", number(50), N)), N),
+    ),
     "rounded": apply("round", apply("divide", X, N), number(1)),
     "variance": VARIANCE,
     "deviation": apply("sqrt", VARIANCE),
@@ -60,7 +65,14 @@ def cell(size: int) -> tuple[int, ...]:
     x = [(37 * i + i * i) % 100 for i in range(size)]
     y = [min(100, each // 2 + (13 * i) % 50) for i, each in enumerate(x)]
     pairs = list(zip(x, y, strict=True))
-    return (size, sum(x), sum(a * a for a in x), sum(y), sum(a * b for a, b in pairs), sum(b * b for b in y))
+    return (
+        size,
+        sum(x),
+        sum(a * a for a in x),
+        sum(y),
+        sum(a * b for a, b in pairs),
+        sum(b * b for b in y),
+    )
 
 
 def laws(family: str):
@@ -71,7 +83,9 @@ def laws(family: str):
 
 def noises_for(errors):
     return Noises(
-        tuple(Atom("x") for _ in errors), tuple(map(make_noise_law, errors)), tuple((i, 0) for i in range(len(errors)))
+        tuple(Atom("x") for _ in errors),
+        tuple(map(make_noise_law, errors)),
+        tuple((i, 0) for i in range(len(errors))),
     )
 
 
@@ -79,16 +93,24 @@ def released(exact, errors, repetitions):
     """Real noise from the real samplers."""
     columns = []
     for value, error in zip(exact, errors, strict=True):
-        draw = noise.discrete_laplace if isinstance(error, LaplaceErrorLaw) else noise.discrete_gaussian
+        draw = (
+            noise.discrete_laplace
+            if isinstance(error, LaplaceErrorLaw)
+            else noise.discrete_gaussian
+        )
         scale = error.scale if isinstance(error, LaplaceErrorLaw) else error.sigma
         columns.append((value + draw(scale, repetitions)).astype(np.float64))
     return FormulaInputs(tuple(columns), {}, {})
 
 
 def covered(formula, exact, at, noises, level) -> int:
-    truth = np.ravel(evaluate(formula, FormulaInputs(tuple(np.array([float(v)]) for v in exact), {}, {})))[0]
+    truth = np.ravel(
+        evaluate(formula, FormulaInputs(tuple(np.array([float(v)]) for v in exact), {}, {}))
+    )[0]
     low, high = compute_interval(formula, at, noises, level)
-    misses = (truth < low - 1e-9 * abs(truth)) | (truth > high + 1e-9 * abs(truth))  # NaN is no bound
+    misses = (truth < low - 1e-9 * abs(truth)) | (
+        truth > high + 1e-9 * abs(truth)
+    )  # NaN is no bound
     return int((~misses).sum())
 
 
@@ -106,7 +128,8 @@ def test_coverage_at_small_and_realistic_sizes(name, family):
 
 @pytest.mark.parametrize("family", mark_rest(["laplace", "gaussian"], quick=1))
 def test_ends_are_not_just_far_away(family):
-    """In a large group intervals of every formula are finite, and miss nearly as often as they may."""
+    """In a large group intervals of every formula are finite, and miss nearly as often as they
+    may."""
     exact, errors = cell(20_000), laws(family)
     for name, formula in FORMULAS.items():
         repetitions = 600 if name in DRAWN else 3000
@@ -129,7 +152,8 @@ def test_planted_half_the_noise_is_caught():
 
 
 def test_planted_an_average_whose_count_is_taken_as_exact_is_caught():
-    """(sum ± half-width) / count forgets the noise of the count: far too narrow where the mean is near its bound."""
+    """(sum ± half-width) / count forgets the noise of the count: far too narrow where the mean is
+    near its bound."""
     exact, errors = (2000, 196_000), laws("laplace")[:2]
     at = released(exact, errors, 3000)
     half = make_noise_law(errors[1]).half_width(F(9, 10)) / at.atoms[0]
@@ -139,7 +163,8 @@ def test_planted_an_average_whose_count_is_taken_as_exact_is_caught():
 
 
 def test_sums_of_laplace_noise_against_the_closed_form():
-    """P(|b1 L + b2 L'| > x) = (b1^2 e^(-x/b1) - b2^2 e^(-x/b2)) / (b1^2 - b2^2) for continuous Laplace noise."""
+    """P(|b1 L + b2 L'| > x) = (b1^2 e^(-x/b1) - b2^2 e^(-x/b2)) / (b1^2 - b2^2) for continuous
+    Laplace noise."""
     b1, b2 = 5000.0, 2000.0
     tail = lambda x: (b1**2 * math.exp(-x / b1) - b2**2 * math.exp(-x / b2)) / (b1**2 - b2**2)
     noises = noises_for([LaplaceErrorLaw(F(5000)), LaplaceErrorLaw(F(2000))])
@@ -157,7 +182,9 @@ def test_ratios_of_gaussian_noise_against_fiellers_closed_form():
     noises = noises_for([GaussianErrorLaw(F(3000)), GaussianErrorLaw(F(500))])
     at = FormulaInputs((np.array([n]), np.array([d])), {}, {})
     low, high = compute_interval(apply("divide", Noisy(0), Noisy(1)), at, noises, F(95, 100))
-    assert low[0] == pytest.approx(min(roots), rel=0.01) and high[0] == pytest.approx(max(roots), rel=0.01)
+    assert low[0] == pytest.approx(min(roots), rel=0.01) and high[0] == pytest.approx(
+        max(roots), rel=0.01
+    )
 
 
 def test_a_denominator_that_may_be_zero_gives_no_bound():
@@ -171,8 +198,14 @@ def test_intervals_are_the_same_every_time_and_nest():
     noises = noises_for(laws("laplace"))
     at = FormulaInputs(tuple(np.array([float(v)]) for v in cell(500)), {}, {})
     for formula in FORMULAS.values():
-        ends = [compute_interval(formula, at, noises, F(level, 1000)) for level in (500, 800, 900, 950, 990)]
-        again = [compute_interval(formula, at, noises, F(level, 1000)) for level in (500, 800, 900, 950, 990)]
+        ends = [
+            compute_interval(formula, at, noises, F(level, 1000))
+            for level in (500, 800, 900, 950, 990)
+        ]
+        again = [
+            compute_interval(formula, at, noises, F(level, 1000))
+            for level in (500, 800, 900, 950, 990)
+        ]
         assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ends, again, strict=True))
         lows = [-np.inf if np.isnan(low[0]) else low[0] for low, _ in ends]
         assert lows == sorted(lows, reverse=True)
@@ -185,12 +218,18 @@ def test_the_same_released_number_twice_is_one_noise():
     assert find_affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, F(95, 100)) == 0
 
 
-ERRORS = [LaplaceErrorLaw(F(1, 2)), LaplaceErrorLaw(F(20)), GaussianErrorLaw(F(3)), GaussianErrorLaw(F(500))]
+ERRORS = [
+    LaplaceErrorLaw(F(1, 2)),
+    LaplaceErrorLaw(F(20)),
+    GaussianErrorLaw(F(3)),
+    GaussianErrorLaw(F(500)),
+]
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_points_follow_the_law(error):
-    """Shares of the points against the exact distribution function, to 2 / sqrt(points) and far better in practice."""
+    """Shares of the points against the exact distribution function, to 2 / sqrt(points) and far
+    better in practice."""
     found = draws.draw_noise((make_noise_law(error), make_noise_law(error)), 8192)
     for column in (0, 1):
         for z in (-3, -1, 0, 1, 5, 30):
@@ -206,7 +245,8 @@ def test_points_follow_the_law(error):
 
 
 def test_sums_of_many_noises_against_direct_convolution():
-    """Laws by their mass functions, convolved term by term in float64 without FFT; never below, seldom above."""
+    """Laws by their mass functions, convolved term by term in float64 without FFT; never below,
+    seldom above."""
     for errors in (
         [LaplaceErrorLaw(F(1, 2))] * 9,
         [GaussianErrorLaw(F(3)), LaplaceErrorLaw(F(4)), GaussianErrorLaw(F(90))] * 3,
@@ -230,7 +270,9 @@ def test_levels_beyond_the_points_against_the_closed_form(level):
     exact = brentq(lambda x: tail(x) - float(1 - level), 0, 400_000)
     noises = noises_for([LaplaceErrorLaw(F(5000)), LaplaceErrorLaw(F(2000))])
     half = find_affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, level)
-    assert exact <= half * (1 + 1e-3) and half <= exact * 1.01  # the continuous law, to a step of the integers
+    assert (
+        exact <= half * (1 + 1e-3) and half <= exact * 1.01
+    )  # the continuous law, to a step of the integers
 
 
 def test_ratios_beyond_the_points_against_fiellers_closed_form():
@@ -241,11 +283,14 @@ def test_ratios_beyond_the_points_against_fiellers_closed_form():
     at = FormulaInputs((np.array([n]), np.array([d])), {}, {})
     low, high = compute_interval(apply("divide", Noisy(0), Noisy(1)), at, noises, 1 - F(1, 10**6))
     assert low[0] <= min(roots) + 1e-3 and high[0] >= max(roots) - 1e-3
-    assert low[0] == pytest.approx(min(roots), rel=0.02) and high[0] == pytest.approx(max(roots), rel=0.02)
+    assert low[0] == pytest.approx(min(roots), rel=0.02) and high[0] == pytest.approx(
+        max(roots), rel=0.02
+    )
 
 
 def test_blocks_are_the_same_points():
-    """A block after the first holds the points that follow, and tails kept over blocks are those of all at once."""
+    """A block after the first holds the points that follow, and tails kept over blocks are those of
+    all at once."""
     law = (make_noise_law(LaplaceErrorLaw(F(6))), make_noise_law(GaussianErrorLaw(F(40))))
     whole = draws.draw_noise(law, 4096)
     parts = [draws.draw_noise(law, 1024, start) for start in range(0, 4096, 1024)]
@@ -253,7 +298,8 @@ def test_blocks_are_the_same_points():
 
 
 def test_any_formula_beyond_a_million_points():
-    """A variance at 1 - 2e-5: two million points in blocks. It holds what a normal approximation says, and has ends."""
+    """A variance at 1 - 2e-5: two million points in blocks. It holds what a normal approximation
+    says, and has ends."""
     errors = laws("gaussian")
     noises, exact = noises_for(errors), cell(20_000)
     at = FormulaInputs(tuple(np.array([float(v)]) for v in exact), {}, {})
@@ -270,7 +316,9 @@ def test_a_sum_of_forty_noises_covers(family):
     """Repetitions at 90 %, 3,000 of each; false alarm below 1e-9, and not just wide."""
     errors = [laws(family)[i % 6] for i in range(40)]
     at = released((7,) * 40, errors, 3000)
-    formula = apply("add", *(apply("multiply", number(F(1, LARGEST[i % 6])), Noisy(i)) for i in range(40)))
+    formula = apply(
+        "add", *(apply("multiply", number(F(1, LARGEST[i % 6])), Noisy(i)) for i in range(40))
+    )
     found = covered(formula, (7,) * 40, at, noises_for(errors), F(9, 10))
     assert binom.ppf(1e-9, 3000, 0.9) <= found <= binom.isf(1e-9, 3000, 0.92)
 
@@ -278,7 +326,10 @@ def test_a_sum_of_forty_noises_covers(family):
 def test_shapes():
     assert ratio(FORMULAS["percent"]) is not None and ratio(FORMULAS["variance"]) is None
     assert affine(apply("multiply", N, X)) is None
-    assert affine(apply("divide", apply("add", N, X), number(4))).weights == ((0, F(1, 4)), (1, F(1, 4)))
+    assert affine(apply("divide", apply("add", N, X), number(4))).weights == (
+        (0, F(1, 4)),
+        (1, F(1, 4)),
+    )
 
 
 @pytest.mark.parametrize("level", [0, 1, "x", 2, -1, True])

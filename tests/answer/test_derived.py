@@ -1,4 +1,5 @@
-"""Results made from results: their bias is the one that is stated, totals add up, raw values stay."""
+"""Results made from results: their bias is the one that is stated, totals add up, raw values
+stay."""
 
 from __future__ import annotations
 
@@ -40,12 +41,16 @@ def released(recipe, exact, scales, family=IntegerLaplace):
 
 class TestNonnegative:
     def test_values_and_ends_are_not_negative_and_raw_stays(self):
-        plain = handmade.by_ward(Output("n", handmade.COUNT, "value", "COUNT(*)"), Output("c", handmade.TOTAL, "value"))
+        plain = handmade.by_ward(
+            Output("n", handmade.COUNT, "value", "COUNT(*)"), Output("c", handmade.TOTAL, "value")
+        )
         found = released(plain, [[0] * 4] * 3, [50, 50, 50])
         clean = found.nonnegative()
         assert min(clean.to_dict()["n"] + clean.to_dict()["n_low"]) >= 0
         assert clean.to_dict()["c"] == found.to_dict()["c"] and clean.raw.equals(found.raw)
-        assert "biases it upwards, by 25 in an empty cell" in clean.notes[0] and "do not add cells up" in str(clean)
+        assert "biases it upwards, by 25 in an empty cell" in clean.notes[
+            0
+        ] and "do not add cells up" in str(clean)
         assert min(found.nonnegative("c").to_dict()["c"]) >= 0
         assert clean.table.schema.equals(found.table.schema, check_metadata=True)
         with pytest.raises(ParameterError, match="no value column"):
@@ -62,7 +67,8 @@ class TestNonnegative:
         ids=["Laplace", "Gaussian", "box of 2", "box of 3"],
     )
     def test_the_stated_bias_is_the_bias(self, mechanism):
-        """E max(0, Z): b/2, s/sqrt(2 pi), or b (d+1)/4; 200,000 draws, six deviations of their mean."""
+        """E max(0, Z): b/2, s/sqrt(2 pi), or b (d+1)/4; 200,000 draws, six deviations of their
+        mean."""
         cells = np.zeros((200_000, len(getattr(mechanism, "sides", "1"))), np.int64)
         drawn = np.maximum(0, mechanism.release(cells)[:, 0].astype(np.float64))
         steps = [SimpleNamespace(mechanism=mechanism)]
@@ -96,7 +102,9 @@ class TestConsistent:
         raw = [list(found.raw[f"step_{i}"].drop_null().to_pylist()) for i in (2, 4)]
         v, v0 = (find_error_law(IntegerLaplace(F(s), Sensitivity.of())).variance for s in (40, 7))
         shift = (raw[1][0] - sum(raw[0])) * v / (v0 + 4 * v)
-        assert found.consistent().to_dict()["n"][:4] == pytest.approx([each + shift for each in raw[0]])
+        assert found.consistent().to_dict()["n"][:4] == pytest.approx(
+            [each + shift for each in raw[0]]
+        )
 
     @pytest.mark.parametrize("family", [IntegerLaplace, IntegerGaussian])
     def test_the_fit_is_closer_and_its_intervals_cover(self, family):
@@ -119,13 +127,15 @@ class TestConsistent:
             before += (np.array(found.to_dict()["n"]) - exact) ** 2
             after += (np.array(clean["n"]) - exact) ** 2
         print(
-            f"{family.__name__}: coverage at 90 % {hits / repetitions}, squared error {after.sum() / before.sum():.3f}"
+            f"{family.__name__}: coverage at 90 % {hits / repetitions}, squared error "
+            f"{after.sum() / before.sum():.3f}"
         )
         assert (hits >= binom.ppf(1e-9, repetitions, 0.9)).all()
         assert after.sum() < 0.8 * before.sum()
 
     def test_fitted_rows_that_noise_chose_hold_all_at_once(self):
-        """They share their noise: no share of misses is known for those shown, only that none misses."""
+        """They share their noise: no share of misses is known for those shown, only that none
+        misses."""
         counts = replace(handmade.rollup(), outputs=handmade.rollup().outputs[:3])
         having = handmade.apply("ge", handmade.COUNT, handmade.number(300))
         plain = released(counts, self.EXACT, [2] * 6)

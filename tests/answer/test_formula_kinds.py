@@ -1,4 +1,5 @@
-"""Values of one formula have one kind: anything else is refused before a charge, never raised after it."""
+"""Values of one formula have one kind: anything else is refused before a charge, never raised after
+it."""
 
 from __future__ import annotations
 
@@ -15,9 +16,12 @@ MIXED = [
     "SELECT COALESCE('x', COUNT(*)) AS y FROM visits",
     "SELECT IF(COUNT(*) > -999999, 'x', 1) AS y FROM visits",
     "SELECT score, COUNT(*) AS n, COALESCE(score, 'none') AS d FROM visits GROUP BY score",
-    "SELECT ward, CASE WHEN GROUPING(ward) = 1 THEN 'total' ELSE COUNT(*) END AS d FROM visits GROUP BY ROLLUP(ward)",
-    "SELECT urgent, COUNT(*) AS n, CASE WHEN urgent THEN 'yes' ELSE urgent END AS d FROM visits GROUP BY urgent",
-    "SELECT CASE WHEN n > -99 THEN ward ELSE n END AS z FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)",
+    "SELECT ward, CASE WHEN GROUPING(ward) = 1 THEN 'total' ELSE COUNT(*) END AS d FROM visits "
+    "GROUP BY ROLLUP(ward)",
+    "SELECT urgent, COUNT(*) AS n, CASE WHEN urgent THEN 'yes' ELSE urgent END AS d FROM visits "
+    "GROUP BY urgent",
+    "SELECT CASE WHEN n > -99 THEN ward ELSE n END AS z FROM (SELECT ward, COUNT(*) AS n FROM "
+    "visits GROUP BY ward)",
     "SELECT CASE WHEN COUNT(*) > 5 THEN MEDIAN(date) ELSE 5 END AS z FROM visits",
     "SELECT NULLIF(COUNT(*), 'x') AS z FROM visits",
     "SELECT ward, GREATEST(ward, 'a') AS z, COUNT(*) AS n FROM visits GROUP BY ward",
@@ -79,7 +83,8 @@ def test_date_constants_are_compared_and_chosen_as_dates(con):
         "SELECT MEDIAN(date) AS m, GREATEST(MEDIAN(date), DATE '2026-12-31') AS g, "
         "LEAST(MEDIAN(date), '2024-01-01') AS l, MEDIAN(date) - DATE '2024-01-01' AS d, "
         "MEDIAN(date) >= DATE '2024-01-01' AS t, MEDIAN(date) + 7 AS w, DATE '2024-01-01' AS f, "
-        "CASE WHEN MEDIAN(date) < '1999-01-01' THEN MEDIAN(date) ELSE DATE '2024-01-01' END AS c FROM visits",
+        "CASE WHEN MEDIAN(date) < '1999-01-01' THEN MEDIAN(date) ELSE DATE '2024-01-01' END AS c "
+        "FROM visits",
         epsilon=10,
     ).table.to_pylist()[0]
     assert (row["g"], row["g_low"], row["l"], row["l_high"]) == (LAST, LAST, FIRST, FIRST)
@@ -90,7 +95,8 @@ def test_date_constants_are_compared_and_chosen_as_dates(con):
 
 def test_date_keys_stand_beside_date_constants(con):
     table = con.sql(
-        "SELECT date, GREATEST(date, DATE '2024-01-03') AS g, COALESCE(date, DATE '2024-01-01') AS z, "
+        "SELECT date, GREATEST(date, DATE '2024-01-03') AS g, COALESCE(date, DATE '2024-01-01') AS "
+        "z, "
         "CASE WHEN COUNT(*) > -999999 THEN date ELSE DATE '2024-01-01' END AS x "
         "FROM visits GROUP BY date HAVING date - DATE '2024-01-01' < 5 ORDER BY date DESC",
         epsilon=1,
@@ -114,5 +120,7 @@ def test_keys_of_months_stand_beside_date_constants(con):
     "label", ["COALESCE(ward, 'total')", "CASE WHEN GROUPING(ward) = 1 THEN 'total' ELSE ward END"]
 )
 def test_a_text_beside_a_text_key_is_shown(con, label):
-    labels = con.sql(f"SELECT {label} AS w, COUNT(*) AS n FROM visits GROUP BY ROLLUP(ward)", epsilon=1).table["w"]
+    labels = con.sql(
+        f"SELECT {label} AS w, COUNT(*) AS n FROM visits GROUP BY ROLLUP(ward)", epsilon=1
+    ).table["w"]
     assert "total" in labels.to_pylist() and len(set(labels.to_pylist())) > 1

@@ -61,14 +61,21 @@ def test_a_formula_is_what_the_engine_says(formula, sql):
     pairs = [(a, b) for a in NUMBERS for b in NUMBERS]
     with duckdb.connect() as engine:
         engine.execute("CREATE TABLE t (i INTEGER, a DOUBLE, b DOUBLE)")
-        engine.executemany("INSERT INTO t VALUES (?, ?, ?)", [(i, *pair) for i, pair in enumerate(pairs)])
+        engine.executemany(
+            "INSERT INTO t VALUES (?, ?, ?)", [(i, *pair) for i, pair in enumerate(pairs)]
+        )
         expected = [row[0] for row in engine.execute(f"SELECT {sql} FROM t ORDER BY i").fetchall()]
     first, second = (np.array(column) for column in zip(*pairs, strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = np.broadcast_to(evaluate(formula, FormulaInputs((first, second), {}, {})), (len(pairs),))
+        found = np.broadcast_to(
+            evaluate(formula, FormulaInputs((first, second), {}, {})), (len(pairs),)
+        )
     for got, want in zip(found, expected, strict=True):
-        assert np.isnan(got) if want is None else got == pytest.approx(float(want), rel=1e-12), (got, want)
+        assert np.isnan(got) if want is None else got == pytest.approx(float(want), rel=1e-12), (
+            got,
+            want,
+        )
 
 
 def test_every_function_of_the_table_is_tried():
@@ -90,7 +97,9 @@ def test_what_has_no_value_is_null_and_never_an_error():
         for name in ("exp", "ln", "sqrt", "abs", "floor"):
             found = evaluate(Apply(name, (A,)), FormulaInputs((wild,), {}, {}))
             assert not np.isinf(found).any()
-        big = evaluate(Apply("power", (A, number(400))), FormulaInputs((np.array([10.0, -2.0]),), {}, {}))
+        big = evaluate(
+            Apply("power", (A, number(400))), FormulaInputs((np.array([10.0, -2.0]),), {}, {})
+        )
         assert np.isnan(big[0])
 
 
@@ -100,8 +109,14 @@ def test_keys_are_compared_as_what_they_are():
     at = FormulaInputs((), {0: days, 1: words}, {0: 0.0, 1: 1.0})
     after = Apply("ge", (KeyValue(0), Constant("2024-06-01")))
     assert evaluate(after, at)[:2].tolist() == [0.0, 1.0] and np.isnan(evaluate(after, at)[2])
-    by_day = Apply("lt", (KeyValue(0), number((datetime.date(2024, 6, 1) - datetime.date(1970, 1, 1)).days)))
+    by_day = Apply(
+        "lt", (KeyValue(0), number((datetime.date(2024, 6, 1) - datetime.date(1970, 1, 1)).days))
+    )
     assert evaluate(by_day, at)[:2].tolist() == [1.0, 0.0]
     assert evaluate(Apply("eq", (KeyValue(1), Constant("north"))), at)[:2].tolist() == [1.0, 0.0]
-    assert evaluate(Apply("coalesce", (KeyValue(1), Constant("none"))), at).tolist() == ["north", "south", "none"]
+    assert evaluate(Apply("coalesce", (KeyValue(1), Constant("none"))), at).tolist() == [
+        "north",
+        "south",
+        "none",
+    ]
     assert evaluate(Apply("add", (Grouping(1), number(1))), at) == 2.0

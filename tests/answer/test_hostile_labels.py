@@ -1,4 +1,5 @@
-"""A label that one person wrote, and a name that an analyst chose, on every surface of an answer."""
+"""A label that one person wrote, and a name that an analyst chose, on every surface of an
+answer."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def is_harmless(text: str, kept: str = "\n") -> bool:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory):
-    """A dataset in which two hundred people have the hostile label, its connection and an answer."""
+    """A dataset in which two hundred people have the hostile label, its connection and an
+    answer."""
     folder = tmp_path_factory.mktemp("hostile")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder / "xdg"))
@@ -85,7 +87,13 @@ class TestResult:
 
     def test_a_colourful_terminal_gets_colours_of_ours_alone(self, asked):
         _, con, result = asked
-        for shown in (result, con.preview(SQL, rho=1), con.explain(SQL, rho=1), con.history(), con.budget()):
+        for shown in (
+            result,
+            con.preview(SQL, rho=1),
+            con.explain(SQL, rho=1),
+            con.history(),
+            con.budget(),
+        ):
             page = io.StringIO()
             terminal = {"force_terminal": True, "color_system": "truecolor", "width": 250}
             Console(file=page, **terminal).print(shown)
@@ -95,7 +103,13 @@ class TestResult:
 
     def test_notebooks_get_text(self, asked):
         _, con, result = asked
-        shown = (result, con.preview(SQL, rho=1), con.explain(SQL, rho=1), con.history(), con.budget())
+        shown = (
+            result,
+            con.preview(SQL, rho=1),
+            con.explain(SQL, rho=1),
+            con.history(),
+            con.budget(),
+        )
         for html in (each._repr_html_() for each in shown):
             assert is_harmless(html)
             assert "<script" not in html and "<i>" not in html
@@ -132,7 +146,9 @@ class TestCommandLine:
             assert row[0] == f"'{SHOWN}"
             assert head[0] == "ward" and float(row[1])
 
-    @pytest.mark.parametrize("command", ["preview", "budget show", "history", "catalog check", "ledger export"])
+    @pytest.mark.parametrize(
+        "command", ["preview", "budget show", "history", "catalog check", "ledger export"]
+    )
     @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
     def test_what_the_question_and_the_pot_say_is_shown_harmless(self, asked, command, form):
         file, _, _ = asked
@@ -151,7 +167,12 @@ class TestCommandLine:
         file, _, _ = asked
         page, statement = tmp_path / "report.html", tmp_path / "statement.md"
         assert CliRunner().invoke(app, ["report", str(file), "--to", str(page)]).exit_code == 0
-        assert CliRunner().invoke(app, ["registry", "export", str(file), "--to", str(tmp_path)]).exit_code == 0
+        assert (
+            CliRunner()
+            .invoke(app, ["registry", "export", str(file), "--to", str(tmp_path)])
+            .exit_code
+            == 0
+        )
         assert is_harmless(page.read_text()) and is_harmless(statement.read_text())
 
     def test_a_name_of_a_file_is_no_markup(self, asked, tmp_path):
@@ -164,7 +185,11 @@ class TestCommandLine:
 
 def test_errors_quote_the_question_harmless(asked):
     _, con, _ = asked
-    for sql in (f'SELECT COUNT(*) AS n FROM "{NAME}"', f'SELECT SUM("{NAME}") AS s FROM visits', f"SELECT '{LABEL}"):
+    for sql in (
+        f'SELECT COUNT(*) AS n FROM "{NAME}"',
+        f'SELECT SUM("{NAME}") AS s FROM visits',
+        f"SELECT '{LABEL}",
+    ):
         with pytest.raises(DitherError) as raised:
             con.sql(sql, rho=1)
         assert is_harmless(str(raised.value))
@@ -183,7 +208,9 @@ def test_charts_and_dashboards_hold_no_markup():
     pages = [
         draw_dots([ChartPoint(LABEL, 3.0, 1.0, 5.0)], NAME),
         draw_meter([(LABEL, 0.5)], 1.0, 1.0),
-        dashboard.render(NAME, {LABEL: Direct(2, 2).estimate(np.array([60, 40]), 100).named([LABEL, "b"])}),
+        dashboard.render(
+            NAME, {LABEL: Direct(2, 2).estimate(np.array([60, 40]), 100).named([LABEL, "b"])}
+        ),
     ]
     for page in pages:
         assert is_harmless(page)

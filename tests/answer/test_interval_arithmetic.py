@@ -44,7 +44,11 @@ def count_held(formula, exact_cell: int, exact_value: float) -> tuple[int, int]:
 
 AT_EXTREMA = {
     "an even power": (apply("power", COUNT, number(2)), 0, 0),
-    "an even power around a number": (apply("power", apply("subtract", COUNT, number(100)), number(2)), 100, 0),
+    "an even power around a number": (
+        apply("power", apply("subtract", COUNT, number(100)), number(2)),
+        100,
+        0,
+    ),
     "a product of equal factors": (apply("multiply", COUNT, COUNT), 0, 0),
     "a remainder at a multiple": (remainder(COUNT, number(1000)), 1000, 0),
     "a remainder at a higher multiple": (remainder(COUNT, number(1000)), 3000, 0),
@@ -78,11 +82,16 @@ def test_the_square_of_a_difference_is_covered_as_often_as_the_difference(root):
 
 def test_a_square_lies_between_the_squares_of_the_ends():
     recipe = handmade.by_ward(
-        Output("x", COUNT, "value"), Output("y", apply("power", COUNT, number(2)), "value"), keys=("day", "ward")
+        Output("x", COUNT, "value"),
+        Output("y", apply("power", COUNT, number(2)), "value"),
+        keys=("day", "ward"),
     )
     table = build_result(release(1000), recipe, LEVEL, INFO).to_dict()
     rows = zip(*(table[name] for name in ("x_low", "x_high", "y_low", "y_high")), strict=True)
-    assert all((low**2, high**2) == (square_low, square_high) for low, high, square_low, square_high in rows)
+    assert all(
+        (low**2, high**2) == (square_low, square_high)
+        for low, high, square_low, square_high in rows
+    )
 
 
 def fixed_release(exact, errors, repetitions: int) -> FormulaInputs:
@@ -96,7 +105,8 @@ def fixed_release(exact, errors, repetitions: int) -> FormulaInputs:
 
 
 def test_the_coefficient_of_determination_is_covered_where_nothing_is_correlated():
-    """Nominal 90 %; the square of the correlation's interval, which holds 0 as often as that does."""
+    """Nominal 90 %; the square of the correlation's interval, which holds 0 as often as that
+    does."""
     squares = apply("multiply", rates.BOTH, rates.BOTH)
     determination = apply("divide", squares, apply("multiply", rates.SPREAD_X, rates.SPREAD_Y))
     exact = (2000, 100_000, 7_000_000, 100_000, 5_000_000, 7_000_000)
@@ -110,11 +120,14 @@ def test_the_coefficient_of_determination_is_covered_where_nothing_is_correlated
 
 
 def test_a_sum_less_a_square_is_covered_where_the_square_makes_the_noise():
-    """It is written as a variance is, but its first number has next to no noise: points around it missed."""
+    """It is written as a variance is, but its first number has next to no noise: points around it
+    missed."""
     formula = apply("subtract", TOTAL, apply("divide", apply("multiply", COUNT, COUNT), VALUES))
     errors = [LaplaceErrorLaw(F(40)), LaplaceErrorLaw(F(1, 10)), LaplaceErrorLaw(F(1))]
     noises = Noises((Atom("x"),) * 3, tuple(map(make_noise_law, errors)), ((0, 0), (1, 0), (2, 0)))
-    low, high = compute_interval(formula, fixed_release((0, 50, 100), errors, 400), noises, F(9, 10))
+    low, high = compute_interval(
+        formula, fixed_release((0, 50, 100), errors, 400), noises, F(9, 10)
+    )
     assert ((low <= 50) & (high >= 50)).mean() >= 0.9
 
 
@@ -136,7 +149,9 @@ def test_every_value_between_the_inner_ends_lies_between_the_outer_ones(name, mo
     """Against the formula itself at 1,001 points of each range."""
     for low, high in RANGES:
         middle = (low + high) / 2
-        monkeypatch.setattr("dither.answer.intervals.find_affine_half", lambda *_, half=high - middle: half)
+        monkeypatch.setattr(
+            "dither.answer.intervals.find_affine_half", lambda *_, half=high - middle: half
+        )
         noises = rates.noises_for([LaplaceErrorLaw(F(1))])
         outer_low, outer_high = compute_interval(
             MAPPED[name], FormulaInputs((np.array([middle]),), {}, {}), noises, LEVEL

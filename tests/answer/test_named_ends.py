@@ -8,7 +8,10 @@ import pytest
 
 from tests.answer import asked
 
-NAMED = "SELECT ward, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) AS hi FROM visits GROUP BY ward"
+NAMED = (
+    "SELECT ward, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) AS hi "
+    "FROM visits GROUP BY ward"
+)
 
 
 @pytest.fixture
@@ -29,10 +32,14 @@ def test_a_chart_has_them(con):
     pyplot.close(axes.figure)
 
 
-@pytest.mark.parametrize("sql", ["COUNT(*) - 1000000", "COUNT_IF(score > 9) - COUNT(*)", "COUNT(*) - SUM(cost)"])
+@pytest.mark.parametrize(
+    "sql", ["COUNT(*) - 1000000", "COUNT_IF(score > 9) - COUNT(*)", "COUNT(*) - SUM(cost)"]
+)
 def test_what_may_be_negative_is_no_count(con, sql):
     """Its interval became [0, 0], and never covered."""
-    result = con.sql(f"SELECT {sql} AS d, COUNT(*) AS n, COUNT(*) + COUNT(cost) AS m FROM visits", epsilon=1)
+    result = con.sql(
+        f"SELECT {sql} AS d, COUNT(*) AS n, COUNT(*) + COUNT(cost) AS m FROM visits", epsilon=1
+    )
     found = result.nonnegative().to_dict()
     assert found["d"] == result.to_dict()["d"] and found["d_low"] == result.to_dict()["d_low"]
     assert sum("negative values were set to 0" in note for note in result.nonnegative().notes) == 2

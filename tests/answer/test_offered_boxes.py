@@ -1,4 +1,5 @@
-"""Which questions are answered by one noise for all their counts and sums, from which pots, and what that is worth."""
+"""Which questions are answered by one noise for all their counts and sums, from which pots, and
+what that is worth."""
 
 from __future__ import annotations
 
@@ -20,12 +21,17 @@ BOTH = "SELECT ward, COUNT(*) AS n, SUM(score) AS s FROM visits GROUP BY ward"
 def con(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("heads")))
-        yield asked.connection(tmp_path_factory.mktemp("boxes") / "c", rows=asked.few_rows(3), rule="pure")
+        yield asked.connection(
+            tmp_path_factory.mktemp("boxes") / "c", rows=asked.few_rows(3), rule="pure"
+        )
 
 
 def families(con, sql: str, **price) -> list[tuple[str, int]]:
     """(family, numbers) of the steps of a question."""
-    return [(step.family, len(getattr(step.query, "columns", "1"))) for step in con.request(sql, **price).steps]
+    return [
+        (step.family, len(getattr(step.query, "columns", "1")))
+        for step in con.request(sql, **price).steps
+    ]
 
 
 CONVERTED = {"epsilon": None, "ceiling": 1000, "delta_conversion": "1e-6"}
@@ -40,7 +46,8 @@ POTS = {
 
 @pytest.mark.parametrize("name", POTS)
 def test_pots_that_add_up_epsilons_get_boxes(tmp_path, name):
-    """One Pure(1) costs twice the rho of two Pure(1/2): where rhos add up, a box would take more for the same price."""
+    """One Pure(1) costs twice the rho of two Pure(1/2): where rhos add up, a box would take more
+    for the same price."""
     terms, family = POTS[name]
     con = asked.connection(tmp_path / "c", rows=asked.few_rows(3), **terms)
     assert {each for each, _ in families(con, BOTH, epsilon=F(1, 100))} == {family}
@@ -51,10 +58,16 @@ def test_pots_that_add_up_epsilons_get_boxes(tmp_path, name):
     [
         ("SELECT COUNT(*) FROM visits", [("laplace", 1)]),
         (BOTH, [("box", 2)]),
-        ("SELECT COUNT(*), AVG(cost) FROM visits", [("box", 3)]),  # the average is over the rows with a cost
+        (
+            "SELECT COUNT(*), AVG(cost) FROM visits",
+            [("box", 3)],
+        ),  # the average is over the rows with a cost
         ("SELECT AVG(score) FROM visits", [("box", 2)]),
         ("SELECT VARIANCE(score) FROM visits", [("box", 3)]),
-        ("SELECT COUNT(*), MEDIAN(score), AVG(score) FROM visits", [("box", 3), ("permute_and_flip", 1)]),
+        (
+            "SELECT COUNT(*), MEDIAN(score), AVG(score) FROM visits",
+            [("box", 3), ("permute_and_flip", 1)],
+        ),
         (FIVE, [("box", 3), ("box", 2)]),
     ],
 )
@@ -70,14 +83,23 @@ def test_numbers_of_different_keys_have_noises_of_their_own(con):
 
 
 @pytest.mark.parametrize(
-    "sql", [BOTH, "SELECT AVG(score) AS a, COUNT(*) AS n FROM visits", "SELECT VARIANCE(score) FROM visits"]
+    "sql",
+    [
+        BOTH,
+        "SELECT AVG(score) AS a, COUNT(*) AS n FROM visits",
+        "SELECT VARIANCE(score) FROM visits",
+    ],
 )
 def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
     recipe, price = con.bind(sql), Price(F(1))
     boxed = choose_mechanisms(con._kernel, con._kernel.view("total"), recipe, price, "total", {})
     arranged = arrange_alone(recipe)
-    equal = con._kernel.price(Request(make_equal_steps(recipe.queries, arranged.shares), price, "total"))
-    wanted = compute_demands(arranged.recipe, [each.mechanism for each in equal.steps], "laplace", {})
+    equal = con._kernel.price(
+        Request(make_equal_steps(recipe.queries, arranged.shares), price, "total")
+    )
+    wanted = compute_demands(
+        arranged.recipe, [each.mechanism for each in equal.steps], "laplace", {}
+    )
     steps = weigh_steps(recipe.queries, arranged.shares, wanted, "laplace", {})
     alone = con._kernel.price(Request(steps, price, "total"))
     for one, other in zip(arranged.recipe.sets[0].places, boxed.recipe.sets[0].places, strict=True):
@@ -92,7 +114,10 @@ def test_the_answer_is_stored_and_found_again(con):
     first = con.sql(BOTH, epsilon=1)
     again = con.sql(BOTH, epsilon=1)
     assert again.info["repeated"] and again.to_dict() == first.to_dict()
-    assert first.certificate()["body"]["mechanisms"][0]["sensitivity"] == {"rows": 20, "sides": [1, 5]}
+    assert first.certificate()["body"]["mechanisms"][0]["sensitivity"] == {
+        "rows": 20,
+        "sides": [1, 5],
+    }
 
 
 @pytest.mark.parametrize("epsilon", [1, 50, 300, 2000])

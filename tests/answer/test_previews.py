@@ -31,43 +31,64 @@ def con(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("heads")))
         yield asked.connection(
-            tmp_path_factory.mktemp("previews") / "clinic", rows=asked.few_rows(), epsilon="10", ceiling="10"
+            tmp_path_factory.mktemp("previews") / "clinic",
+            rows=asked.few_rows(),
+            epsilon="10",
+            ceiling="10",
         )
 
 
 class TestFigures:
     def test_laplace_against_the_formulas(self, con):
-        """Laplace: sd sqrt(2) b, half-width b ln(1/beta), m cells jointly b ln(m/beta); integer noise rounds up."""
-        shown = con.preview("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=F(1, 2)).column("n")
+        """Laplace: sd sqrt(2) b, half-width b ln(1/beta), m cells jointly b ln(m/beta); integer
+        noise rounds up."""
+        shown = con.preview(
+            "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=F(1, 2)
+        ).column("n")
         b = 20 / 0.5
         assert shown.scale == b
         assert shown.standard_error == pytest.approx(math.sqrt(2) * b, rel=1e-3)
         assert shown.half_width == pytest.approx(b * math.log(20), abs=1)
-        assert shown.joint_half_width == pytest.approx(b * math.log(1 / -math.expm1(math.log(0.95) / 4)), abs=1)
+        assert shown.joint_half_width == pytest.approx(
+            b * math.log(1 / -math.expm1(math.log(0.95) / 4)), abs=1
+        )
 
     def test_gaussian_against_the_formulas(self, con):
         """sigma = sqrt(D2^2 / 2 rho), half-width z sigma."""
         shown = con.preview("SELECT COUNT(*) AS n FROM visits", rho=F(1, 8)).column("n")
-        assert shown.scale == pytest.approx(40) and shown.half_width == pytest.approx(40 * norm.ppf(0.975), abs=1.1)
+        assert shown.scale == pytest.approx(40) and shown.half_width == pytest.approx(
+            40 * norm.ppf(0.975), abs=1.1
+        )
 
     def test_relative_error_and_break_even(self, con):
-        shown = con.preview("SELECT COUNT(*) AS n FROM visits", epsilon=1, group_size=4000).column("n")
+        shown = con.preview("SELECT COUNT(*) AS n FROM visits", epsilon=1, group_size=4000).column(
+            "n"
+        )
         assert shown.relative_error == pytest.approx(shown.half_width / 4000)
 
     def test_an_average_needs_a_group_size_and_errs_less_in_large_groups(self, con):
         assert con.preview(SQL, epsilon=1).column("m").half_width is None
-        widths = [con.preview(SQL, epsilon=1, group_size=size).column("m").half_width for size in (2000, 8000, 32000)]
+        widths = [
+            con.preview(SQL, epsilon=1, group_size=size).column("m").half_width
+            for size in (2000, 8000, 32000)
+        ]
         assert widths[0] > 3 * widths[1] > 9 * widths[2]
         assert "pass group_size=" in str(con.preview(SQL, epsilon=1))
 
     def test_the_average_errs_as_predicted(self, con):
-        """At the reference cell, AVG of 8,000 rows half at 0 and half at 5000: 1,000 draws, nine in ten inside."""
+        """At the reference cell, AVG of 8,000 rows half at 0 and half at 5000: 1,000 draws, nine in
+        ten inside."""
         shown = con.preview(SQL, epsilon=1, group_size=8000, confidence=F(9, 10)).column("m")
         priced = con._kernel.price(con.request(SQL, epsilon=1))
         (step,) = priced.steps
         drawn = step.mechanism.release(np.zeros((1000, 3), np.int64)).T
-        draws = {type(column).__name__: noise for column, noise in zip(step.step.query.columns, drawn, strict=True)}
-        means = (draws["Sum"] / 100) / (8000 + draws["CountValues"])  # around the middle of the bounds
+        draws = {
+            type(column).__name__: noise
+            for column, noise in zip(step.step.query.columns, drawn, strict=True)
+        }
+        means = (draws["Sum"] / 100) / (
+            8000 + draws["CountValues"]
+        )  # around the middle of the bounds
         inside = (np.abs(means) <= shown.half_width * 1.02).sum()
         assert binom.ppf(1e-9, 1000, 0.9) <= inside <= binom.isf(1e-9, 1000, 0.93)
 
@@ -82,10 +103,19 @@ class TestFigures:
 
     def test_keys_that_are_not_listed(self, con):
         shown = con.preview(KEYS, epsilon=1)
-        keys = next(e for e in con._kernel.price(con.request(KEYS, epsilon=1)).steps if e.step.family.endswith("keys"))
-        assert shown.smallest_group == find_error_law(keys.mechanism).size_shown(F(95, 100)) and shown.rows is None
+        keys = next(
+            e
+            for e in con._kernel.price(con.request(KEYS, epsilon=1)).steps
+            if e.step.family.endswith("keys")
+        )
+        assert (
+            shown.smallest_group == find_error_law(keys.mechanism).size_shown(F(95, 100))
+            and shown.rows is None
+        )
         assert find_error_law(keys.mechanism).chance(shown.smallest_group) >= 0.95
-        assert f"a group of {shown.smallest_group:,} persons is shown with 95%" in " ".join(str(shown).split())
+        assert f"a group of {shown.smallest_group:,} persons is shown with 95%" in " ".join(
+            str(shown).split()
+        )
 
     def test_what_is_left(self, con):
         shown = con.preview(SQL, epsilon=3)
@@ -94,7 +124,10 @@ class TestFigures:
         assert not too_much.fits and "it does not fit the pot" in str(too_much)
 
     def test_public_conditions_are_known_before(self, con):
-        sql = "SELECT c.county, COUNT(v.cost) AS n FROM counties c LEFT JOIN visits v ON c.county = v.county GROUP BY 1"
+        sql = (
+            "SELECT c.county, COUNT(v.cost) AS n FROM counties c LEFT JOIN visits v ON "
+            "c.county = v.county GROUP BY 1"
+        )
         assert con.preview(sql, epsilon=1).rows == 4
 
 
@@ -142,7 +175,13 @@ class TestExplanations:
             found = con.sql(f"explain privacy {sql}", epsilon=1)
             assert isinstance(found, Explanation)
             words = str(found)
-            for part in ("share", "one unit moves it by", "plan of step 0", "Scan table=visits", "left in the pot"):
+            for part in (
+                "share",
+                "one unit moves it by",
+                "plan of step 0",
+                "Scan table=visits",
+                "left in the pot",
+            ):
                 assert part in words
             assert sum(step.share for step in found.steps) == 1
         assert con.budget().pots[0].spent == spent
@@ -150,7 +189,9 @@ class TestExplanations:
     def test_sensitivity_and_scale_are_those_of_the_kernel(self, con):
         found = con.explain(SQL, epsilon=1)
         priced = con._kernel.price(con.request(SQL, epsilon=1))
-        assert [step.scale for step in found.steps] == [float(each.mechanism.scale) for each in priced.steps]
+        assert [step.scale for step in found.steps] == [
+            float(each.mechanism.scale) for each in priced.steps
+        ]
         assert found.steps[0].sensitivity == "20 rows of at most (1, 1, 250,000)"
         one = con.explain("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=1)
         assert one.steps[0].sensitivity.startswith("L1 20,")
@@ -167,7 +208,9 @@ class TestHistory:
         con.sql(SQL, epsilon=1)
         shown = con.history()
         assert len(shown) == 1 and shown.releases[0].release_id == res.info["release_id"]
-        assert shown.raw(res.info["release_id"])[0] == tuple(res.raw["step_0"].drop_null().to_pylist())
+        assert shown.raw(res.info["release_id"])[0] == tuple(
+            res.raw["step_0"].drop_null().to_pylist()
+        )
         assert "from visits by ward" in shown.releases[0].asks and "epsilon" in str(shown)
         with pytest.raises(Exception, match="paid for no release"):
             shown.raw(999)
@@ -179,23 +222,30 @@ CHOICES = {
     "outer where": f"SELECT ward, n FROM ({COUNTS}) WHERE n > 30",
     "limit": f"{COUNTS} ORDER BY n DESC LIMIT 2",
     "case": "SELECT ward, CASE WHEN COUNT(*) > 30 THEN COUNT(*) END AS n FROM visits GROUP BY ward",
-    "else": "SELECT ward, CASE WHEN COUNT(*) > 30 THEN COUNT(*) ELSE 0 END AS n FROM visits GROUP BY ward",
-    "if": "SELECT ward, IF(COUNT(*) > 30, COUNT(*), COUNT_IF(urgent)) AS n FROM visits GROUP BY ward",
+    "else": "SELECT ward, CASE WHEN COUNT(*) > 30 THEN COUNT(*) ELSE 0 END AS n FROM "
+    "visits GROUP BY ward",
+    "if": "SELECT ward, IF(COUNT(*) > 30, COUNT(*), COUNT_IF(urgent)) AS n FROM visits "
+    "GROUP BY ward",
     "nullif": "SELECT ward, NULLIF(COUNT(*), 7) AS n FROM visits GROUP BY ward",
-    "coalesce": f"SELECT ward, COALESCE(n, 0) AS n FROM ({COUNTS.replace('COUNT(*)', 'NULLIF(COUNT(*), 7)')})",
-    "public": "SELECT ward, CASE WHEN ward = 'north' THEN COUNT(*) END AS n FROM visits GROUP BY ward",
+    "coalesce": "SELECT ward, COALESCE(n, 0) AS n FROM "
+    f"({COUNTS.replace('COUNT(*)', 'NULLIF(COUNT(*), 7)')})",
+    "public": "SELECT ward, CASE WHEN ward = 'north' THEN COUNT(*) END AS n FROM visits "
+    "GROUP BY ward",
 }
 CANDIDATES = {"limit": (2, 4), "if": (4, 8), "public": (1, 1)}
 
 
 class TestChoices:
-    """Where noisy values choose what is shown, a preview states the widest interval that the result can have."""
+    """Where noisy values choose what is shown, a preview states the widest interval that the result
+    can have."""
 
     @pytest.mark.parametrize("name", CHOICES)
     def test_no_interval_is_wider_than_its_preview(self, con, name):
         shown = con.preview(CHOICES[name], epsilon=F(1, 20)).column("n")
         fewest, candidates = CANDIDATES.get(name, (1, 4))
-        assert shown.half_width == pytest.approx(_half_width(con, CHOICES[name], fewest, candidates), abs=1)
+        assert shown.half_width == pytest.approx(
+            _half_width(con, CHOICES[name], fewest, candidates), abs=1
+        )
         table = con.sql(CHOICES[name], epsilon=F(1, 20)).to_dict()
         rows = zip(table["n"], table["n_low"], table["n_high"], strict=True)
         assert all(high - value <= shown.half_width for value, _, high in rows if high is not None)
@@ -215,7 +265,10 @@ class TestChoices:
 
     def test_constants_and_texts_have_no_figure(self, con):
         for value in ("1", "'busy'"):
-            sql = f"SELECT ward, CASE WHEN COUNT(*) > 30 THEN {value} END AS n FROM visits GROUP BY ward"
+            sql = (
+                f"SELECT ward, CASE WHEN COUNT(*) > 30 THEN {value} END AS n FROM visits "
+                "GROUP BY ward"
+            )
             shown = con.preview(sql, epsilon=1, group_size=100)
             assert shown.column("n").half_width is None is shown.column("n").relative_error
             with pytest.raises(ParameterError, match="has no interval"):
@@ -234,14 +287,19 @@ class TestChoices:
 
 
 def _half_width(con, sql, fewest, candidates):
-    mechanisms = [each.mechanism for each in con._kernel.price(con.request(sql, epsilon=F(1, 20))).steps]
+    mechanisms = [
+        each.mechanism for each in con._kernel.price(con.request(sql, epsilon=F(1, 20))).steps
+    ]
     level = 1 - F(5, 100) * F(fewest, candidates)
     laws = [law for mechanism in mechanisms for law in _laws(mechanism)]
     return max(law.interval(level) for law in laws)
 
 
 def _laws(mechanism):
-    return [find_error_law(mechanism, column) for column in range(len(getattr(mechanism, "sides", (1,))))]
+    return [
+        find_error_law(mechanism, column)
+        for column in range(len(getattr(mechanism, "sides", (1,))))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -265,7 +323,9 @@ def test_a_preview_is_the_same_after_a_trip_through_json(con, sql, terms):
     try:
         shown = con.preview(sql, **terms)
     except DitherError:
-        assert "diagnosis" in sql or "MEDIAN" in sql  # no delta for keys here; a quantile has no width
+        assert (
+            "diagnosis" in sql or "MEDIAN" in sql
+        )  # no delta for keys here; a quantile has no width
         return
     read = read_preview(read_json(canonical.dumps(write_preview(shown))))
     assert read == shown

@@ -14,7 +14,12 @@ from dither.answer.blocks import make_blocks
 from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.evaluate import make_inputs
 from dither.answer.intervals import compute_interval
-from dither.answer.quantile_intervals import Ends, add_quantile_ends, count_rank_rows, read_quantile_grids
+from dither.answer.quantile_intervals import (
+    Ends,
+    add_quantile_ends,
+    count_rank_rows,
+    read_quantile_grids,
+)
 from dither.answer.result import list_noises
 from dither.answer.suggest import round_up_to_two_digits
 from dither.plan.analysed_query import Analyses
@@ -44,20 +49,34 @@ GROUPS = {
 
 
 def covered(folder, ages, shares, repetitions, epsilon):
-    """How often the ends hold every way to say the exact quantile between them, of so many releases."""
+    """How often the ends hold every way to say the exact quantile between them, of so many
+    releases."""
     rows = sorted(ages)
     exact = [
-        sorted([rows[-(-len(rows) * share.numerator // share.denominator) - 1], np.quantile(rows, float(share))])
+        sorted(
+            [
+                rows[-(-len(rows) * share.numerator // share.denominator) - 1],
+                np.quantile(rows, float(share)),
+            ]
+        )
         for share in shares
     ]
     with handmade.kernel(folder, people(ages)) as kernel:
         found = choose_mechanisms(
-            kernel, kernel.view("total"), handmade.median(*shares), Price(F(epsilon)), "total", {}, Ends(F(95, 100))
+            kernel,
+            kernel.view("total"),
+            handmade.median(*shares),
+            Price(F(epsilon)),
+            "total",
+            {},
+            Ends(F(95, 100)),
         )
         measurer = kernel.prepare(found.priced)
         measured = kernel.measure_with_retries(found.priced, measurer)
         measurer.close()
-        (noises,) = list_noises(found.recipe, [each.mechanism for each in found.priced.steps], found.bands)
+        (noises,) = list_noises(
+            found.recipe, [each.mechanism for each in found.priced.steps], found.bands
+        )
         hits = np.zeros(len(shares))
         for _ in range(repetitions):
             (block,) = make_blocks(found.recipe, kernel.randomise(found.priced, measured))
@@ -93,7 +112,8 @@ class TestBands:
     def test_small_groups_get_the_bounds_of_the_column_and_large_ones_less(self, tmp_path):
         con = asked.connection(tmp_path / "c", rows=asked.few_rows(40))
         low, high = (
-            con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=1).to_dict()[f"m_{e}"] for e in ("low", "high")
+            con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=1).to_dict()[f"m_{e}"]
+            for e in ("low", "high")
         )
         assert (low, high) == ([0], [110])
         found = con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=2000).to_dict()
@@ -109,27 +129,43 @@ class TestBands:
             )
         assert charge_pure(plain.priced.loss) == charge_pure(ends.priced.loss) == 4
         before, after = plain.priced.steps[0].mechanism, ends.priced.steps[0].mechanism
-        assert after.point.epsilon == before.epsilon * F(7, 8) and after.epsilon_each == before.epsilon / 16
+        assert (
+            after.point.epsilon == before.epsilon * F(7, 8)
+            and after.epsilon_each == before.epsilon / 16
+        )
         assert after.level == F(95, 100)  # a lower level is free, and the same release
-        assert [step.step.weight for step in plain.priced.steps] == [step.step.weight for step in ends.priced.steps]
+        assert [step.step.weight for step in plain.priced.steps] == [
+            step.step.weight for step in ends.priced.steps
+        ]
 
     def test_other_levels_of_the_same_release(self, tmp_path):
         con = asked.connection(tmp_path / "c", rows=asked.few_rows(40))
         sql = "SELECT MEDIAN(age) AS m FROM patients"
         found = con.sql(sql, epsilon=3)
         spent = con.budget().pots[0].spent
-        assert con.sql(sql, epsilon=3, confidence=0.8).to_dict() == found.to_dict() == found.interval(0.5).to_dict()
+        assert (
+            con.sql(sql, epsilon=3, confidence=0.8).to_dict()
+            == found.to_dict()
+            == found.interval(0.5).to_dict()
+        )
         assert con.budget().pots[0].spent == spent
         higher = found.interval(0.99)
-        assert higher.to_dict()["m_low"] == [None] and "known up to 95%" in higher.columns[0].notes[0]
+        assert (
+            higher.to_dict()["m_low"] == [None] and "known up to 95%" in higher.columns[0].notes[0]
+        )
         assert con.sql(sql, epsilon=3, confidence=0.99).to_dict()["m_low"] != [None]
 
     def test_a_part_of_the_price_can_be_said(self, tmp_path):
         con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
         sql = "SELECT MEDIAN(age) AS m FROM patients"
-        eighth, third = (con.explain(sql, epsilon=2, quantile_intervals=how) for how in (True, F(1, 3)))
+        eighth, third = (
+            con.explain(sql, epsilon=2, quantile_intervals=how) for how in (True, F(1, 3))
+        )
         assert "with ends (1/3 of the share)" in third.steps[0].asks
-        away = [int(re.search(r"aimed ([0-9]+) rows", e.preview.column("m").notes[0])[1]) for e in (eighth, third)]
+        away = [
+            int(re.search(r"aimed ([0-9]+) rows", e.preview.column("m").notes[0])[1])
+            for e in (eighth, third)
+        ]
         assert away[1] - 1 == pytest.approx((away[0] - 1) * 3 / 8, abs=1)
         for wrong in (1, 0, -1, 2, "x", F(1, 10**7)):
             with pytest.raises(ParameterError, match="quantile_intervals"):
@@ -139,19 +175,25 @@ class TestBands:
     def test_rows_that_are_chosen_by_noise_have_ends_too(self, tmp_path, key):
         con = asked.connection(tmp_path / "c", rows=asked.few_rows(40))
         found = con.sql(
-            f"SELECT {key}, MEDIAN(cost) AS m FROM visits GROUP BY {key} ORDER BY m DESC LIMIT 1", epsilon=300
+            f"SELECT {key}, MEDIAN(cost) AS m FROM visits GROUP BY {key} ORDER BY m DESC LIMIT 1",
+            epsilon=300,
         ).to_dict()
         assert found["m_low"] != [None] and found["m_high"] != [None]
 
     def test_a_preview_of_quantiles_asks_for_no_group_size(self, tmp_path):
         con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
-        assert "group_size" not in str(con.preview("SELECT MEDIAN(age) AS m FROM patients", epsilon=2))
+        assert "group_size" not in str(
+            con.preview("SELECT MEDIAN(age) AS m FROM patients", epsilon=2)
+        )
 
     def test_places_follow_the_shares(self):
         recipe = handmade.median(F(1, 4), F(3, 4))
         plain = read_quantile_grids(recipe, Analyses(clinic.catalog()))
         wide, bands = add_quantile_ends(recipe, plain, Ends(F(99, 100)))
-        assert wide.queries[0].shares == (F(1, 4), F(3, 4)) and wide.queries[0].ends == (F(99, 100), F(1, 8))
+        assert wide.queries[0].shares == (F(1, 4), F(3, 4)) and wide.queries[0].ends == (
+            F(99, 100),
+            F(1, 8),
+        )
         places = wide.sets[0].places
         assert [places[atom] for atom in (0, 1, 2)] == [(0, 0), (0, 1), (1, 0)]
         assert [(places[bands.get(a).low], places[bands.get(a).high]) for a in (0, 1)] == [
@@ -160,7 +202,8 @@ class TestBands:
         ]
 
     def test_the_rank_error_is_that_of_all_choices_on_the_way(self):
-        """Three shares: two rounds; the outer ones make two choices. 300 draws on distinct rows seldom exceed it."""
+        """Three shares: two rounds; the outer ones make two choices. 300 draws on distinct rows
+        seldom exceed it."""
         mechanism = JointQuantiles((F(2, 5), F(1, 2), F(3, 5)), F(2))
         rows = count_rank_rows(mechanism, 1000, F(9, 10))
         misses = 0
@@ -171,7 +214,9 @@ class TestBands:
 
     def test_without_intervals_the_rank_error_is_said(self, tmp_path):
         con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
-        found = con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=2, quantile_intervals=False)
+        found = con.sql(
+            "SELECT MEDIAN(age) AS m FROM patients", epsilon=2, quantile_intervals=False
+        )
         assert found.to_dict()["m_low"] == [None]
         assert any("the rank is off by at most" in note for note in found.columns[0].notes)
 
@@ -180,7 +225,9 @@ class TestBands:
         said = con.sql("EXPLAIN PRIVACY SELECT MEDIAN(age) AS m FROM patients", epsilon=2)
         assert said.steps[0].asks == "quantiles 1/2 of age, with ends (1/8 of the share)"
         assert "for 1/8 of its price" in said.preview.column("m").notes[0]
-        without = con.explain("SELECT MEDIAN(age) AS m FROM patients", epsilon=2, quantile_intervals=False)
+        without = con.explain(
+            "SELECT MEDIAN(age) AS m FROM patients", epsilon=2, quantile_intervals=False
+        )
         assert without.steps[0].asks == "quantiles 1/2 of age"
 
 
@@ -193,7 +240,8 @@ WIDE = clinic.CATALOG.replace(
 class TestSuggest:
     def connection(self, folder, text=clinic.CATALOG, **values):
         rows = [
-            clinic.row(f"v{i}", f"p{i}", **{name: str(of(i)) for name, of in values.items()}) for i in range(900)
+            clinic.row(f"v{i}", f"p{i}", **{name: str(of(i)) for name, of in values.items()})
+            for i in range(900)
         ] + [clinic.row(f"w{i}", "p7", ward="south") for i in range(2)]
         file, place = clinic.register(folder, rows, text)
         clinic.open_total(place, epsilon="100", ceiling="100")
@@ -213,7 +261,8 @@ class TestSuggest:
         assert (again.high, con.budget().pots[0].spent) == (bought.high, 20)
 
     def test_a_huge_range_is_searched_by_magnitudes(self, tmp_path):
-        """On the coarse linear grid of 10^14 points every answer would be a multiple of a million."""
+        """On the coarse linear grid of 10^14 points every answer would be a multiple of a
+        million."""
         con = self.connection(tmp_path, WIDE, cost=lambda i: 100 + i % 700)
         bought = con.suggest("bounds", "visits.cost", epsilon=10, keep=0.95)
         assert 600 <= bought.high <= 1400
@@ -233,8 +282,12 @@ class TestSuggest:
     def test_the_catalog_takes_what_was_bought(self, tmp_path):
         con = self.connection(tmp_path / "a", cost=lambda i: i % 100)
         bought = con.suggest("bounds", "visits.cost", epsilon=20, keep=0.9)
-        text = clinic.CATALOG.replace("bounds: [-10, 500]", bought.catalog_text.split(", provenance")[0])
-        text = text.replace("nulls: keep, provenance: tariff}", f"nulls: keep, provenance: {bought.provenance!r}}}")
+        text = clinic.CATALOG.replace(
+            "bounds: [-10, 500]", bought.catalog_text.split(", provenance")[0]
+        )
+        text = text.replace(
+            "nulls: keep, provenance: tariff}", f"nulls: keep, provenance: {bought.provenance!r}}}"
+        )
         (tmp_path / "b").mkdir()
         (tmp_path / "b" / "clinic.yaml").write_text(text)
         clinic.write_csv(tmp_path / "b" / "visits.csv", [])

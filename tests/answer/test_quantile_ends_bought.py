@@ -25,7 +25,9 @@ UNUSABLE = {
     "product with a count": apply("multiply", MEDIAN, COUNT),
     "ratio to a count": apply("divide", MEDIAN, COUNT),
     "noisy power": apply("power", MEDIAN, COUNT),
-    "chosen difference": apply("case", apply("gt", COUNT, number(1)), apply("subtract", NINTH, MEDIAN)),
+    "chosen difference": apply(
+        "case", apply("gt", COUNT, number(1)), apply("subtract", NINTH, MEDIAN)
+    ),
 }
 USED = {
     "quantile": MEDIAN,
@@ -98,4 +100,6 @@ def test_previews_and_results_say_the_same_of_intervals(tmp_path):
         assert (None not in (table["m_low"][0], table["m_high"][0])) == has_ends, expression
         notes = next(each.notes for each in result.columns if each.name == "m")
         assert (NO_INTERVAL in previewed) == (NO_INTERVAL in notes) == (not has_ends), expression
-        assert any("two more private quantiles" in note for note in previewed) == has_ends, expression
+        assert any("two more private quantiles" in note for note in previewed) == has_ends, (
+            expression
+        )

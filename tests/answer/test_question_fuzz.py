@@ -1,4 +1,5 @@
-"""Whatever is asked, and with whatever parameters, is answered or refused with an error of dither, and returns."""
+"""Whatever is asked, and with whatever parameters, is answered or refused with an error of dither,
+and returns."""
 
 from __future__ import annotations
 
@@ -9,11 +10,27 @@ import pytest
 
 from dither import DitherError
 from dither.builder import avg, count, quantile, sum
-from tests.answer.extreme import NUMBERS, PIECES, PRICES, SHAPES, changed_question, connections, extreme_terms
+from tests.answer.extreme import (
+    NUMBERS,
+    PIECES,
+    PRICES,
+    SHAPES,
+    changed_question,
+    connections,
+    extreme_terms,
+)
 from tests.case_lists import mark_rest
 from tests.time_guard import time_guard
 
-TERMS = ("epsilon", "rho", "confidence", "group_size", "quantile_intervals", "weights", "max_groups")
+TERMS = (
+    "epsilon",
+    "rho",
+    "confidence",
+    "group_size",
+    "quantile_intervals",
+    "weights",
+    "max_groups",
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +53,8 @@ def answers(door: Any, *arguments: Any, **terms: Any) -> bool:
 
 @pytest.mark.parametrize("rule", mark_rest(["approx", "zcdp", "pure", "rdp"], quick=2))
 def test_every_price_from_every_pot_is_answered_or_refused(rule, pots):
-    """Half of the prices for a count, and the others in turn for the other shapes; all of them in the soak."""
+    """Half of the prices for a count, and the others in turn for the other shapes; all of them in
+    the soak."""
     answered = 0
     for place, (shape, sql) in enumerate(SHAPES.items()):
         for price in PRICES[::2] if shape == "count" else PRICES[5 * place % 12 :][:1]:
@@ -50,7 +68,11 @@ def test_every_price_from_every_pot_is_answered_or_refused(rule, pots):
 def test_every_price_for_every_shape_from_every_pot(rule, pots):
     for sql in SHAPES.values():
         for price in PRICES:
-            for terms in ({"epsilon": price}, {"rho": price}, {"within": price, "group_size": 1000}):
+            for terms in (
+                {"epsilon": price},
+                {"rho": price},
+                {"within": price, "group_size": 1000},
+            ):
                 answers(pots[rule].preview, sql, **terms)
 
 
@@ -92,7 +114,9 @@ BUILT = (
 def test_a_built_question_takes_or_refuses_any_value(value, pots):
     table = pots["pure"].table("visits").agg(n=count())
     for make in BUILT:
-        answers(lambda make=make: pots["pure"].table("visits").agg(n=make(value)).preview(epsilon="0.5"))
+        answers(
+            lambda make=make: pots["pure"].table("visits").agg(n=make(value)).preview(epsilon="0.5")
+        )
     for step in (table.limit, table.where, table.group_by, table.having, table.order_by):
         answers(lambda step=step: step(value).preview(epsilon="0.5"))
     answers(lambda: table.join(value, using=value).preview(epsilon="0.5"))

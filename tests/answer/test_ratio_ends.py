@@ -27,7 +27,9 @@ def kept(phi, x, y, bounds):
 def test_ends_are_the_outermost_kept_angles(seed):
     draw = np.random.default_rng(seed)
     edges = _make_angles()
-    bounds = draw.uniform(0.2, 3.0) * (1 + draw.uniform(0, 0.9) * np.cos(2 * edges + draw.uniform(0, 6)))
+    bounds = draw.uniform(0.2, 3.0) * (
+        1 + draw.uniform(0, 0.9) * np.cos(2 * edges + draw.uniform(0, 6))
+    )
     if seed % 3 == 0:
         bounds = bounds * draw.uniform(0.05, 4.0, len(edges))  # as rough as no noise makes it
     x, y = draw.normal(0, 4, 30), draw.normal(0, 4, 30)
@@ -39,7 +41,10 @@ def test_ends_are_the_outermost_kept_angles(seed):
         if len(inside):
             assert low[each] <= inside[0] + 1e-9 and high[each] >= inside[-1] - 1e-9
             centre = math.atan(y[each] / x[each]) if x[each] else math.pi / 2
-            assert low[each] >= min(inside[0], centre) - 2e-4 and high[each] <= max(inside[-1], centre) + 2e-4
+            assert (
+                low[each] >= min(inside[0], centre) - 2e-4
+                and high[each] <= max(inside[-1], centre) + 2e-4
+            )
 
 
 def test_many_rows_are_taken_in_pieces(monkeypatch):
@@ -54,7 +59,10 @@ def test_many_rows_are_taken_in_pieces(monkeypatch):
 
 
 PAIRS = [
-    (LaplaceErrorLaw(F(3)), GaussianErrorLaw(F(1, 2))),  # the table of points held 93.6 % at 95 %, and 78.3 % at 80 %
+    (
+        LaplaceErrorLaw(F(3)),
+        GaussianErrorLaw(F(1, 2)),
+    ),  # the table of points held 93.6 % at 95 %, and 78.3 % at 80 %
     (GaussianErrorLaw(F(1)), GaussianErrorLaw(F(2))),
     (LaplaceErrorLaw(F(1, 2)), LaplaceErrorLaw(F(2))),
 ]
@@ -63,18 +71,24 @@ PAIRS = [
 @pytest.mark.parametrize("level", [F(8, 10), F(95, 100), F(999, 1000)])
 @pytest.mark.parametrize("errors", PAIRS)
 def test_independent_noise_keeps_its_bound_at_every_angle(errors, level):
-    """Between the tabulated angles too; against the law itself, summed over all pairs of integers."""
+    """Between the tabulated angles too; against the law itself, summed over all pairs of
+    integers."""
     laws = tuple(map(make_noise_law, errors))
     reaches = [error.interval(1 - F(1, 10**10)) for error in errors]
     lattice = [np.arange(-reach, reach + 1) for reach in reaches]
-    masses = [np.array([error.pmf(int(z)) for z in places]) for error, places in zip(errors, lattice, strict=True)]
+    masses = [
+        np.array([error.pmf(int(z)) for z in places])
+        for error, places in zip(errors, lattice, strict=True)
+    ]
     together = np.outer(*masses)
     upper, lower = (1 / law.deviation for law in laws)
     bounds = _tabulate_bounds(laws, (upper, 0.0), (0.0, lower), level)
     segment = np.maximum(bounds[:-1], bounds[1:])
     for phi in np.linspace(-math.pi / 2, math.pi / 2, 202)[1:-1]:
         place = int(np.searchsorted(_make_angles(), phi, side="right")) - 1
-        size = np.abs(np.add.outer(math.cos(phi) * upper * lattice[0], -math.sin(phi) * lower * lattice[1]))
+        size = np.abs(
+            np.add.outer(math.cos(phi) * upper * lattice[0], -math.sin(phi) * lower * lattice[1])
+        )
         assert together[size <= segment[place]].sum() >= float(level) - 1e-9, phi
 
 

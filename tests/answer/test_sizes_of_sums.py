@@ -1,4 +1,5 @@
-"""Half-widths of sums and ratios against the law itself, summed over the integers: how often the noise passes them."""
+"""Half-widths of sums and ratios against the law itself, summed over the integers: how often the
+noise passes them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ OPEN = 1.04
 
 def lattice(sides: tuple[int, int], scale: F, reach: int = 45):
     """All pairs of a box of two sides up to `reach` scales, and their probabilities."""
-    first, second = (np.arange(-reach * side * float(scale), reach * side * float(scale) + 1) for side in sides)
+    first, second = (
+        np.arange(-reach * side * float(scale), reach * side * float(scale) + 1) for side in sides
+    )
     pairs = np.stack([each.ravel() for each in np.meshgrid(np.rint(first), np.rint(second))])
     weights = np.exp(-np.max(np.abs(pairs) / np.array(sides)[:, None], axis=0) / float(scale))
     return pairs, weights / weights.sum()
@@ -42,7 +45,9 @@ def test_ratios_and_sums_of_one_box_hold_as_often_as_said(sides, scale, level):
     for place in range(0, 128, 9):
         angle = _make_angles()[place]
         sums = math.cos(angle) * one / deviations[0] - math.sin(angle) * two / deviations[1]
-        assert missed(sums, weights, max(bounds[place], bounds[place + 1])) <= OPEN * float(1 - level), place
+        assert missed(sums, weights, max(bounds[place], bounds[place + 1])) <= OPEN * float(
+            1 - level
+        ), place
     for times in ((1.0, 1.0), (1.0, -1.0), (5.0, 1.0)):
         half = _compute_half(tuple(zip(times, laws, strict=True)), level)
         assert missed(times[0] * one + times[1] * two, weights, half) <= OPEN * float(1 - level)
@@ -58,6 +63,8 @@ def test_sums_of_independent_noises_hold_for_certain(level):
             wide = np.zeros(2 * reach * abs(weight) + 1)
             wide[:: abs(weight)] = [error.pmf(z) for z in range(-reach, reach + 1)]
             sums = np.convolve(sums, wide)
-        half = _compute_half(tuple((float(weight), make_noise_law(error)) for weight in times), level)
+        half = _compute_half(
+            tuple((float(weight), make_noise_law(error)) for weight in times), level
+        )
         at = np.arange(len(sums)) - len(sums) // 2
         assert missed(at, sums, half) <= float(1 - level) * (1 + 1e-9)

@@ -1,4 +1,5 @@
-"""One price, split where it lowers the error most: against a numerical optimiser, and as the asker says."""
+"""One price, split where it lowers the error most: against a numerical optimiser, and as the asker
+says."""
 
 from __future__ import annotations
 
@@ -31,14 +32,17 @@ RECIPE = handmade.by_ward(
 
 
 def best(demand, family):
-    """The split that an optimiser finds for sum A_i / e_i^2 (Laplace) or sum A_i / r_i (Gaussian), total 1."""
+    """The split that an optimiser finds for sum A_i / e_i^2 (Laplace) or sum A_i / r_i (Gaussian),
+    total 1."""
     power = 2 if family == "laplace" else 1
 
     def loss(logs):
         shares = np.exp(logs) / np.exp(logs).sum()
         return sum(a / s**power for a, s in zip(demand, shares, strict=True))
 
-    found = minimize(loss, np.zeros(len(demand)), method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-12})
+    found = minimize(
+        loss, np.zeros(len(demand)), method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-12}
+    )
     return np.exp(found.x) / np.exp(found.x).sum()
 
 
@@ -66,8 +70,11 @@ def test_equal_demands_get_equal_shares_whatever_their_units():
 
 
 def test_an_average_gives_to_sum_and_count_what_they_contribute():
-    """SUM moves by 1500.00 and COUNT by 3, worth 500 each: equal. With a count worth 50 the sum takes the more."""
-    mean = handmade.by_ward(Output("mean", handmade.apply("divide", handmade.TOTAL, handmade.VALUES), "value"))
+    """SUM moves by 1500.00 and COUNT by 3, worth 500 each: equal. With a count worth 50 the sum
+    takes the more."""
+    mean = handmade.by_ward(
+        Output("mean", handmade.apply("divide", handmade.TOTAL, handmade.VALUES), "value")
+    )
     found = compute_demands(mean, mechanisms(3, 150_000, 3), "laplace", {})
     assert found[1] == pytest.approx(found[2])
 
@@ -76,10 +83,17 @@ def test_more_weight_means_less_error(tmp_path):
     with handmade.kernel(tmp_path, []) as kernel:
         plain = handmade.in_one_query(handmade.by_ward())
         box, some, more = (
-            choose_mechanisms(kernel, kernel.view("total"), plain, Price(F(1)), "total", weights).priced.steps
+            choose_mechanisms(
+                kernel, kernel.view("total"), plain, Price(F(1)), "total", weights
+            ).priced.steps
             for weights in ({}, {"n": F(100)}, {"n": F(800)})
         )
-        assert [step.step.family for step in (*box, *more)] == ["box", "laplace", "laplace", "laplace"]
+        assert [step.step.family for step in (*box, *more)] == [
+            "box",
+            "laplace",
+            "laplace",
+            "laplace",
+        ]
         assert more[0].mechanism.scale < some[0].mechanism.scale
         assert more[1].mechanism.scale > some[1].mechanism.scale
         assert sum(step.mechanism.sensitivity.l1 / step.mechanism.scale for step in more) <= 1
@@ -97,11 +111,16 @@ def test_key_selection_takes_a_quarter(tmp_path):
 
 
 def test_the_family_is_the_one_with_less_error(tmp_path):
-    """Few cells of one person: Laplace. Forty counts in one question: Gaussian, at the pot's delta."""
+    """Few cells of one person: Laplace. Forty counts in one question: Gaussian, at the pot's
+    delta."""
     con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
-    assert {s.family for s in con.request("SELECT COUNT(*) FROM patients", epsilon=1).steps} == {"laplace"}
+    assert {s.family for s in con.request("SELECT COUNT(*) FROM patients", epsilon=1).steps} == {
+        "laplace"
+    }
     many = ", ".join(f"COUNT_IF(age > {10 + i}) AS c{i}" for i in range(40))
-    assert {s.family for s in con.request(f"SELECT {many} FROM patients", epsilon=1).steps} == {"gaussian"}
+    assert {s.family for s in con.request(f"SELECT {many} FROM patients", epsilon=1).steps} == {
+        "gaussian"
+    }
     assert list_families(con._kernel.view("total"), Price(None, F(1))) == ["gaussian"]
 
 
@@ -120,12 +139,16 @@ def test_weights_name_columns(tmp_path):
 
 
 def test_the_first_pass_is_equal():
-    assert {step.weight for step in make_equal_steps(RECIPE.queries, arrange_alone(RECIPE).shares)} == {F(1)}
+    assert {
+        step.weight for step in make_equal_steps(RECIPE.queries, arrange_alone(RECIPE).shares)
+    } == {F(1)}
 
 
 def test_averages_share_the_sum_and_the_count_that_were_asked_for(tmp_path):
     con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
-    asked_for = "SELECT ward, COUNT(cost) AS n, SUM(cost) AS s, AVG(cost) AS m FROM visits GROUP BY ward"
+    asked_for = (
+        "SELECT ward, COUNT(cost) AS n, SUM(cost) AS s, AVG(cost) AS m FROM visits GROUP BY ward"
+    )
     (step,) = con.request(asked_for, epsilon=1).steps
     assert [type(column).__name__ for column in step.query.columns] == ["CountValues", "Sum"]
     assert len(con.request(asked_for, rho=1).steps) == 2

@@ -14,7 +14,10 @@ from tests.datasets import clinic
 from tests.datasets.one_table import write_catalog
 
 WIDE = write_catalog(
-    {"x": "{type: integer, bounds: [-1000000000000, 1000000000000], nulls: drop, provenance: none}"},
+    {
+        "x": "{type: integer, bounds: [-1000000000000, 1000000000000], nulls: drop, "
+        "provenance: none}"
+    },
     name="people",
     owner="person",
     unique="[[person]]",
@@ -26,7 +29,9 @@ SQUARES = "SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x * x) AS m FROM p
 
 def asked(folder: Path, value: int) -> dither.session.Connection:
     (folder / "wide.yaml").write_text(WIDE)
-    (folder / "people.csv").write_text("person,x\n" + "".join(f"p{i},{value}\n" for i in range(400)))
+    (folder / "people.csv").write_text(
+        "person,x\n" + "".join(f"p{i},{value}\n" for i in range(400))
+    )
     steward.register(folder / "wide.yaml")
     place = dither.state.State((folder / "wide.yaml").with_suffix(".dither"))
     catalog = steward.registered_catalog(place)
@@ -37,8 +42,9 @@ def asked(folder: Path, value: int) -> dither.session.Connection:
 @pytest.mark.parametrize("value", [3, -(10**12)])
 @pytest.mark.parametrize("has_ends", [True, False])
 def test_a_quantile_beyond_64_bits_is_answered(tmp_path: Path, value: int, has_ends: bool) -> None:
-    """Squares reach 10^24. The answer was stored in 64 bits: charged, failed, and the dataset suspended, by one cheap
-    question, and only where the value chosen (or an end, at the bound of the column) was large."""
+    """Squares reach 10^24. The answer was stored in 64 bits: charged, failed, and the dataset
+    suspended, by one cheap question, and only where the value chosen (or an end, at the bound of
+    the column) was large."""
     con = asked(tmp_path, value)
     found = con.sql(SQUARES, epsilon=40, quantile_intervals=has_ends)
     (row,) = found.to_arrow().to_pylist()
@@ -53,7 +59,8 @@ def test_a_quantile_beyond_64_bits_is_answered(tmp_path: Path, value: int, has_e
 
 
 def test_ends_are_not_moved_inward_by_floats(tmp_path: Path) -> None:
-    """An end at the bound of a wide column is the bound, not the nearest float (false alarms: 1e-13)."""
+    """An end at the bound of a wide column is the bound, not the nearest float (false alarms:
+    1e-13)."""
     con = asked(tmp_path, 5)
     (row,) = con.sql(SQUARES, epsilon="0.001", confidence=1 - F(1, 10**13)).to_arrow().to_pylist()
     assert row["m_low"] == -(10**24) and row["m_high"] >= 10**24
@@ -69,11 +76,16 @@ FORMULAS = [
 
 
 @pytest.mark.parametrize(("formula", "exact"), FORMULAS, ids=[formula for formula, _ in FORMULAS])
-def test_whole_numbers_beyond_64_bits_are_shown_and_covered(tmp_path: Path, formula: str, exact: int) -> None:
-    """They stopped at 2^63 - 1, and so did both ends, which then covered nothing (false alarms: 1e-13)."""
+def test_whole_numbers_beyond_64_bits_are_shown_and_covered(
+    tmp_path: Path, formula: str, exact: int
+) -> None:
+    """They stopped at 2^63 - 1, and so did both ends, which then covered nothing (false alarms:
+    1e-13)."""
     con = asked(tmp_path, 10**12)
     (row,) = (
-        con.sql(f"SELECT {formula} AS v FROM people", epsilon=40, confidence=1 - F(1, 10**13)).to_arrow().to_pylist()
+        con.sql(f"SELECT {formula} AS v FROM people", epsilon=40, confidence=1 - F(1, 10**13))
+        .to_arrow()
+        .to_pylist()
     )
     assert row["v_low"] <= exact <= row["v_high"] and row["v_low"] <= row["v"] <= row["v_high"]
     assert isinstance(row["v"], Decimal) and abs(row["v"]) > 2**63

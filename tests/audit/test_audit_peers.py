@@ -1,4 +1,5 @@
-"""What the documentation says of other libraries is what was recorded, at full sizes; verdicts follow from numbers."""
+"""What the documentation says of other libraries is what was recorded, at full sizes; verdicts
+follow from numbers."""
 
 import json
 
@@ -11,6 +12,10 @@ def test_the_page_of_the_peers_is_the_record():
     assert {each["name"].split(":")[0] for each in lines} == set(peers.PACKAGES)
     assert peers.PAGE.read_text(encoding="utf-8") == peers.page(lines)
     for each in lines:
-        assert each["runs"] >= (2_000 if each["name"].startswith("smartnoise") else 40_000), "recorded at quick sizes"
+        assert each["runs"] >= (2_000 if each["name"].startswith("smartnoise") else 40_000), (
+            "recorded at quick sizes"
+        )
         assert each["alpha"] == peers.ALPHA and each["version"] and each["date"]
-        assert (each["verdict"] == "violated") == (each["shown_epsilon"] > each["claimed_epsilon"]), each["name"]
+        assert (each["verdict"] == "violated") == (
+            each["shown_epsilon"] > each["claimed_epsilon"]
+        ), each["name"]

@@ -1,4 +1,5 @@
-"""The tester: it accuses the guilty, spares the innocent at the stated rate, and reads outputs of every kind."""
+"""The tester: it accuses the guilty, spares the innocent at the stated rate, and reads outputs of
+every kind."""
 
 import math
 from fractions import Fraction
@@ -34,25 +35,38 @@ def test_a_violation_comes_with_a_certificate_that_holds():
     verdict = audit.test(noisy(1), 10, 11, epsilon=0.5, budget=audit.Budget(40_000, 1e-9))
     assert verdict.violated and 0.5 < verdict.epsilon_lower <= 1
     shown = verdict.certificate
-    assert shown.delta(0.5) > 0 and shown.low <= shown.hits[0] / shown.runs and shown.high >= shown.hits[1] / shown.runs
+    assert (
+        shown.delta(0.5) > 0
+        and shown.low <= shown.hits[0] / shown.runs
+        and shown.high >= shown.hits[1] / shown.runs
+    )
     assert "violated" in str(verdict) and f"{shown.low:.6g}" in str(verdict)
 
 
 def test_what_keeps_its_claim_is_not_refuted_and_the_ceiling_is_told():
-    verdict = audit.test(noisy(2), 10, 11, claim=DiscreteLaplace(2, 1), budget=audit.Budget(40_000, 1e-9))
-    assert verdict.outcome == "not refuted" and 0.35 < verdict.epsilon_lower <= 0.5 < verdict.ceiling
+    verdict = audit.test(
+        noisy(2), 10, 11, claim=DiscreteLaplace(2, 1), budget=audit.Budget(40_000, 1e-9)
+    )
+    assert (
+        verdict.outcome == "not refuted" and 0.35 < verdict.epsilon_lower <= 0.5 < verdict.ceiling
+    )
     few = audit.test(noisy(Fraction(1, 8)), 10, 11, epsilon=8, budget=audit.Budget(100, 1e-9))
     assert few.outcome == "inconclusive" and few.ceiling < 8
 
 
 def test_false_alarms_stay_below_alpha_at_the_boundary():
-    """300 tests of a mechanism with no slack at all, at alpha = 0.2: more alarms than binomial(300, 0.2) ever has."""
-    alarms = sum(audit.test(coin, 0, 1, epsilon=math.log(3), budget=audit.Budget(60, 0.2)).violated for _ in range(300))
+    """300 tests of a mechanism with no slack at all, at alpha = 0.2: more alarms than binomial(300,
+    0.2) ever has."""
+    alarms = sum(
+        audit.test(coin, 0, 1, epsilon=math.log(3), budget=audit.Budget(60, 0.2)).violated
+        for _ in range(300)
+    )
     assert binom.sf(alarms - 1, 300, 0.2) > 1e-9
 
 
 def test_testing_on_the_runs_that_chose_the_event_would_accuse_the_innocent():
-    """The planted bug of every tester: outputs that come once are 'evidence' for the input that gave them."""
+    """The planted bug of every tester: outputs that come once are 'evidence' for the input that
+    gave them."""
 
     def unique(_, size):
         return SystemSource().words(size).view(np.int64) >> 1
@@ -66,7 +80,9 @@ def test_testing_on_the_runs_that_chose_the_event_would_accuse_the_innocent():
 
     def greedy(seen, one, two, *_):
         """The set of everything that the first input gave."""
-        return [black_box.Event(seen[0], "among", tuple(np.sort(one.whole).tolist()), "seen before")]
+        return [
+            black_box.Event(seen[0], "among", tuple(np.sort(one.whole).tolist()), "seen before")
+        ]
 
     with mock.patch.object(black_box, "search_events", greedy):
         assert not audit.test(unique, 0, 1, epsilon=1, budget=audit.Budget(4_000, 1e-9)).violated
@@ -75,16 +91,23 @@ def test_testing_on_the_runs_that_chose_the_event_would_accuse_the_innocent():
 
 
 def test_the_whole_profile_is_tested_not_one_point():
-    """Scale 2 with sensitivity 2 keeps epsilon 1 and its own curve; a coin does not keep the curve of Laplace noise."""
+    """Scale 2 with sensitivity 2 keeps epsilon 1 and its own curve; a coin does not keep the curve
+    of Laplace noise."""
 
     def wide(count, size):
         return 2 * count + discrete_laplace(2, size)
 
     spend = audit.Budget(400_000, 1e-9)
     assert audit.test(wide, 0, 1, epsilon=1, budget=spend).outcome == "not refuted"
-    assert audit.test(wide, 0, 1, claim=DiscreteLaplace(2, 2), budget=spend).outcome == "not refuted"
-    verdict = audit.test(coin, 0, 1, claim=DiscreteLaplace(Fraction(20, 7), 3), epsilon=1.2, budget=spend)
-    assert verdict.violated  # a coin at ln 3 has a worse curve below 1.05 than Laplace noise at 1.05
+    assert (
+        audit.test(wide, 0, 1, claim=DiscreteLaplace(2, 2), budget=spend).outcome == "not refuted"
+    )
+    verdict = audit.test(
+        coin, 0, 1, claim=DiscreteLaplace(Fraction(20, 7), 3), epsilon=1.2, budget=spend
+    )
+    assert (
+        verdict.violated
+    )  # a coin at ln 3 has a worse curve below 1.05 than Laplace noise at 1.05
 
 
 @pytest.mark.parametrize("kind", mark_rest(["text", "mixed", "table", "vector"], quick=2))
@@ -115,7 +138,8 @@ def test_outputs_of_every_kind(kind):
 
 
 def test_false_and_zero_are_different_outputs():
-    """They are equal in Python: a matrix of numbers showed the same for both, and the tester acquitted."""
+    """They are equal in Python: a matrix of numbers showed the same for both, and the tester
+    acquitted."""
 
     def told_by_type(count):
         return 0 if count else False
@@ -144,8 +168,8 @@ def test_an_event_of_ones_own_is_always_tested():
 
 
 def one_finds(wanted, *given, **how):
-    """Whether one of 13 searches ends as wanted. A lucky pilot leads a search astray, once in 40 as measured: if it did
-    so once in five, all 13 would fail with probability 8e-10."""
+    """Whether one of 13 searches ends as wanted. A lucky pilot leads a search astray, once in 40 as
+    measured: if it did so once in five, all 13 would fail with probability 8e-10."""
     return any(wanted(*explore(*given, **how)) for _ in range(13))
 
 
@@ -173,7 +197,9 @@ def test_the_search_climbs_to_worse_neighbours(steps, runs):
     budget = audit.Budget(runs, 1e-9)
 
     def histogram(values, size):
-        return values + discrete_laplace(1, (size, 3))  # noise for one cell: moving more of them breaks it
+        return values + discrete_laplace(
+            1, (size, 3)
+        )  # noise for one cell: moving more of them breaks it
 
     start = [([0, 0, 0], [1, 0, 0])]
     assert not explore(histogram, start, 1, budget=budget)[0].violated
@@ -188,7 +214,10 @@ def test_the_search_climbs_to_worse_neighbours(steps, runs):
 def test_lists_of_neighbours():
     assert all(len(a) == len(b) == 4 for a, b in vectors(4)) and len(vectors(4)) == 8
     assert all(len(b) == len(a) + 1 for a, b in tables(["r", "s"])) and ((0, 1) in counts())
-    assert all(max(abs(x - y) for x, y in zip(a, b, strict=True)) <= 1 for a, b in climb(([0, 0], [1, 1]), 2))
+    assert all(
+        max(abs(x - y) for x, y in zip(a, b, strict=True)) <= 1
+        for a, b in climb(([0, 0], [1, 1]), 2)
+    )
 
 
 def test_three_million_runs_show_the_loss_to_two_digits():
@@ -217,4 +246,9 @@ def test_claims_and_budgets_that_mean_nothing_are_refused():
         audit.test(lambda data, size: [0], 0, 1, epsilon=1)
     with pytest.raises(ParameterError, match="raised in every run"):
         audit.test(lambda data: [][data], 0, 1, epsilon=1, budget=audit.Budget(100))
-    assert audit.test(lambda data, size: np.full(size, uniform_below(1)), 0, 1, claim=Pure(1)).epsilon_lower == 0
+    assert (
+        audit.test(
+            lambda data, size: np.full(size, uniform_below(1)), 0, 1, claim=Pure(1)
+        ).epsilon_lower
+        == 0
+    )

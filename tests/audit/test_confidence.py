@@ -1,4 +1,5 @@
-"""Confidence: published numbers, exact coverage by enumeration, and the power formula against the exact power."""
+"""Confidence: published numbers, exact coverage by enumeration, and the power formula against the
+exact power."""
 
 import itertools
 import math
@@ -8,7 +9,15 @@ import pytest
 from scipy.stats import binom, norm
 
 from dither.audit.alpha_budget import next_share, share
-from dither.audit.confidence import ceiling, hoeffding_runs, log_ratio, lower, power, runs_needed, upper
+from dither.audit.confidence import (
+    ceiling,
+    hoeffding_runs,
+    log_ratio,
+    lower,
+    power,
+    runs_needed,
+    upper,
+)
 from dither.errors import ParameterError
 
 
@@ -22,7 +31,9 @@ def test_the_numbers_of_the_spec():
     assert ceiling(1000, 0.025, 1e-5) == pytest.approx(5.60058, abs=1e-5)
     assert ceiling(100, 0.025) == pytest.approx(3.28135, abs=1e-5)
     assert ceiling(10_000, 0.025) == pytest.approx(7.90483, abs=1e-5)
-    assert log_ratio(1 - upper(400, 1000, 0.025), upper(400, 1000, 0.025), 0) == pytest.approx(0.277277, abs=1e-6)
+    assert log_ratio(1 - upper(400, 1000, 0.025), upper(400, 1000, 0.025), 0) == pytest.approx(
+        0.277277, abs=1e-6
+    )
     assert log_ratio(1 - upper(500, 1000, 0.025), upper(500, 1000, 0.025), 0) == 0
     assert hoeffding_runs(0.05, 0.05) == 738  # the book prints 737
 
@@ -56,7 +67,11 @@ def test_the_power_is_a_lower_bound_of_the_exact_power_and_close_to_it():
     assert exact - 0.15 <= power(one, two, runs, epsilon, 0.0, alpha) <= exact
     assert runs_needed(0.2, 0.1, 1.0, 0.0, alpha) is None  # breaks nothing
     needed = runs_needed(0.8, 0.1, epsilon, 0.0, alpha)
-    assert power(0.8, 0.1, needed, epsilon, 0.0, alpha) >= 0.99 > power(0.8, 0.1, needed // 2, epsilon, 0.0, alpha)
+    assert (
+        power(0.8, 0.1, needed, epsilon, 0.0, alpha)
+        >= 0.99
+        > power(0.8, 0.1, needed // 2, epsilon, 0.0, alpha)
+    )
 
 
 def test_the_black_box_needs_more_than_ten_to_the_eleven_runs_for_two_of_the_bugs():

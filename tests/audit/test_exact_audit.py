@@ -1,4 +1,5 @@
-"""Exact laws, one-run audits, and the audit of the accountant: known numbers, brute force, planted mistakes."""
+"""Exact laws, one-run audits, and the audit of the accountant: known numbers, brute force, planted
+mistakes."""
 
 import itertools
 import math
@@ -16,7 +17,13 @@ from dither.audit.canaries import chance_of, epsilon_lower, one_run
 from dither.audit.exact import hockey_stick, judge, renyi, smallest_epsilon
 from dither.errors import ParameterError
 from dither.mechanisms import ExponentialMechanism
-from dither.privacy.losses import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, RandomizedResponse
+from dither.privacy.losses import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+)
 from dither.privacy.noise import discrete_laplace
 
 
@@ -33,7 +40,8 @@ def test_the_divergence_is_the_sum_over_all_events():
         factor = math.exp(epsilon)
         best = max(
             max(
-                float(sum(a.get(x, 0) for x in event)) - factor * float(sum(b.get(x, 0) for x in event))
+                float(sum(a.get(x, 0) for x in event))
+                - factor * float(sum(b.get(x, 0) for x in event))
                 for a, b in ((one, two), (two, one))
             )
             for r in range(5)
@@ -49,7 +57,9 @@ def test_it_agrees_with_the_accountant_on_integer_laplace():
         found = hockey_stick(lattice(2, 0), lattice(2, 1), epsilon)
         known = delta_discrete_laplace(Fraction(2), 1, epsilon)
         assert found.lower <= known.upper + 1e-12 and known.lower <= found.upper + 1e-12
-    assert smallest_epsilon(lattice(2, 0, 40), lattice(2, 1, 40)).upper == pytest.approx(0.5, abs=1e-9)
+    assert smallest_epsilon(lattice(2, 0, 40), lattice(2, 1, 40)).upper == pytest.approx(
+        0.5, abs=1e-9
+    )
 
 
 def test_verdicts_of_exact_laws_of_ours_and_of_local_randomisers():
@@ -76,7 +86,9 @@ def test_one_run_with_delta_adds_the_steepest_part_of_the_tail():
     q = 1 / (1 + math.exp(-epsilon))
     law = [math.comb(r, k) * q**k * (1 - q) ** (r - k) for k in range(r + 1)]
     steepest = max(sum(law[v - i : v]) / i for i in range(1, v + 1))
-    assert chance_of(m, r, v, epsilon, delta) == pytest.approx(sum(law[v:]) + 2 * m * delta * steepest)
+    assert chance_of(m, r, v, epsilon, delta) == pytest.approx(
+        sum(law[v:]) + 2 * m * delta * steepest
+    )
     assert epsilon_lower(m, r, r, delta=delta) < epsilon_lower(m, r, r)
 
 
@@ -86,7 +98,9 @@ def test_one_run_refutes_half_noise_and_spares_the_right_one():
 
     fine = one_run(histogram(1), 20_000, lambda noisy: noisy, alpha=1e-9)
     assert not fine.refutes(1) and 0.5 < fine.epsilon_lower <= 1 < fine.ceiling
-    broken = one_run(histogram(Fraction(1, 2)), 20_000, lambda noisy: noisy, guesses=8_000, alpha=1e-9)
+    broken = one_run(
+        histogram(Fraction(1, 2)), 20_000, lambda noisy: noisy, guesses=8_000, alpha=1e-9
+    )
     assert broken.refutes(1) and broken.guesses == 8_000
     with pytest.raises(ParameterError):
         one_run(histogram(1), 10, lambda noisy: noisy[:3])
@@ -95,12 +109,20 @@ def test_one_run_refutes_half_noise_and_spares_the_right_one():
 def test_the_accountant_is_not_refuted_on_random_compositions():
     claims = audit_accountant(6, runs=60_000, alpha=1e-9)
     assert len(claims) > 6 and not any(claim.refuted for claim in claims)
-    assert max(claim.shown / max(claim.claimed, 1e-12) for claim in claims) > 0.5  # the audit has teeth
+    assert (
+        max(claim.shown / max(claim.claimed, 1e-12) for claim in claims) > 0.5
+    )  # the audit has teeth
 
 
 @pytest.mark.parametrize(
     "loss",
-    [DiscreteLaplace(2, 3), DiscreteGaussian(Fraction(3, 2), 2), Gaussian(1), Laplace(1), RandomizedResponse(1)],
+    [
+        DiscreteLaplace(2, 3),
+        DiscreteGaussian(Fraction(3, 2), 2),
+        Gaussian(1),
+        Laplace(1),
+        RandomizedResponse(1),
+    ],
     ids=lambda loss: type(loss).__name__,
 )
 def test_drawn_losses_have_the_profile_of_the_accountant(loss):
@@ -114,6 +136,8 @@ def test_drawn_losses_have_the_profile_of_the_accountant(loss):
 def test_an_accountant_that_forgets_a_part_is_refuted():
     loss = DiscreteLaplace(2, 1) * 4
     forgetful = lambda given, at: accounted(DiscreteLaplace(2, 1) * 2, at).upper
-    assert any(claim.refuted for claim in audit_loss(loss, runs=200_000, alpha=1e-9, claimed=forgetful))
+    assert any(
+        claim.refuted for claim in audit_loss(loss, runs=200_000, alpha=1e-9, claimed=forgetful)
+    )
     with pytest.raises(ParameterError):
         accountant.draw_loss(object(), 10, first=True)

@@ -1,4 +1,5 @@
-"""Rule audits-fixed-in-advance: what makes an auditor's confidence true, and where it may not look."""
+"""Rule audits-fixed-in-advance: what makes an auditor's confidence true, and where it may not
+look."""
 
 import json
 import multiprocessing
@@ -40,7 +41,9 @@ def plain(data, size, done):
     return np.full(size, data, np.int64)
 
 
-@pytest.mark.parametrize("script", [constant, plain], ids=["nothing to see", "broken at the first glance"])
+@pytest.mark.parametrize(
+    "script", [constant, plain], ids=["nothing to see", "broken at the first glance"]
+)
 @pytest.mark.parametrize("runs", [100, 3_000, 450_000])
 def test_the_sample_size_is_fixed_whatever_is_seen(script, runs):
     """No run more because it nearly worked, none fewer because it already did."""
@@ -48,7 +51,9 @@ def test_the_sample_size_is_fixed_whatever_is_seen(script, runs):
     verdict = audit.test(seen, 0, 1, epsilon=0.1, budget=audit.Budget(runs, 1e-6))
     assert verdict.violated == (script is plain)
     assert {side: sum(calls) for side, calls in seen.calls.items()} == {0: runs, 1: runs}
-    assert verdict.runs == runs and all(each.runs == runs - verdict.choosing for each in verdict.evidence)
+    assert verdict.runs == runs and all(
+        each.runs == runs - verdict.choosing for each in verdict.evidence
+    )
 
 
 def test_events_are_a_function_of_the_first_part_alone():
@@ -89,7 +94,9 @@ def test_the_accountants_epsilons_are_chosen_on_draws_of_their_own():
 
     def draw(loss, size, *, first):
         drawn.append((size, first))
-        return real(loss, size, first=first) + (0 if len(drawn) == 1 else 50)  # later draws would choose otherwise
+        return real(loss, size, first=first) + (
+            0 if len(drawn) == 1 else 50
+        )  # later draws would choose otherwise
 
     with mock.patch.object(accountant, "draw_loss", draw):
         claims = accountant.audit_loss(DiscreteLaplace(2, 1), runs=8_000, alpha=1e-6)
@@ -98,20 +105,25 @@ def test_the_accountants_epsilons_are_chosen_on_draws_of_their_own():
 
 
 def test_as_many_tests_as_the_time_allows_share_one_rate(tmp_path):
-    """How many there will be is not known in advance, so the k-th spends alpha / k(k + 1): valid whenever it stops."""
+    """How many there will be is not known in advance, so the k-th spends alpha / k(k + 1): valid
+    whenever it stops."""
     spent = []
 
     def black_box(places, sql, runs, alpha):
         spent.append((runs, alpha))
         return mock.Mock(violated=False)
 
-    clock = mock.Mock(monotonic=mock.Mock(side_effect=range(10_000)), perf_counter=time.perf_counter)
+    clock = mock.Mock(
+        monotonic=mock.Mock(side_effect=range(10_000)), perf_counter=time.perf_counter
+    )
     with (
         mock.patch("dither.audit.system._black_box", black_box),
         mock.patch("dither.audit.system.time", clock),
         mock.patch.object(questions, "question", return_value="SELECT COUNT(*) AS n FROM visits"),
     ):
-        audit_system(_Registrar(tmp_path), seconds=14, alpha=1e-3, per_pair=1, row_pairs=0, black_box_share=1)
+        audit_system(
+            _Registrar(tmp_path), seconds=14, alpha=1e-3, per_pair=1, row_pairs=0, black_box_share=1
+        )
     assert len(spent) >= 2 and {runs for runs, _ in spent} == {120}
     assert [alpha for _, alpha in spent] == [share(k + 1, 1e-3) for k in range(len(spent))]
     assert sum(alpha for _, alpha in spent) < 1e-3
@@ -137,18 +149,40 @@ def test_a_run_that_breaks_off_has_spent_its_share_and_two_at_once_spend_two(tmp
 def test_every_command_that_repeats_can_share_the_year(tmp_path):
     file, code = tmp_path / "year.json", tmp_path / "mine.py"
     code.write_text("def answer(data, size):\n    return [0] * size\n")
-    asked = ["audit", "function", f"{code}:answer", "--first", "0", "--second", "1", "--epsilon", "1", "--runs", "100"]
+    asked = [
+        "audit",
+        "function",
+        f"{code}:answer",
+        "--first",
+        "0",
+        "--second",
+        "1",
+        "--epsilon",
+        "1",
+        "--runs",
+        "100",
+    ]
     for k in (1, 2):
         ran = CliRunner().invoke(app, [*asked, "--alpha", "0.01", "--year", str(file), "--json"])
         assert json.loads(ran.stdout)["alpha"] == share(k, 0.01)
     shared = tmp_path / "ours.json"
-    chosen = ["audit", "mechanisms", "IntegerLaplace", "Staircase", "--runs", "200", "--alpha", "0.01"]
+    chosen = [
+        "audit",
+        "mechanisms",
+        "IntegerLaplace",
+        "Staircase",
+        "--runs",
+        "200",
+        "--alpha",
+        "0.01",
+    ]
     ran = CliRunner().invoke(app, [*chosen, "--year", str(shared), "--json"])
     assert {each["alpha"] for each in json.loads(ran.stdout)["verdicts"]} == {share(1, 0.02) / 2}
 
 
 def test_a_prod_lineage_is_never_read(tmp_path, monkeypatch):
-    """A real one, registered without `dev`: refused before a question is bound, and nothing exact is shown of it."""
+    """A real one, registered without `dev`: refused before a question is bound, and nothing exact
+    is shown of it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     real, made = steward.register, []
 
@@ -157,7 +191,9 @@ def test_a_prod_lineage_is_never_read(tmp_path, monkeypatch):
         return made[-1][1]
 
     monkeypatch.setattr(steward, "register", as_prod)
-    monkeypatch.setattr(session.Connection, "bind", mock.Mock(side_effect=AssertionError("a question was bound")))
+    monkeypatch.setattr(
+        session.Connection, "bind", mock.Mock(side_effect=AssertionError("a question was bound"))
+    )
     place = _Registrar(tmp_path)(questions.CATALOG, questions.neighbours()[0])
     with pytest.raises(RefusedError) as refused:
         audit_system(lambda *_: place, seconds=0)
@@ -172,7 +208,8 @@ def test_a_prod_lineage_is_never_read(tmp_path, monkeypatch):
 
 
 def test_one_run_audits_flip_a_coin_for_each_canary_and_fix_the_number_of_guesses():
-    """Independent coins, from us and not from the mechanism; the guesses are as many as was said before."""
+    """Independent coins, from us and not from the mechanism; the guesses are as many as was said
+    before."""
     coins = []
 
     def mechanism(included):
@@ -180,8 +217,12 @@ def test_one_run_audits_flip_a_coin_for_each_canary_and_fix_the_number_of_guesse
         return included.astype(float)
 
     for guesses in (200, 1_000):
-        found = one_run(mechanism, 4_000, lambda output: output, guesses=guesses, delta=1e-6, alpha=1e-9)
+        found = one_run(
+            mechanism, 4_000, lambda output: output, guesses=guesses, delta=1e-6, alpha=1e-9
+        )
         assert (found.canaries, found.guesses, found.right) == (4_000, guesses, guesses)
     both = np.stack(coins)
     ones, alike = both.sum(axis=1), int((both[0] == both[1]).sum())
-    assert all(abs(int(count) - 2_000) < 7 * 32 for count in (*ones, alike))  # 7 standard deviations: 3e-12 each
+    assert all(
+        abs(int(count) - 2_000) < 7 * 32 for count in (*ones, alike)
+    )  # 7 standard deviations: 3e-12 each

@@ -1,7 +1,7 @@
 """Leakage: known numbers, the theorems on random channels, the estimators against brute force.
 
-The systems of these tests draw from a fixed stream, so their verdicts never vary: what is tested is arithmetic and
-agreement with the book, not the randomness of the product (tests/noise does that).
+The systems of these tests draw from a fixed stream, so their verdicts never vary: what is tested is
+arithmetic and agreement with the book, not the randomness of the product (tests/noise does that).
 """
 
 import json
@@ -73,7 +73,11 @@ def _fixed_systems(monkeypatch, request):
 def test_randomised_response_attains_the_local_bound(k, epsilon, risk):
     """Randomised response over k values has the least Bayes risk that its epsilon allows."""
     channel = Channel(response(k, epsilon))
-    assert channel.bayes_risk == pytest.approx(risk, abs=1e-6) == pytest.approx(local_risk(k, epsilon), abs=1e-6)
+    assert (
+        channel.bayes_risk
+        == pytest.approx(risk, abs=1e-6)
+        == pytest.approx(local_risk(k, epsilon), abs=1e-6)
+    )
     assert local_epsilon(k, channel.bayes_risk) == pytest.approx(epsilon, rel=1e-9)
     assert channel.distance([(0, 1)]) == pytest.approx(epsilon)
 
@@ -91,7 +95,9 @@ def test_central_and_graph_numbers():
         ring = np.exp(-1.0 * near[(np.arange(m)[:, None] - np.arange(m)) % m])
         channel = Channel(ring / ring.sum(axis=1, keepdims=True))
         assert (
-            channel.bayes_risk == pytest.approx(risk, abs=1e-6) == pytest.approx(graph_risk(distances, 1.0), abs=1e-6)
+            channel.bayes_risk
+            == pytest.approx(risk, abs=1e-6)
+            == pytest.approx(graph_risk(distances, 1.0), abs=1e-6)
         )
     bounds = advantage(1.0)
     assert bounds["accuracy"] == pytest.approx(0.731059, abs=1e-6)
@@ -105,11 +111,18 @@ def test_theorems_on_random_channels():
         channel = Channel(matrix / matrix.sum(axis=1, keepdims=True), rng.dirichlet([1] * 4))
         assert -1e-12 <= channel.leakage <= channel.capacity + 1e-12
         assert channel.bayes_risk <= channel.random_guess + 1e-12
-        assert all(channel.bayes_risk <= channel.risk(rng.integers(0, 4, 6)) + 1e-12 for _ in range(5))
+        assert all(
+            channel.bayes_risk <= channel.risk(rng.integers(0, 4, 6)) + 1e-12 for _ in range(5)
+        )
         post = rng.random((6, 3))
         after = channel.after(post / post.sum(axis=1, keepdims=True))
-        assert after.bayes_risk >= channel.bayes_risk - 1e-12 and after.distance() <= channel.distance() + 1e-9
-        assert local_epsilon(4, channel.bayes_risk, channel.random_guess) <= channel.distance() + 1e-9
+        assert (
+            after.bayes_risk >= channel.bayes_risk - 1e-12
+            and after.distance() <= channel.distance() + 1e-9
+        )
+        assert (
+            local_epsilon(4, channel.bayes_risk, channel.random_guess) <= channel.distance() + 1e-9
+        )
         assert channel.additive_leakage >= -1e-12 and 0 <= channel.bayes_security <= 1 + 1e-12
     with pytest.raises(ParameterError):
         Channel(np.ones((2, 2)))
@@ -118,11 +131,24 @@ def test_theorems_on_random_channels():
 
 def test_every_printed_bayes_risk_is_reproduced():
     """Table 15.3 with the conventions of erratum 8; exact values of section 12."""
-    exact = [0.0, 0.00667057, 0.60046535, 0.36420065, 0.36420065, 0.36420065, 0.23838200, 0.92381674]
+    exact = [
+        0.0,
+        0.00667057,
+        0.60046535,
+        0.36420065,
+        0.36420065,
+        0.36420065,
+        0.23838200,
+        0.92381674,
+    ]
     for each, risk in zip(EXPERIMENTS, exact, strict=False):
         found = each.build().bayes_risk
-        assert found == pytest.approx(risk, abs=1e-8) and round(found, 3) == pytest.approx(each.risk, abs=1e-9)
-    assert np.mean([random_system().bayes_risk for _ in range(20)]) == pytest.approx(0.97914, abs=3e-4)
+        assert found == pytest.approx(risk, abs=1e-8) and round(found, 3) == pytest.approx(
+            each.risk, abs=1e-9
+        )
+    assert np.mean([random_system().bayes_risk for _ in range(20)]) == pytest.approx(
+        0.97914, abs=3e-4
+    )
     assert spiky().bayes_risk == 0
 
 
@@ -139,7 +165,8 @@ def test_the_geometric_channel_is_two_epsilon_private_between_neighbours_because
 
 
 def brute(secrets, outputs, point, k):
-    """The book's rule, literally: sort, find the group that straddles k, let its most frequent secret fill up."""
+    """The book's rule, literally: sort, find the group that straddles k, let its most frequent
+    secret fill up."""
     order = sorted(range(len(secrets)), key=lambda i: abs(outputs[i] - point))
     distances = [abs(outputs[i] - point) for i in order]
     labels = [secrets[i] for i in order]
@@ -156,16 +183,26 @@ def test_nearest_neighbours_vote_as_the_book_says_ties_included():
         secrets, outputs = rng.integers(0, 3, 30), rng.integers(0, 12, 30)
         trained = Trained(secrets, outputs, 3)
         for point in range(12):
-            assert trained.nearest(np.array([point]), k)[0] == brute(secrets.tolist(), outputs.tolist(), point, k)
+            assert trained.nearest(np.array([point]), k)[0] == brute(
+                secrets.tolist(), outputs.tolist(), point, k
+            )
     seen = Trained(np.array([2, 2, 1]), np.array([5, 5, 9]), 3)
     assert seen.frequentist(np.array([5, 9, 7])).tolist() == [2, 1, 2]
-    assert neighbours("ln", 1000) == 7 and neighbours("log10", 1000) == 3 and neighbours("nn", 10**6) == 1
+    assert (
+        neighbours("ln", 1000) == 7
+        and neighbours("log10", 1000) == 3
+        and neighbours("nn", 10**6) == 1
+    )
 
 
 def test_the_line_votes_as_the_tree_does():
     for _ in range(60):
         examples, kinds, size = (int(rng.integers(*ends)) for ends in ((1, 60), (2, 5), (2, 40)))
-        secrets, outputs, every = rng.integers(0, kinds, examples), rng.integers(0, size, examples), np.arange(size)
+        secrets, outputs, every = (
+            rng.integers(0, kinds, examples),
+            rng.integers(0, size, examples),
+            np.arange(size),
+        )
         line, tree = LineClassifier(secrets, outputs, kinds, size), Trained(secrets, outputs, kinds)
         assert (line.guess("frequentist") == tree.frequentist(every)).all()
         for k in range(1, min(examples, 9) + 1):
@@ -175,10 +212,15 @@ def test_the_line_votes_as_the_tree_does():
 QUICK_TABLES = ["15.4", "15.5", "15.6", "15.7"]
 
 
-@pytest.mark.parametrize("shown", mark_rest([QUICK_TABLES[1:2], QUICK_TABLES], quick=1), ids=["one", "all"])
+@pytest.mark.parametrize(
+    "shown", mark_rest([QUICK_TABLES[1:2], QUICK_TABLES], quick=1), ids=["one", "all"]
+)
 def test_estimates_converge_with_the_sample_sizes_that_the_book_prints(monkeypatch, shown):
-    """The quick systems: counts and orders within the tolerance (median of three; the stream is fixed)."""
-    monkeypatch.setattr(tables, "EXPERIMENTS", [each for each in EXPERIMENTS if each.table in shown])
+    """The quick systems: counts and orders within the tolerance (median of three; the stream is
+    fixed)."""
+    monkeypatch.setattr(
+        tables, "EXPERIMENTS", [each for each in EXPERIMENTS if each.table in shown]
+    )
     found = list(tables.reproduce(full=False, runs=3, step=0.1))
     assert [each.experiment.table for each in found] == shown
     for each in found:
@@ -186,15 +228,20 @@ def test_estimates_converge_with_the_sample_sizes_that_the_book_prints(monkeypat
 
 
 def test_a_wrong_estimator_or_a_wrong_convention_misses_the_book():
-    """Planted: delta taken absolutely where it is relative, and outputs that are shifted after training."""
+    """Planted: delta taken absolutely where it is relative, and outputs that are shifted after
+    training."""
     geometric = EXPERIMENTS[3]
     system = geometric.build()
     secrets, outputs = system.pairs(geometric.quick)
     right = tables.curves(system, secrets, outputs, 0.1)
-    counts = {d: tuple(right[m].converged(system.bayes_risk, d) for m in METHODS) for d in geometric.counts}
+    counts = {
+        d: tuple(right[m].converged(system.bayes_risk, d) for m in METHODS)
+        for d in geometric.counts
+    }
     assert not any(tables.disagreements(geometric, d, counts[d]) for d in counts)
     absolute = {
-        d: tuple(right[m].converged(system.bayes_risk, d, absolute=True) for m in METHODS) for d in geometric.counts
+        d: tuple(right[m].converged(system.bayes_risk, d, absolute=True) for m in METHODS)
+        for d in geometric.counts
     }
     assert all(tables.disagreements(geometric, d, absolute[d]) for d in (0.1, 0.05))
     wrong = tables.curves(system, secrets, (outputs + 5) % system.outputs, 0.1)
@@ -202,7 +249,8 @@ def test_a_wrong_estimator_or_a_wrong_convention_misses_the_book():
 
 
 def test_estimators_on_generated_places_converge_in_the_order_of_the_book(monkeypatch):
-    """Blahut-Arimoto (table 15.10): outputs come again and again, so all four estimators converge together."""
+    """Blahut-Arimoto (table 15.10): outputs come again and again, so all four estimators converge
+    together."""
     only = {key: rows for key, rows in places.PRINTED.items() if key[1:] == ("Blahut-Arimoto", 2)}
     monkeypatch.setattr(places, "PRINTED", only)
     (found,) = places.reproduce(pairs=20_000, step=0.3)
@@ -211,7 +259,9 @@ def test_estimators_on_generated_places_converge_in_the_order_of_the_book(monkey
     plane = Plane(8.0, side=6, margin=300.0, fine=30.0)
     prior = plane.hot_spots
     assert prior.sum() == pytest.approx(1) and prior.max() > 5 * prior.min()
-    assert plane.risk_of_geometric(np.full(36, 1 / 36)) == pytest.approx(plane.bayes_risk, abs=1e-12)
+    assert plane.risk_of_geometric(np.full(36, 1 / 36)) == pytest.approx(
+        plane.bayes_risk, abs=1e-12
+    )
     coarse, fine = (plane.risk_of_laplace(prior, fine=f, margin=900.0) for f in (15.0, 5.0))
     assert coarse == pytest.approx(fine, abs=0.003)
     secrets, points = plane.laplace_pairs(40_000, prior)
@@ -224,7 +274,9 @@ def test_pairs_give_estimates_warnings_and_a_certified_epsilon():
     system = Matrix(response(4, 1.0))
     secrets, outputs = system.pairs(12_000)
     found = from_pairs(secrets, outputs)
-    assert abs(found.risk - system.bayes_risk) < 0.05 and found.random_guess == pytest.approx(0.75, abs=0.03)
+    assert abs(found.risk - system.bayes_risk) < 0.05 and found.random_guess == pytest.approx(
+        0.75, abs=0.03
+    )
     assert 0.5 < certified_epsilon(4, found.errors, found.held_out, 1e-6) <= 1.0
     assert any("upper bounds" in each for each in found.warnings)
     continuous = from_pairs(secrets, outputs + uniforms(len(outputs)))
@@ -242,17 +294,21 @@ def test_location_privacy_on_generated_points():
     assert moved.mean() == pytest.approx(144.27, rel=0.03)
     small = Plane(8.0, side=4, margin=300.0, fine=30.0)
     _, grid_points = small.geometric_pairs(2_000)
-    assert {tuple(p) for p in grid_points} <= {tuple(p) for p in small.grid} and 0 < small.bayes_risk < 1
+    assert {tuple(p) for p in grid_points} <= {
+        tuple(p) for p in small.grid
+    } and 0 < small.bayes_risk < 1
     prior = np.full(16, 1 / 16)
     channel = Channel(small.blahut_arimoto(prior))
     plain = np.exp(
-        -small.rate * np.hypot(*(small.secret_centres[:, None] - small.secret_centres[None]).transpose(2, 0, 1))
+        -small.rate
+        * np.hypot(*(small.secret_centres[:, None] - small.secret_centres[None]).transpose(2, 0, 1))
     )
     assert channel.bayes_risk >= Channel(plain / plain.sum(axis=1, keepdims=True)).bayes_risk - 1e-9
 
 
 def test_many_points_against_many_points_use_a_tree():
-    """20,000 by 20,000: far more than the machine could hold as a matrix of distances (bench/audit.py times 1e5)."""
+    """20,000 by 20,000: far more than the machine could hold as a matrix of distances
+    (bench/audit.py times 1e5)."""
     plane = Plane(4.0)
     secrets, points = plane.laplace_pairs(20_000)
     fresh, others = plane.laplace_pairs(20_000)
@@ -262,13 +318,18 @@ def test_many_points_against_many_points_use_a_tree():
 
 def test_the_command_prints_the_book_beside_ours_and_the_leakage_of_pairs(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "EXPERIMENTS", (replace(EXPERIMENTS[-2], quick=12_000),))
-    monkeypatch.setattr(sys.modules["dither.cli.audit_leakage"], "Plane", cache(Plane))  # its risk takes seconds
+    monkeypatch.setattr(
+        sys.modules["dither.cli.audit_leakage"], "Plane", cache(Plane)
+    )  # its risk takes seconds
     ran = CliRunner().invoke(app, ["audit", "leakage", "--runs", "1"], env={"COLUMNS": "170"})
     assert ran.exit_code == 0 and "geometric 2, 10K x 1K" in ran.output, ran.output
     assert re.search(r"leakage: \d of 4 rows of the book within tolerance", ran.output)
     told = CliRunner().invoke(app, ["audit", "leakage", "--runs", "1", "--json"])
     data = json.loads(told.stdout)
-    assert data["systems"][0]["risk"] == pytest.approx(0.92381674) and len(data["systems"][0]["rows"]) == 4
+    assert (
+        data["systems"][0]["risk"] == pytest.approx(0.92381674)
+        and len(data["systems"][0]["rows"]) == 4
+    )
     assert data["planar_geometric_uniform"][0]["risk"] == pytest.approx(places.UNIFORM[8], abs=5e-6)
     secrets, outputs = Matrix(response(4, 1.0)).pairs(2_000)
     file = tmp_path / "pairs.csv"

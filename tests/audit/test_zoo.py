@@ -1,4 +1,5 @@
-"""The zoo: every bug of the list is there and caught, none of ours is accused, and nothing else can reach it."""
+"""The zoo: every bug of the list is there and caught, none of ours is accused, and nothing else can
+reach it."""
 
 import json
 import re
@@ -22,7 +23,9 @@ from dither.cli.main import app
 from tests.case_lists import mark_rest
 from tests.example_files import load_example
 
-TAUGHT = [load_example(f"teaching/{name}.py").make_subject() for name in ("snapping", "smooth_median")]
+TAUGHT = [
+    load_example(f"teaching/{name}.py").make_subject() for name in ("snapping", "smooth_median")
+]
 
 NAMED = [
     "float-laplace-holes",
@@ -78,27 +81,41 @@ DEAR_BUGS = [  # these take two thirds of the time
 ]
 
 
-@pytest.mark.parametrize(("left_out", "step"), mark_rest([(DEAR_BUGS, 4), ([], 1)], quick=1), ids=["some", "all"])
+@pytest.mark.parametrize(
+    ("left_out", "step"), mark_rest([(DEAR_BUGS, 4), ([], 1)], quick=1), ids=["some", "all"]
+)
 def test_the_quick_zoo_catches_all_and_accuses_none(tmp_path, monkeypatch, left_out, step):
     for name in left_out:
         monkeypatch.delitem(BUGS, name)
-    monkeypatch.setattr(sys.modules["dither.cli.audit"], "subjects", lambda: [*subjects(), *TAUGHT][::step])
+    monkeypatch.setattr(
+        sys.modules["dither.cli.audit"], "subjects", lambda: [*subjects(), *TAUGHT][::step]
+    )
     ran = CliRunner().invoke(
-        app, ["audit", "zoo", "--quick", "--report", str(tmp_path / "zoo.html")], env={"COLUMNS": "200"}
+        app,
+        ["audit", "zoo", "--quick", "--report", str(tmp_path / "zoo.html")],
+        env={"COLUMNS": "200"},
     )
     last = ran.output.strip().splitlines()[-1]
     assert ran.exit_code == 0, ran.output
     assert re.fullmatch(
-        r"zoo: (\d+) of \1 bugs caught; (\d+) of \2 of our mechanisms not accused, chance .* at most \S+", last
+        r"zoo: (\d+) of \1 bugs caught; (\d+) of \2 of our mechanisms not accused, chance .* at "
+        r"most \S+",
+        last,
     )
     rows = [line for line in ran.output.splitlines() if "black box" in line and "│" in line]
     for line in rows:
         _, _, _, _, runs, alpha, power, *_ = (cell.strip() for cell in line.split("│"))
-        assert int(runs.replace(",", "")) <= MOST_RUNS and float(alpha) == ALPHA and float(power) >= 0.99, line
+        assert (
+            int(runs.replace(",", "")) <= MOST_RUNS
+            and float(alpha) == ALPHA
+            and float(power) >= 0.99
+        ), line
     assert len(rows) >= 20 - len(left_out)
     told = json.loads((tmp_path / "zoo.json").read_text())["sections"][0]["table"]
     drawn = [1 - float(row["power"]) for row in told if row["detector"] == "black box"]
-    assert len(drawn) == len(rows) and sum(drawn) <= 1e-9, "the chance that a correct zoo fails this test"
+    assert len(drawn) == len(rows) and sum(drawn) <= 1e-9, (
+        "the chance that a correct zoo fails this test"
+    )
     assert (tmp_path / "zoo.html").exists()
 
 
@@ -123,7 +140,9 @@ def test_every_mechanism_of_ours_is_a_subject():
     helpers = {"QuantileGrid", "histogram_sensitivity"}
     helpers |= {name for name in mechanisms.__all__ if name.startswith("fit_")}
     assert set(mechanisms.__all__) - helpers <= tested
-    assert {"Snapping", "SmoothMedian"} <= tested and sum(name.startswith("local.") for name in tested) >= 8
+    assert {"Snapping", "SmoothMedian"} <= tested and sum(
+        name.startswith("local.") for name in tested
+    ) >= 8
 
 
 ROUNDS = 1000
@@ -132,7 +151,8 @@ ROUNDS = 1000
 @pytest.mark.soak
 @pytest.mark.parametrize("name", [subject.name for subject in [*subjects(), *TAUGHT]])
 def test_no_false_alarm_in_a_thousand_independent_runs(name, capfd):
-    """1,000 tests of each subject; the chance of any alarm is at most 1,000 * subjects * alpha (3.7e-5).
+    """1,000 tests of each subject; the chance of any alarm is at most 1,000 * subjects * alpha
+    (3.7e-5).
 
     About 25 minutes of one core for all (JointQuantiles 5, the vectorised ones 10 seconds each).
     """
@@ -144,21 +164,31 @@ def test_no_false_alarm_in_a_thousand_independent_runs(name, capfd):
             accused.append(run)
         if run % 100 == 0:
             told = (
-                f"{name}: {run:,} of {ROUNDS:,} runs, {len(accused)} alarms, {time.process_time() - start:.0f} s of CPU"
+                f"{name}: {run:,} of {ROUNDS:,} runs, {len(accused)} alarms, "
+                f"{time.process_time() - start:.0f} s of CPU"
             )
             with capfd.disabled():
-                print(f"{told}; by design any alarm at all has chance {rate:.2g}", file=sys.stderr, flush=True)
+                print(
+                    f"{told}; by design any alarm at all has chance {rate:.2g}",
+                    file=sys.stderr,
+                    flush=True,
+                )
     assert accused == []
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", [bug.name for bug in BUGS.values() if bug.detector == "black box"])
 def test_every_black_box_bug_is_caught_again_and_again(name, capfd):
-    """Thirty times each; a bug misses once in 10^10 runs at most, so two misses never come (4e-18)."""
+    """Thirty times each; a bug misses once in 10^10 runs at most, so two misses never come
+    (4e-18)."""
     found = [BUGS[name].catch() for _ in range(30)]
     caught = sum(each.caught for each in found)
     with capfd.disabled():
-        print(f"{name}: caught {caught} of {len(found)} times, power {found[0].power!r}", file=sys.stderr, flush=True)
+        print(
+            f"{name}: caught {caught} of {len(found)} times, power {found[0].power!r}",
+            file=sys.stderr,
+            flush=True,
+        )
     assert caught >= 29 and found[0].power >= 1 - 1e-10
 
 
@@ -178,7 +208,8 @@ def test_the_exact_chances_of_the_sparse_vectors_are_those_of_their_code():
 
 
 def test_the_published_scales_of_the_sparse_vectors():
-    """Lyu, Su, Li 2017, figure 1, at epsilon 1 and sensitivity 1, as in the code of DP-Sniper, StatDP and CheckDP."""
+    """Lyu, Su, Li 2017, figure 1, at epsilon 1 and sensitivity 1, as in the code of DP-Sniper,
+    StatDP and CheckDP."""
     from dither.audit.zoo import sparse as s
 
     half, c = 2, 2  # 1 / eps1 with eps1 = 1/2; Lee and Clifton with c = 2
@@ -191,16 +222,23 @@ def test_the_published_scales_of_the_sparse_vectors():
 
 
 def test_measured_constants_are_right():
-    """The share of the other side's floats that the sampler reaches, and DAWA's two probabilities."""
+    """The share of the other side's floats that the sampler reaches, and DAWA's two
+    probabilities."""
     reached = reachable(textbook_laplace(1.0, 40_000), 0.0).mean()
-    assert 0.3 < reached < REACHED - 0.05 and reachable(textbook_laplace(0.0, 40_000), 0.0).mean() > 0.9999
+    assert (
+        0.3 < reached < REACHED - 0.05
+        and reachable(textbook_laplace(0.0, 40_000), 0.0).mean() > 0.9999
+    )
     pair = [dawa_partition(x + [8] * 4, 1_000_000).mean() for x in ([1, 0, 0, 0], [0, 0, 0, 0])]
-    assert abs(pair[0] - 0.01635) < 1e-3 and abs(pair[1] - 0.0054) < 6e-4  # measured elsewhere: .01642, .00544
+    assert (
+        abs(pair[0] - 0.01635) < 1e-3 and abs(pair[1] - 0.0054) < 6e-4
+    )  # measured elsewhere: .01642, .00544
 
 
 def test_the_zoo_is_unreachable_from_the_kernel_and_the_session():
     code = (
-        "import sys, dither, dither.session, dither.privacy.kernel.kernel, dither.local, dither.accounting;"
+        "import sys, dither, dither.session, dither.privacy.kernel.kernel, dither.local, "
+        "dither.accounting;"
         "print([name for name in sys.modules if name.startswith('dither.audit')])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

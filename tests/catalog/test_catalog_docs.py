@@ -18,7 +18,9 @@ def catalogs() -> list[object]:
     return [
         pytest.param(block, id=f"{page.stem}-{number}")
         for page in sorted(DOCS.rglob("*.md"))
-        for number, block in enumerate(re.findall(r"```yaml\n(# catalog\n.*?)```", page.read_text(), re.DOTALL))
+        for number, block in enumerate(
+            re.findall(r"```yaml\n(# catalog\n.*?)```", page.read_text(), re.DOTALL)
+        )
     ]
 
 
@@ -32,7 +34,9 @@ def test_code_of_the_page_runs(code):
     exec(compile(code, "catalog.md", "exec"), {})
 
 
-@pytest.mark.parametrize("key", sorted({key for keys in DECIDE.values() for key in keys} | set(COLUMN_KEYS)))
+@pytest.mark.parametrize(
+    "key", sorted({key for keys in DECIDE.values() for key in keys} | set(COLUMN_KEYS))
+)
 def test_every_key_and_type_is_documented(key):
     prose = re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)
     assert re.search(rf"`[^`\n]*\b{key}\b[^`\n]*`", prose)

@@ -1,4 +1,5 @@
-"""What is wrong, undecided or unsafe in a catalog is refused: at its line, with the rule and the remedy."""
+"""What is wrong, undecided or unsafe in a catalog is refused: at its line, with the rule and the
+remedy."""
 
 import re
 from pathlib import Path
@@ -58,7 +59,8 @@ def test_refused(text, line, message):
 
 
 def test_no_sum_can_leave_exact_integers():
-    """Grid bounds and max_rows are below 2^63 each; engines hand over 38 digits (rule widths-from-catalog)."""
+    """Grid bounds and max_rows are below 2^63 each; engines hand over 38 digits (rule
+    widths-from-catalog)."""
     assert (2**63 - 1) ** 2 < 10**38 - 1
 
 
@@ -71,10 +73,18 @@ class TestYaml:
             ("", 1, "the catalog is empty: start with `dither: 1`"),
             ("# nothing\n", 1, "the catalog is empty: start with `dither: 1`"),
             ("\n- dither\n", 2, "a catalog is a mapping that starts with `dither: 1`"),
-            ("dither: 1\n---\ndither: 1\n", 2, "a catalog is one YAML document: remove the second `---`"),
+            (
+                "dither: 1\n---\ndither: 1\n",
+                2,
+                "a catalog is one YAML document: remove the second `---`",
+            ),
             ("dither: 1\n[a, b]: c\n", 2, "a key must be a text, not a list or mapping"),
             ("dither: 1\ndataset: a\x00b\n", 2, "a character that YAML does not allow: remove it"),
-            ("dither: 1\ndither: 1\n", 2, "the key 'dither' was given before, on line 1: keep one of the two"),
+            (
+                "dither: 1\ndither: 1\n",
+                2,
+                "the key 'dither' was given before, on line 1: keep one of the two",
+            ),
         ],
     )
     def test_shape(self, text, line, message):
@@ -89,12 +99,14 @@ class TestYaml:
         line, message = refusal(change("dataset: clinic", f"dataset: {value}"))
         assert (line, message) == (
             2,
-            "anchors (&name) and aliases (*name) are refused: write each fact out where it holds; a text that starts "
+            "anchors (&name) and aliases (*name) are refused: write each fact out where it holds; "
+            "a text that starts "
             "with & or * needs quotes",
         )
 
     @pytest.mark.parametrize(
-        "value", ["!!str clinic", "!secret clinic", "! clinic", "!!python/object/apply:os.system [x]"]
+        "value",
+        ["!!str clinic", "!secret clinic", "! clinic", "!!python/object/apply:os.system [x]"],
     )
     def test_tags(self, value):
         line, message = refusal(change("dataset: clinic", f"dataset: {value}"))
@@ -102,11 +114,15 @@ class TestYaml:
         assert "is refused: every scalar is text" in message
 
     def test_merge_keys_are_unknown_keys(self):
-        assert refusal(change("dataset: clinic", "<<: {dataset: clinic}"))[1].startswith("unknown key '<<'")
+        assert refusal(change("dataset: clinic", "<<: {dataset: clinic}"))[1].startswith(
+            "unknown key '<<'"
+        )
 
     def test_depth_and_size_are_limited(self):
         assert refusal("a: " + "[" * 2000)[1] == "nested deeper than 16 levels"
-        assert refusal("#" * 1_000_001)[1].startswith("the catalog has 1000001 characters, more than 1000000")
+        assert refusal("#" * 1_000_001)[1].startswith(
+            "the catalog has 1000001 characters, more than 1000000"
+        )
 
 
 class TestFiles:
@@ -121,7 +137,9 @@ class TestFiles:
 
     def test_right(self, tmp_path):
         (tmp_path / "clinic.yaml").write_text(CLINIC)
-        assert load(tmp_path / "clinic.yaml") == load(str(tmp_path / "clinic.yaml")) == parse(CLINIC)
+        assert (
+            load(tmp_path / "clinic.yaml") == load(str(tmp_path / "clinic.yaml")) == parse(CLINIC)
+        )
 
 
 WORDS = re.findall(r"\w+|[^\w\s]", CLINIC)
@@ -129,7 +147,11 @@ WORDS = re.findall(r"\w+|[^\w\s]", CLINIC)
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, len(CLINIC)), st.sampled_from(WORDS), st.integers(0, 30)), min_size=1, max_size=3)
+    st.lists(
+        st.tuples(st.integers(0, len(CLINIC)), st.sampled_from(WORDS), st.integers(0, 30)),
+        min_size=1,
+        max_size=3,
+    )
 )
 def test_a_damaged_catalog_is_read_or_refused_at_a_line_and_never_fails_otherwise(edits):
     text = CLINIC

@@ -30,7 +30,11 @@ PATIENTS, VISITS, COUNTIES = CLINIC.tables
 
 
 def test_dataset():
-    assert (CLINIC.dataset, CLINIC.lineage, CLINIC.population) == ("clinic", "clinic", "county-residents")
+    assert (CLINIC.dataset, CLINIC.lineage, CLINIC.population) == (
+        "clinic",
+        "clinic",
+        "county-residents",
+    )
     assert CLINIC.neighbours == "add_remove"
     assert CLINIC.unit == Unit("person")
     assert CLINIC.source == Source("csv", "data")
@@ -47,10 +51,23 @@ def test_tables():
         "patients.csv",
         OwnerColumn("patient_id"),
     )
-    assert (PATIENTS.unique, PATIENTS.rows_per_unit, PATIENTS.max_rows) == ((("patient_id",),), 1, 200_000)
+    assert (PATIENTS.unique, PATIENTS.rows_per_unit, PATIENTS.max_rows) == (
+        (("patient_id",),),
+        1,
+        200_000,
+    )
     assert VISITS.owner == OwnerReference("patients", (("patient_id", "patient_id"),))
-    assert (VISITS.unique, VISITS.rows_per_unit, VISITS.max_rows) == ((("visit_id",),), 20, 2_000_000)
-    assert (COUNTIES.kind, COUNTIES.owner, COUNTIES.rows_per_unit, COUNTIES.max_rows) == ("public", None, None, None)
+    assert (VISITS.unique, VISITS.rows_per_unit, VISITS.max_rows) == (
+        (("visit_id",),),
+        20,
+        2_000_000,
+    )
+    assert (COUNTIES.kind, COUNTIES.owner, COUNTIES.rows_per_unit, COUNTIES.max_rows) == (
+        "public",
+        None,
+        None,
+        None,
+    )
 
 
 def test_columns():
@@ -67,7 +84,9 @@ def test_columns():
         Id("doctor_id"),
         Date("date", Nulls("drop"), first, last, "period of the extract"),
         Category("county", Nulls("keep"), FromPublic("counties", "county"), "keep"),
-        Decimal("cost", Nulls("keep"), Fraction(0), Fraction(5000), Fraction(1, 100), "tariff 2026"),
+        Decimal(
+            "cost", Nulls("keep"), Fraction(0), Fraction(5000), Fraction(1, 100), "tariff 2026"
+        ),
         Boolean("urgent", Nulls("value", 0)),
         Text("note", Nulls("keep"), 40),
     )
@@ -107,7 +126,9 @@ class TestGrid:
         assert (cost.multiplier, cost.divisor) == (100, 1)
 
     def test_a_resolution_may_be_an_integer(self):
-        income = Decimal("income", Nulls("drop"), Fraction(-2000), Fraction(90_000), Fraction(500), "law")
+        income = Decimal(
+            "income", Nulls("drop"), Fraction(-2000), Fraction(90_000), Fraction(500), "law"
+        )
         assert (income.lower_grid, income.upper_grid) == (-4, 180)
         assert (income.multiplier, income.divisor) == (1, 500)
 
@@ -117,7 +138,9 @@ class TestGrid:
 
     def test_integers_and_dates_are_their_own_grid(self):
         assert (PATIENTS.column("age").lower_grid, PATIENTS.column("age").upper_grid) == (0, 110)
-        assert VISITS.column("date").lower_grid == 19_723  # 54 years and 13 leap days after 1970-01-01
+        assert (
+            VISITS.column("date").lower_grid == 19_723
+        )  # 54 years and 13 leap days after 1970-01-01
 
 
 class TestKeyRows:

@@ -13,14 +13,33 @@ from tests.datasets.broken_clinic import CLINIC, change, column
 
 @pytest.mark.parametrize(
     "label",
-    ["no", "yes", "on", "null", "~", "1e3", "2024-01-01", "0o7", "0x1F", ".inf", "1_000", "12:30:45", "<<", "="],
+    [
+        "no",
+        "yes",
+        "on",
+        "null",
+        "~",
+        "1e3",
+        "2024-01-01",
+        "0o7",
+        "0x1F",
+        ".inf",
+        "1_000",
+        "12:30:45",
+        "<<",
+        "=",
+    ],
 )
 def test_labels_are_the_text_written(label):
-    assert column(f"c: {{type: category, values: [{label}, a], other: drop, nulls: drop}}").values == (label, "a")
+    assert column(
+        f"c: {{type: category, values: [{label}, a], other: drop, nulls: drop}}"
+    ).values == (label, "a")
 
 
 def test_quotes_change_nothing():
-    assert column("""c: {type: category, values: ["no", 'a b', 007], other: drop, nulls: drop}""").values == (
+    assert column(
+        """c: {type: category, values: ["no", 'a b', 007], other: drop, nulls: drop}"""
+    ).values == (
         "no",
         "a b",
         "007",
@@ -71,13 +90,18 @@ def test_everything_else_is_no_number(text):
 
 
 def test_whole_numbers_may_be_written_with_an_exponent():
-    assert column("c: {type: integer, bounds: [-1e3, 2.0e3], nulls: drop, provenance: law}").lower == -1000
+    assert (
+        column("c: {type: integer, bounds: [-1e3, 2.0e3], nulls: drop, provenance: law}").lower
+        == -1000
+    )
     with pytest.raises(CatalogError, match="the lower bound must be a whole number"):
         column("c: {type: integer, bounds: [0.5, 2], nulls: drop, provenance: law}")
 
 
 def test_integers_keep_all_their_digits():
-    wide = column(f"c: {{type: integer, bounds: [-{2**63 - 1}, {2**63 - 1}], nulls: drop, provenance: law}}")
+    wide = column(
+        f"c: {{type: integer, bounds: [-{2**63 - 1}, {2**63 - 1}], nulls: drop, provenance: law}}"
+    )
     assert (wide.lower_grid, wide.upper_grid) == (-(2**63) + 1, 2**63 - 1)
 
 
@@ -89,7 +113,8 @@ def test_only_real_days_are_dates(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "day"), [("1970-01-01", 0), ("1969-12-31", -1), ("2024-02-29", 19_782), ("0001-01-01", -719_162)]
+    ("text", "day"),
+    [("1970-01-01", 0), ("1969-12-31", -1), ("2024-02-29", 19_782), ("0001-01-01", -719_162)],
 )
 def test_dates_are_days_since_1970(text, day):
     assert read.days(text) == day
@@ -107,7 +132,9 @@ def test_timestamps_are_seconds_at_a_fixed_offset():
     assert seen.lower == 19_723 * 86_400 - 3600
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "CET", "01:00", "+1:00", "+15:00", "+01:60", "utc"])
+@pytest.mark.parametrize(
+    "zone", ["Europe/Berlin", "CET", "01:00", "+1:00", "+15:00", "+01:60", "utc"]
+)
 def test_zones_that_can_change_are_refused(zone):
     assert read.offset(zone) is None
 
@@ -119,5 +146,8 @@ def test_booleans_are_true_and_false_only():
 
 
 def test_sentences_may_span_lines():
-    broken = change("because: staff listed on the public web page", "because: staff listed\n    on the public web page")
+    broken = change(
+        "because: staff listed on the public web page",
+        "because: staff listed\n    on the public web page",
+    )
     assert parse(broken) == parse(CLINIC)

@@ -43,7 +43,9 @@ CLINIC_OF_THE_SPEC = load(Path(__file__).parent / "clinic.yaml")
 LARGE = 2**63 - 1
 
 characters = st.characters(categories=("L", "N", "P", "S", "Zs"))
-texts = st.text(characters, min_size=1, max_size=8).filter(lambda text: text.strip() not in ("", "???", "other"))
+texts = st.text(characters, min_size=1, max_size=8).filter(
+    lambda text: text.strip() not in ("", "???", "other")
+)
 sentences = texts.map(lambda text: " ".join(text.split()))
 labels = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 offsets = st.integers(-14 * 60, 14 * 60).map(lambda minutes: minutes * 60)
@@ -61,13 +63,17 @@ def grids(draw, low=-LARGE, high=LARGE):
 @st.composite
 def columns(draw, name):
     kind = draw(
-        st.sampled_from(["integer", "decimal", "boolean", "category", "undeclared", "date", "timestamp", "text"])
+        st.sampled_from(
+            ["integer", "decimal", "boolean", "category", "undeclared", "date", "timestamp", "text"]
+        )
     )
     if kind == "integer":
         lower, upper, nulls = draw(grids())
         return Integer(name, nulls, lower, upper, draw(sentences))
     if kind == "decimal":
-        step = draw(st.one_of(st.integers(0, 18).map(lambda d: Fraction(1, 10**d)), counts.map(Fraction)))
+        step = draw(
+            st.one_of(st.integers(0, 18).map(lambda d: Fraction(1, 10**d)), counts.map(Fraction))
+        )
         lower, upper, nulls = draw(grids())
         return Decimal(name, nulls, lower * step, upper * step, step, draw(sentences))
     if kind == "date":
@@ -75,13 +81,19 @@ def columns(draw, name):
         return Date(name, nulls, lower, upper, draw(sentences))
     if kind == "timestamp":
         offset = draw(offsets)
-        lower, upper, nulls = draw(grids(-719_162 * 86_400 - offset, 2_932_897 * 86_400 - 1 - offset))
+        lower, upper, nulls = draw(
+            grids(-719_162 * 86_400 - offset, 2_932_897 * 86_400 - 1 - offset)
+        )
         return Timestamp(name, nulls, lower, upper, draw(sentences), offset)
     plain = draw(st.sampled_from([Nulls("keep"), Nulls("drop")]))
     if kind == "boolean":
         return Boolean(name, draw(st.sampled_from([plain, Nulls("value", 0), Nulls("value", 1)])))
     if kind == "text":
-        return Text(name, draw(st.sampled_from([plain, Nulls("value", draw(texts))])), draw(st.integers(8, LARGE)))
+        return Text(
+            name,
+            draw(st.sampled_from([plain, Nulls("value", draw(texts))])),
+            draw(st.integers(8, LARGE)),
+        )
     if kind == "undeclared":
         return Category(name, plain, Undeclared(draw(counts)), None)
     values = tuple(draw(st.lists(texts, min_size=1, max_size=4, unique=True)))
@@ -94,10 +106,14 @@ def tables(draw, name, owner, kind, extra=()):
     own = tuple(draw(columns(f"c{i}")) for i in range(draw(st.integers(1, 3))))
     key = (Id("person"),) if owner else ()
     limits = (
-        sorted(draw(st.tuples(counts, counts))) if owner else ([1, draw(counts)] if kind == "private" else [None] * 2)
+        sorted(draw(st.tuples(counts, counts)))
+        if owner
+        else ([1, draw(counts)] if kind == "private" else [None] * 2)
     )
     unique = ((("person",),) if owner else ()) + draw(st.sampled_from([(), (("c0",),)]))
-    return Table(name, kind, draw(texts), owner, unique, limits[0], limits[1], key + tuple(extra) + own)
+    return Table(
+        name, kind, draw(texts), owner, unique, limits[0], limits[1], key + tuple(extra) + own
+    )
 
 
 @st.composite
@@ -105,12 +121,19 @@ def catalogs(draw):
     kind = draw(st.sampled_from(["person", "row", "person_window"]))
     unit, extra = Unit(kind), ()
     if kind == "person_window":
-        unit = Unit(kind, "day", draw(st.sampled_from(["day", "week", "month", "year"])), draw(offsets))
+        unit = Unit(
+            kind, "day", draw(st.sampled_from(["day", "week", "month", "year"])), draw(offsets)
+        )
         extra = (Date("day", Nulls("drop"), 0, 9, "x"),)
     owners = (
-        [None, None] if kind == "row" else [OwnerColumn("person"), OwnerReference("first", (("person", "person"),))]
+        [None, None]
+        if kind == "row"
+        else [OwnerColumn("person"), OwnerReference("first", (("person", "person"),))]
     )
-    found = [draw(tables("first", owners[0], "private", extra)), draw(tables("second", owners[1], "private", extra))]
+    found = [
+        draw(tables("first", owners[0], "private", extra)),
+        draw(tables("second", owners[1], "private", extra)),
+    ]
     found.append(draw(tables("third", None, "public")))
     people = [] if kind == "row" else [Person("person", True)]
     people += [Person("c0", False, draw(sentences))]
@@ -147,7 +170,9 @@ def test_round_trips_are_exact(catalog):
     again = from_json(json.loads(stored))
     assert again == catalog
     assert canonical.dumps(to_json(again)) == stored
-    written = {"dither": 1} | {key: value for key, value in to_json(catalog).items() if key not in ("type", "v")}
+    written = {"dither": 1} | {
+        key: value for key, value in to_json(catalog).items() if key not in ("type", "v")
+    }
     assert parse(json.dumps(as_yaml(written), ensure_ascii=False)) == catalog
 
 
@@ -175,8 +200,12 @@ class TestHash:
     """One hash for one meaning: `connect` refuses a YAML whose hash is not the registered one."""
 
     def test_is_pinned(self):
-        """A change here changes every registered catalog: it needs a new VERSION, never a new expectation."""
-        assert catalog_hash(CLINIC_OF_THE_SPEC) == "2a7acc1f3047045df1528689ed3111344fbb9cef4ab2269ce15ee2cde561cc61"
+        """A change here changes every registered catalog: it needs a new VERSION, never a new
+        expectation."""
+        assert (
+            catalog_hash(CLINIC_OF_THE_SPEC)
+            == "2a7acc1f3047045df1528689ed3111344fbb9cef4ab2269ce15ee2cde561cc61"
+        )
 
     @pytest.mark.parametrize(
         ("old", "new"),
@@ -235,7 +264,13 @@ class TestStoredCatalogsObeyTheRules:
 
 def paths_of(tree, path=()):
     """Every node of a JSON tree but its root, as the keys that lead to it."""
-    inner = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    inner = (
+        tree.items()
+        if isinstance(tree, dict)
+        else enumerate(tree)
+        if isinstance(tree, list)
+        else ()
+    )
     for key, node in inner:
         yield (*path, key)
         yield from paths_of(node, (*path, key))
@@ -243,7 +278,22 @@ def paths_of(tree, path=()):
 
 def changed_copies(tree, path):
     """The tree with another value at the path, without it, and with something beside it."""
-    for value in (None, True, 1, 0.5, -(2**70), "", "x", "keep", [], [[]], ["x", 1], {}, {"value": []}, {"x": "x"}):
+    for value in (
+        None,
+        True,
+        1,
+        0.5,
+        -(2**70),
+        "",
+        "x",
+        "keep",
+        [],
+        [[]],
+        ["x", 1],
+        {},
+        {"value": []},
+        {"x": "x"},
+    ):
         copy = json.loads(json.dumps(tree))
         parent = reduce(getitem, path[:-1], copy)
         parent[path[-1]] = value

@@ -1,4 +1,5 @@
-"""Catalogs from SmartNoise, Snowflake and dbt: what they say is kept, what is missing is ???, what loosens is named."""
+"""Catalogs from SmartNoise, Snowflake and dbt: what they say is kept, what is missing is ???, what
+loosens is named."""
 
 from __future__ import annotations
 
@@ -88,13 +89,22 @@ def test_nothing_is_decided_for_the_steward():
     text = import_catalog("smartnoise", SMARTNOISE)
     with pytest.raises(CatalogError):
         parse(text)
-    for key in ("lineage", "population", "neighbours", "max_rows", "provenance", "nulls", "resolution"):
+    for key in (
+        "lineage",
+        "population",
+        "neighbours",
+        "max_rows",
+        "provenance",
+        "nulls",
+        "resolution",
+    ):
         assert f"{key}: ???" in text
 
 
 def test_row_privacy_is_a_row_unit():
     text = import_catalog(
-        "smartnoise", "'':\n  s:\n    t:\n      row_privacy: True\n      x: {type: int, lower: 0, upper: 9}\n"
+        "smartnoise",
+        "'':\n  s:\n    t:\n      row_privacy: True\n      x: {type: int, lower: 0, upper: 9}\n",
     )
     assert "unit: {kind: row}" in text and "k times the epsilon" in text
     assert decided(text).unit.kind == "row"
@@ -110,7 +120,9 @@ def test_a_snowflake_listing():
 
 
 def test_a_dbt_schema():
-    catalog = decided(import_catalog("dbt", DBT).replace("rows_per_unit: ???", "rows_per_unit: 1", 1))
+    catalog = decided(
+        import_catalog("dbt", DBT).replace("rows_per_unit: ???", "rows_per_unit: 1", 1)
+    )
     assert catalog.table("visits").owner.references == "patients"
     assert catalog.table("visits").column("ward").values == ("north", "south")
     assert catalog.table("patients").unique == (("patient",),)
@@ -129,7 +141,8 @@ def test_what_cannot_be_read_says_so(kind, text):
 
 def test_a_comment_cannot_become_a_setting():
     text = import_catalog(
-        "smartnoise", "'':\n  s:\n    t:\n      rows: \"1\\n    max_rows: 5\"\n      x: {type: int}\n"
+        "smartnoise",
+        "'':\n  s:\n    t:\n      rows: \"1\\n    max_rows: 5\"\n      x: {type: int}\n",
     )
     assert "\n    max_rows: 5" not in text
 

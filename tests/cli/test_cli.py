@@ -37,14 +37,30 @@ def test_the_whole_way(file):
     assert "total" in run(app, ["budget", "open", file, "total", *OPEN]).output
     assert "price: epsilon 0.5" in run(app, ["preview", file, QUESTION, "--epsilon", "0.5"]).output
     assert "north" in run(app, ["sql", file, QUESTION, "--epsilon", "0.5"]).output
-    answer = json.loads(run(app, ["sql", file, QUESTION, "--epsilon", "0.25", "--format", "json"]).output)
+    answer = json.loads(
+        run(app, ["sql", file, QUESTION, "--epsilon", "0.25", "--format", "json"]).output
+    )
     assert answer["columns"]["ward"] == ["north", "south", "other", None]
     assert answer["info"]["pot_spent_after"] == "3/4"
-    lines = run(app, ["sql", file, QUESTION, "--epsilon", "0.25", "--format", "csv"]).output.splitlines()
+    lines = run(
+        app, ["sql", file, QUESTION, "--epsilon", "0.25", "--format", "csv"]
+    ).output.splitlines()
     assert lines[0] == "ward,n,n_low,n_high" and len(lines) == 5
     assert "raise" in str(run(app, ["sql", file, QUESTION, "--epsilon", "0.4"]).exception)
     assert (
-        run(app, ["budget", "raise", file, "total", "--epsilon", "1.8", "--reason", "the board asked again"]).exit_code
+        run(
+            app,
+            [
+                "budget",
+                "raise",
+                file,
+                "total",
+                "--epsilon",
+                "1.8",
+                "--reason",
+                "the board asked again",
+            ],
+        ).exit_code
         == 0
     )
     assert "0.75" in run(app, ["budget", "show", file]).output
@@ -58,7 +74,9 @@ def test_verify_fails_loudly_on_a_tampered_ledger(file, tmp_path):
     run(app, ["register", file])
     run(app, ["budget", "open", file, "total", *OPEN])
     with sqlite3.connect(tmp_path / "clinic.dither" / "ledger.sqlite") as ledger:
-        ledger.execute('UPDATE entry SET body_json = replace(body_json, \'"cap":"1/1"\', \'"cap":"9/1"\')')
+        ledger.execute(
+            'UPDATE entry SET body_json = replace(body_json, \'"cap":"1/1"\', \'"cap":"9/1"\')'
+        )
     checked = run(app, ["ledger", "verify", file])
     assert checked.exit_code == 1
 

@@ -1,4 +1,5 @@
-"""Every command as a person and as a script would use it: help, JSON, exit codes, completion, and no traceback."""
+"""Every command as a person and as a script would use it: help, JSON, exit codes, completion, and
+no traceback."""
 
 from __future__ import annotations
 
@@ -37,7 +38,12 @@ def made(tmp_path_factory):
         steward.open_pot(State(home / "clinic.dither"), done.catalog, "total", epsilon="2", ceiling="2",
                          purpose=clinic.PURPOSE)  # fmt: skip
         sealed = home / "certificate.json"
-        assert run("sql", home / "clinic.yaml", QUESTION, "--epsilon", "0.5", "--certificate", sealed).exit_code == 0
+        assert (
+            run(
+                "sql", home / "clinic.yaml", QUESTION, "--epsilon", "0.5", "--certificate", sealed
+            ).exit_code
+            == 0
+        )
     return home
 
 
@@ -56,7 +62,9 @@ def test_the_commands_of_the_design_are_there():
 
 
 @pytest.mark.parametrize(
-    ("path", "command"), COMMANDS, ids=lambda each: " ".join(each) if isinstance(each, tuple) else ""
+    ("path", "command"),
+    COMMANDS,
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
 )
 def test_every_command_and_option_explains_itself(path, command):
     assert run(*path, "--help").exit_code == 0
@@ -91,7 +99,12 @@ def test_json_of_a_preview_and_an_answer_have_what_a_program_needs(file):
     price = json.loads(run("preview", file, QUESTION, "--within", "30", "--json").stdout)
     assert price["fits"] and price["columns"][0]["half_width"] <= 30
     answer = json.loads(run("sql", file, QUESTION, "--epsilon", "0.5", "--json").stdout)
-    assert answer["info"]["repeated"] and answer["columns"]["ward"] == ["north", "south", "other", None]
+    assert answer["info"]["repeated"] and answer["columns"]["ward"] == [
+        "north",
+        "south",
+        "other",
+        None,
+    ]
 
 
 def test_register_says_json_too(tmp_path):
@@ -115,7 +128,9 @@ def test_a_certificate_from_the_command_line_verifies_there(file, made, tmp_path
 
 def test_a_changed_certificate_is_refused_by_name(file, made, tmp_path):
     text = (made / "certificate.json").read_text()
-    (tmp_path / "changed.json").write_text(text.replace('"neighbours": "add_remove"', '"neighbours": "replace"'))
+    (tmp_path / "changed.json").write_text(
+        text.replace('"neighbours": "add_remove"', '"neighbours": "replace"')
+    )
     ran = run("verify", tmp_path / "changed.json")
     assert ran.exit_code == 1 and "unit.neighbours: was changed" in ran.output
 
@@ -129,7 +144,10 @@ def test_elsewhere_the_key_is_unknown(made, tmp_path, monkeypatch):
 def test_a_dry_run_says_so_and_has_no_certificate(file):
     ran = run("sql", file, QUESTION, "--epsilon", "0.5", "--dry-run")
     assert ran.exit_code == 0 and "about nobody" in ran.output
-    assert run("sql", file, QUESTION, "--epsilon", "1", "--dry-run", "--certificate", "x").exit_code == 1
+    assert (
+        run("sql", file, QUESTION, "--epsilon", "1", "--dry-run", "--certificate", "x").exit_code
+        == 1
+    )
 
 
 def test_the_registry_and_the_report_are_written(file, tmp_path):
@@ -182,7 +200,12 @@ def test_an_unavailable_answer_has_its_own_code():
         (ValueError("patient Smith has HIV"), 70, "ValueError at", "Smith"),
         (KeyError("Smith"), 70, "KeyError", "Smith"),
         (KeyboardInterrupt(), 130, "charge", "Traceback"),
-        (PermissionError(13, "Permission denied", "/secret/place"), 1, "/secret/place", "Traceback"),
+        (
+            PermissionError(13, "Permission denied", "/secret/place"),
+            1,
+            "/secret/place",
+            "Traceback",
+        ),
         (RecursionError("Smith"), 70, "RecursionError", "Smith"),
     ],
 )
@@ -194,14 +217,25 @@ def test_nothing_but_a_message_reaches_a_user(monkeypatch, capsys, error, code, 
     with pytest.raises(SystemExit) as stopped:
         main()
     shown = capsys.readouterr().err
-    assert stopped.value.code == code and told in shown and hidden not in shown and "Traceback" not in shown
+    assert (
+        stopped.value.code == code
+        and told in shown
+        and hidden not in shown
+        and "Traceback" not in shown
+    )
 
 
 def test_a_shell_can_complete():
     program = "import sys; sys.argv = ['dither']; from dither.cli import main; main()"
     asked = {"_DITHER_COMPLETE": "complete_bash", "COMP_WORDS": "dither reg", "COMP_CWORD": "1"}
     ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env={**os.environ, **asked}
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **asked},
     )
     assert sorted(ran.stdout.split()) == ["register", "registry"], ran.stderr
-    assert any("--install-completion" in option.opts for option in typer.main.get_command(app).params)
+    assert any(
+        "--install-completion" in option.opts for option in typer.main.get_command(app).params
+    )

@@ -85,7 +85,9 @@ def open_cells(both, query) -> dict:
     for key, values in naive.grouped(query, both.oracle).items():
         row, code = dict(zip(query.keys, key, strict=True)), 0
         for name, domain in domains.items():
-            at = domain.size if row[name] is None else _grid(row[name], columns[name]) - domain.first
+            at = (
+                domain.size if row[name] is None else _grid(row[name], columns[name]) - domain.first
+            )
             code = code * domain.codes + at
         mine = found.setdefault(tuple(row[name] for name in unlisted), {})
         mine[code] = tuple(int(value / step) for value, step in zip(values, steps, strict=True))

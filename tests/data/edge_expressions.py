@@ -1,4 +1,5 @@
-"""Random expressions and conditions over some columns, their constants at the edges; what is made may be refused."""
+"""Random expressions and conditions over some columns, their constants at the edges; what is made
+may be refused."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ class Maker:
             return Value("boolean", F(self.random.randint(0, 1)))
         if near and self.random.random() < 0.6:
             domain = self.random.choice(near)
-            at = self.random.choice([domain.low - 1, domain.low, domain.high, domain.high + 1, domain.high + 2])
+            at = self.random.choice(
+                [domain.low - 1, domain.low, domain.high, domain.high + 1, domain.high + 2]
+            )
             value = at * domain.step
             if kind == "date":
                 value = max(F(-719162), min(F(2932896), value))
@@ -48,7 +51,8 @@ class Maker:
 
     def leaf(self, kind: str):
         mine = self.of_kind(kind)
-        # a constant time takes the zone of the column it is chosen with, which the oracle does not know
+        # a constant time takes the zone of the column it is chosen with, which the oracle does not
+        # know
         if mine and (kind == "timestamp" or self.random.random() < 0.75):
             return self.random.choice(mine)
         if kind == "category":
@@ -72,7 +76,9 @@ class Maker:
             labels = [d.labels for d in self.columns.values() if d.kind == "category"]
             if not labels:
                 return None
-            y = self.random.choice([y, Value("text", self.random.choice(self.random.choice(labels)))])
+            y = self.random.choice(
+                [y, Value("text", self.random.choice(self.random.choice(labels)))]
+            )
         return self.random.choice(
             [
                 Call("if", (test, x, y)),
@@ -89,11 +95,33 @@ class Maker:
         pick, x, y = self.random.choice, self.make("number", depth), self.make("number", depth)
         k = self.random.random()
         if k < 0.3:
-            two = ["add", "subtract", "multiply", "divide", "integer_divide", "mod", "least", "greatest"]
+            two = [
+                "add",
+                "subtract",
+                "multiply",
+                "divide",
+                "integer_divide",
+                "mod",
+                "least",
+                "greatest",
+            ]
             return Call(pick(two), (x, y))
         if k < 0.4:
             return Call(
-                pick(["floor", "ceil", "trunc", "round", "to_integer", "abs", "negate", "sign", "sqrt", "to_number"]),
+                pick(
+                    [
+                        "floor",
+                        "ceil",
+                        "trunc",
+                        "round",
+                        "to_integer",
+                        "abs",
+                        "negate",
+                        "sign",
+                        "sqrt",
+                        "to_number",
+                    ]
+                ),
                 (x,),
             )
         if k < 0.5:
@@ -101,7 +129,9 @@ class Maker:
             return pick(
                 [
                     Call("clamp", (x, n(low), n(high))),
-                    Call("width_bucket", (x, n(low), n(high), n(pick([1, 2, 7, 127, 128, 100_000])))),
+                    Call(
+                        "width_bucket", (x, n(low), n(high), n(pick([1, 2, 7, 127, 128, 100_000])))
+                    ),
                     Call("bin", (x, n(pick([1, 2, 3, 5, 100, 128, 2**31, F(1, 10)])))),
                     Call("round", (x, n(pick([0, 1, 2, 6])))),
                     Call("power", (x, n(pick([1, 2, 3])))),
@@ -109,7 +139,16 @@ class Maker:
             )
         if k < 0.6:
             date = self.make("date", depth)
-            names = ["year", "quarter", "month", "week", "day", "day_of_week", "day_of_year", "days_in_month"]
+            names = [
+                "year",
+                "quarter",
+                "month",
+                "week",
+                "day",
+                "day_of_week",
+                "day_of_year",
+                "days_in_month",
+            ]
             return Call(pick(names), (date,))
         if k < 0.68:
             return pick(
@@ -117,7 +156,10 @@ class Maker:
                     Call(pick(["hour", "minute", "second"]), (self.make("timestamp", depth),)),
                     Call("days_between", (self.make("date", depth), self.make("date", depth))),
                     Call("age_years", (self.make("date", depth), self.make("date", depth))),
-                    Call("seconds_between", (self.make("timestamp", depth), self.make("timestamp", depth))),
+                    Call(
+                        "seconds_between",
+                        (self.make("timestamp", depth), self.make("timestamp", depth)),
+                    ),
                 ]
             )
         if k < 0.76:
@@ -126,7 +168,10 @@ class Maker:
                 [
                     Call(pick(["length", "byte_length"]), (text,)),
                     Call("position", (text, Value("text", "b"))),
-                    Call("parse_integer", (text, n(pick([-7, 0, -128, -(10**17)])), n(pick([127, 128, 5, 10**17])))),
+                    Call(
+                        "parse_integer",
+                        (text, n(pick([-7, 0, -128, -(10**17)])), n(pick([127, 128, 5, 10**17]))),
+                    ),
                 ]
             )
         if k < 0.8:
@@ -170,7 +215,9 @@ class Maker:
         x = self.make("date", depth)
         k = self.random.random()
         if k < 0.35:
-            return Call(pick(["trunc_year", "trunc_quarter", "trunc_month", "trunc_week", "last_day"]), (x,))
+            return Call(
+                pick(["trunc_year", "trunc_quarter", "trunc_month", "trunc_week", "last_day"]), (x,)
+            )
         if k < 0.45:
             return Call("add_days", (x, self.make("number", depth)))
         if k < 0.55:

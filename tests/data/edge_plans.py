@@ -1,4 +1,5 @@
-"""Random plans over columns whose domains end where engine types end, for the engine, the oracle and neighbours."""
+"""Random plans over columns whose domains end where engine types end, for the engine, the oracle
+and neighbours."""
 
 from __future__ import annotations
 
@@ -54,7 +55,10 @@ class Plans:
         kept = list(dict.fromkeys([*(name for name in self.always if name in columns), *kept]))
         named = [Named(name, Column(name)) for name in kept]
         if not self.always and self.random.random() < 0.2:
-            named = [Named(name, Column(other)) for name, other in zip(kept, kept[1:] + kept[:1], strict=True)]
+            named = [
+                Named(name, Column(other))
+                for name, other in zip(kept, kept[1:] + kept[:1], strict=True)
+            ]
         for place in range(self.random.randint(0, 2)):
             made = maker.make(self.random.choice(KINDS), self.random.randint(1, 3))
             new = Named(f"x{self.random.randint(0, 10**6)}{place}", made)
@@ -74,11 +78,16 @@ class Plans:
             alike = [
                 other
                 for other, d in theirs.items()
-                if (d.kind, d.step, d.labels, d.offset) == (domain.kind, domain.step, domain.labels, domain.offset)
+                if (d.kind, d.step, d.labels, d.offset)
+                == (domain.kind, domain.step, domain.labels, domain.offset)
             ]
             if not alike:
                 return None
-            of = Column(name) if name in alike and self.random.random() < 0.5 else Column(self.random.choice(alike))
+            of = (
+                Column(name)
+                if name in alike and self.random.random() < 0.5
+                else Column(self.random.choice(alike))
+            )
             if domain.kind in ("number", "boolean", "date") and self.random.random() < 0.3:
                 made = Maker(self.random, theirs).make(domain.kind, 2)
                 found = self.tried(a.Project(source, (Named(name, made),))) if made else None
@@ -91,21 +100,36 @@ class Plans:
         random, here = self.random, self.known(plan)
         columns = here.columns
         maker = Maker(random, columns)
-        keys = [name for name, d in columns.items() if (is_stored(d) and d.step == 1) or d.undeclared]
+        keys = [
+            name for name, d in columns.items() if (is_stored(d) and d.step == 1) or d.undeclared
+        ]
         key = tuple(random.sample(keys, min(len(keys), random.randint(0, 2))))
-        usable = [name for name, d in columns.items() if d.kind in ("number", "boolean", "date", "timestamp")]
+        usable = [
+            name
+            for name, d in columns.items()
+            if d.kind in ("number", "boolean", "date", "timestamp")
+        ]
         some = random.choice(usable or list(columns))
         fresh = f"q{random.randint(0, 10**6)}"
-        each = [a.Count(), a.Minimum(some), a.Maximum(some), a.CountValues(random.choice(list(columns)))]
+        each = [
+            a.Count(),
+            a.Minimum(some),
+            a.Maximum(some),
+            a.CountValues(random.choice(list(columns))),
+        ]
         each += [a.CountDistinct(random.choice(list(columns)))]
         each += [a.Sum(some)] if columns[some].kind in ("number", "boolean") else []
         aggregates = tuple(
-            Named(f"{fresh}{place}", one) for place, one in enumerate(random.sample(each, random.randint(1, 3)))
+            Named(f"{fresh}{place}", one)
+            for place, one in enumerate(random.sample(each, random.randint(1, 3)))
         )
         if random.random() < 0.4:  # a new column may have the name of an old one
-            names = random.sample([c for c in columns if c not in key], min(len(columns) - len(key), len(aggregates)))
+            names = random.sample(
+                [c for c in columns if c not in key], min(len(columns) - len(key), len(aggregates))
+            )
             aggregates = (
-                tuple(Named(name, each.of) for name, each in zip(names, aggregates, strict=False)) or aggregates
+                tuple(Named(name, each.of) for name, each in zip(names, aggregates, strict=False))
+                or aggregates
             )
         match random.randint(0, 13):
             case 0 | 1 | 2:
@@ -129,7 +153,10 @@ class Plans:
                     and theirs[c].labels == d.labels
                     and d.kind != "id"
                 ]
-                on = random.sample(pairs, min(len(pairs), random.choice([1, 1, 2] if table == "pub" else [0, 1, 2])))
+                on = random.sample(
+                    pairs,
+                    min(len(pairs), random.choice([1, 1, 2] if table == "pub" else [0, 1, 2])),
+                )
                 named = {f"r{fresh}{c}": c for c in [*taken, *(c for _, c in on)]}
                 named = dict(list(named.items())[:6])
                 right = a.Project(other, tuple(Named(new, Column(c)) for new, c in named.items()))
@@ -152,7 +179,10 @@ class Plans:
                 return a.PerUnit(plan, key, aggregates)
             case 12:
                 return random.choice(
-                    [a.Group(plan, key, aggregates), a.SampleUnits(plan, random.choice([F(1, 2), F(9, 10)]))]
+                    [
+                        a.Group(plan, key, aggregates),
+                        a.SampleUnits(plan, random.choice([F(1, 2), F(9, 10)])),
+                    ]
                 )
             case _:
                 return a.LimitGroups(plan, key, random.randint(1, 2))
@@ -168,20 +198,32 @@ class Plans:
     def query(self, plan):
         found = analyse(plan, self.catalog, self.facts)
         columns, random = found.columns, self.random
-        small = [name for name, d in columns.items() if is_stored(d) and d.listed[1] - d.listed[0] < 300]
-        small += [name for name, d in columns.items() if d.undeclared and isinstance(found.node, Owned)]
+        small = [
+            name for name, d in columns.items() if is_stored(d) and d.listed[1] - d.listed[0] < 300
+        ]
+        small += [
+            name for name, d in columns.items() if d.undeclared and isinstance(found.node, Owned)
+        ]
         keys = tuple(random.sample(small, min(len(small), random.choice([0, 1, 1, 2]))))
         readable = [name for name, d in columns.items() if d.kind != "id"]
         choices = [a.Count()]
         if readable:
-            choices += [a.CountValues(random.choice(readable)), a.CountDistinct(random.choice(readable))]
+            choices += [
+                a.CountValues(random.choice(readable)),
+                a.CountDistinct(random.choice(readable)),
+            ]
         choices += [a.Sum(name) for name, d in columns.items() if d.kind in ("number", "boolean")]
         if isinstance(found.node, Owned):
             choices.append(a.CountUnits())
-        query = Cells(plan, keys, tuple(random.sample(choices, min(len(choices), random.randint(1, 3)))))
+        query = Cells(
+            plan, keys, tuple(random.sample(choices, min(len(choices), random.randint(1, 3))))
+        )
         try:
             sensitivity(query, self.catalog, self.facts)
-            if len(key_domains(query, self.catalog, self.facts)) and _cells(query, self.catalog, self.facts) > 3000:
+            if (
+                len(key_domains(query, self.catalog, self.facts))
+                and _cells(query, self.catalog, self.facts) > 3000
+            ):
                 return None
             for one in query.columns:
                 largest_value(one, query, self.catalog, self.facts)
@@ -191,11 +233,17 @@ class Plans:
 
     def quantiles(self, plan):
         columns, random = analyse(plan, self.catalog, self.facts).columns, self.random
-        some = [name for name, d in columns.items() if d.kind in ("number", "boolean", "date", "timestamp")]
+        some = [
+            name
+            for name, d in columns.items()
+            if d.kind in ("number", "boolean", "date", "timestamp")
+        ]
         if not some:
             return None
         small = [
-            name for name, d in columns.items() if (is_stored(d) and d.listed[1] - d.listed[0] < 300) or d.undeclared
+            name
+            for name, d in columns.items()
+            if (is_stored(d) and d.listed[1] - d.listed[0] < 300) or d.undeclared
         ]
         keys = tuple(random.sample(small, min(len(small), random.choice([0, 1, 1, 2]))))
         query = Quantiles(plan, keys, random.choice(some), (F(1, 2),))

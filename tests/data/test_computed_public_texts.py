@@ -20,12 +20,15 @@ MADE = [
     Call("eq", (COUNTY, Value("text", "elm"))),
     Call("in", (COUNTY, Value("text", "elm"), Value("text", "ash"))),
 ]
-RAWS = hospital.raws([hospital.patient("p1")], [hospital.visit(c, "p1", county=c) for c in ("ash", "elm", "nowhere")])
+RAWS = hospital.raws(
+    [hospital.patient("p1")], [hospital.visit(c, "p1", county=c) for c in ("ash", "elm", "nowhere")]
+)
 
 
 @pytest.mark.parametrize("made", MADE, ids=str)
 def test_a_choice_among_public_labels_is_lowered_like_any_text(made):
-    """Lowering once asked for the codes of a text that has none, and failed with no reason given."""
+    """Lowering once asked for the codes of a text that has none, and failed with no reason
+    given."""
     counties = a.Project(Scan("counties"), (Named("county", COUNTY), Named("made", made)))
     plan = a.Join(Scan("visits"), counties, (("county", "county"),), "left")
     with hospital.registered(RAWS) as both:

@@ -1,7 +1,8 @@
 """Raw rows through registration to measured integers, against the naive evaluator, on neighbours.
 
-One owner's rows are all added or removed: the real engine must agree with the oracle exactly on both databases, nobody
-else's registered rows may change, and the measured change may not exceed the claimed sensitivity.
+One owner's rows are all added or removed: the real engine must agree with the oracle exactly on
+both databases, nobody else's registered rows may change, and the measured change may not exceed the
+claimed sensitivity.
 """
 
 from __future__ import annotations
@@ -68,7 +69,16 @@ numbers = st.one_of(
 truths = st.one_of(st.sampled_from(["true", "FALSE", "t", "0", "1", "Yes", "n"]), texts)
 days = st.one_of(
     st.dates().map(str),
-    st.sampled_from(["2024-02-30", "2024-06-01 10:00", "2024-06-01T10:00:00Z", "0000-01-01", "0001-01-01", "24-1-1"]),
+    st.sampled_from(
+        [
+            "2024-02-30",
+            "2024-06-01 10:00",
+            "2024-06-01T10:00:00Z",
+            "0000-01-01",
+            "0001-01-01",
+            "24-1-1",
+        ]
+    ),
     texts,
 )
 contents = st.fixed_dictionaries(
@@ -102,9 +112,16 @@ comparisons = st.one_of(
         Compare,
         number_columns,
         st.sampled_from(["=", "<>", "<", "<=", ">", ">="]),
-        st.one_of(st.integers(-20, 600).map(Fraction), st.fractions(-20, 600), st.just(Fraction(19800))),
+        st.one_of(
+            st.integers(-20, 600).map(Fraction), st.fractions(-20, 600), st.just(Fraction(19800))
+        ),
     ),
-    st.builds(Compare, st.just("ward"), st.sampled_from(["=", "<>"]), st.sampled_from(["north", "south", "other"])),
+    st.builds(
+        Compare,
+        st.just("ward"),
+        st.sampled_from(["=", "<>"]),
+        st.sampled_from(["north", "south", "other"]),
+    ),
     st.builds(Compare, st.just("kind"), st.sampled_from(["=", "<>"]), st.sampled_from(["a", "b"])),
     st.builds(IsNull, st.sampled_from(["ward", "score", "cost", "day"])),
 )
@@ -123,9 +140,19 @@ plans = st.one_of(
     st.builds(Filter, st.builds(Filter, st.just(Scan("visits")), conditions), conditions),
 )
 keys = st.sampled_from(
-    [(), ("ward",), ("kind",), ("urgent",), ("score",), ("ward", "kind"), ("urgent", "score", "ward")]
+    [
+        (),
+        ("ward",),
+        ("kind",),
+        ("urgent",),
+        ("score",),
+        ("ward", "kind"),
+        ("urgent", "score", "ward"),
+    ]
 )
-aggregates = st.one_of(st.just(Count()), st.sampled_from(["age", "score", "cost", "weight", "urgent"]).map(Sum))
+aggregates = st.one_of(
+    st.just(Count()), st.sampled_from(["age", "score", "cost", "weight", "urgent"]).map(Sum)
+)
 queries = st.builds(Cells, plans, keys, aggregates.map(lambda one: (one,)))
 
 
@@ -169,22 +196,31 @@ def check_neighbours(others, mine, where, asked):
         assert sum(change > 0 for change in moved) <= claim.l0
         assert max(moved) <= claim.linf
         assert sum(change * change for change in moved) <= claim.l2_squared
-        assert max(abs(int(cell)) for cell in within.ravel()) <= largest_value(query.columns[0], query, FACTS)
+        assert max(abs(int(cell)) for cell in within.ravel()) <= largest_value(
+            query.columns[0], query, FACTS
+        )
 
 
 def test_the_claimed_sensitivity_is_reached():
-    """The claim is not only safe but exact: extreme rows of one owner move the answers by all of it."""
+    """The claim is not only safe but exact: extreme rows of one owner move the answers by all of
+    it."""
     mine = [clinic.row(f"v{i}", "victim", cost="1e9", score="-99", age="500") for i in range(7)]
     with tempfile.TemporaryDirectory() as folder:
-        asked = [Cells(Scan("visits"), (), (a,)) for a in (Count(), Sum("cost"), Sum("score"), Sum("age"))]
+        asked = [
+            Cells(Scan("visits"), (), (a,))
+            for a in (Count(), Sum("cost"), Sum("score"), Sum("age"))
+        ]
         for query, within in zip(asked, measured(Path(folder), mine, asked), strict=True):
             assert abs(int(within[0, 0])) == sensitivity(query, FACTS).l1
 
 
 def test_a_condition_narrows_the_claim_and_the_clamp_together():
-    """Rule clamp-to-priced-bounds: WHERE cost <= 20 lowers SUM(cost) from 3 x 500 to 3 x 20, and rows obey."""
+    """Rule clamp-to-priced-bounds: WHERE cost <= 20 lowers SUM(cost) from 3 x 500 to 3 x 20, and
+    rows obey."""
     query = Cells(Filter(Scan("visits"), Compare("cost", "<=", Fraction(20))), (), (Sum("cost"),))
     assert sensitivity(query, FACTS).l1 == 3 * 2000
-    mine = [clinic.row(f"v{i}", "victim", cost=cost) for i, cost in enumerate(["19.99", "20", "1e9"])]
+    mine = [
+        clinic.row(f"v{i}", "victim", cost=cost) for i, cost in enumerate(["19.99", "20", "1e9"])
+    ]
     with tempfile.TemporaryDirectory() as folder:
         assert measured(Path(folder), mine, [query])[0].tolist() == [[3999]]

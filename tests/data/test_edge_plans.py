@@ -1,7 +1,9 @@
-"""Random plans at the edges of engine types, on neighbours: persons, windows and rows; engine, oracle and claim agree.
+"""Random plans at the edges of engine types, on neighbours: persons, windows and rows; engine,
+oracle and claim agree.
 
-Rows, cells, histograms (counted in an array and by the engine's groups), owners of unlisted keys and cells of them; a
-unit added, and one replaced by another, under a new key of the sample for each plan.
+Rows, cells, histograms (counted in an array and by the engine's groups), owners of unlisted keys
+and cells of them; a unit added, and one replaced by another, under a new key of the sample for each
+plan.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ WEEK = "2024-01-03"
 
 
 def neighbours(random: Random, unit: str, catalog):
-    """Raw rows without the unit, with it, and with another in its place; the owners of the last two."""
+    """Raw rows without the unit, with it, and with another in its place; the owners of the last
+    two."""
     public = [row_of(random, catalog.table("pub"), None) for _ in range(6)]
     others = [person_rows(random, catalog, name) for name in ("p1", "p 2", "pé")]
     names = ["victim", random.choice(["victim", "another"])]
@@ -43,7 +46,11 @@ def neighbours(random: Random, unit: str, catalog):
             rows.update({table: rows[table][:1] if table == kept else [] for table in rows})
         if unit == "window":
             rows.update({table: [{**row, "dy": WEEK} for row in rows[table]] for table in rows})
-    raws = (together(public, *others), together(public, *others, mine), together(public, instead, *others))
+    raws = (
+        together(public, *others),
+        together(public, *others, mine),
+        together(public, instead, *others),
+    )
     return raws, names
 
 
@@ -53,7 +60,9 @@ def check(plan, databases, owners: list[str], unit: str, maker: Plans) -> None:
     rows = [both.rows(plan) for both in databases]
     for both, found in zip(databases, rows, strict=True):
         wanted = both.expected(plan)
-        if not isinstance(node, Owned):  # the oracle keeps owners where the side without any is empty
+        if not isinstance(
+            node, Owned
+        ):  # the oracle keeps owners where the side without any is empty
             wanted = Counter({(None, values): 0 for _, values in wanted})
             for (_, values), count in both.expected(plan).items():
                 wanted[None, values] += count
@@ -81,7 +90,9 @@ def check(plan, databases, owners: list[str], unit: str, maker: Plans) -> None:
         for both in databases:
             both_ways(both, query)
         check_moves(query, databases, maker)
-    unlisted = tuple(name for name, domain in analyse(plan, catalog, facts).columns.items() if domain.undeclared)
+    unlisted = tuple(
+        name for name, domain in analyse(plan, catalog, facts).columns.items() if domain.undeclared
+    )
     if unlisted and isinstance(node, Owned):
         keys = Keys(plan, unlisted)
         prepared(keys, databases)
@@ -98,9 +109,15 @@ def prepared(query, databases) -> None:
 def check_moves(query, databases, maker: Plans) -> None:
     sides = [both.measurer.measure(query, both.sample_key) for both in databases]
     for place in (1, 2):
-        assert not list_broken_claims(query, [sides[0], sides[place]], maker.catalog, maker.facts), query
-    found = list_broken_claims(query, sides[1:], replace(maker.catalog, neighbours="replace"), maker.facts)
-    if isinstance(query, Quantiles):  # rows that leave a cell and rows that join it move its ranks no further than each
+        assert not list_broken_claims(
+            query, [sides[0], sides[place]], maker.catalog, maker.facts
+        ), query
+    found = list_broken_claims(
+        query, sides[1:], replace(maker.catalog, neighbours="replace"), maker.facts
+    )
+    if isinstance(
+        query, Quantiles
+    ):  # rows that leave a cell and rows that join it move its ranks no further than each
         found = [words for words in found if "of a cell" not in words]
     assert not found, query
 
@@ -110,7 +127,9 @@ def run(seed: int, unit: str, plans: int, always: tuple[str, ...] = ()) -> None:
     catalog = catalog_of(random, unit)
     raws, names = neighbours(random, unit, catalog)
     if unit == "window":
-        week = naive._window(naive.repair(WEEK, catalog.table("one").column("dy")), catalog.table("one"), catalog)
+        week = naive._window(
+            naive.repair(WEEK, catalog.table("one").column("dy")), catalog.table("one"), catalog
+        )
         names = [f"{week}:{name}" for name in names]
     with ExitStack() as stack:
         databases = [stack.enter_context(hospital.registered(each, catalog)) for each in raws]
@@ -144,4 +163,9 @@ def test_plans_at_the_edges_of_types(seed, unit, always, plans):
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_plans_at_the_edges_of_types_for_hours(seed):
     random = Random(seed)
-    run(seed, random.choice(["person", "person", "window", "row"]), 120, random.choice([(), ("lab",)]))
+    run(
+        seed,
+        random.choice(["person", "person", "window", "row"]),
+        120,
+        random.choice([(), ("lab",)]),
+    )

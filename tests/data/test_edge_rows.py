@@ -1,4 +1,5 @@
-"""No row of the edge corpus makes an error, changes a shape or moves an answer by more than the claim."""
+"""No row of the edge corpus makes an error, changes a shape or moves an answer by more than the
+claim."""
 
 from __future__ import annotations
 
@@ -33,23 +34,46 @@ PANEL = [
     Cells(Scan("visits"), ("county", "urgent"), (Count(), Sum("cost"), CountUnits())),
     Cells(Scan("patients"), ("sex",), (Sum("salary"),)),
     Cells(Scan("items"), ("drug",), (Sum("qty"),)),
-    Cells(a.Project(Scan("visits"), (Named("y", Call("divide", (X, Column("score")))),)), (), (Sum("y"),)),
-    Cells(a.Join(Scan("visits"), Scan("counties"), (("county", "county"),), "left"), ("region",), (Sum("beds"),)),
+    Cells(
+        a.Project(Scan("visits"), (Named("y", Call("divide", (X, Column("score")))),)),
+        (),
+        (Sum("y"),),
+    ),
+    Cells(
+        a.Join(Scan("visits"), Scan("counties"), (("county", "county"),), "left"),
+        ("region",),
+        (Sum("beds"),),
+    ),
     Cells(a.Join(NAMED, Scan("wards"), (("name", "county"),), "left"), ("level",), (Count(),)),
-    Cells(a.Join(Scan("visits"), Scan("items"), (("visit", "visit"),), "inner"), ("drug",), (Sum("cost"),)),
+    Cells(
+        a.Join(Scan("visits"), Scan("items"), (("visit", "visit"),), "inner"),
+        ("drug",),
+        (Sum("cost"),),
+    ),
     Cells(a.LimitGroups(Scan("visits"), ("diag",), 1), (), (a.CountDistinct("diag"),)),
     Cells(a.PerUnit(Scan("visits"), ("day",), (Named("n", Count()),)), ("n",), (Count(),)),
     Cells(a.Filter(Scan("visits"), a.Compare("seen", ">", F(0))), ("score",), (Count(),)),
-    Cells(a.Distinct(a.Project(Scan("visits"), (Named("note", Column("note")),)), False), (), (Count(),)),
+    Cells(
+        a.Distinct(a.Project(Scan("visits"), (Named("note", Column("note")),)), False),
+        (),
+        (Count(),),
+    ),
 ]
-OTHERS = ([hospital.patient("p1"), hospital.patient("p2")], [hospital.visit("a", "p1"), hospital.visit("b", "p2")])
+OTHERS = (
+    [hospital.patient("p1"), hospital.patient("p2")],
+    [hospital.visit("a", "p1"), hospital.visit("b", "p2")],
+)
 
 
 def spoilt(edge: str | None) -> hospital.Raws:
-    """The victim's rows hold the edge value in every column, the unique key and the names of parents included."""
+    """The victim's rows hold the edge value in every column, the unique key and the names of
+    parents included."""
     columns = ("county", "diag", "score", "cost", "day", "seen", "note", "urgent")
     visits = [hospital.visit(key, "victim", **dict.fromkeys(columns, edge)) for key in (edge, "ok")]
-    people = [hospital.patient("victim"), hospital.patient("victim", sex=edge, born=edge, salary=edge)]
+    people = [
+        hospital.patient("victim"),
+        hospital.patient("victim", sex=edge, born=edge, salary=edge),
+    ]
     items = [hospital.item(edge, edge, edge), hospital.item("ok", edge, edge)]
     return hospital.raws(OTHERS[0] + people, OTHERS[1] + visits, items)
 
@@ -60,7 +84,9 @@ def without():
         yield both, [measured(both, query) for query in PANEL]
 
 
-@pytest.mark.parametrize("edge", mark_between(EDGES, step=7), ids=[ascii(edge)[:24] for edge in EDGES])
+@pytest.mark.parametrize(
+    "edge", mark_between(EDGES, step=7), ids=[ascii(edge)[:24] for edge in EDGES]
+)
 def test_an_edge_row_changes_no_shape_and_stays_within_the_claim(edge, without):
     before, cells = without
     with hospital.registered(spoilt(edge)) as both:
@@ -86,14 +112,22 @@ def test_all_edge_rows_at_once_through_every_function():
 def test_lines_that_are_no_csv_and_bytes_that_are_no_text_are_dropped_and_counted(tmp_path):
     facts = hospital.catalog()
     for table in facts.tables:
-        hospital.write_csv(tmp_path / table.source_name, table.column_names, hospital.raws(*OTHERS)[table.name])
+        hospital.write_csv(
+            tmp_path / table.source_name, table.column_names, hospital.raws(*OTHERS)[table.name]
+        )
     with (tmp_path / "patients.csv").open("ab") as file:
         file.write(
-            b"bad,\xff\xfe,1990-01-01,5\r\n" + b"too,few\r\n" + b"big," + b"x" * 3_000_000 + b",1990-01-01,5\r\n"
+            b"bad,\xff\xfe,1990-01-01,5\r\n"
+            + b"too,few\r\n"
+            + b"big,"
+            + b"x" * 3_000_000
+            + b",1990-01-01,5\r\n"
         )
         file.write(b"p9,f,1990-01-01,5\r\n")
     target = tmp_path / "data.duckdb"
-    repairs, _ = write_copy_and_facts(facts, tmp_path, hospital.KEY, target, tmp_path / "spill", lambda _: None)
+    repairs, _ = write_copy_and_facts(
+        facts, tmp_path, hospital.KEY, target, tmp_path / "spill", lambda _: None
+    )
     counts = {each.table: dict(each.counts) for each in repairs}
     assert counts["patients"]["lines that could not be read"] == 3
     assert counts["patients"]["rows registered"] == 3
@@ -125,28 +159,43 @@ def test_an_empty_table_and_one_of_a_single_row_have_the_shapes_of_any_other(row
 
 
 def test_floats_and_times_of_a_typed_source_are_repaired_like_texts(tmp_path: Path):
-    """nan, infinities, -0.0, subnormals and far dates as Parquet holds them: the same values as from their texts."""
+    """nan, infinities, -0.0, subnormals and far dates as Parquet holds them: the same values as
+    from their texts."""
     values = ["nan", "inf", "-inf", "-0.0", "5e-324", "1e308", "-1e308", "499.995", "0.005"]
     days = ["0001-01-01", "9999-12-31", "2024-02-29"]
     visits = [
-        hospital.visit(f"v{i}", f"p{i}", cost=value, day=days[i % 3], seen=f"{days[i % 3]} 23:59:59")
+        hospital.visit(
+            f"v{i}", f"p{i}", cost=value, day=days[i % 3], seen=f"{days[i % 3]} 23:59:59"
+        )
         for i, value in enumerate(values)
     ]
     people = [hospital.patient(f"p{i}") for i in range(len(values))]
-    typed = {"cost": "DOUBLE", "day": "DATE", "seen": "TIMESTAMP", "score": "HUGEINT", "urgent": "BOOLEAN"}
+    typed = {
+        "cost": "DOUBLE",
+        "day": "DATE",
+        "seen": "TIMESTAMP",
+        "score": "HUGEINT",
+        "urgent": "BOOLEAN",
+    }
     text = hospital.CATALOG.replace("engine: csv", "engine: parquet").replace(".csv", ".parquet")
     facts = parse(text)
     rows = hospital.raws(people, visits)
     for table in facts.tables:
         hospital.write_csv(tmp_path / "raw.csv", table.column_names, rows[table.name])
-        columns = ", ".join(f"CAST({name} AS {typed.get(name, 'VARCHAR')}) AS {name}" for name in table.column_names)
+        columns = ", ".join(
+            f"CAST({name} AS {typed.get(name, 'VARCHAR')}) AS {name}" for name in table.column_names
+        )
         names = "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in table.column_names) + "}"
         duckdb.execute(
-            f"COPY (SELECT {columns} FROM read_csv('{tmp_path}/raw.csv', header = true, columns = {names}, "
-            f"auto_detect = false, delim = ',', quote = '\"')) TO '{tmp_path}/{table.source_name}' (FORMAT parquet)"
+            f"COPY (SELECT {columns} FROM read_csv('{tmp_path}/raw.csv', header = true, columns = "
+            f"{names}, "
+            f"auto_detect = false, delim = ',', quote = '\"')) TO '{tmp_path}/{table.source_name}' "
+            f"(FORMAT parquet)"
         )
     target = tmp_path / "data.duckdb"
-    found = write_copy_and_facts(facts, tmp_path, hospital.KEY, target, tmp_path / "spill", lambda _: None)[1]
+    found = write_copy_and_facts(
+        facts, tmp_path, hospital.KEY, target, tmp_path / "spill", lambda _: None
+    )[1]
     measurer = Measurer(target, facts, found)
     both = hospital.Registered(facts, found, measurer, naive.register(rows, facts, hospital.KEY))
     assert both.rows(Scan("visits")) == both.expected(Scan("visits"))

@@ -26,19 +26,27 @@ sys.exit(0 if code == 3 else 1)
 
 
 def test_a_forked_child_ends_as_it_says(tmp_path: Path) -> None:
-    """Its interpreter let go of the inherited connection at the end, and crashed: exit code -11 for 3."""
-    ended = subprocess.run([sys.executable, "-c", FORKS, str(tmp_path / "x.duckdb")], capture_output=True, timeout=60)
+    """Its interpreter let go of the inherited connection at the end, and crashed: exit code -11 for
+    3."""
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKS, str(tmp_path / "x.duckdb")], capture_output=True, timeout=60
+    )
     assert ended.returncode == 0, ended.stderr.decode()[-300:]
 
 
 def test_no_bar_tells_how_long_a_measurement_took(tmp_path: Path) -> None:
-    """In a notebook and under `python -c` DuckDB printed "100% (00:00:04.15 elapsed)" below a private answer."""
+    """In a notebook and under `python -c` DuckDB printed "100% (00:00:04.15 elapsed)" below a
+    private answer."""
     duckdb.connect(str(tmp_path / "data.duckdb")).close()
-    told = "print(*(opened.sql(f\"SELECT current_setting('{of}')\").fetchall()[0][0] for of in names))"
+    told = (
+        "print(*(opened.sql(f\"SELECT current_setting('{of}')\").fetchall()[0][0] for of in names))"
+    )
     code = (
         "from pathlib import Path; from dither.data.engines.duckdb import open_registered, duckdb; "
-        f"path = {str(tmp_path / 'data.duckdb')!r}; names = ['enable_progress_bar', 'lock_configuration']; "
-        f"opened = open_registered(Path(path)); {told}; again = open_registered(Path(path)); opened.close(); "
+        f"path = {str(tmp_path / 'data.duckdb')!r}; names = ['enable_progress_bar', "
+        f"'lock_configuration']; "
+        f"opened = open_registered(Path(path)); {told}; again = open_registered(Path(path)); "
+        f"opened.close(); "
         f"opened = again; {told}; opened.close(); opened = duckdb.connect(path); {told}"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

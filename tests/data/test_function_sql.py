@@ -1,4 +1,5 @@
-"""The plan's table of functions and the table of their SQL hold the same names; engine SQL lives in data/ alone."""
+"""The plan's table of functions and the table of their SQL hold the same names; engine SQL lives in
+data/ alone."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ ENGINE_SQL = re.compile(
     r"|\bDATE '"
 )
 
-LEDGER_STORES = {"create.py", "postgres.py", "sqlite.py"}  # the ledger's own database, which holds no data
+LEDGER_STORES = {
+    "create.py",
+    "postgres.py",
+    "sqlite.py",
+}  # the ledger's own database, which holds no data
 
 
 def test_every_function_has_sql_and_all_sql_has_a_function():
@@ -30,8 +35,17 @@ def find_engine_sql(source: str) -> list[str]:
     """Texts of a module, other than docstrings and messages, that an engine would run."""
     tree = ast.parse(source)
     prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    prose |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.Raise) for part in ast.walk(node)}
-    texts = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) and id(node) not in prose]
+    prose |= {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise)
+        for part in ast.walk(node)
+    }
+    texts = [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr) and id(node) not in prose
+    ]
     texts += [
         node.value
         for node in ast.walk(tree)
@@ -49,4 +63,6 @@ def test_no_engine_sql_outside_the_data_layer(room):
 
 def test_the_search_finds_the_sql_that_there_is():
     for name in ("conditions", "dates", "numbers", "sql", "text"):
-        assert find_engine_sql((SOURCE / "data" / "lower" / "functions" / f"{name}.py").read_text()), name
+        assert find_engine_sql(
+            (SOURCE / "data" / "lower" / "functions" / f"{name}.py").read_text()
+        ), name

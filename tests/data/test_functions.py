@@ -1,4 +1,5 @@
-"""Every function of the table, on edge values, in the engine and in the oracle; and what is refused."""
+"""Every function of the table, on edge values, in the engine and in the oracle; and what is
+refused."""
 
 from __future__ import annotations
 
@@ -13,7 +14,22 @@ from dither.plan.algebra import Column, Named, Project, Scan, Value
 from dither.plan.analyse import analyse
 from dither.plan.functions import FAMILIES, REFUSED, TABLE, domain_of, reference
 from tests.datasets import hospital
-from tests.function_examples import COST, COUNTY, DAY, DAYS, EXAMPLES, NOTE, NOTES, NUMBERS, SCORE, SEEN, SEENS, c, n, t
+from tests.function_examples import (
+    COST,
+    COUNTY,
+    DAY,
+    DAYS,
+    EXAMPLES,
+    NOTE,
+    NOTES,
+    NUMBERS,
+    SCORE,
+    SEEN,
+    SEENS,
+    c,
+    n,
+    t,
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +57,12 @@ def edge():
 def test_every_function_has_examples_a_guard_and_a_null_rule():
     assert set(EXAMPLES) == set(TABLE)
     assert len(TABLE) >= 60
-    assert {name: len(family) for name, family in FAMILIES.items()}.keys() == {"numbers", "text", "dates", "conditions"}
+    assert {name: len(family) for name, family in FAMILIES.items()}.keys() == {
+        "numbers",
+        "text",
+        "dates",
+        "conditions",
+    }
     assert all(function.takes and function.gives and function.guard for function in TABLE.values())
 
 
@@ -78,7 +99,10 @@ def test_no_function_behind_a_where_raises(name, edge):
 
     for call in EXAMPLES[name]:
         inner = Filter(Scan("visits"), Not(IsNull("score")))
-        plan = Filter(Project(inner, (Named("x", call), Named("score", SCORE))), Holds(c("is_not_null", Column("x"))))
+        plan = Filter(
+            Project(inner, (Named("x", call), Named("score", SCORE))),
+            Holds(c("is_not_null", Column("x"))),
+        )
         query = Cells(Filter(plan, Holds(c("gt", SCORE, n(99)))), (), (Count(),))
         assert edge.measurer.measure(query).tolist() == [[0]]
 

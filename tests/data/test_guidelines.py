@@ -1,4 +1,5 @@
-"""The examples of Kifer et al. 2020 ("Guidelines for Implementing ..."), and claims that are reached exactly."""
+"""The examples of Kifer et al. 2020 ("Guidelines for Implementing ..."), and claims that are
+reached exactly."""
 
 from __future__ import annotations
 
@@ -10,7 +11,19 @@ from dither import steward
 from dither.errors import RefusedError
 from dither.plan import algebra as a
 from dither.plan import analyse as analysis
-from dither.plan.algebra import Call, Cells, Column, Count, CountDistinct, CountUnits, Filter, Named, Scan, Sum, Value
+from dither.plan.algebra import (
+    Call,
+    Cells,
+    Column,
+    Count,
+    CountDistinct,
+    CountUnits,
+    Filter,
+    Named,
+    Scan,
+    Sum,
+    Value,
+)
 from dither.plan.analyse import analyse
 from dither.plan.bounds import bounds
 from dither.plan.keys import shape
@@ -37,7 +50,9 @@ def doubled(plan: a.Plan, times: int) -> a.Plan:
 def rich():
     """One person with the largest values, in everything."""
     visits = [
-        hospital.visit(f"v{i}", "victim", cost="1e9", score="-99", county=["ash", "elm", "oak"][i % 3])
+        hospital.visit(
+            f"v{i}", "victim", cost="1e9", score="-99", county=["ash", "elm", "oak"][i % 3]
+        )
         for i in range(6)
     ]
     people = [hospital.patient("victim", salary="999999999")]
@@ -77,16 +92,21 @@ def calibrated(kernel: Kernel, plan: a.Plan, epsilon: F):
 
 
 def test_the_kernel_draws_noise_of_32_times_the_bound_over_epsilon(kernel, monkeypatch):
-    """Kifer et al. 2020: five doublings. The scale is the exact quotient, or rounded up on a fine grid."""
+    """Kifer et al. 2020: five doublings. The scale is the exact quotient, or rounded up on a fine
+    grid."""
     five, once = doubled(SALARIES, 5), a.Distinct(doubled(SALARIES, 5), per_unit=True)
     claims = {SALARIES: 300_000, five: 32 * 300_000, once: 300_000}
     for epsilon in (F(1), F(1, 2), F(3, 10), F(1, 7)):
         for plan, bound in claims.items():
             mechanism, loss = calibrated(kernel, plan, epsilon)
             assert bound / epsilon <= mechanism.scale <= bound / epsilon * (1 + F(1, 2**18))
-            assert loss == DiscreteLaplace(mechanism.scale, bound, neighbours="add_remove", unit="person")
+            assert loss == DiscreteLaplace(
+                mechanism.scale, bound, neighbours="add_remove", unit="person"
+            )
     monkeypatch.setattr(analysis, "union_rows", lambda left, right, distinct: left)
-    planted = doubled(a.Filter(SALARIES, a.Compare("salary", ">=", F(0))), 5)  # a plan that nobody analysed before
+    planted = doubled(
+        a.Filter(SALARIES, a.Compare("salary", ">=", F(0))), 5
+    )  # a plan that nobody analysed before
     assert calibrated(kernel, planted, F(1))[0].scale < 32 * 300_000
 
 
@@ -98,7 +118,11 @@ def test_distinct_per_owner_brings_it_back(rich):
 def test_distinct_in_all_brings_it_back_too_and_loses_the_owner(rich):
     plan = a.Distinct(doubled(SALARIES, 5), per_unit=False)
     assert analyse(plan, FACTS).node == Loose(1, 32 * 1000)
-    for lost in (a.Join(plan, SALARIES, (), "inner"), a.LimitGroups(plan, ("sex",), 1), a.PerUnit(plan, (), ())):
+    for lost in (
+        a.Join(plan, SALARIES, (), "inner"),
+        a.LimitGroups(plan, ("sex",), 1),
+        a.PerUnit(plan, (), ()),
+    ):
         with pytest.raises(RefusedError):
             analyse(lost, FACTS)
     with pytest.raises(RefusedError):
@@ -118,7 +142,9 @@ def test_twice_the_sum_of_salaries_has_sensitivity_600000(rich):
 
 
 def test_bounds_after_where(rich):
-    plan = Filter(Scan("visits"), a.And((a.Compare("cost", ">", F(5)), a.Compare("cost", "<=", F(20)))))
+    plan = Filter(
+        Scan("visits"), a.And((a.Compare("cost", ">", F(5)), a.Compare("cost", "<=", F(20))))
+    )
     found = bounds("cost", plan, rich.catalog, rich.facts)
     assert (found.low, found.high) == (501, 2000)
     holds = Filter(Scan("visits"), a.Holds(Call("le", (Column("cost"), Value("number", F(20))))))
@@ -151,10 +177,19 @@ def test_metadata_does_not_depend_on_rows(rich):
         (Cells(Scan("items"), (), (Count(),)), 4),
         (Cells(Scan("visits"), (), (CountUnits(),)), 1),
         (Cells(Scan("visits"), (), (CountDistinct("county"),)), 3),
-        (Cells(a.Join(Scan("visits"), Scan("patients"), (), "inner"), (), (Sum("salary"),)), 3 * 300_000),
-        (Cells(a.Join(Scan("patients"), Scan("visits"), (), "left"), (), (Sum("salary"),)), 3 * 300_000),
+        (
+            Cells(a.Join(Scan("visits"), Scan("patients"), (), "inner"), (), (Sum("salary"),)),
+            3 * 300_000,
+        ),
+        (
+            Cells(a.Join(Scan("patients"), Scan("visits"), (), "left"), (), (Sum("salary"),)),
+            3 * 300_000,
+        ),
         (Cells(a.PerUnit(Scan("visits"), (), (Named("n", Count()),)), (), (Sum("n"),)), 3),
-        (Cells(a.PerUnit(Scan("visits"), (), (Named("c", Sum("cost")),)), (), (Sum("c"),)), 3 * 50_000),
+        (
+            Cells(a.PerUnit(Scan("visits"), (), (Named("c", Sum("cost")),)), (), (Sum("c"),)),
+            3 * 50_000,
+        ),
     ],
 )
 def test_claims_are_reached(query, claim, rich):
@@ -162,7 +197,8 @@ def test_claims_are_reached(query, claim, rich):
 
 
 def test_bounding_groups_and_values_per_unit_bounds_every_norm(rich):
-    """At most two counties per person, at most 100.00 a county: L0 = 2, Linf = 10000, L2 squared = 2 * 10000^2."""
+    """At most two counties per person, at most 100.00 a county: L0 = 2, Linf = 10000, L2 squared =
+    2 * 10000^2."""
     limited = a.LimitGroups(Scan("visits"), ("county",), 2)
     summed = a.PerUnit(limited, ("county",), (Named("c", Sum("cost")),))
     clamp = Call("clamp", (Column("c"), Value("number", F(0)), Value("number", F(100))))
@@ -204,7 +240,10 @@ def test_without_a_per_group_bound_one_cell_can_take_it_all(rich):
         (a.Project(Scan("visits"), (Named("dither_owner", Column("note")),)), "no name"),
         (a.Project(Scan("visits"), (Named("dither_a", Column("score")),)), "no name"),
         (a.Project(Scan("visits"), (Named('x" OR 1=1 --', Column("score")),)), "no name"),
-        (a.Project(Scan("visits"), (Named("x", Column("score")), Named("X", Column("note")))), "two columns"),
+        (
+            a.Project(Scan("visits"), (Named("x", Column("score")), Named("X", Column("note")))),
+            "two columns",
+        ),
         (a.PerUnit(Scan("visits"), (), (Named("dither_b", Count()),)), "no name"),
         (a.LimitGroups(Scan("visits"), ("county",), "1 OR true"), "at least one"),
         (a.LimitGroups(Scan("visits"), ("county",), True), "at least one"),

@@ -1,4 +1,5 @@
-"""Plans and sources made to break a claim, each as it once did: refused now, or within the claim."""
+"""Plans and sources made to break a claim, each as it once did: refused now, or within the
+claim."""
 
 from __future__ import annotations
 
@@ -55,26 +56,37 @@ def test_columns_of_two_tables_that_differ_in_case_only_do_not_meet():
     text = hospital.CATALOG.replace("salary: {type", "Qty: {type")
     catalog = parse(text)
     with pytest.raises(RefusedError):
-        sensitivity(Cells(Join(Scan("patients"), Scan("items"), (), "inner"), ("qty",), (Count(),)), catalog)
+        sensitivity(
+            Cells(Join(Scan("patients"), Scan("items"), (), "inner"), ("qty",), (Count(),)), catalog
+        )
 
 
 def test_the_null_of_a_public_list_meets_nobody():
-    """It had the code of private 'other': one visit to 'nowhere' joined fifty public rows, claimed 3."""
+    """It had the code of private 'other': one visit to 'nowhere' joined fifty public rows, claimed
+    3."""
     catalog = parse(
         hospital.CATALOG.replace(
-            "county: {type: text, width: 8, nulls: drop}", "county: {type: text, width: 8, nulls: keep}"
+            "county: {type: text, width: 8, nulls: drop}",
+            "county: {type: text, width: 8, nulls: keep}",
         )
     )
 
     def raws(victim: bool):
-        visits = [hospital.visit("o1", "o")] + [hospital.visit("v1", "v", county="nowhere")] * victim
+        visits = [hospital.visit("o1", "o")] + [
+            hospital.visit("v1", "v", county="nowhere")
+        ] * victim
         found = hospital.raws([hospital.patient("o"), hospital.patient("v")], visits, [])
         found["counties"] = [{"county": "ash", "region": "n", "beds": "1"}]
         found["counties"] += [{"county": None, "region": "s", "beds": str(i)} for i in range(50)]
         return found
 
-    query = Cells(Join(Scan("visits"), Scan("counties"), (("county", "county"),), "inner"), (), (Count(),))
-    with hospital.registered(raws(False), catalog) as one, hospital.registered(raws(True), catalog) as two:
+    query = Cells(
+        Join(Scan("visits"), Scan("counties"), (("county", "county"),), "inner"), (), (Count(),)
+    )
+    with (
+        hospital.registered(raws(False), catalog) as one,
+        hospital.registered(raws(True), catalog) as two,
+    ):
         moved = abs(int((two.measurer.measure(query) - one.measurer.measure(query))[0, 0]))
         assert moved <= sensitivity(query, catalog, one.facts).l1
 
@@ -115,7 +127,9 @@ TABLE = """\
 
 
 def row_unit(folder, first, second) -> Measurer:
-    catalog = parse(ROWS.replace("  t1: &x\n", "") + TABLE.format(name="t1") + TABLE.format(name="t2"))
+    catalog = parse(
+        ROWS.replace("  t1: &x\n", "") + TABLE.format(name="t1") + TABLE.format(name="t2")
+    )
     folder.mkdir()
     for name, values in (("t1", first), ("t2", second)):
         (folder / f"{name}.csv").write_text("x\n" + "".join(f"{value}\n" for value in values))
@@ -128,7 +142,9 @@ def row_unit(folder, first, second) -> Measurer:
 def test_equal_rows_of_two_tables_are_two_units(tmp_path):
     """Under row units they shared an owner: adding one row moved two cells, claimed one."""
     one, two = row_unit(tmp_path / "a", [3], []), row_unit(tmp_path / "b", [3], [3])
-    query = Cells(PerUnit(UnionAll(Scan("t1"), Scan("t2")), (), (Named("n", Count()),)), ("n",), (Count(),))
+    query = Cells(
+        PerUnit(UnionAll(Scan("t1"), Scan("t2")), (), (Named("n", Count()),)), ("n",), (Count(),)
+    )
     moved = [abs(int(change)) for change in (two.measure(query) - one.measure(query)).ravel()]
     claim = sensitivity(query, one._analyses.catalog)
     assert sum(moved) <= claim.l1 and sum(map(bool, moved)) <= claim.l0
@@ -138,11 +154,14 @@ def test_blank_lines_of_a_one_column_file_do_not_hide_a_swallowed_row(tmp_path):
     catalog = parse(ROWS.replace("  t1: &x\n", "") + TABLE.format(name="t1"))
     (tmp_path / "t1.csv").write_text('x\n1\n"2\n3\n"\n\n\n4\n')
     with pytest.raises(RegistrationError, match="span several lines"):
-        write_copy_and_facts(catalog, tmp_path, bytes(32), tmp_path / "d.duckdb", tmp_path / "spill", lambda _: None)
+        write_copy_and_facts(
+            catalog, tmp_path, bytes(32), tmp_path / "d.duckdb", tmp_path / "spill", lambda _: None
+        )
 
 
 def test_a_sample_is_drawn_by_a_key_of_the_kernel(tmp_path):
-    """Once it passed price and prepare, failed after reserve for want of a key, and suspended the dataset."""
+    """Once it passed price and prepare, failed after reserve for want of a key, and suspended the
+    dataset."""
     _, place = clinic.register(tmp_path, [])
     clinic.open_total(place)
     kernel = Kernel(place)

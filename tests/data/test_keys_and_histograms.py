@@ -1,4 +1,5 @@
-"""Owners of unlisted keys, cells by them and histograms: measured exactly, moved by a person no further than said."""
+"""Owners of unlisted keys, cells by them and histograms: measured exactly, moved by a person no
+further than said."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ KEY_LISTS = [[], ["diag", "urgent"], ["score"], ["score", "urgent"], ["diag"]]
 class TestMeasured:
     """The engine agrees with the oracle, which walks the rows."""
 
-    @pytest.mark.parametrize("plan", [VISITS, ONE_EACH, Filter(VISITS, Compare("score", ">=", F(0)))])
+    @pytest.mark.parametrize(
+        "plan", [VISITS, ONE_EACH, Filter(VISITS, Compare("score", ">=", F(0)))]
+    )
     def test_owners_of_keys(self, plan):
         with hospital.registered(hospital.random_people(40)) as both:
             found = both.measurer.measure(Keys(plan, ("diag",)))
@@ -57,14 +60,18 @@ class TestMeasured:
             total = Counter()
             for (diag,), cells in found.items():
                 assert set(cells) <= set(range(3 * 12))  # urgent with null, score -5..5 with null
-                for code, (count, cost) in ((code, cells.get(code, (0, 0))) for code in range(3 * 12)):
+                for code, (count, cost) in (
+                    (code, cells.get(code, (0, 0))) for code in range(3 * 12)
+                ):
                     urgent = [False, True, None][code // 12]
                     score = None if code % 12 == 11 else F(code % 12 - 5)
                     assert [F(count), F(cost, 100)] == expected.get((urgent, diag, score), [0, 0])
                     total[diag] += count
             assert sum(total.values()) == sum(cells[0] for cells in expected.values())
 
-    @pytest.mark.parametrize("spots", [0, lowered.MOST_SPOTS], ids=["grouped by the engine", "counted in an array"])
+    @pytest.mark.parametrize(
+        "spots", [0, lowered.MOST_SPOTS], ids=["grouped by the engine", "counted in an array"]
+    )
     @pytest.mark.parametrize("keys", mark_rest(KEY_LISTS, quick=2))
     def test_histograms(self, keys, spots, monkeypatch):
         monkeypatch.setattr(lowered, "MOST_SPOTS", spots)
@@ -81,13 +88,23 @@ class TestMeasured:
                 for code, (places, counts) in codes.items():
                     assert (np.diff(places) > 0).all()
                     lists = {"score": [*map(F, range(-5, 6)), None], "urgent": [False, True, None]}
-                    key = (*unlisted, *list(product(*(lists[name] for name in keys if name != "diag")))[code])
+                    key = (
+                        *unlisted,
+                        *list(product(*(lists[name] for name in keys if name != "diag")))[code],
+                    )
                     for place, count in zip(places.tolist(), counts.tolist(), strict=True):
                         seen[key, F(points.value(place), 100)] += count
             assert seen == expected
 
     def test_the_grid_is_the_mechanisms_grid(self):
-        for low, high in [(0, 0), (0, 110), (-5, 10**7), (0, 10**9), (-(10**15), 3 * 10**15), (7, 7 + 2**20)]:
+        for low, high in [
+            (0, 0),
+            (0, 110),
+            (-5, 10**7),
+            (0, 10**9),
+            (-(10**15), 3 * 10**15),
+            (7, 7 + 2**20),
+        ]:
             ours, theirs = points_between(low, high), QuantileGrid.between(low, high)
             assert (ours.low, ours.step, ours.count) == (theirs.low, theirs.step, theirs.cells)
             for value in (low, low + 1, (low + high) // 2, high):
@@ -96,7 +113,8 @@ class TestMeasured:
 
 
 class TestNeighbours:
-    """One person more: no more keys and cells move than `touched` says, and each by no more rows."""
+    """One person more: no more keys and cells move than `touched` says, and each by no more
+    rows."""
 
     PLANS = (
         VISITS,
@@ -109,7 +127,10 @@ class TestNeighbours:
     def test_a_person_reaches_no_further(self):
         others = hospital.random_people(12)
         mine = [
-            [hospital.visit(f"w{j}", "victim", diag=diag, cost=cost) for j, (diag, cost) in enumerate(rows)]
+            [
+                hospital.visit(f"w{j}", "victim", diag=diag, cost=cost)
+                for j, (diag, cost) in enumerate(rows)
+            ]
             for rows in (
                 [("flu", "1"), ("cold", "2"), ("gout", "3")],
                 [("flu", "1"), ("flu", "1"), ("flu", "400")],
@@ -137,10 +158,15 @@ class TestNeighbours:
 
     def test_a_limit_that_is_not_in_the_selections_plan_is_seen(self):
         """Planted: counting owners over all rows while claiming one key per person."""
-        rows = [hospital.visit(f"w{j}", "victim", diag=diag) for j, diag in enumerate(["flu", "cold", "gout"])]
+        rows = [
+            hospital.visit(f"w{j}", "victim", diag=diag)
+            for j, diag in enumerate(["flu", "cold", "gout"])
+        ]
         with hospital.registered(hospital.raws([hospital.patient("victim")], rows)) as both:
             claimed = touched(Keys(ONE_EACH, ("diag",)), both.catalog, both.facts).cells
-            assert claimed == 1 and sum(both.measurer.measure(Keys(ONE_EACH, ("diag",))).values()) == 1
+            assert (
+                claimed == 1 and sum(both.measurer.measure(Keys(ONE_EACH, ("diag",))).values()) == 1
+            )
             assert sum(both.measurer.measure(Keys(VISITS, ("diag",))).values()) == 3 > claimed
 
     def test_replace_moves_twice_as_many(self):
@@ -148,7 +174,10 @@ class TestNeighbours:
         query = Quantiles(VISITS, ("score",), "qty", (F(1, 2),))
         plain = touched(Quantiles(VISITS, ("score",), "cost", (F(1, 2),)), hospital.catalog())
         both = touched(Quantiles(VISITS, ("score",), "cost", (F(1, 2),)), facts)
-        assert (plain.cells, plain.rows_per_cell) == (3, 3) and (both.cells, both.rows_per_cell) == (6, 3)
+        assert (plain.cells, plain.rows_per_cell) == (3, 3) and (
+            both.cells,
+            both.rows_per_cell,
+        ) == (6, 3)
         loose = Group(VISITS, ("diag",), (Named("n", Count()),))
         assert (
             touched(Quantiles(loose, (), "n", (F(1, 2),)), facts).rows_per_cell
@@ -163,7 +192,8 @@ def _moved(one, two):
         for code in {*one.get(unlisted, {}), *two.get(unlisted, {})}:
             sides = (one.get(unlisted, {}).get(code), two.get(unlisted, {}).get(code))
             before, after = (
-                Counter(dict(zip(*map(np.ndarray.tolist, each), strict=True)) if each else {}) for each in sides
+                Counter(dict(zip(*map(np.ndarray.tolist, each), strict=True)) if each else {})
+                for each in sides
             )
             rows = sum(((after - before) + (before - after)).values())
             if rows:

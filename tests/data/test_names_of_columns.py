@@ -1,4 +1,5 @@
-"""A catalog may call its columns what it likes: no name is also one that registration uses on the way."""
+"""A catalog may call its columns what it likes: no name is also one that registration uses on the
+way."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ SHORT, LONG = "{type: text, width: 2, nulls: keep}", "{type: text, width: 9, nul
 
 def registered(kinds: dict[str, str], rows: list[list[str]]):
     text = write_catalog(kinds)
-    return hospital.registered({"one": [dict(zip(["who", *kinds], row, strict=True)) for row in rows]}, parse(text))
+    return hospital.registered(
+        {"one": [dict(zip(["who", *kinds], row, strict=True)) for row in rows]}, parse(text)
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,7 +34,8 @@ def registered(kinds: dict[str, str], rows: list[list[str]]):
 )
 def test_numbers_are_registered_under_any_names(names):
     rows = [
-        [who, *(str((7 * row + 3 * place + 1) % 50) for place in range(len(names)))] for row, who in enumerate("aba")
+        [who, *(str((7 * row + 3 * place + 1) % 50) for place in range(len(names)))]
+        for row, who in enumerate("aba")
     ]
     with registered(dict.fromkeys(names, NUMBER), rows) as both:
         assert both.rows(Scan("one")) == both.expected(Scan("one"))
@@ -40,7 +44,9 @@ def test_numbers_are_registered_under_any_names(names):
 def test_a_text_is_not_taken_from_the_column_called_p_and_its_name():
     """Registered was the other column's text, not even cut at the width."""
     with registered({"x": SHORT, "p_x": LONG}, [["a", "right", "wrong one"]]) as both:
-        assert both.measurer._connection.sql("SELECT x, p_x FROM one").fetchall() == [("ri", "wrong one")]
+        assert both.measurer._connection.sql("SELECT x, p_x FROM one").fetchall() == [
+            ("ri", "wrong one")
+        ]
 
 
 PATH = """\
@@ -58,7 +64,10 @@ PATH = """\
 
 
 def with_path(key: str, parents: list[tuple[str, str]], children: str):
-    rows = {"one": [{"who": who, key: value} for who, value in parents], "two": [{key: value} for value in children]}
+    rows = {
+        "one": [{"who": who, key: value} for who, value in parents],
+        "two": [{key: value} for value in children],
+    }
     text = write_catalog({}, unique=f"[[{key}]]") + PATH.replace("KEY", key)
     return hospital.registered(rows, parse(text))
 
@@ -66,13 +75,19 @@ def with_path(key: str, parents: list[tuple[str, str]], children: str):
 @pytest.mark.parametrize("key", ["k", "owner", "other", "parent", "raw"])
 def test_owners_are_found_by_a_key_of_any_name(key):
     with with_path(key, [("p1", "a"), ("p1", "b"), ("p2", "c")], "aabc") as both:
-        found = both.measurer._connection.sql("SELECT dither_owner, count(*) FROM two GROUP BY 1 ORDER BY 1").fetchall()
+        found = both.measurer._connection.sql(
+            "SELECT dither_owner, count(*) FROM two GROUP BY 1 ORDER BY 1"
+        ).fetchall()
     assert found == [("p1", 3), ("p2", 1)]
 
 
 @pytest.mark.parametrize("key", ["k", "owner", "other"])
 @pytest.mark.parametrize("second", ["a", "y"])
 def test_a_key_of_two_owners_stops_registration_whatever_its_name(key, second):
-    """By the name `owner` or `other` the key itself was compared: a key that is also a person's name hid the second."""
-    with pytest.raises(RegistrationError, match="two owners"), with_path(key, [("m", "m"), (second, "m")], "m"):
+    """By the name `owner` or `other` the key itself was compared: a key that is also a person's
+    name hid the second."""
+    with (
+        pytest.raises(RegistrationError, match="two owners"),
+        with_path(key, [("m", "m"), (second, "m")], "m"),
+    ):
         pass

@@ -1,4 +1,5 @@
-"""Attacks on nulls that are integers: a code that is also a value, and arithmetic of codes that leaves its type."""
+"""Attacks on nulls that are integers: a code that is also a value, and arithmetic of codes that
+leaves its type."""
 
 from __future__ import annotations
 
@@ -20,10 +21,19 @@ VISITS = [
 RAWS = hospital.raws([hospital.patient("p1"), hospital.patient("p2")], VISITS)
 FALSE_OR_NULL = a.Project(
     Scan("visits"),
-    (Named("x", Call("case", (Call("lt", (Column("score"), Value("number", F(3)))), Value("boolean", F(0))))),),
+    (
+        Named(
+            "x",
+            Call(
+                "case",
+                (Call("lt", (Column("score"), Value("number", F(3)))), Value("boolean", F(0))),
+            ),
+        ),
+    ),
 )
 CALM = a.Project(
-    a.Filter(Scan("visits"), Compare("urgent", "=", F(0))), (Named("s", Column("score")), Named("x", Column("urgent")))
+    a.Filter(Scan("visits"), Compare("urgent", "=", F(0))),
+    (Named("s", Column("score")), Named("x", Column("urgent"))),
 )
 LEFT = a.Join(Scan("visits"), CALM, (("score", "s"),), "left")
 
@@ -50,9 +60,15 @@ def test_null_is_not_true_where_only_false_is_a_value(source, condition):
     ],
 )
 def test_the_largest_of_a_unit_fits_whatever_the_bounds(low, high):
-    """An overflow is an error only where a row is: whether anybody earns this much would be told without noise."""
-    text = hospital.CATALOG.replace("bounds: [0, 300000], nulls: drop", f"bounds: [{low}, {high}], nulls: keep")
-    people = [hospital.patient(f"p{place}", salary=each) for place, each in enumerate([None, str(low), str(high)])]
+    """An overflow is an error only where a row is: whether anybody earns this much would be told
+    without noise."""
+    text = hospital.CATALOG.replace(
+        "bounds: [0, 300000], nulls: drop", f"bounds: [{low}, {high}], nulls: keep"
+    )
+    people = [
+        hospital.patient(f"p{place}", salary=each)
+        for place, each in enumerate([None, str(low), str(high)])
+    ]
     with hospital.registered(hospital.raws(people), parse(text)) as both:
         for aggregate in (a.Maximum, a.Minimum):
             plan = a.PerUnit(Scan("patients"), (), (Named("x", aggregate("salary")),))

@@ -1,4 +1,5 @@
-"""Nulls of integers are integers in the copy and in every lowered plan; owners are numbers. Each slip is planted."""
+"""Nulls of integers are integers in the copy and in every lowered plan; owners are numbers. Each
+slip is planted."""
 
 from __future__ import annotations
 
@@ -38,27 +39,48 @@ def asked(plan: a.Plan, *columns: a.Aggregate, keys: tuple[str, ...] = ()) -> Ce
 
 
 QUERIES = {
-    "sums": asked(Scan("visits"), Sum("cost"), a.CountValues("score"), a.CountDistinct("score"), keys=("county",)),
+    "sums": asked(
+        Scan("visits"),
+        Sum("cost"),
+        a.CountValues("score"),
+        a.CountDistinct("score"),
+        keys=("county",),
+    ),
     "union": asked(a.UnionAll(NEXT, SAME), keys=("score",)),
     "join": asked(
         a.Join(
-            Scan("visits"), a.Project(Scan("wards"), (Named("level", Column("level")),)), (("score", "level"),), "left"
+            Scan("visits"),
+            a.Project(Scan("wards"), (Named("level", Column("level")),)),
+            (("score", "level"),),
+            "left",
         ),
         keys=("level",),
     ),
     "own join": asked(
-        a.Join(Scan("visits"), a.Project(Scan("visits"), (Named("s", SCORE),)), (("score", "s"),), "inner")
+        a.Join(
+            Scan("visits"),
+            a.Project(Scan("visits"), (Named("s", SCORE),)),
+            (("score", "s"),),
+            "inner",
+        )
     ),
-    "most": asked(a.PerUnit(Scan("visits"), ("day",), (Named("x", a.Maximum("score")),)), keys=("x",)),
+    "most": asked(
+        a.PerUnit(Scan("visits"), ("day",), (Named("x", a.Maximum("score")),)), keys=("x",)
+    ),
     "least": asked(a.PerUnit(Scan("visits"), (), (Named("x", a.Minimum("cost")),)), Sum("x")),
     "limited": asked(a.LimitGroups(Scan("visits"), ("score",), 1), Sum("cost"), keys=("score",)),
     "not": asked(a.Filter(Scan("visits"), a.Not(a.Compare("score", "<", F(0)))), keys=("score",)),
     "far": asked(a.Filter(Scan("visits"), a.Compare("score", "<=", F(99))), keys=("score",)),
     "by zero": asked(
-        a.Project(Scan("visits"), (Named("x", Call("divide", (COST, SCORE))),)), Sum("x"), a.CountValues("x")
+        a.Project(Scan("visits"), (Named("x", Call("divide", (COST, SCORE))),)),
+        Sum("x"),
+        a.CountValues("x"),
     ),
     "unknown": asked(
-        a.Filter(Scan("visits"), a.Holds(Call("or", (Call("gt", (SCORE, COST)), Call("is_null", (SCORE,)))))),
+        a.Filter(
+            Scan("visits"),
+            a.Holds(Call("or", (Call("gt", (SCORE, COST)), Call("is_null", (SCORE,))))),
+        ),
         keys=("score",),
     ),
 }
@@ -80,9 +102,15 @@ def test_no_integer_of_the_copy_is_null():
     with hospital.registered(RAWS) as both:
         for table in ("patients", "visits", "items"):
             columns = both.measurer._connection.sql(f"DESCRIBE {table}").fetchall()
-            numbers = [each[0] for each in columns if "INT" in each[1] and not each[0].startswith("dither_index_")]
+            numbers = [
+                each[0]
+                for each in columns
+                if "INT" in each[1] and not each[0].startswith("dither_index_")
+            ]
             tests = " OR ".join(f'"{each}" IS NULL' for each in numbers)
-            assert both.measurer._connection.sql(f"SELECT count(*) FROM {table} WHERE {tests}").fetchall() == [(0,)]
+            assert both.measurer._connection.sql(
+                f"SELECT count(*) FROM {table} WHERE {tests}"
+            ).fetchall() == [(0,)]
             assert "dither_unit" in numbers
 
 
@@ -112,7 +140,9 @@ def test_a_null_that_is_taken_for_a_value_is_caught(name, where, what, bug, monk
     with hospital.registered(RAWS) as both:
         if name == "by zero":  # a quotient whose flag forgets the divisor 0
             divide = nulls.pair
-            bug = lambda function, *rest: divide(function, *rest) and (divide(function, *rest)[0], None)
+            bug = lambda function, *rest: (
+                divide(function, *rest) and (divide(function, *rest)[0], None)
+            )
             monkeypatch.setattr("dither.data.lower.expressions.pair", bug)
         else:
             monkeypatch.setattr(where, what, bug)
@@ -128,7 +158,9 @@ def test_a_person_has_one_number_in_all_tables(monkeypatch):
         measured(both, query)
         assert len(both.owners()) == 2
     honest = registration.add_units
-    forgetful = lambda rows: "DELETE FROM dither_units; SET VARIABLE dither_first = 0; " + honest(f"{rows} ORDER BY 1")
+    forgetful = lambda rows: (
+        "DELETE FROM dither_units; SET VARIABLE dither_first = 0; " + honest(f"{rows} ORDER BY 1")
+    )
     monkeypatch.setattr(registration, "add_units", forgetful)
     some = hospital.raws([*PEOPLE[:1], hospital.patient("p0")], [hospital.visit("z", "p9")])
     some["patients"].append(hospital.patient("p9"))
@@ -138,8 +170,12 @@ def test_a_person_has_one_number_in_all_tables(monkeypatch):
 
 BOTH_NULL = [None, "-5", "0", "5"]
 PAIRS = [
-    hospital.visit(f"v{i}", f"p{i % 5}", score=one, cost=other, urgent=(None, "true", "false")[i % 3])
-    for i, (one, other) in enumerate((one, other) for one in BOTH_NULL for other in (None, "-5", "0", "4.99", "500"))
+    hospital.visit(
+        f"v{i}", f"p{i % 5}", score=one, cost=other, urgent=(None, "true", "false")[i % 3]
+    )
+    for i, (one, other) in enumerate(
+        (one, other) for one in BOTH_NULL for other in (None, "-5", "0", "4.99", "500")
+    )
 ]
 CHOICES = {
     "least": Call("least", (SCORE, COST, ONE)),

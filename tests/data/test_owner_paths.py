@@ -1,4 +1,5 @@
-"""Whom a row belongs to: keys of other names, keys of two columns, windows, and one person written in two ways."""
+"""Whom a row belongs to: keys of other names, keys of two columns, windows, and one person written
+in two ways."""
 
 from __future__ import annotations
 
@@ -47,8 +48,12 @@ class TestKeysOfOtherNames:
 
     def test_a_half_of_the_key_would_have_two_owners(self):
         """o_number 1 belongs to ann and to bob: only with the year is it one order."""
-        text = shop.CATALOG.replace("by: {l_order: o_number, l_year: o_year}", "by: {l_order: o_number}")
-        text = text.replace("unique: [[o_number, o_year]]", "unique: [[o_number], [o_number, o_year]]")
+        text = shop.CATALOG.replace(
+            "by: {l_order: o_number, l_year: o_year}", "by: {l_order: o_number}"
+        )
+        text = text.replace(
+            "unique: [[o_number, o_year]]", "unique: [[o_number], [o_number, o_year]]"
+        )
         text = text.replace("      l_year:  {type: id}\n", "")
         rows = {**ROWS, "lines": [{"l_order": "1", "price": "3"}]}
         with (
@@ -61,7 +66,9 @@ class TestKeysOfOtherNames:
         catalog = parse(shop.CATALOG)
         assert owner_names(catalog, catalog.table("orders")) == {"o_customer"}
         assert catalog.owner_column(catalog.table("lines")) == "c_key"
-        parse(shop.CATALOG.replace("people: {c_key", "people: {o_customer: {protected: true}, c_key"))
+        parse(
+            shop.CATALOG.replace("people: {c_key", "people: {o_customer: {protected: true}, c_key")
+        )
 
 
 WINDOWS = """\
@@ -101,51 +108,83 @@ JANUARY, FEBRUARY = f"{2024 * 12}:p", f"{2024 * 12 + 1}:p"
 
 
 class TestPathsUnderWindows:
-    """Rule every-window-pays: one month of a person is the unit; taking it away takes no other month's rows."""
+    """Rule every-window-pays: one month of a person is the unit; taking it away takes no other
+    month's rows."""
 
-    STAYS = [{"stay": "s", "person": "p", "day": "2024-01-20"}, {"stay": "s", "person": "p", "day": "2024-02-02"}]
-    DOSES = [{"stay": "s", "day": day, "mg": "1"} for day in ("2024-01-21", "2024-02-03", "2024-03-01", None)]
+    STAYS = [
+        {"stay": "s", "person": "p", "day": "2024-01-20"},
+        {"stay": "s", "person": "p", "day": "2024-02-02"},
+    ]
+    DOSES = [
+        {"stay": "s", "day": day, "mg": "1"}
+        for day in ("2024-01-21", "2024-02-03", "2024-03-01", None)
+    ]
     MARCH = [{"stay": "t", "person": "p", "day": "2024-03-05"}]
 
     def test_a_row_finds_its_owner_within_its_own_window(self):
-        with hospital.registered({"stays": self.STAYS, "doses": self.DOSES}, parse(WINDOWS)) as both:
+        with hospital.registered(
+            {"stays": self.STAYS, "doses": self.DOSES}, parse(WINDOWS)
+        ) as both:
             assert {owner for owner, _ in both.rows(Scan("doses"))} == {JANUARY, FEBRUARY}
             assert both.rows(Scan("doses")) == both.expected(Scan("doses"))
 
     def test_the_lost_ones_are_counted_for_the_steward(self, tmp_path):
         for name, rows in {"stays": self.STAYS, "doses": self.DOSES}.items():
-            hospital.write_csv(tmp_path / f"{name}.csv", parse(WINDOWS).table(name).column_names, rows)
+            hospital.write_csv(
+                tmp_path / f"{name}.csv", parse(WINDOWS).table(name).column_names, rows
+            )
         target = tmp_path / "data.duckdb"
-        done, _ = write_copy_and_facts(parse(WINDOWS), tmp_path, hospital.KEY, target, tmp_path / "s", lambda _: None)
+        done, _ = write_copy_and_facts(
+            parse(WINDOWS), tmp_path, hospital.KEY, target, tmp_path / "s", lambda _: None
+        )
         assert dict(done[1].counts)["rows without an owner, dropped"] == 2
 
     def one_month_goes(self) -> None:
         """January is taken away in the raw rows: its stay and its doses. February must not move."""
         left = {"stays": self.STAYS[1:], "doses": self.DOSES[1:]}
-        only = {"stays": self.STAYS[:1], "doses": self.DOSES}  # no stay in February: its doses had none there before
-        for before, after in ((left, {"stays": self.STAYS, "doses": self.DOSES}), ({**only, "stays": []}, only)):
-            with hospital.registered(before, parse(WINDOWS)) as one, hospital.registered(after, parse(WINDOWS)) as two:
-                check_rows(Scan("doses"), one.rows(Scan("doses")), two.rows(Scan("doses")), one, JANUARY)
+        only = {
+            "stays": self.STAYS[:1],
+            "doses": self.DOSES,
+        }  # no stay in February: its doses had none there before
+        for before, after in (
+            (left, {"stays": self.STAYS, "doses": self.DOSES}),
+            ({**only, "stays": []}, only),
+        ):
+            with (
+                hospital.registered(before, parse(WINDOWS)) as one,
+                hospital.registered(after, parse(WINDOWS)) as two,
+            ):
+                check_rows(
+                    Scan("doses"), one.rows(Scan("doses")), two.rows(Scan("doses")), one, JANUARY
+                )
 
     def test_a_month_that_goes_takes_no_other_month_along(self, monkeypatch):
         self.one_month_goes()
-        monkeypatch.setattr(owners, "window_sql", lambda *_: "0")  # planted: owners are found across windows
+        monkeypatch.setattr(
+            owners, "window_sql", lambda *_: "0"
+        )  # planted: owners are found across windows
         with pytest.raises(AssertionError):
             self.one_month_goes()
 
     def test_joins_and_groups_meet_within_the_pair(self):
         """A person's January never meets the same person's February."""
         plan = Join(PerUnit(Scan("stays"), (), (Named("n", Count()),)), Scan("doses"), (), "inner")
-        with hospital.registered({"stays": self.STAYS + self.MARCH, "doses": self.DOSES}, parse(WINDOWS)) as both:
+        with hospital.registered(
+            {"stays": self.STAYS + self.MARCH, "doses": self.DOSES}, parse(WINDOWS)
+        ) as both:
             assert both.rows(plan) == both.expected(plan)
             assert measured(both, Cells(plan, (), (Count(),))).tolist() == [[2]]
 
 
 def test_owners_that_differ_by_case_or_spaces_only_are_counted_for_the_steward_alone(tmp_path):
     people = ["Ann", "ann", " ann ", "bob", "carl", "ca\u00a0rl", "dora"]
-    file, place = clinic.register(tmp_path, [clinic.row(f"v{i}", person) for i, person in enumerate(people)])
+    file, place = clinic.register(
+        tmp_path, [clinic.row(f"v{i}", person) for i, person in enumerate(people)]
+    )
     done = steward.register(file, state=place)
-    assert dict(done.repairs[0].counts)["owners that differ from another by case or spaces only"] == 5
+    assert (
+        dict(done.repairs[0].counts)["owners that differ from another by case or spaces only"] == 5
+    )
     assert "differ from another" in place.log.read_text()
     assert place.log.stat().st_mode & 0o077 == 0
     for stored in place.version(1).glob("*.json"):
@@ -156,10 +195,16 @@ class TestProgress:
     def test_every_stage_is_told_in_order(self, tmp_path):
         facts, told = hospital.catalog(), []
         for table in facts.tables:
-            hospital.write_csv(tmp_path / table.source_name, table.column_names, hospital.raws()[table.name])
-        write_copy_and_facts(facts, tmp_path, hospital.KEY, tmp_path / "d.duckdb", tmp_path / "s", told.append)
+            hospital.write_csv(
+                tmp_path / table.source_name, table.column_names, hospital.raws()[table.name]
+            )
+        write_copy_and_facts(
+            facts, tmp_path, hospital.KEY, tmp_path / "d.duckdb", tmp_path / "s", told.append
+        )
         assert told == list_stages(facts)
-        assert len(told) == 5 * 3 + 2 + 1  # reading, repairing, writing of five tables; two owner maps; the file
+        assert (
+            len(told) == 5 * 3 + 2 + 1
+        )  # reading, repairing, writing of five tables; two owner maps; the file
 
     def test_the_engine_says_how_far_it_is(self):
         shares, enough = [], threading.Event()
@@ -191,7 +236,9 @@ class TestSpilling:
         seen: list[tuple[Path, bool]] = []
         honest = registration.open_for_registration
 
-        def spied(path: Path, spill: Path, memory: str | None, *, plain: bool) -> duckdb.DuckDBPyConnection:
+        def spied(
+            path: Path, spill: Path, memory: str | None, *, plain: bool
+        ) -> duckdb.DuckDBPyConnection:
             seen.append((spill, plain))
             assert spill.stat().st_mode & 0o077 == 0
             return honest(path, spill, memory, plain=plain)
@@ -199,7 +246,15 @@ class TestSpilling:
         monkeypatch.setattr(registration, "open_for_registration", spied)
         file, place = clinic.register(tmp_path / "x", [clinic.row("v", "p")])
         (tmp_path / "fast").mkdir()
-        arguments = ["register", str(file), "--state", str(place.root), "--memory", "300MB", "--spill"]
+        arguments = [
+            "register",
+            str(file),
+            "--state",
+            str(place.root),
+            "--memory",
+            "300MB",
+            "--spill",
+        ]
         done = CliRunner().invoke(app, [*arguments, str(tmp_path / "fast")])
         assert done.exit_code == 0, done.output
         assert seen[0] == (place.root / "spill", False)
@@ -207,14 +262,18 @@ class TestSpilling:
         assert not list((tmp_path / "fast").iterdir())
 
 
-def test_rows_that_share_the_prefix_of_their_digests_are_ordered_by_the_whole(tmp_path, monkeypatch):
-    """The order of 64 bits is the order of the digest, or the statement is asked for again by the whole digest."""
+def test_rows_that_share_the_prefix_of_their_digests_are_ordered_by_the_whole(
+    tmp_path, monkeypatch
+):
+    """The order of 64 bits is the order of the digest, or the statement is asked for again by the
+    whole digest."""
     rows = [clinic.row(f"v{i}", f"p{i % 3}", cost=str(i)) for i in range(60)]
     honest = clinic.registered_rows(tmp_path / "a", rows)
     monkeypatch.setattr(limits, "PREFIX", "CAST(left(dither_digest, 1) < '8' AS UBIGINT)")
     assert clinic.registered_rows(tmp_path / "b", rows) == honest
     monkeypatch.setattr(limits, "TIE", "another message")  # not asked for again: the tie shows
     monkeypatch.setattr(limits, "_rank_rows", lambda sql, parts, order: (
-        f"SELECT *, row_number() OVER (PARTITION BY {', '.join(parts)} ORDER BY {order}) AS dither_rank FROM ({sql})"
+        f"SELECT *, row_number() OVER (PARTITION BY {', '.join(parts)} ORDER BY {order}) AS "
+        f"dither_rank FROM ({sql})"
     ))  # fmt: skip
     assert clinic.registered_rows(tmp_path / "c", rows) != honest

@@ -1,4 +1,5 @@
-"""Plans on neighbours: the engine agrees with the oracle row by row, and no unit reaches further than claimed."""
+"""Plans on neighbours: the engine agrees with the oracle row by row, and no unit reaches further
+than claimed."""
 
 from __future__ import annotations
 
@@ -21,7 +22,23 @@ FACTS = hospital.catalog()
 with hospital.registered(hospital.raws()) as empty:
     PUBLIC = empty.facts
 REPLACE = hospital.catalog(add_remove="replace")
-ODD = ["", None, "nan", "inf", "-inf", "1e400", "-0.0", "0.005", "9" * 29, "é", "x" * 90, "null", " 1 ", "ash", "true"]
+ODD = [
+    "",
+    None,
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "-0.0",
+    "0.005",
+    "9" * 29,
+    "é",
+    "x" * 90,
+    "null",
+    " 1 ",
+    "ash",
+    "true",
+]
 odd = st.sampled_from(ODD)
 numbers = st.one_of(st.integers(-7, 12).map(str), st.decimals(-12, 510, places=3).map(str), odd)
 contents = st.fixed_dictionaries(
@@ -30,8 +47,13 @@ contents = st.fixed_dictionaries(
         "diag": st.one_of(st.sampled_from(["flu", "cold", "ache"]), odd),
         "score": numbers,
         "cost": numbers,
-        "day": st.one_of(st.sampled_from(["2024-01-01", "2024-02-29", "2024-12-31", "0001-01-01", "9999-12-31"]), odd),
-        "seen": st.one_of(st.sampled_from(["2024-03-01 23:30:00", "2024-06-01T00:10:00Z", "2024-06-01"]), odd),
+        "day": st.one_of(
+            st.sampled_from(["2024-01-01", "2024-02-29", "2024-12-31", "0001-01-01", "9999-12-31"]),
+            odd,
+        ),
+        "seen": st.one_of(
+            st.sampled_from(["2024-03-01 23:30:00", "2024-06-01T00:10:00Z", "2024-06-01"]), odd
+        ),
         "note": st.one_of(st.sampled_from(["a", "A b", "7", "%"]), odd),
         "urgent": st.one_of(st.sampled_from(["true", "false"]), odd),
     }
@@ -53,7 +75,9 @@ def one_person(draw, name: str, most: int):
     for _ in range(draw(st.integers(0, most))):
         new = hospital.visit(f"{name}-{draw(st.integers(0, 3))}", name, **draw(contents))
         visits += [new] * draw(st.sampled_from([1, 1, 2]))
-        drugs = draw(st.lists(st.tuples(numbers, st.sampled_from(["a", "b", "z", None])), max_size=2))
+        drugs = draw(
+            st.lists(st.tuples(numbers, st.sampled_from(["a", "b", "z", None])), max_size=2)
+        )
         items += [hospital.item(new["visit"], *each) for each in drugs]
     return patients, visits, items
 
@@ -61,16 +85,27 @@ def one_person(draw, name: str, most: int):
 def together(*some) -> hospital.Raws:
     patients, visits, items = ([row for each in some for row in each[i]] for i in range(3))
     lost = [hospital.visit("lost", "nobody"), hospital.visit("gone", None)]
-    return hospital.raws(patients, visits + lost, [*items, hospital.item("no visit"), hospital.item(None)])
+    return hospital.raws(
+        patients, visits + lost, [*items, hospital.item("no visit"), hospital.item(None)]
+    )
 
 
-# -- plans -------------------------------------------------------------------------------------------------------------
+# -- plans
+# --------------------------------------------------------------------------------------------------
 
 
 def grown(draw, plan, columns, node):
     """A plan over `plan`, by a random operator; it may turn out to be refused."""
-    kinds = ("category", "boolean", "number", "date", "timestamp")  # the oracle's key index is for whole numbers
-    keys = [name for name, d in columns.items() if (d.kind in kinds and d.step == 1) or d.undeclared]
+    kinds = (
+        "category",
+        "boolean",
+        "number",
+        "date",
+        "timestamp",
+    )  # the oracle's key index is for whole numbers
+    keys = [
+        name for name, d in columns.items() if (d.kind in kinds and d.step == 1) or d.undeclared
+    ]
     key = draw(st.lists(st.sampled_from(keys), max_size=2, unique=True).map(tuple)) if keys else ()
     number = [name for name, domain in columns.items() if domain.kind == "number"]
     some = draw(st.sampled_from(number)) if number else next(iter(columns))
@@ -89,25 +124,49 @@ def grown(draw, plan, columns, node):
         case 2 | 3:
             return a.Project(plan, (*kept, computed))
         case 4:
-            return a.Join(plan, Scan("counties"), (("county", "county"),), draw(st.sampled_from(["inner", "left"])))
+            return a.Join(
+                plan,
+                Scan("counties"),
+                (("county", "county"),),
+                draw(st.sampled_from(["inner", "left"])),
+            )
         case 5:
             on = draw(
                 st.sampled_from(
-                    [(("county", "county"),), (("score", "level"),), (("county", "county"), ("score", "level"))]
+                    [
+                        (("county", "county"),),
+                        (("score", "level"),),
+                        (("county", "county"), ("score", "level")),
+                    ]
                 )
             )
-            wards = draw(st.sampled_from([Scan("wards"), a.Filter(Scan("wards"), a.Compare("level", ">", F(1)))]))
+            wards = draw(
+                st.sampled_from(
+                    [Scan("wards"), a.Filter(Scan("wards"), a.Compare("level", ">", F(1)))]
+                )
+            )
             if on[-1][0] == "score" and len(on) == 1:
-                wards = a.Project(wards, (Named("level", Column("level")),)) if draw(st.booleans()) else wards
-                if draw(st.booleans()):  # a public column under another one's name keeps its own multiplicity
-                    wards, on = a.Project(Scan("wards"), (Named("beds", Column("level")),)), (("score", "beds"),)
+                wards = (
+                    a.Project(wards, (Named("level", Column("level")),))
+                    if draw(st.booleans())
+                    else wards
+                )
+                if draw(
+                    st.booleans()
+                ):  # a public column under another one's name keeps its own multiplicity
+                    wards, on = (
+                        a.Project(Scan("wards"), (Named("beds", Column("level")),)),
+                        (("score", "beds"),),
+                    )
             return a.Join(plan, wards, on, draw(st.sampled_from(["inner", "left"])))
         case 6:
             other = draw(st.sampled_from(["patients", "items", "visits"]))
             on = (("visit", "visit"),) if other != "patients" and draw(st.booleans()) else ()
             return a.Join(plan, Scan(other), on, draw(st.sampled_from(["inner", "left"])))
         case 7:
-            return a.UnionAll(plan, draw(st.sampled_from([plan, a.Filter(plan, draw(conditions(columns)))])))
+            return a.UnionAll(
+                plan, draw(st.sampled_from([plan, a.Filter(plan, draw(conditions(columns)))]))
+            )
         case 8:
             return a.Distinct(plan, draw(st.booleans()))
         case 9:
@@ -143,16 +202,23 @@ def queries(draw, facts):
         for name, d in columns.items()
         if d.kind in ("category", "boolean", "number") and d.listed[1] - d.listed[0] < 40
     ]
-    keys = draw(st.lists(st.sampled_from(small), max_size=2, unique=True).map(tuple)) if small else ()
+    keys = (
+        draw(st.lists(st.sampled_from(small), max_size=2, unique=True).map(tuple)) if small else ()
+    )
     summed = [name for name, d in columns.items() if d.kind in ("number", "boolean")]
     some = draw(st.sampled_from([name for name, d in columns.items() if d.kind != "id"]))
     choices = [a.Count(), a.CountValues(some), a.CountDistinct(some), *map(a.Sum, summed)]
     if isinstance(analyse(plan, FACTS, facts).node, Owned):
         choices.append(a.CountUnits())
-    return Cells(plan, keys, tuple(draw(st.lists(st.sampled_from(choices), min_size=1, max_size=2, unique=True))))
+    return Cells(
+        plan,
+        keys,
+        tuple(draw(st.lists(st.sampled_from(choices), min_size=1, max_size=2, unique=True))),
+    )
 
 
-# -- the test ----------------------------------------------------------------------------------------------------------
+# -- the test
+# --------------------------------------------------------------------------------------------------
 
 
 def run(others, mine, instead, asked) -> None:

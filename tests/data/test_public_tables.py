@@ -37,7 +37,10 @@ def test_a_public_table_with_undeclared_labels_can_be_joined():
 @pytest.mark.parametrize("unique", ["[[level]]", "[[gold]]", "[[level, gold]]"])
 def test_a_rehearsal_keeps_short_unique_keys_of_public_tables(tmp_path, unique):
     known = with_plans(unique)
-    rows = {**hospital.raws(), "plans": [{"level": "1", "gold": "true"}, {"level": "2", "gold": "false"}]}
+    rows = {
+        **hospital.raws(),
+        "plans": [{"level": "1", "gold": "true"}, {"level": "2", "gold": "false"}],
+    }
     with hospital.registered(rows, known) as both:
         write_generated(known, both.facts, tmp_path / "made.duckdb")
         assert (tmp_path / "made.duckdb").exists()

@@ -22,23 +22,32 @@ def of_owner(rows: list[tuple], owner: str) -> list[tuple]:
     return [found for found in rows if found[0] == owner]
 
 
-MINE = [clinic.row(f"v{i}", "me", cost=str(i), score=str(i % 5)) for i in range(8)] + [clinic.row("v1", "me")] * 3
+MINE = [clinic.row(f"v{i}", "me", cost=str(i), score=str(i % 5)) for i in range(8)] + [
+    clinic.row("v1", "me")
+] * 3
 OTHERS = [clinic.row(f"w{i}", f"p{i % 20}", cost=str(i)) for i in range(100)]
 
 
 class TestOwnersRowsDependOnNobodyElse:
-    """Rule rank-by-content: byte-identical whatever other owners have, in any order, over any history of versions."""
+    """Rule rank-by-content: byte-identical whatever other owners have, in any order, over any
+    history of versions."""
 
     def test_whatever_rows_others_have(self, tmp_path):
         alone = of_owner(clinic.registered_rows(tmp_path / "a", MINE), "me")
         assert len(alone) == 3
         for place in ("first", "last", "between"):
-            rows = {"first": MINE + OTHERS, "last": OTHERS + MINE, "between": OTHERS[:50] + MINE + OTHERS[50:]}[place]
+            rows = {
+                "first": MINE + OTHERS,
+                "last": OTHERS + MINE,
+                "between": OTHERS[:50] + MINE + OTHERS[50:],
+            }[place]
             assert of_owner(clinic.registered_rows(tmp_path / place, rows), "me") == alone
 
     def test_in_any_order(self, tmp_path):
         rows = MINE + OTHERS
-        assert clinic.registered_rows(tmp_path / "a", rows) == clinic.registered_rows(tmp_path / "b", rows[::-1])
+        assert clinic.registered_rows(tmp_path / "a", rows) == clinic.registered_rows(
+            tmp_path / "b", rows[::-1]
+        )
 
     def test_a_victim_that_gains_a_row_changes_nobody_else_over_two_versions(self, tmp_path):
         """The counterexample of the rule: rank by rowid re-draws everybody's sample."""
@@ -62,9 +71,16 @@ class TestOwnersRowsDependOnNobodyElse:
 
     def test_planted_bug_rank_by_position_is_caught(self, tmp_path, monkeypatch):
         honest = limits.limit_rows_sql
-        swap = ("AS dither_n FROM (SELECT *", "AS dither_n, position FROM (SELECT *, rowid AS position")
-        monkeypatch.setattr(registration, "limit_rows_sql", lambda *given: honest(*given).replace(*swap))
-        monkeypatch.setattr(limits, "digest", lambda columns: "lpad(CAST(position AS VARCHAR), 12, '0')")
+        swap = (
+            "AS dither_n FROM (SELECT *",
+            "AS dither_n, position FROM (SELECT *, rowid AS position",
+        )
+        monkeypatch.setattr(
+            registration, "limit_rows_sql", lambda *given: honest(*given).replace(*swap)
+        )
+        monkeypatch.setattr(
+            limits, "digest", lambda columns: "lpad(CAST(position AS VARCHAR), 12, '0')"
+        )
         with pytest.raises(AssertionError):
             self.test_in_any_order(tmp_path)
 
@@ -78,13 +94,21 @@ def test_kept_rows_are_a_function_of_the_owners_rows_as_a_multiset(examples, tmp
 
     def check_rows(order, drop):
         shuffled = [rows[i] for i in order if i < 6 or i not in drop]
-        assert of_owner(clinic.registered_rows(tmp_path_factory.mktemp("orders"), shuffled), "me") == expected
+        assert (
+            of_owner(clinic.registered_rows(tmp_path_factory.mktemp("orders"), shuffled), "me")
+            == expected
+        )
 
     run_examples(check_rows, examples, strategies)
 
 
 def test_unique_keys_are_made_unique_per_owner_and_never_across_owners(tmp_path):
-    rows = [clinic.row("v", "a"), clinic.row("v", "a", cost="3"), clinic.row("v", "b"), clinic.row("w", "b")]
+    rows = [
+        clinic.row("v", "a"),
+        clinic.row("v", "a", cost="3"),
+        clinic.row("v", "b"),
+        clinic.row("w", "b"),
+    ]
     owners = [found[0] for found in clinic.registered_rows(tmp_path, rows)]
     assert owners == ["a", "b", "b"]
 
@@ -99,7 +123,9 @@ def test_a_file_with_broken_lines_registers_and_counts_them_for_the_steward(tmp_
     text = "visit,patient,ward,kind,age,score,cost,weight,urgent,day\n"
     text += "v1,p1,north,a,40,1,10,70,true,2024-05-01\n"
     text += "too,few\n" + "v2,p1" + ",x" * 20 + "\n"
-    (tmp_path / "visits.csv").write_bytes(text.encode() + b"v3,p1,\xff\xfe,a,40,1,10,70,true,2024-05-01\n")
+    (tmp_path / "visits.csv").write_bytes(
+        text.encode() + b"v3,p1,\xff\xfe,a,40,1,10,70,true,2024-05-01\n"
+    )
     (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
     done = steward.register(tmp_path / "clinic.yaml")
     counts = dict(done.repairs[0].counts)
@@ -115,9 +141,13 @@ class TestOneLineIsOneRow:
     def line(self, visit: str, patient: str, ward: str = "north") -> str:
         return f"{visit},{patient},{ward},a,40,1,10,70,true,2024-05-01\n"
 
-    @pytest.mark.parametrize("ward", ['"nor', '"nor""', 'nor"th', '"no\nrth"', '"no\rrth"', '"a\nb,c,d"'])
+    @pytest.mark.parametrize(
+        "ward", ['"nor', '"nor""', 'nor"th', '"no\nrth"', '"no\rrth"', '"a\nb,c,d"']
+    )
     @pytest.mark.parametrize("place", mark_rest([10, 0, 20], quick=1))
-    def test_an_unclosed_quote_or_a_broken_field_never_costs_another_persons_row(self, tmp_path, ward, place):
+    def test_an_unclosed_quote_or_a_broken_field_never_costs_another_persons_row(
+        self, tmp_path, ward, place
+    ):
         lines = [self.line(f"v{i}", f"p{i}") for i in range(20)]
         lines.insert(place, self.line("v", "culprit", ward))
         (tmp_path / "visits.csv").write_bytes((self.HEADER + "".join(lines)).encode())
@@ -125,20 +155,31 @@ class TestOneLineIsOneRow:
         try:
             done = steward.register(tmp_path / "clinic.yaml")
         except RegistrationError as error:
-            reasons = ("span several lines", "could not register", "carriage returns that do not end a line")
+            reasons = (
+                "span several lines",
+                "could not register",
+                "carriage returns that do not end a line",
+            )
             assert any(reason in str(error) for reason in reasons)
         else:
             assert dict(done.repairs[0].counts)["rows registered"] in (20, 21)
 
     @pytest.mark.all
     def test_a_large_file_is_read_the_same_whatever_row_comes_first(self, tmp_path):
-        """A parallel reader guesses where quotes begin by what it meets at its cuts: one row moved 40,000 others."""
+        """A parallel reader guesses where quotes begin by what it meets at its cuts: one row moved
+        40,000 others."""
         text = clinic.CATALOG.replace("max_rows: 1000", "max_rows: 1000000")
         ward = '"x, "" ,y' + ",z" * 60 + '"'
-        body = "".join(self.line(f"v{i}", f"p{i}", ward if i % 2 else '"north"') for i in range(150_000))
+        body = "".join(
+            self.line(f"v{i}", f"p{i}", ward if i % 2 else '"north"') for i in range(150_000)
+        )
         assert len(body) > 2 * 8_000_000
         kept = set()
-        for first in ("", self.line("v", "culprit", '"a"'), self.line("v", "culprit", '"' + "b" * 31 + '"')):
+        for first in (
+            "",
+            self.line("v", "culprit", '"a"'),
+            self.line("v", "culprit", '"' + "b" * 31 + '"'),
+        ):
             folder = tmp_path / str(len(first))
             folder.mkdir()
             (folder / "visits.csv").write_text(self.HEADER + first + body)
@@ -158,7 +199,12 @@ def test_tables_and_columns_may_have_any_name(tmp_path):
     text = text.replace("      score:", "      digest:").replace("      ward:", "      place:")
     (tmp_path / "clinic.yaml").write_text(text)
     clinic.write_csv(tmp_path / "visits.csv", MINE + OTHERS)
-    lines = (tmp_path / "visits.csv").read_text().replace("score,", "digest,", 1).replace("ward,", "place,", 1)
+    lines = (
+        (tmp_path / "visits.csv")
+        .read_text()
+        .replace("score,", "digest,", 1)
+        .replace("ward,", "place,", 1)
+    )
     (tmp_path / "visits.csv").write_text(lines)
     done = steward.register(tmp_path / "clinic.yaml")
     assert dict(done.repairs[0].counts)["rows registered"] == 3 + 20 * 3
@@ -167,7 +213,12 @@ def test_tables_and_columns_may_have_any_name(tmp_path):
 def test_columns_are_read_by_name_and_never_sniffed(tmp_path):
     header = list(reversed(clinic.COLUMNS))
     values = clinic.row("v1", "p1", age="n/a")
-    body = ",".join([*header, "extra"]) + "\n" + ",".join([*(values[name] or "" for name in header), "x"]) + "\n"
+    body = (
+        ",".join([*header, "extra"])
+        + "\n"
+        + ",".join([*(values[name] or "" for name in header), "x"])
+        + "\n"
+    )
     (tmp_path / "visits.csv").write_text(body)
     (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
     counts = dict(steward.register(tmp_path / "clinic.yaml").repairs[0].counts)
@@ -238,7 +289,10 @@ def test_a_killed_registration_leaves_the_old_version_in_use(tmp_path, monkeypat
     file, place = clinic.register(tmp_path, OTHERS)
     clinic.open_total(place)
     with monkeypatch.context() as patched:
-        patched.setattr("dither.privacy.ledger.steward_ledger.StewardLedger.record_register", lambda *_: os._exit(9))
+        patched.setattr(
+            "dither.privacy.ledger.steward_ledger.StewardLedger.record_register",
+            lambda *_: os._exit(9),
+        )
         child = os.fork()
         if child == 0:
             steward.register(file, state=place)
@@ -249,7 +303,10 @@ def test_a_killed_registration_leaves_the_old_version_in_use(tmp_path, monkeypat
 
 def test_two_registrations_at_once_are_refused(tmp_path):
     file, place = clinic.register(tmp_path, OTHERS)
-    with steward_registration._lock_registration(place), pytest.raises(DitherError, match="another registration"):
+    with (
+        steward_registration._lock_registration(place),
+        pytest.raises(DitherError, match="another registration"),
+    ):
         steward.register(file, state=place)
 
 
@@ -267,13 +324,19 @@ def connect_query(file: Path):
 
 def test_registration_within_little_memory_gives_the_same_copy(tmp_path):
     (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
-    clinic.write_csv(tmp_path / "visits.csv", [clinic.row(f"v{i}", f"p{i % 9}", cost=str(i)) for i in range(400)])
+    clinic.write_csv(
+        tmp_path / "visits.csv", [clinic.row(f"v{i}", f"p{i % 9}", cost=str(i)) for i in range(400)]
+    )
     found = []
     for version, memory in enumerate((None, "200MB"), 1):
         assert steward.register(tmp_path / "clinic.yaml", memory=memory).version == version
         copy = State.beside(tmp_path / "clinic.yaml").version(version) / "data.duckdb"
         with duckdb.connect(str(copy), read_only=True) as connection:
-            found.append(connection.execute("SELECT * EXCLUDE (dither_unit) FROM visits ORDER BY ALL").fetchall())
+            found.append(
+                connection.execute(
+                    "SELECT * EXCLUDE (dither_unit) FROM visits ORDER BY ALL"
+                ).fetchall()
+            )
     assert found[0] == found[1]
     with pytest.raises(DitherError, match="512MB"):
         steward.register(tmp_path / "clinic.yaml", memory="'; --")

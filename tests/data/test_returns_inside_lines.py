@@ -1,4 +1,5 @@
-"""A carriage return inside a line is a row more to the engine, and hid that a quote had swallowed another's line."""
+"""A carriage return inside a line is a row more to the engine, and hid that a quote had swallowed
+another's line."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def owners(folder: Path, lines: list[bytes], end: bytes) -> list[str]:
     target = folder / "data.duckdb"
     write_copy_and_facts(CATALOG, folder, bytes(32), target, folder / "spill", lambda _: None)
     with duckdb.connect(str(target), read_only=True) as connection:
-        return [row[0] for row in connection.sql("SELECT dither_owner FROM one ORDER BY 1").fetchall()]
+        return [
+            row[0] for row in connection.sql("SELECT dither_owner FROM one ORDER BY 1").fetchall()
+        ]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,8 @@ def test_a_return_inside_quotes_is_a_line_break_inside_a_field(tmp_path):
 
 
 def test_a_line_end_cut_in_two_by_the_reader_is_one(tmp_path):
-    """The file is looked through in parts of 2**24 bytes; a part may end between return and line feed."""
+    """The file is looked through in parts of 2**24 bytes; a part may end between return and line
+    feed."""
     from dither.data.register import sources
 
     path = tmp_path / "big.csv"

@@ -1,4 +1,5 @@
-"""Sums of differences from constants are measured without subtracting: the same integers, exactly."""
+"""Sums of differences from constants are measured without subtracting: the same integers,
+exactly."""
 
 from __future__ import annotations
 
@@ -44,10 +45,15 @@ SHIFTED = {
     "a column": moved(SALARY, "150000"),
     "by key": moved(SALARY, "150000", keys=("sex",)),
     "without a count": moved(SALARY, "-3", Sum("x")),
-    "an expression": moved(Call("multiply", (SALARY, Value("number", F(2)))), "7", Sum("x"), Count(), Sum("x")),
+    "an expression": moved(
+        Call("multiply", (SALARY, Value("number", F(2)))), "7", Sum("x"), Count(), Sum("x")
+    ),
     "no nulls left": moved(Call("coalesce", (COST, Value("number", F(0)))), "245", table="visits"),
     "of some": Cells(
-        Project(Filter(Scan("patients"), Compare("salary", ">", F(5))), (Named("x", less(SALARY, "100")),)),
+        Project(
+            Filter(Scan("patients"), Compare("salary", ">", F(5))),
+            (Named("x", less(SALARY, "100")),),
+        ),
         (),
         (Sum("x"), Count()),
     ),

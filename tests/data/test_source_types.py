@@ -1,4 +1,5 @@
-"""Typed sources: a bad value is repaired and counted, and a type that cannot be read exactly is refused."""
+"""Typed sources: a bad value is repaired and counted, and a type that cannot be read exactly is
+refused."""
 
 from __future__ import annotations
 
@@ -35,9 +36,13 @@ CATEGORY = "{type: category, values: undeclared, width: 60, nulls: drop}"
 
 
 def catalog_of(engine: str = "parquet", **columns: str) -> Catalog:
-    text = write_catalog(columns, name="odd", owner="patient", engine="parquet", rows_per_unit=1, max_rows=1000)
+    text = write_catalog(
+        columns, name="odd", owner="patient", engine="parquet", rows_per_unit=1, max_rows=1000
+    )
     if engine == "duckdb":
-        text = text.replace("parquet, location: .", "duckdb, location: odd.db").replace("odd.parquet", "odd")
+        text = text.replace("parquet, location: .", "duckdb, location: odd.db").replace(
+            "odd.parquet", "odd"
+        )
     return parse(text)
 
 
@@ -55,17 +60,26 @@ def write_source(folder: Path, engine: str, **columns: pa.Array) -> None:
 def register(folder: Path, engine: str = "parquet", **columns: tuple[str, pa.Array]):
     """Registered values of each column in the order of people, and what the steward is told."""
     people = pa.array([f"p{i}" for i in range(len(next(iter(columns.values()))[1]))])
-    write_source(folder, engine, patient=people, **{column: values for column, (_, values) in columns.items()})
+    write_source(
+        folder,
+        engine,
+        patient=people,
+        **{column: values for column, (_, values) in columns.items()},
+    )
     catalog = catalog_of(engine, **{column: words for column, (words, _) in columns.items()})
     counts = write_data(folder, catalog)
     with duckdb.connect(str(folder / "data.duckdb"), read_only=True) as connection:
-        rows = connection.execute(f"SELECT {', '.join(columns)} FROM odd ORDER BY dither_owner").fetchall()
+        rows = connection.execute(
+            f"SELECT {', '.join(columns)} FROM odd ORDER BY dither_owner"
+        ).fetchall()
     return dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)), counts
 
 
 def write_data(folder: Path, catalog: Catalog) -> dict[str, int]:
     place = folder / "odd.db" if catalog.source.engine == "duckdb" else folder
-    (repairs,) = write_copy(catalog, place, clinic.KEY, folder / "data.duckdb", folder / "spill", lambda _: None)
+    (repairs,) = write_copy(
+        catalog, place, clinic.KEY, folder / "data.duckdb", folder / "spill", lambda _: None
+    )
     return dict(repairs.counts)
 
 
@@ -93,7 +107,10 @@ def timestamp_columns(engine: str, *, bad: bool) -> dict[str, tuple[str, pa.Arra
         days = [DAY * 86_400 * SECONDS[unit], (DAY + 1) * 86_400 * SECONDS[unit]]
         odd = list(BAD[unit]) if bad else []
         values = (days + odd + [None] * 5)[:7]
-        columns[f"{unit}_{(zone or 'none').lower().replace('/', '_')}"] = (TIMESTAMP, timestamps(unit, zone, values))
+        columns[f"{unit}_{(zone or 'none').lower().replace('/', '_')}"] = (
+            TIMESTAMP,
+            timestamps(unit, zone, values),
+        )
     return columns
 
 
@@ -111,9 +128,13 @@ def test_a_timestamp_that_the_calendar_lacks_is_repaired_and_changes_nobody_else
 
 @pytest.mark.parametrize("engine", ["parquet", "duckdb"])
 def test_a_date_that_the_calendar_lacks_is_repaired(tmp_path, engine):
-    days = pa.array([DAY, 2**31 - 1, -(2**31) + 1, -(2**31), 4_000_000], pa.int32()).view(pa.date32())
+    days = pa.array([DAY, 2**31 - 1, -(2**31) + 1, -(2**31), 4_000_000], pa.int32()).view(
+        pa.date32()
+    )
     millis = pa.array([DAY, 10**7, -(10**7), 10**8, 3 * 10**6], pa.int64())
-    wide = pa.array([value * 86_400_000 for value in millis.to_pylist()], pa.int64()).view(pa.date64())
+    wide = pa.array([value * 86_400_000 for value in millis.to_pylist()], pa.int64()).view(
+        pa.date64()
+    )
     rows, counts = register(tmp_path, engine, days=(DATE, days), wide=(DATE, wide))
     for column in ("days", "wide"):
         assert rows[column][0] == DAY and len(rows[column]) == 5
@@ -148,7 +169,9 @@ def broken_texts(texts: list[bytes]) -> pa.Array:
 
 def test_a_text_that_is_no_utf_8_is_null_and_changes_nobody_else(tmp_path):
     """Spelt out, it could be the very text of somebody else: of ids, two people would be one."""
-    rows, _ = register(tmp_path, x=(TEXT, broken_texts([b"plain", "Zürich".encode(), b"\xff\xfe", b"\\xff\\xfe"])))
+    rows, _ = register(
+        tmp_path, x=(TEXT, broken_texts([b"plain", "Zürich".encode(), b"\xff\xfe", b"\\xff\\xfe"]))
+    )
     assert rows["x"] == ["plain", "Zürich", None, "\\xff\\xfe"]
 
 
@@ -172,7 +195,9 @@ NUMBERS: dict = {
 def test_numbers_of_every_type_are_read(tmp_path):
     columns = {f"x{i}": (words, values) for i, (values, words, _) in enumerate(NUMBERS.values())}
     rows, _ = register(tmp_path, **columns)
-    assert [values[0] for values in rows.values()] == [expected for _, _, expected in NUMBERS.values()]
+    assert [values[0] for values in rows.values()] == [
+        expected for _, _, expected in NUMBERS.values()
+    ]
 
 
 NESTED = {
@@ -185,15 +210,21 @@ NESTED = {
 @pytest.mark.parametrize("engine", ["parquet", "duckdb"])
 @pytest.mark.parametrize("kind", NESTED)
 def test_several_values_in_one_are_refused_with_the_remedy(tmp_path, engine, kind):
-    with pytest.raises(RegistrationError, match=r"odd\.x: .*holds several values in one: write one column"):
+    with pytest.raises(
+        RegistrationError, match=r"odd\.x: .*holds several values in one: write one column"
+    ):
         register(tmp_path, engine, x=(TEXT, NESTED[kind]))
 
 
 EXACT = {
     "int64": pa.array([2**53, 2**53 + 1]),
     "uint64": pa.array([2**64 - 1, 2**64 - 2], pa.uint64()),
-    "decimal(38, 0)": pa.array([decimal.Decimal(10**37), decimal.Decimal(10**37 + 1)], pa.decimal128(38, 0)),
-    "decimal256(38, 0)": pa.array([decimal.Decimal(10**37), decimal.Decimal(10**37 + 1)], pa.decimal256(38, 0)),
+    "decimal(38, 0)": pa.array(
+        [decimal.Decimal(10**37), decimal.Decimal(10**37 + 1)], pa.decimal128(38, 0)
+    ),
+    "decimal256(38, 0)": pa.array(
+        [decimal.Decimal(10**37), decimal.Decimal(10**37 + 1)], pa.decimal256(38, 0)
+    ),
     "binary": pa.array([b"\xff", b"\\xFF"]),
     "fixed binary": pa.array([b"\x00\x01", b"\x00\x02"], pa.binary(2)),
     "dictionary": pa.array(["a", "b"]).dictionary_encode(),
@@ -201,7 +232,9 @@ EXACT = {
     "timestamp": timestamps("ns", None, [1, 2]),
 }
 ROUNDED = {
-    "decimal256(39, 0)": pa.array([decimal.Decimal(10**38), decimal.Decimal(10**38 + 1)], pa.decimal256(39, 0)),
+    "decimal256(39, 0)": pa.array(
+        [decimal.Decimal(10**38), decimal.Decimal(10**38 + 1)], pa.decimal256(39, 0)
+    ),
     "decimal256(76, 10)": pa.array([decimal.Decimal(1), decimal.Decimal(2)], pa.decimal256(76, 10)),
     "double": pa.array([2.0**53, 2.0**53 + 2]),
     "float": pa.array([1.0, 2.0], pa.float32()),
@@ -247,7 +280,9 @@ class TestIds:
         assert len(set(owners_of(tmp_path, "duckdb"))) == 2
 
     @pytest.mark.parametrize("kind", ["decimal256(39, 0)", "decimal256(76, 10)"])
-    @pytest.mark.parametrize("column", [CATEGORY, TEXT, INTEGER], ids=["category", "text", "integer"])
+    @pytest.mark.parametrize(
+        "column", [CATEGORY, TEXT, INTEGER], ids=["category", "text", "integer"]
+    )
     def test_wide_decimals_are_refused_in_every_column(self, tmp_path, kind, column):
         with pytest.raises(RegistrationError, match=r"odd\.x: .*more than 38 digits"):
             register(tmp_path, x=(column, ROUNDED[kind]))
@@ -258,12 +293,16 @@ class TestIds:
         assert rows["x"] == ["0.30000000000000004", "0.3", "9007199254740992.0"]
 
 
-def texts_of(folder: Path, catalog: Catalog, *, through_arrow: bool = False) -> tuple[list[tuple], str]:
+def texts_of(
+    folder: Path, catalog: Catalog, *, through_arrow: bool = False
+) -> tuple[list[tuple], str]:
     """The rows of the source as text, in their order, and the SQL that reads them."""
     place = folder / "odd.db" if catalog.source.engine == "duckdb" else folder
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        rows = text_rows(connection, catalog.source, place, catalog.tables[0], through_arrow=through_arrow)
+        rows = text_rows(
+            connection, catalog.source, place, catalog.tables[0], through_arrow=through_arrow
+        )
         return connection.execute(f"SELECT * FROM {rows}").fetchall(), rows
 
 
@@ -273,7 +312,11 @@ def owners_of(folder: Path, engine: str) -> list[str]:
 
 def plain_columns() -> dict[str, pa.Array]:
     """Columns of every type with values that the engine reads."""
-    found = {f"{unit} {zone}": timestamps(unit, zone, [0, 5, 86_400]) for unit in SECONDS for zone in ZONES}
+    found = {
+        f"{unit} {zone}": timestamps(unit, zone, [0, 5, 86_400])
+        for unit in SECONDS
+        for zone in ZONES
+    }
     found |= {kind: values for kind, (values, _, _) in NUMBERS.items()} | EXACT
     found |= {
         "date32": pa.array([DAY, 5], pa.int32()).view(pa.date32()),
@@ -289,9 +332,12 @@ def plain_columns() -> dict[str, pa.Array]:
     return found
 
 
-@pytest.mark.parametrize("options", [{}, {"use_deprecated_int96_timestamps": True}], ids=["plain", "int96"])
+@pytest.mark.parametrize(
+    "options", [{}, {"use_deprecated_int96_timestamps": True}], ids=["plain", "int96"]
+)
 def test_a_file_is_read_through_arrow_as_the_engine_reads_it(tmp_path, options):
-    """So that one person's bad value, after which Arrow reads, changes the text of nobody else's."""
+    """So that one person's bad value, after which Arrow reads, changes the text of nobody
+    else's."""
     columns = {f"x{i}": values for i, values in enumerate(plain_columns().values())}
     columns = {column: pa.concat_arrays([values] * 4)[:4] for column, values in columns.items()}
     people = pa.array([f"p{i}" for i in range(4)])

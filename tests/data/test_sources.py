@@ -1,4 +1,5 @@
-"""Registration beyond one CSV table: paths, public tables, windows, rows, Parquet and DuckDB, drafts and checks."""
+"""Registration beyond one CSV table: paths, public tables, windows, rows, Parquet and DuckDB,
+drafts and checks."""
 
 from __future__ import annotations
 
@@ -28,7 +29,13 @@ VISITS = [
     hospital.visit("c", "nobody"),
     hospital.visit("d", None),
 ]
-ITEMS = [hospital.item("a"), hospital.item("a"), hospital.item("b"), hospital.item("c"), hospital.item(None)]
+ITEMS = [
+    hospital.item("a"),
+    hospital.item("a"),
+    hospital.item("b"),
+    hospital.item("c"),
+    hospital.item(None),
+]
 
 
 class TestOwnerPaths:
@@ -38,7 +45,12 @@ class TestOwnerPaths:
         for table in facts.tables:
             hospital.write_csv(tmp_path / table.source_name, table.column_names, rows[table.name])
         repairs, _ = write_copy_and_facts(
-            facts, tmp_path, hospital.KEY, tmp_path / "data.duckdb", tmp_path / "spill", lambda _: None
+            facts,
+            tmp_path,
+            hospital.KEY,
+            tmp_path / "data.duckdb",
+            tmp_path / "spill",
+            lambda _: None,
         )
         counts = {each.table: dict(each.counts) for each in repairs}
         assert counts["patients"]["rows without an owner, dropped"] == 1
@@ -49,7 +61,8 @@ class TestOwnerPaths:
         assert owners == [("p1",), ("p1",), ("p2",)]
 
     def test_a_parent_key_with_two_owners_stops_registration(self):
-        """Rule one-owner-per-row: otherwise u, by owning an order with v's key, could delete v's line items."""
+        """Rule one-owner-per-row: otherwise u, by owning an order with v's key, could delete v's
+        line items."""
         stolen = [*VISITS, hospital.visit("a", "p2")]
         with (
             pytest.raises(RegistrationError, match="visit belong to two owners"),
@@ -65,7 +78,10 @@ class TestOwnerPaths:
 
     def test_the_message_names_no_row(self):
         stolen = [*VISITS, hospital.visit("secret-key", "p1"), hospital.visit("secret-key", "p2")]
-        with pytest.raises(RegistrationError) as caught, hospital.registered(hospital.raws(PEOPLE, stolen, ITEMS)):
+        with (
+            pytest.raises(RegistrationError) as caught,
+            hospital.registered(hospital.raws(PEOPLE, stolen, ITEMS)),
+        ):
             pass
         assert "secret-key" not in str(caught.value) and "p1" not in str(caught.value)
 
@@ -85,12 +101,16 @@ class TestPublicTables:
             facts.labels("wards", "county")
 
     def test_facts_do_not_depend_on_private_rows(self):
-        with hospital.registered(hospital.raws()) as one, hospital.registered(hospital.raws(PEOPLE, VISITS)) as two:
+        with (
+            hospital.registered(hospital.raws()) as one,
+            hospital.registered(hospital.raws(PEOPLE, VISITS)) as two,
+        ):
             assert one.facts == two.facts
 
     def test_a_declared_unique_key_that_repeats_stops_registration(self):
         text = hospital.CATALOG.replace(
-            "    unique: []\n    columns:\n      county", "    unique: [[county]]\n    columns:\n      county"
+            "    unique: []\n    columns:\n      county",
+            "    unique: [[county]]\n    columns:\n      county",
         )
         with (
             pytest.raises(RegistrationError, match="declared unique"),
@@ -105,7 +125,10 @@ class TestPublicTables:
             pass
 
     def test_a_question_about_a_public_table_is_refused(self):
-        with hospital.registered(hospital.raws()) as both, pytest.raises(RefusedError, match="not a private table"):
+        with (
+            hospital.registered(hospital.raws()) as both,
+            pytest.raises(RefusedError, match="not a private table"),
+        ):
             both.measurer.measure(Cells(Scan("counties"), (), (Count(),)))
 
 
@@ -145,21 +168,39 @@ def test_windows_are_part_of_the_owner_and_limits_hold_per_window(every):
         "x",
         "1999-01-01",
     ]
-    rows = {"visits": [{"visit": str(i), "person": "p", "at": at, "cost": str(i)} for i, at in enumerate(times * 3)]}
+    rows = {
+        "visits": [
+            {"visit": str(i), "person": "p", "at": at, "cost": str(i)}
+            for i, at in enumerate(times * 3)
+        ]
+    }
     with hospital.registered(rows, facts) as both:
         assert both.rows(Scan("visits")) == both.expected(Scan("visits"))
         owners = {owner for owner, _ in both.rows(Scan("visits"))}
         if every == "month":
-            assert owners == {f"{2024 * 12}:p", f"{2024 * 12 + 1}:p"}  # 23:00 UTC is the next month at +01:00
-        assert max(sum(n for (o, _), n in both.rows(Scan("visits")).items() if o == one) for one in owners) <= 2
-        assert both.measurer.measure(Cells(Scan("visits"), (), (CountUnits(),))).tolist() == [[len(owners)]]
+            assert owners == {
+                f"{2024 * 12}:p",
+                f"{2024 * 12 + 1}:p",
+            }  # 23:00 UTC is the next month at +01:00
+        assert (
+            max(
+                sum(n for (o, _), n in both.rows(Scan("visits")).items() if o == one)
+                for one in owners
+            )
+            <= 2
+        )
+        assert both.measurer.measure(Cells(Scan("visits"), (), (CountUnits(),))).tolist() == [
+            [len(owners)]
+        ]
 
 
 def test_rows_as_units_are_named_by_content_and_depend_on_nobody(tmp_path):
     text = clinic.CATALOG.replace("kind: person}", "kind: row}").replace(
         "people:\n  patient: {protected: true}", "people: {}"
     )
-    text = text.replace("    owner: {column: patient}\n", "").replace("rows_per_unit: 3", "rows_per_unit: 1")
+    text = text.replace("    owner: {column: patient}\n", "").replace(
+        "rows_per_unit: 3", "rows_per_unit: 1"
+    )
     text = text.replace("      patient: {type: id}\n", "")
     facts = parse(text)
     same = [clinic.row("v", "x")] * 3
@@ -169,7 +210,9 @@ def test_rows_as_units_are_named_by_content_and_depend_on_nobody(tmp_path):
         with hospital.registered({"visits": rows}, facts) as both:
             kept[name] = both.rows(Scan("visits"))
             assert kept[name] == both.expected(Scan("visits"))
-    assert sum((kept["one"] - kept["two"]).values()) == 2  # two rows of three identical ones came, nothing else moved
+    assert (
+        sum((kept["one"] - kept["two"]).values()) == 2
+    )  # two rows of three identical ones came, nothing else moved
     assert not kept["two"] - kept["one"]
     assert sensitivity(Cells(Scan("visits"), (), (Count(),)), facts).l1 == 1
 
@@ -194,7 +237,9 @@ class TestOtherEngines:
     def typed(self) -> str:
         """The rows with the types that a typical engine gives them."""
         rows = ", ".join(
-            "(" + ", ".join("NULL" if value is None else f"'{value}'" for value in row.values()) + ")"
+            "("
+            + ", ".join("NULL" if value is None else f"'{value}'" for value in row.values())
+            + ")"
             for row in self.ROWS
         )
         types = {
@@ -206,7 +251,9 @@ class TestOtherEngines:
             "day": "DATE",
         }
         names = list(self.ROWS[0])
-        wanted = ", ".join(f"CAST({name} AS {types.get(name, 'VARCHAR')}) AS {name}" for name in names)
+        wanted = ", ".join(
+            f"CAST({name} AS {types.get(name, 'VARCHAR')}) AS {name}" for name in names
+        )
         return f"SELECT {wanted}, 1 AS extra FROM (VALUES {rows}) AS t({', '.join(names)})"
 
     def check(self, facts, place: Path, tmp_path: Path) -> None:
@@ -225,14 +272,22 @@ class TestOtherEngines:
 
     def test_parquet(self, tmp_path):
         duckdb.execute(f"COPY ({self.typed()}) TO '{tmp_path}/visits.parquet' (FORMAT parquet)")
-        text = clinic.CATALOG.replace("engine: csv", "engine: parquet").replace("visits.csv", "visits.parquet")
+        text = clinic.CATALOG.replace("engine: csv", "engine: parquet").replace(
+            "visits.csv", "visits.parquet"
+        )
         self.check(parse(text), tmp_path, tmp_path)
 
     def test_duckdb(self, tmp_path):
         with duckdb.connect(str(tmp_path / "raw.duckdb")) as connection:
             connection.execute(f"CREATE TABLE visits AS {self.typed()}")
-        text = clinic.CATALOG.replace("engine: csv, location: .", "engine: duckdb, location: raw.duckdb")
-        self.check(parse(text.replace("from: visits.csv", "from: visits")), tmp_path / "raw.duckdb", tmp_path)
+        text = clinic.CATALOG.replace(
+            "engine: csv, location: .", "engine: duckdb, location: raw.duckdb"
+        )
+        self.check(
+            parse(text.replace("from: visits.csv", "from: visits")),
+            tmp_path / "raw.duckdb",
+            tmp_path,
+        )
 
 
 class TestDraftAndCheck:
@@ -249,7 +304,10 @@ class TestDraftAndCheck:
             parse(text)
 
     def test_a_draft_of_parquet_and_duckdb_knows_types_and_no_enum_labels(self, tmp_path):
-        made = "SELECT 1 AS n, DATE '2024-01-01' AS d, 'secret'::ENUM('secret') AS e, 1.5::DECIMAL(9,2) AS x, true AS b"
+        made = (
+            "SELECT 1 AS n, DATE '2024-01-01' AS d, 'secret'::ENUM('secret') AS e, "
+            "1.5::DECIMAL(9,2) AS x, true AS b"
+        )
         duckdb.execute(f"COPY ({made}) TO '{tmp_path}/t.parquet' (FORMAT parquet)")
         with duckdb.connect(str(tmp_path / "raw.duckdb")) as connection:
             connection.execute(f"CREATE TABLE t AS {made}")
@@ -257,17 +315,27 @@ class TestDraftAndCheck:
             self.draft(str(tmp_path), "--engine", "parquet"),
             self.draft(f"{tmp_path}/raw.duckdb", "--engine", "duckdb"),
         ):
-            assert "n: {type: integer" in text and "d: {type: date" in text and "b: {type: boolean" in text
+            assert (
+                "n: {type: integer" in text
+                and "d: {type: date" in text
+                and "b: {type: boolean" in text
+            )
             assert "x: {type: decimal" in text and "e: {type: ???}" in text and "secret" not in text
 
     def test_check_compares_names_and_prints_the_guarantee(self, tmp_path):
         (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
         clinic.write_csv(tmp_path / "visits.csv", [])
         done = CliRunner().invoke(app, ["catalog", "check", str(tmp_path / "clinic.yaml")])
-        assert done.exit_code == 0 and "has every declared column" in done.output and "Not protected" in done.output
+        assert (
+            done.exit_code == 0
+            and "has every declared column" in done.output
+            and "Not protected" in done.output
+        )
         (tmp_path / "visits.csv").write_text("visit,patient\n")
         done = CliRunner().invoke(app, ["catalog", "check", str(tmp_path / "clinic.yaml")])
-        assert isinstance(done.exception, CatalogError) and "has no column ward, kind" in str(done.exception)
+        assert isinstance(done.exception, CatalogError) and "has no column ward, kind" in str(
+            done.exception
+        )
 
 
 def test_a_version_stores_its_facts_and_their_hash_is_in_the_ledger(tmp_path):
@@ -284,5 +352,11 @@ def test_a_version_stores_its_facts_and_their_hash_is_in_the_ledger(tmp_path):
     ledger.close()
     measurer = Measurer(place.version(1) / "data.duckdb", facts)
     assert measurer.facts == stored
-    assert measurer.measure(Cells(Scan("visits"), ("county",), (Count(),))).tolist() == [[1], [1], [0], [0], [0]]
+    assert measurer.measure(Cells(Scan("visits"), ("county",), (Count(),))).tolist() == [
+        [1],
+        [1],
+        [0],
+        [0],
+        [0],
+    ]
     measurer.close()

@@ -1,4 +1,5 @@
-"""Spilled rows: encrypted, in a folder that nobody else can read, and gone when their process is."""
+"""Spilled rows: encrypted, in a folder that nobody else can read, and gone when their process
+is."""
 
 from __future__ import annotations
 
@@ -47,13 +48,18 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, object, objec
     """A registered table in which every person has a text of their own."""
     folder = tmp_path_factory.mktemp("notes")
     with duckdb.connect() as connection:
-        text = f"concat('{SECRET}-', sha256(CAST(i AS VARCHAR)), repeat(sha256(CAST(-i AS VARCHAR)), 6))"
+        text = (
+            f"concat('{SECRET}-', sha256(CAST(i AS VARCHAR)), repeat(sha256(CAST(-i AS "
+            "VARCHAR)), 6))"
+        )
         rows = f"SELECT CAST(i AS VARCHAR) AS patient, {text} AS note FROM range({ROWS}) r(i)"
         connection.execute(f"COPY ({rows}) TO '{folder / 'notes.parquet'}' (FORMAT parquet)")
     catalog = parse(NOTES)
     copy = folder / "data.duckdb"
     (folder / "spill").mkdir()
-    _, facts = write_copy_and_facts(catalog, folder, clinic.KEY, copy, folder / "spill", lambda _: None)
+    _, facts = write_copy_and_facts(
+        catalog, folder, clinic.KEY, copy, folder / "spill", lambda _: None
+    )
     return copy, catalog, facts
 
 
@@ -64,7 +70,8 @@ def read_spilled(folder: Path) -> bytes:
 
 @contextmanager
 def half_read_question(measurer: Measurer) -> Iterator[None]:
-    """A question whose groups are made and whose answer is not read yet: what was spilled is there."""
+    """A question whose groups are made and whose answer is not read yet: what was spilled is
+    there."""
     sql = measurer.prepare(Keys(Scan("notes"), ("note",)))
     reader = measurer._connection.sql(sql).to_arrow_reader(1000)
     reader.read_next_batch()
@@ -108,7 +115,8 @@ class TestQuestions:
         measurer.close()
 
     def test_without_a_way_to_encrypt_nothing_is_spilled(self, notes, tmp_path, monkeypatch):
-        """As where OpenSSL was promised and is not there: the question fails, and no row is on disk."""
+        """As where OpenSSL was promised and is not there: the question fails, and no row is on
+        disk."""
         monkeypatch.setattr(engine, "CRYPTOGRAPHY", "json")  # an extension that encrypts nothing
         engine._can_load_cryptography.cache_clear()
         try:
@@ -135,7 +143,9 @@ def make_database(folder: Path) -> Path:
 
 class TestSettings:
     @pytest.mark.parametrize("extension", ["json", "no_such_extension"])
-    def test_connections_are_locked_with_and_without_openssl(self, tmp_path, monkeypatch, extension):
+    def test_connections_are_locked_with_and_without_openssl(
+        self, tmp_path, monkeypatch, extension
+    ):
         monkeypatch.setattr(engine, "CRYPTOGRAPHY", extension)
         engine._can_load_cryptography.cache_clear()
         file = make_database(tmp_path)
@@ -174,8 +184,15 @@ class TestSettings:
         file, place = clinic.register(tmp_path, [clinic.row("v", "p")])
         clinic.open_total(place)
         con = dither.connect(file)
-        for name, value in (("DITHER_MEMORY", "lots"), ("DITHER_THREADS", "0"), ("DITHER_THREADS", "2.5")):
-            with monkeypatch.context() as patch, pytest.raises(DitherError, match=r"512MB|whole number"):
+        for name, value in (
+            ("DITHER_MEMORY", "lots"),
+            ("DITHER_THREADS", "0"),
+            ("DITHER_THREADS", "2.5"),
+        ):
+            with (
+                monkeypatch.context() as patch,
+                pytest.raises(DitherError, match=r"512MB|whole number"),
+            ):
                 patch.setenv(name, value)
                 con.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)
         assert [pot.spent for pot in Reports.of(con._kernel.ledger).pots()] == [0]
@@ -258,7 +275,9 @@ class TestLeftovers:
         assert not plain.exists() and not place.spill.exists()
         assert not place.plain_spill_file.exists()
 
-    @pytest.mark.parametrize("content", [b"", b".", b"/", b"precious"], ids=["nothing", "here", "all", "relative"])
+    @pytest.mark.parametrize(
+        "content", [b"", b".", b"/", b"precious"], ids=["nothing", "here", "all", "relative"]
+    )
     def test_a_damaged_marker_removes_no_folder(self, tmp_path, monkeypatch, content):
         _, place = clinic.register(tmp_path / "x", [clinic.row("v", "p")])
         (tmp_path / "work" / "precious").mkdir(parents=True)
@@ -267,7 +286,9 @@ class TestLeftovers:
         Kernel(place).ledger.close()
         assert (tmp_path / "work" / "precious").exists() and not place.plain_spill_file.exists()
 
-    def test_a_registration_that_spills_in_plain_says_where_while_it_runs(self, tmp_path, monkeypatch):
+    def test_a_registration_that_spills_in_plain_says_where_while_it_runs(
+        self, tmp_path, monkeypatch
+    ):
         """So that the folder is found again, whatever the next registration is told."""
         file, place = clinic.register(tmp_path / "x", [clinic.row("v", "p")])
         (tmp_path / "fast").mkdir()

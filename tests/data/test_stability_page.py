@@ -10,7 +10,9 @@ from dither.plan import algebra
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/proofs/stability.md").read_text()
-SECTIONS = {line[3:].lower().replace(" ", "-") for line in PAGE.splitlines() if line.startswith("## ")}
+SECTIONS = {
+    line[3:].lower().replace(" ", "-") for line in PAGE.splitlines() if line.startswith("## ")
+}
 
 
 def test_every_operator_has_a_file_a_lowering_and_a_section():

@@ -1,4 +1,5 @@
-"""Sums of registered columns: rows outside the bounds, which registration leaves none of, are not counted."""
+"""Sums of registered columns: rows outside the bounds, which registration leaves none of, are not
+counted."""
 
 from __future__ import annotations
 
@@ -12,7 +13,20 @@ from dither.data.lower import cells
 from dither.data.lower.cells import query_sql
 from dither.data.lower.stored import stored_sums
 from dither.data.measure import Measurer
-from dither.plan.algebra import Call, Cells, Column, Compare, Count, Filter, Join, Named, Project, Scan, Sum, Value
+from dither.plan.algebra import (
+    Call,
+    Cells,
+    Column,
+    Compare,
+    Count,
+    Filter,
+    Join,
+    Named,
+    Project,
+    Scan,
+    Sum,
+    Value,
+)
 from dither.plan.analyse import analyse
 from dither.plan.sensitivity import sensitivity
 from tests.datasets import hospital
@@ -33,13 +47,16 @@ AS_REGISTERED = {
     "of some": total(Filter(PATIENTS, Compare("sex", "=", "f"))),
     "of all that is left": total(Filter(PATIENTS, Compare("salary", ">=", F(0)))),
     "around the middle": total(
-        Project(PATIENTS, (Named("x", Call("subtract", (SALARY, Value("number", F(150_000))))),)), "x"
+        Project(PATIENTS, (Named("x", Call("subtract", (SALARY, Value("number", F(150_000))))),)),
+        "x",
     ),
 }
 CLAMPED = {
     "nulls": total(Scan("visits"), "cost"),
     "narrowed": total(Filter(PATIENTS, Compare("salary", "<", F(9)))),
-    "computed": total(Project(PATIENTS, (Named("x", Call("multiply", (SALARY, Value("number", F(2))))),)), "x"),
+    "computed": total(
+        Project(PATIENTS, (Named("x", Call("multiply", (SALARY, Value("number", F(2))))),)), "x"
+    ),
 }
 
 
@@ -83,10 +100,13 @@ def test_without_the_check_one_row_moves_the_sum_by_more(monkeypatch):
     query = AS_REGISTERED["a column"]
     monkeypatch.setattr(cells, "inside", lambda *_: "")
     with hospital.registered(hospital.raws(PEOPLE, VISITS)) as both:
-        assert sum(moved(both.measurer, query, 2**31 - 1)) > sensitivity(query, hospital.catalog()).l1
+        assert (
+            sum(moved(both.measurer, query, 2**31 - 1)) > sensitivity(query, hospital.catalog()).l1
+        )
 
 
 def test_it_is_no_row_in_any_column(sizes):
-    """A row of one column alone would leave COUNT and SUM about different rows, and an average outside the bounds."""
+    """A row of one column alone would leave COUNT and SUM about different rows, and an average
+    outside the bounds."""
     query = AS_REGISTERED["a column"]
     assert moved(sizes.many.measurer, query, 400_000) == [1, 7]

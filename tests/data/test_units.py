@@ -1,11 +1,12 @@
-"""Generated schemas under every unit: persons, rows, and persons in windows, with owner paths of every shape.
+"""Generated schemas under every unit: persons, rows, and persons in windows, with owner paths of
+every shape.
 
-A schema has two private tables with random columns of every type and null rule; the second finds its owner by a column
-of its own, or in the first by one key, by a key of another name, or by two. A public
-table has columns of the same types and a list of labels that private columns use; it is joined by any columns that can
-be compared, with repeated keys and nulls. Neighbours are made in the *raw* rows: one person goes, or one window of one
-person, or one row. The engine must agree with the oracle row by row, nobody else's rows may move, and no norm of the
-change may exceed the claim.
+A schema has two private tables with random columns of every type and null rule; the second finds
+its owner by a column of its own, or in the first by one key, by a key of another name, or by two. A
+public table has columns of the same types and a list of labels that private columns use; it is
+joined by any columns that can be compared, with repeated keys and nulls. Neighbours are made in the
+*raw* rows: one person goes, or one window of one person, or one row. The engine must agree with the
+oracle row by row, nobody else's rows may move, and no norm of the change may exceed the claim.
 """
 
 from __future__ import annotations
@@ -36,23 +37,43 @@ ODD = [
 ]  # fmt: skip
 odd = st.sampled_from(ODD)
 NUMBERS = st.one_of(st.integers(-9, 12).map(str), st.decimals(-12, 60, places=3).map(str), odd)
-DAYS = st.one_of(st.sampled_from(["2024-01-01", "2024-01-31", "2024-02-01", "2024-02-29", "2024-12-31"]), odd)
-TIMES = st.one_of(st.sampled_from(["2024-01-31 23:30:00", "2024-02-01T00:10:00Z", "2024-06-30T23:59:59+14:00"]), DAYS)
+DAYS = st.one_of(
+    st.sampled_from(["2024-01-01", "2024-01-31", "2024-02-01", "2024-02-29", "2024-12-31"]), odd
+)
+TIMES = st.one_of(
+    st.sampled_from(["2024-01-31 23:30:00", "2024-02-01T00:10:00Z", "2024-06-30T23:59:59+14:00"]),
+    DAYS,
+)
 WORDS = st.one_of(st.sampled_from(["a", "b", "c", "other", "A"]), odd)
 AT = ["2024-01-10", "2024-01-31", "2024-02-01", "2024-02-02", "2024-07-01", "1999-01-01", None, "x"]
 TYPES = [
     ("{type: integer, bounds: [-5, 5], nulls: NULLS, provenance: x}", "2", NUMBERS),
-    ("{type: integer, bounds: [0, 9223372036854775807], nulls: NULLS, provenance: x}", "7", NUMBERS),
-    ("{type: decimal, bounds: [-1, 50], resolution: 0.01, nulls: NULLS, provenance: x}", "0.5", NUMBERS),
+    (
+        "{type: integer, bounds: [0, 9223372036854775807], nulls: NULLS, provenance: x}",
+        "7",
+        NUMBERS,
+    ),
+    (
+        "{type: decimal, bounds: [-1, 50], resolution: 0.01, nulls: NULLS, provenance: x}",
+        "0.5",
+        NUMBERS,
+    ),
     ("{type: decimal, bounds: [0, 50], resolution: 5, nulls: NULLS, provenance: x}", "10", NUMBERS),
     ("{type: boolean, nulls: NULLS}", "true", st.one_of(st.sampled_from(["true", "no", "0"]), odd)),
     ("{type: category, values: [a, b], other: keep, nulls: NULLS}", "b", WORDS),
     ("{type: category, values: [a, b], other: drop, nulls: NULLS}", "a", WORDS),
     ("{type: category, values: undeclared, width: 3, nulls: NULLS}", "zz", WORDS),
-    ("{type: date, bounds: [2024-01-01, 2024-03-31], nulls: NULLS, provenance: x}", "2024-01-05", DAYS),
+    (
+        "{type: date, bounds: [2024-01-01, 2024-03-31], nulls: NULLS, provenance: x}",
+        "2024-01-05",
+        DAYS,
+    ),
     ("{type: text, width: 4, nulls: NULLS}", "t", WORDS),
 ]
-MOMENT = '{type: timestamp, bounds: ["2024-01-01T00:00:00", "2024-12-31T23:59:59"], zone: -03:00, nulls: NULLS, '
+MOMENT = (
+    '{type: timestamp, bounds: ["2024-01-01T00:00:00", "2024-12-31T23:59:59"], zone: '
+    "-03:00, nulls: NULLS, "
+)
 TYPES.append((MOMENT + "provenance: x}", "'2024-05-05T05:05:05'", TIMES))
 LISTED = ("{type: category, values: {from: pub.word}, other: keep, nulls: NULLS}", "a", WORDS)
 
@@ -73,7 +94,11 @@ class Schema:
 
 @st.composite
 def schemas(draw, unit: str) -> Schema:
-    path = "column" if unit == "row" else draw(st.sampled_from(["column", "key", "renamed", "two keys"]))
+    path = (
+        "column"
+        if unit == "row"
+        else draw(st.sampled_from(["column", "key", "renamed", "two keys"]))
+    )
     owners = {
         "column": "{column: who}",
         "key": "{references: one, by: k}",
@@ -82,7 +107,10 @@ def schemas(draw, unit: str) -> Schema:
     }
     keys = {"column": [], "key": ["k"], "renamed": ["parent"], "two keys": ["parent", "l"]}[path]
     unique = "[[k, l]]" if path == "two keys" else "[[k], [k, l]]"
-    ids = {"one": ["k", "l"], "two": [key for key in keys if key not in ("k", "l")] + [k for k in keys if k in "kl"]}
+    ids = {
+        "one": ["k", "l"],
+        "two": [key for key in keys if key not in ("k", "l")] + [k for k in keys if k in "kl"],
+    }
     if unit == "row":
         ids = {"one": ["k", "l"], "two": []}
     moment = MOMENT.replace("NULLS", "drop") + "provenance: x}"
@@ -93,19 +121,31 @@ def schemas(draw, unit: str) -> Schema:
         "person": "{kind: person}",
         "window": f"{{kind: person_window, column: at, every: {every}, zone: {zone}}}",
     }[unit]
-    at = draw(st.sampled_from(["{type: date, bounds: [2024-01-01, 2024-12-31], nulls: drop, provenance: x}", moment]))
+    at = draw(
+        st.sampled_from(
+            ["{type: date, bounds: [2024-01-01, 2024-12-31], nulls: drop, provenance: x}", moment]
+        )
+    )
     people = "{}" if unit == "row" else "{who: {protected: true}}"
-    text = f"dither: 1\ndataset: d\nlineage: d\npopulation: d\nneighbours: add_remove\nunit: {window}\n"
+    text = (
+        "dither: 1\ndataset: d\nlineage: d\npopulation: d\nneighbours: "
+        f"add_remove\nunit: {window}\n"
+    )
     text += f"people: {people}\nsource: {{engine: csv, location: .}}\ntables:\n"
     values: dict[str, dict[str, st.SearchStrategy]] = {}
     for table in ("one", "two"):
-        owned = "" if unit == "row" else f"    owner: {owners['column' if table == 'one' else path]}\n"
+        owned = (
+            "" if unit == "row" else f"    owner: {owners['column' if table == 'one' else path]}\n"
+        )
         text += f"  {table}:\n    kind: private\n    from: {table}.csv\n{owned}"
         text += f"    unique: {unique if table == 'one' else '[]'}\n"
         text += (
-            f"    rows_per_unit: {1 if unit == 'row' else draw(st.integers(1, 3))}\n    max_rows: 1000\n    columns:\n"
+            f"    rows_per_unit: {1 if unit == 'row' else draw(st.integers(1, 3))}\n   "
+            " max_rows: 1000\n    columns:\n"
         )
-        named = ids[table] + (["who"] if unit != "row" and (table == "one" or path == "column") else [])
+        named = ids[table] + (
+            ["who"] if unit != "row" and (table == "one" or path == "column") else []
+        )
         text += "".join(f"      {name}: {{type: id}}\n" for name in named)
         text += f"      at: {at}\n"
         values[table] = {}
@@ -119,15 +159,22 @@ def schemas(draw, unit: str) -> Schema:
 
 @st.composite
 def with_public(draw, text: str) -> tuple[str, list[dict]]:
-    """The catalog with a public table of a few rows: keys that repeat, nulls, and a list of labels."""
+    """The catalog with a public table of a few rows: keys that repeat, nulls, and a list of
+    labels."""
     text += "  pub:\n    kind: public\n    from: pub.csv\n    unique: []\n    columns:\n"
     text += "      word: {type: text, width: 4, nulls: keep}\n"
     kinds = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3))
     for place, (spec, value, _) in enumerate(kinds):
         spec = spec.replace("other: drop", "other: keep")  # a list needs a label, so no row may go
-        text += f"      p{place}: {spec.replace('NULLS', draw(st.sampled_from(['keep', f'{{value: {value}}}'])))}\n"
+        text += (
+            f"      p{place}: "
+            f"{spec.replace('NULLS', draw(st.sampled_from(['keep', f'{{value: {value}}}'])))}\n"
+        )
     words = ["a", *draw(st.lists(st.sampled_from(["a", "b", "c", None]), max_size=4))]
-    return text, [{"word": word, **{f"p{i}": draw(raw) for i, (_, _, raw) in enumerate(kinds)}} for word in words]
+    return text, [
+        {"word": word, **{f"p{i}": draw(raw) for i, (_, _, raw) in enumerate(kinds)}}
+        for word in words
+    ]
 
 
 @st.composite
@@ -149,19 +196,29 @@ def rows_of(draw, schema: Schema, person: str, most: int) -> dict[str, list]:
 
 
 def together(*some: dict[str, list], unit: str = "person") -> hospital.Raws:
-    """The rows of some people, and one that has lost its owner; where each row is a unit, that would be a unit more."""
+    """The rows of some people, and one that has lost its owner; where each row is a unit, that
+    would be a unit more."""
     lost = {"k": "lost", "l": "x", "parent": None, "who": None}
     raws = {table: [row for each in some for row in each[table]] for table in ("one", "two")}
     for table in raws:
         if raws[table] and unit != "row":
-            raws[table] = [*raws[table], {**raws[table][0], **{k: v for k, v in lost.items() if k in raws[table][0]}}]
+            raws[table] = [
+                *raws[table],
+                {**raws[table][0], **{k: v for k, v in lost.items() if k in raws[table][0]}},
+            ]
     return raws
 
 
 def met(draw, plan, columns, facts: Catalog, known: Facts):
-    """A join with the public table by one or two columns that can be compared; their names may be new ones."""
+    """A join with the public table by one or two columns that can be compared; their names may be
+    new ones."""
     right = analyse_node(Scan("pub"), facts, known).columns
-    pairs = [(m, t) for m, mine in columns.items() for t, theirs in right.items() if comparable(mine, theirs)]
+    pairs = [
+        (m, t)
+        for m, mine in columns.items()
+        for t, theirs in right.items()
+        if comparable(mine, theirs)
+    ]
     if not pairs:
         return plan
     on = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=2, unique=True))
@@ -169,18 +226,30 @@ def met(draw, plan, columns, facts: Catalog, known: Facts):
     if any(theirs == "word" and columns[mine].kind == "category" for mine, theirs in on):
         names["word"] = "word" if "word" not in columns else names["word"]
     shown = a.Project(Scan("pub"), tuple(Named(new, Column(old)) for old, new in names.items()))
-    some = draw(st.sampled_from([shown, a.Filter(shown, draw(conditions(analyse_node(shown, facts, known).columns)))]))
-    return a.Join(plan, some, tuple((m, names[t]) for m, t in on), draw(st.sampled_from(["inner", "left"])))
+    some = draw(
+        st.sampled_from(
+            [shown, a.Filter(shown, draw(conditions(analyse_node(shown, facts, known).columns)))]
+        )
+    )
+    return a.Join(
+        plan, some, tuple((m, names[t]) for m, t in on), draw(st.sampled_from(["inner", "left"]))
+    )
 
 
 def grown(draw, plan, columns, facts: Catalog, known: Facts):
     """A plan over `plan`, by a random operator; it may turn out to be refused."""
     kinds = ("category", "boolean", "number", "date", "timestamp")
-    keys = [name for name, d in columns.items() if (d.kind in kinds and d.step == 1) or d.undeclared]
+    keys = [
+        name for name, d in columns.items() if (d.kind in kinds and d.step == 1) or d.undeclared
+    ]
     key = draw(st.lists(st.sampled_from(keys), max_size=2, unique=True).map(tuple)) if keys else ()
     number = [name for name, domain in columns.items() if domain.kind == "number"]
     some = draw(st.sampled_from(number)) if number else next(iter(columns))
-    aggregates = (Named("n", a.Count()), Named("total", a.Sum(some)), Named("known", a.CountValues(some)))
+    aggregates = (
+        Named("n", a.Count()),
+        Named("total", a.Sum(some)),
+        Named("known", a.CountValues(some)),
+    )
     aggregates += (Named("most", a.Maximum(some)), Named("kinds", a.CountDistinct(some)))
     kept = tuple(Named(name, Column(name)) for name in columns if draw(st.booleans()))
     match draw(st.integers(0, 13)):
@@ -189,18 +258,34 @@ def grown(draw, plan, columns, facts: Catalog, known: Facts):
         case 11 | 12:
             return met(draw, plan, columns, facts, known)
         case 2:
-            return a.Project(plan, (*kept, Named(f"x{len(columns)}", expressions(draw, columns, "number"))))
+            return a.Project(
+                plan, (*kept, Named(f"x{len(columns)}", expressions(draw, columns, "number")))
+            )
         case 3 | 4:
             other = draw(st.sampled_from(["one", "two"]))
-            shown = [name for name in facts.table(other).column_names if name not in columns and name != "who"]
-            right = a.Project(Scan(other), tuple(Named(name, Column(name)) for name in shown)) if shown else Scan(other)
+            shown = [
+                name
+                for name in facts.table(other).column_names
+                if name not in columns and name != "who"
+            ]
+            right = (
+                a.Project(Scan(other), tuple(Named(name, Column(name)) for name in shown))
+                if shown
+                else Scan(other)
+            )
             on: tuple = ()
-            if "k" in columns and other == "one" and draw(st.booleans()):  # a key, perhaps unique, under another name
+            if (
+                "k" in columns and other == "one" and draw(st.booleans())
+            ):  # a key, perhaps unique, under another name
                 right = a.Project(Scan(other), (*(Named(f"j{n}", Column(n)) for n in ("k", "l")),))
-                on = draw(st.sampled_from([(("k", "jk"),), (("k", "jl"),), (("k", "jk"), ("k", "jl"))]))
+                on = draw(
+                    st.sampled_from([(("k", "jk"),), (("k", "jl"),), (("k", "jk"), ("k", "jl"))])
+                )
             return a.Join(plan, right, on, draw(st.sampled_from(["inner", "left"])))
         case 5:
-            return a.UnionAll(plan, draw(st.sampled_from([plan, a.Filter(plan, draw(conditions(columns)))])))
+            return a.UnionAll(
+                plan, draw(st.sampled_from([plan, a.Filter(plan, draw(conditions(columns)))]))
+            )
         case 6:
             return a.Distinct(plan, draw(st.booleans()))
         case 7:
@@ -228,11 +313,26 @@ def queries(draw, facts: Catalog, known: Facts) -> Cells:
         for name, d in found.columns.items()
         if d.kind in ("category", "boolean", "number") and d.listed[1] - d.listed[0] < 40
     ]
-    keys = draw(st.lists(st.sampled_from(small), max_size=2, unique=True).map(tuple)) if small else ()
-    summed = [a.Sum(name) for name, d in found.columns.items() if d.kind in ("number", "boolean") and d.largest < 2**70]
+    keys = (
+        draw(st.lists(st.sampled_from(small), max_size=2, unique=True).map(tuple)) if small else ()
+    )
+    summed = [
+        a.Sum(name)
+        for name, d in found.columns.items()
+        if d.kind in ("number", "boolean") and d.largest < 2**70
+    ]
     known = [a.CountValues(name) for name, d in found.columns.items() if d.kind != "id"]
-    choices = [a.Count(), *summed, *known, *([a.CountUnits()] if isinstance(found.node, Owned) else [])]
-    return Cells(plan, keys, tuple(draw(st.lists(st.sampled_from(choices), min_size=1, max_size=2, unique=True))))
+    choices = [
+        a.Count(),
+        *summed,
+        *known,
+        *([a.CountUnits()] if isinstance(found.node, Owned) else []),
+    ]
+    return Cells(
+        plan,
+        keys,
+        tuple(draw(st.lists(st.sampled_from(choices), min_size=1, max_size=2, unique=True))),
+    )
 
 
 def window_of(row: dict, table: str, facts: Catalog) -> int | None:
@@ -240,7 +340,9 @@ def window_of(row: dict, table: str, facts: Catalog) -> int | None:
     return None if time is naive._GONE else naive._window(time, facts.table(table), facts)
 
 
-def neighbours(draw, schema: Schema, unit: str) -> tuple[hospital.Raws, hospital.Raws, hospital.Raws]:
+def neighbours(
+    draw, schema: Schema, unit: str
+) -> tuple[hospital.Raws, hospital.Raws, hospital.Raws]:
     """Raw databases without a unit, with it, and with another content of it."""
     facts = schema.catalog
     others = [draw(rows_of(schema, name, 3)) for name in ("p1", "p 2")]
@@ -257,9 +359,15 @@ def neighbours(draw, schema: Schema, unit: str) -> tuple[hospital.Raws, hospital
         return without, within, replaced
     at = draw(st.sampled_from(sorted({w for t in mine for r in mine[t] if (w := window_of(r, t, facts)) is not None})
                               or [0]))  # fmt: skip
-    pick = lambda rows, here: {t: [r for r in rows[t] if (window_of(r, t, facts) == at) == here] for t in rows}
+    pick = lambda rows, here: {
+        t: [r for r in rows[t] if (window_of(r, t, facts) == at) == here] for t in rows
+    }
     stay, go, come = pick(mine, False), pick(mine, True), pick(instead, True)
-    return together(*others, stay), together(others[0], go, stay, others[1]), together(*others, stay, come)
+    return (
+        together(*others, stay),
+        together(others[0], go, stay, others[1]),
+        together(*others, stay, come),
+    )
 
 
 def check(data, unit: str, asked: int) -> None:
@@ -283,7 +391,11 @@ def check(data, unit: str, asked: int) -> None:
                 assert found == both.expected(query.plan), query.plan
             for other in rows[1:]:
                 owners = {owner for owner, _ in (rows[0] - other) + (other - rows[0])}
-                victim = min(owners, default="") if isinstance(analyse(query.plan, facts, known).node, Owned) else ""
+                victim = (
+                    min(owners, default="")
+                    if isinstance(analyse(query.plan, facts, known).node, Owned)
+                    else ""
+                )
                 check_rows(query.plan, rows[0], other, without, victim)
             cells = [measured(both, query) for both in (without, within, replaced)]
             check_claim(query, cells[0], cells[1], facts, known)

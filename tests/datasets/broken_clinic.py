@@ -60,5 +60,10 @@ def change(*changes: str) -> str:
 
 
 def column(line: str) -> Column:
-    """The column written in `line`, named c, of an otherwise right catalog; it stands on line 22."""
-    return parse(change(AGE, f"      {line}\n", "max_rows: 200000\n", "max_rows: 9\n")).table("patients").column("c")
+    """The column written in `line`, named c, of an otherwise right catalog; it stands on line
+    22."""
+    return (
+        parse(change(AGE, f"      {line}\n", "max_rows: 200000\n", "max_rows: 9\n"))
+        .table("patients")
+        .column("c")
+    )

@@ -81,7 +81,9 @@ def write_csv(file: Path, rows: list[Raw]) -> None:
         writer.writerows([["" if r[name] is None else r[name] for name in COLUMNS] for r in rows])
 
 
-def measurer(folder: Path, rows: list[Raw], facts: Catalog | None = None, key: bytes = KEY) -> Measurer:
+def measurer(
+    folder: Path, rows: list[Raw], facts: Catalog | None = None, key: bytes = KEY
+) -> Measurer:
     """The rows registered in a folder of their own, ready to be measured."""
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "visits.csv", rows)
@@ -92,16 +94,23 @@ def measurer(folder: Path, rows: list[Raw], facts: Catalog | None = None, key: b
     return Measurer(target, facts)
 
 
-def registered_rows(folder: Path, rows: list[Raw], facts: Catalog | None = None, key: bytes = KEY) -> list[tuple]:
-    """Every registered row, with owner and rank, sorted; without the owner's number, which only says who is who."""
+def registered_rows(
+    folder: Path, rows: list[Raw], facts: Catalog | None = None, key: bytes = KEY
+) -> list[tuple]:
+    """Every registered row, with owner and rank, sorted; without the owner's number, which only
+    says who is who."""
     import duckdb
 
     measurer(folder, rows, facts, key).close()
     with duckdb.connect(str(folder / "data.duckdb"), read_only=True) as connection:
-        return sorted(connection.execute("SELECT * EXCLUDE (dither_unit) FROM visits").fetchall(), key=repr)
+        return sorted(
+            connection.execute("SELECT * EXCLUDE (dither_unit) FROM visits").fetchall(), key=repr
+        )
 
 
-def register(folder: Path, rows: list[Raw], text: str = CATALOG, *, dev: bool = False) -> tuple[Path, State]:
+def register(
+    folder: Path, rows: list[Raw], text: str = CATALOG, *, dev: bool = False
+) -> tuple[Path, State]:
     """The whole way of a steward: catalog file, data, registration."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "clinic.yaml"
@@ -113,4 +122,6 @@ def register(folder: Path, rows: list[Raw], text: str = CATALOG, *, dev: bool = 
 
 
 def open_total(place: State, epsilon: str = "10", ceiling: str = "10", **terms: object) -> None:
-    steward.open_pot(place, catalog(), "total", epsilon=epsilon, ceiling=ceiling, purpose=PURPOSE, **terms)
+    steward.open_pot(
+        place, catalog(), "total", epsilon=epsilon, ceiling=ceiling, purpose=PURPOSE, **terms
+    )

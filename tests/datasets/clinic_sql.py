@@ -1,7 +1,8 @@
-"""The clinic of the SQL reference: patients, visits, prescriptions and two public tables, with generated rows.
+"""The clinic of the SQL reference: patients, visits, prescriptions and two public tables, with
+generated rows.
 
-`answers` evaluates a recipe without noise, by the naive oracle; `duckdb_answers` asks DuckDB the same question about the
-same registered rows.
+`answers` evaluates a recipe without noise, by the naive oracle; `duckdb_answers` asks DuckDB the
+same question about the same registered rows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,18 @@ import duckdb
 from dither.answer.shown_keys import list_shown_keys
 from dither.audit import naive
 from dither.audit.naive_plans import Label, decode_value, grouped
-from dither.catalog import Boolean, Catalog, Category, Date, Decimal, Id, Integer, Text, Timestamp, parse
+from dither.catalog import (
+    Boolean,
+    Catalog,
+    Category,
+    Date,
+    Decimal,
+    Id,
+    Integer,
+    Text,
+    Timestamp,
+    parse,
+)
 from dither.catalog.scalar_texts import write_days
 from dither.plan.algebra import Cells, Keys, Quantiles, Sum
 from dither.plan.analyse import analyse
@@ -162,7 +174,11 @@ def raws(people: int = 40, seed: int = 8) -> hospital.Raws:
                 }
             )
             prescriptions += [
-                {"visit_id": name, "drug": draw.choice(["a", "b", "c", "z"]), "dose": maybe(draw.randrange(10))}
+                {
+                    "visit_id": name,
+                    "drug": draw.choice(["a", "b", "c", "z"]),
+                    "dose": maybe(draw.randrange(10)),
+                }
                 for _ in range(draw.choice([0, 0, 1, 2]))
             ]
     return {"patients": patients, "visits": visits, "prescriptions": prescriptions, **PUBLIC}
@@ -170,7 +186,8 @@ def raws(people: int = 40, seed: int = 8) -> hospital.Raws:
 
 @contextmanager
 def registered(people: int = 40):
-    """The clinic registered, in the engine and in the oracle, and its registered rows in a DuckDB of their own."""
+    """The clinic registered, in the engine and in the oracle, and its registered rows in a DuckDB
+    of their own."""
     with hospital.registered(raws(people), catalog()) as found:
         connection = duckdb.connect()
         for table in found.catalog.tables:
@@ -196,7 +213,13 @@ def _load(connection: duckdb.DuckDBPyConnection, table: Any, found: hospital.Reg
             value = raw if column.name == owner else decode_value(raw, column, found.oracle.lists)
             if isinstance(value, datetime.datetime):
                 value = value.replace(tzinfo=None)
-            values.append(float(value) if isinstance(value, Fraction) else value if value is None else _plain(value))
+            values.append(
+                float(value)
+                if isinstance(value, Fraction)
+                else value
+                if value is None
+                else _plain(value)
+            )
         marks = ", ".join("?" * len(values))
         connection.execute(f'INSERT INTO "{table.name}" VALUES ({marks})', values)
 
@@ -205,7 +228,8 @@ def _plain(value: Any) -> Any:
     return str.__str__(value) if isinstance(value, str) else value
 
 
-# -- recipes without noise ---------------------------------------------------------------------------------------
+# -- recipes without noise
+# --------------------------------------------------------------------------------------
 
 
 def answers(recipe: Recipe, found: hospital.Registered) -> list[dict[str, Any]]:
@@ -216,14 +240,19 @@ def answers(recipe: Recipe, found: hospital.Registered) -> list[dict[str, Any]]:
     if recipe.having is not None:
         rows = [row for row in rows if value(recipe.having, row) == 1]
     for order in reversed(recipe.order):
-        rows.sort(key=lambda row, f=order.formula: _sortable(value(f, row)), reverse=order.descending)
+        rows.sort(
+            key=lambda row, f=order.formula: _sortable(value(f, row)), reverse=order.descending
+        )
         nulls = [row for row in rows if value(order.formula, row) is None]
         others = [row for row in rows if value(order.formula, row) is not None]
         rows = nulls + others if order.nulls_first else others + nulls
     rows = rows[recipe.offset :]
     rows = rows if recipe.limit is None else rows[: recipe.limit]
     return [
-        {"_empty": row["empty"], **{output.name: value(output.formula, row) for output in recipe.outputs}}
+        {
+            "_empty": row["empty"],
+            **{output.name: value(output.formula, row) for output in recipe.outputs},
+        }
         for row in rows
     ]
 
@@ -237,13 +266,19 @@ def _set_rows(recipe: Recipe, one: Any, found: hospital.Registered) -> list[dict
     plan = recipe.queries[one.places[0][0] if one.places else one.selection].plan
     columns = analyse(plan, found.catalog, found.facts).columns
     exact = [_evaluated(query, found) for query in recipe.queries]
-    present = {key for place, _ in one.places for key in exact[place]} if one.places else set(exact[one.selection])
+    present = (
+        {key for place, _ in one.places for key in exact[place]}
+        if one.places
+        else set(exact[one.selection])
+    )
     listed = []
     for place in one.keys:
         key = recipe.keys[place]
         domain = columns[key.column]
         if domain.undeclared:
-            inside = sorted({k[one.keys.index(place)] for k in present}, key=lambda v: (v is None, v))
+            inside = sorted(
+                {k[one.keys.index(place)] for k in present}, key=lambda v: (v is None, v)
+            )
             listed.append([(v, v) for v in inside])
         else:
             first, last = domain.listed
@@ -284,7 +319,10 @@ def _evaluated(query: Any, found: hospital.Registered) -> dict[tuple[Any, ...], 
     made = {}
     for key, mine in groups.items():
         values = sorted(row[query.column] for _, row in mine if row[query.column] is not None)
-        made[key] = [values[max(0, math.ceil(share * len(values)) - 1)] if values else None for share in query.shares]
+        made[key] = [
+            values[max(0, math.ceil(share * len(values)) - 1)] if values else None
+            for share in query.shares
+        ]
     return made
 
 
@@ -308,7 +346,11 @@ def value(formula: Any, row: dict[str, Any]) -> Any:
 
 
 def _day(value: Any, beside: Any) -> Any:
-    return datetime.date.fromisoformat(value) if isinstance(beside, datetime.date) and isinstance(value, str) else value
+    return (
+        datetime.date.fromisoformat(value)
+        if isinstance(beside, datetime.date) and isinstance(value, str)
+        else value
+    )
 
 
 def _applied(name: str, values: list[Any]) -> Any:
@@ -360,7 +402,9 @@ _PLAIN = {
     "sign": lambda x: (x > 0) - (x < 0),
     "ln": lambda x: math.log(x),
     "exp": lambda x: math.exp(x),
-    "round": lambda x, n=0: math.copysign(math.floor(abs(x) * 10 ** int(n) + Fraction(1, 2)) / 10 ** int(n), x),
+    "round": lambda x, n=0: math.copysign(
+        math.floor(abs(x) * 10 ** int(n) + Fraction(1, 2)) / 10 ** int(n), x
+    ),
 }
 
 
@@ -382,7 +426,9 @@ def engine_cells(query: Cells, found: hospital.Registered) -> dict[tuple[Any, ..
         if any(is_open)
         else {(): measured}
     )
-    steps = [columns[one.column].step if isinstance(one, Sum) else Fraction(1) for one in query.columns]
+    steps = [
+        columns[one.column].step if isinstance(one, Sum) else Fraction(1) for one in query.columns
+    ]
     cells = {}
     for labels, values in by_open.items():
         for row, inner in zip(values, product(*lists), strict=True):

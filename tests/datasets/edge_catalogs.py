@@ -1,4 +1,5 @@
-"""Catalogs whose columns end where engine types end, and rows for them with every kind of bad value."""
+"""Catalogs whose columns end where engine types end, and rows for them with every kind of bad
+value."""
 
 from __future__ import annotations
 
@@ -17,8 +18,17 @@ INTEGERS = {
     "l": (0, 3), "r": (-1, 2), "code": (0, 5), "place": (0, 126),
     "e1": (124, 127), "e2": (126, 128), "e3": (-130, -127),
 }  # fmt: skip
-DECIMALS = {"d": (-10, 500, "0.01"), "dh": (-9 * 10**13, 9 * 10**13, "0.0001"), "d5": (0, 1000, "5"), "d1": (1, 1, "1")}
-DATES = {"day": ("0001-01-01", "9999-12-31"), "day1": ("2024-02-29", "2024-02-29"), "dy": ("2023-12-30", "2024-03-01")}
+DECIMALS = {
+    "d": (-10, 500, "0.01"),
+    "dh": (-9 * 10**13, 9 * 10**13, "0.0001"),
+    "d5": (0, 1000, "5"),
+    "d1": (1, 1, "1"),
+}
+DATES = {
+    "day": ("0001-01-01", "9999-12-31"),
+    "day1": ("2024-02-29", "2024-02-29"),
+    "dy": ("2023-12-30", "2024-03-01"),
+}
 TIMES = {
     "tm": ("0001-01-02T00:00:00", "9999-12-30T23:59:59", "+01:00"),
     "tz": ("1969-12-31T23:59:58", "1970-01-01T00:00:02", "-03:30"),
@@ -48,21 +58,35 @@ def columns_text(random: Random, table: str, unit: str) -> str:
     lines = []
 
     def nulls(some: list[str]) -> str:
-        return random.choice(["keep", "keep", "drop", some[0]] if table == "two" else ["keep", "keep", "keep", "drop"])
+        return random.choice(
+            ["keep", "keep", "drop", some[0]]
+            if table == "two"
+            else ["keep", "keep", "keep", "drop"]
+        )
 
     for name, (low, high) in INTEGERS.items():
         low, high = NARROWER.get(name, (low, high)) if table == "two" else (low, high)
-        rule = "keep" if table == "one" and name in ("t127", "b", "u1") else nulls([f"{{value: {low}}}"])
-        lines.append(f"{name}: {{type: integer, bounds: [{low}, {high}], nulls: {rule}, provenance: x}}")
+        rule = (
+            "keep"
+            if table == "one" and name in ("t127", "b", "u1")
+            else nulls([f"{{value: {low}}}"])
+        )
+        lines.append(
+            f"{name}: {{type: integer, bounds: [{low}, {high}], nulls: {rule}, provenance: x}}"
+        )
     for name, (low, high, step) in DECIMALS.items():
         ends = f"bounds: [{low}, {high}], resolution: {step}"
         lines.append(f"{name}: {{type: decimal, {ends}, nulls: {nulls(['keep'])}, provenance: x}}")
     for name, (low, high) in DATES.items():
         rule = "drop" if (name, unit) == ("dy", "window") else nulls(["keep"])
-        lines.append(f"{name}: {{type: date, bounds: [{low}, {high}], nulls: {rule}, provenance: x}}")
+        lines.append(
+            f"{name}: {{type: date, bounds: [{low}, {high}], nulls: {rule}, provenance: x}}"
+        )
     for name, (low, high, zone) in TIMES.items():
         ends = f'bounds: ["{low}", "{high}"], zone: "{zone}"'
-        lines.append(f"{name}: {{type: timestamp, {ends}, nulls: {nulls(['keep'])}, provenance: x}}")
+        lines.append(
+            f"{name}: {{type: timestamp, {ends}, nulls: {nulls(['keep'])}, provenance: x}}"
+        )
     for name, count in CATEGORIES.items():
         other = "drop" if name in ("c126", "c1") else "keep"
         values = f"values: [{', '.join(labels_of(count))}], other: {other}"
@@ -86,7 +110,9 @@ def catalog_of(random: Random, unit: str = "person"):
     for table, unique, most in (("one", "[]", 3), ("two", "[[person, k8]]", 2)):
         owner = "" if unit == "row" else "    owner: {column: person}\n"
         unique, most = ("[]", 1) if unit == "row" else (unique, most)
-        tables += f"  {table}:\n    kind: private\n    from: {table}.csv\n{owner}    unique: {unique}\n"
+        tables += (
+            f"  {table}:\n    kind: private\n    from: {table}.csv\n{owner}    unique: {unique}\n"
+        )
         tables += f"    rows_per_unit: {most}\n    max_rows: 60\n    columns:\n"
         tables += "" if unit == "row" else "      person: {type: id}\n"
         tables += columns_text(random, table, unit) + "\n"
@@ -106,7 +132,9 @@ def cell(random: Random, column) -> str | None:
     name = column.name
     if name in CATEGORIES:
         last = CATEGORIES[name] - 1
-        return random.choice(["v0", f"v{min(1, last)}", f"v{last}", "elsewhere" if column.other == "keep" else "v0"])
+        return random.choice(
+            ["v0", f"v{min(1, last)}", f"v{last}", "elsewhere" if column.other == "keep" else "v0"]
+        )
     if name == "u":
         return random.choice(["true", "false"])
     if name == "lab":
@@ -114,7 +142,9 @@ def cell(random: Random, column) -> str | None:
     if name == "note":
         return random.choice(["a", " b", "-7", "9999", "12", "é", "%"])
     low, high = column.lower_grid, column.upper_grid
-    at = random.choice([low, low, low + 1, high - 1, high, high, 0, 1, -1, 127, random.randint(low, high)])
+    at = random.choice(
+        [low, low, low + 1, high - 1, high, high, 0, 1, -1, 127, random.randint(low, high)]
+    )
     at = max(low, min(high, at))
     if name in DATES:
         return str(datetime.date(1970, 1, 1) + datetime.timedelta(days=at))
@@ -136,7 +166,8 @@ def row_of(random: Random, table, person: str | None) -> hospital.Raw:
 
 
 def person_rows(random: Random, catalog, name: str | None, most: int = 4):
-    """Rows of a person: independent ones, or copies of one row with a few cells changed, which meet and group."""
+    """Rows of a person: independent ones, or copies of one row with a few cells changed, which meet
+    and group."""
     alike = random.random() < 0.5
     found: dict[str, list[hospital.Raw]] = {}
     base = row_of(random, catalog.table("one"), name)
@@ -154,4 +185,7 @@ def person_rows(random: Random, catalog, name: str | None, most: int = 4):
 
 
 def together(public, *people) -> hospital.Raws:
-    return {"pub": public, **{t: [row for each in people for row in each[t]] for t in ("one", "two")}}
+    return {
+        "pub": public,
+        **{t: [row for each in people for row in each[t]] for t in ("one", "two")},
+    }

@@ -1,4 +1,5 @@
-"""A hospital for tests of plans: three private tables along a path of foreign keys, two public ones, every type."""
+"""A hospital for tests of plans: three private tables along a path of foreign keys, two public
+ones, every type."""
 
 from __future__ import annotations
 
@@ -170,7 +171,9 @@ def write_csv(file: Path, columns: tuple[str, ...], rows: list[Raw]) -> None:
     with file.open("w", encoding="utf-8", newline="", errors="surrogatepass") as out:
         writer = csv.writer(out)
         writer.writerow(columns)
-        writer.writerows([["" if row[name] is None else row[name] for name in columns] for row in rows])
+        writer.writerows(
+            [["" if row[name] is None else row[name] for name in columns] for row in rows]
+        )
 
 
 @dataclass
@@ -212,13 +215,17 @@ class Registered:
         """The same, by the oracle."""
         here = analyse_node(plan, self.catalog, self.facts)
         found = naive.naive_rows(plan, self.oracle)
-        return Counter((owner, tuple(plain(row[name]) for name in here.columns)) for owner, row in found)
+        return Counter(
+            (owner, tuple(plain(row[name]) for name in here.columns)) for owner, row in found
+        )
 
 
 def natural(domain: Domain, value: Any) -> Any:
     """A value of the engine in its own units."""
     if value is None or (holds_null(domain) and value == null_code(domain)):
-        assert value is not None or not is_stored(domain), "an integer column holds a null of the engine"
+        assert value is not None or not is_stored(domain), (
+            "an integer column holds a null of the engine"
+        )
         return None
     match domain.kind:
         case "number":
@@ -237,7 +244,10 @@ def natural(domain: Domain, value: Any) -> Any:
 def plain(value: Any) -> Any:
     """A value of the oracle, comparable with `natural`."""
     if isinstance(value, datetime.datetime):
-        return ("second", round((value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)).total_seconds()))
+        return (
+            "second",
+            round((value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)).total_seconds()),
+        )
     if isinstance(value, str):
         return str.__str__(value)
     return Fraction(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -251,7 +261,9 @@ def registered(rows: Raws, facts: Catalog | None = None, key: bytes = KEY) -> It
         folder = Path(name)
         for table in known.tables:
             write_csv(folder / table.source_name, table.column_names, rows[table.name])
-        found = write_copy_and_facts(known, folder, key, folder / "data.duckdb", folder / "spill", lambda _: None)[1]
+        found = write_copy_and_facts(
+            known, folder, key, folder / "data.duckdb", folder / "spill", lambda _: None
+        )[1]
         measurer = Measurer(folder / "data.duckdb", known, found)
         try:
             oracle = naive.register(rows, known, key)

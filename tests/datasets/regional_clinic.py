@@ -1,4 +1,5 @@
-"""A small registered clinic for the kernel's tests: patients (one row each), or visits (up to eight each)."""
+"""A small registered clinic for the kernel's tests: patients (one row each), or visits (up to eight
+each)."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ VISITS = """\
       patient_id: {type: id}
       ward: {type: category, values: [a, b, c, d, e, f, g, h], other: drop, nulls: drop}
 """ + "".join(
-    f"      q{i}: {{type: integer, bounds: [0, 1], nulls: drop, provenance: a yes or no question}}\n" for i in range(16)
+    f"      q{i}: {{type: integer, bounds: [0, 1], nulls: drop, provenance: a yes or no "
+    f"question}}\n"
+    for i in range(16)
 )
 PURPOSE = {
     "question": "How many patients does the clinic see?",
@@ -63,7 +66,11 @@ PURPOSE = {
 }
 COUNT = "SELECT COUNT(*) AS n FROM patients"
 BY_REGION = "SELECT region, COUNT(*) AS n FROM patients GROUP BY region"
-MANY = "SELECT " + ", ".join(f"SUM({k} * q{i}) AS s{i}_{k}" for i in range(16) for k in range(1, 4)) + " FROM visits"
+MANY = (
+    "SELECT "
+    + ", ".join(f"SUM({k} * q{i}) AS s{i}_{k}" for i in range(16) for k in range(1, 4))
+    + " FROM visits"
+)
 TRUE_COUNT = 400
 
 
@@ -71,10 +78,16 @@ def write_sources(folder: Path, tables: str = PATIENTS) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     patients = [f"p{i},{'north' if i % 4 else 'south'},{i % 100}" for i in range(TRUE_COUNT)]
     answers = ",".join("1" for _ in range(16))
-    visits = [f"v{i},p{i % TRUE_COUNT},{'abcdefgh'[i % 8]},{answers}" for i in range(3 * TRUE_COUNT)]
+    visits = [
+        f"v{i},p{i % TRUE_COUNT},{'abcdefgh'[i % 8]},{answers}" for i in range(3 * TRUE_COUNT)
+    ]
     (folder / "patients.csv").write_text("patient_id,region,age\n" + "\n".join(patients) + "\n")
     (folder / "visits.csv").write_text(
-        "visit_id,patient_id,ward," + ",".join(f"q{i}" for i in range(16)) + "\n" + "\n".join(visits) + "\n"
+        "visit_id,patient_id,ward,"
+        + ",".join(f"q{i}" for i in range(16))
+        + "\n"
+        + "\n".join(visits)
+        + "\n"
     )
     (folder / "clinic.yaml").write_text(HEAD + tables)
     return folder / "clinic.yaml"
@@ -112,7 +125,8 @@ class Clinic:
         return steward.verify_ledger(self.place)
 
     def copy(self, folder: Path) -> Clinic:
-        """The same registered dataset elsewhere; the caller copies the heads too, by moving XDG_STATE_HOME."""
+        """The same registered dataset elsewhere; the caller copies the heads too, by moving
+        XDG_STATE_HOME."""
         shutil.copytree(self.file.parent, folder)
         return Clinic(folder / self.file.name)
 

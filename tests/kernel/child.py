@@ -1,4 +1,5 @@
-"""A real process that asks one question and dies (SIGKILL) right before or after a named kernel step."""
+"""A real process that asks one question and dies (SIGKILL) right before or after a named kernel
+step."""
 
 from __future__ import annotations
 

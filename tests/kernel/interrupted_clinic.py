@@ -1,4 +1,5 @@
-"""What the tests of interrupts and incidents share: a clinic of fifty patients, and an engine that does anything."""
+"""What the tests of interrupts and incidents share: a clinic of fifty patients, and an engine that
+does anything."""
 
 from __future__ import annotations
 
@@ -53,4 +54,7 @@ def interrupt_main_thread() -> None:
 
 def raise_in_thread(number: int, error: type[BaseException]) -> None:
     """What cancels a thread: an exception at its next instruction."""
-    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(number), ctypes.py_object(error)) == 1
+    assert (
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(number), ctypes.py_object(error))
+        == 1
+    )

@@ -1,8 +1,10 @@
-"""Runs in an interpreter of its own: for every fault point a forked child that dies there, and what is left.
+"""Runs in an interpreter of its own: for every fault point a forked child that dies there, and what
+is left.
 
     python -m tests.kernel.kill_steps FOLDER [POSTGRES_URL]
 
-Prints one JSON line per fault point. Faults are made by wrapping the kernel's step functions: nothing in `src` knows.
+Prints one JSON line per fault point. Faults are made by wrapping the kernel's step functions:
+nothing in `src` knows.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ def main() -> None:
     def prepare() -> None:
         steward.register(write_sources(clinic.file.parent), ledger_url=url)
         catalog = steward.registered_catalog(clinic.place)
-        steward.open_pot(clinic.place, catalog, "total", epsilon=5, ceiling=9, max_incidents=99, purpose=PURPOSE)
+        steward.open_pot(
+            clinic.place, catalog, "total", epsilon=5, ceiling=9, max_incidents=99, purpose=PURPOSE
+        )
         os._exit(0)
 
     assert os.waitstatus_to_exitcode(forked(prepare)) == 0
@@ -76,10 +80,18 @@ def main() -> None:
     for step in STEPS:
         for when in WHEN:
             ledger = clinic.ledger()
-            before, stored, failed = ledger.pot("total").spent, len(ledger.history()), len(ledger.incidents_open())
+            before, stored, failed = (
+                ledger.pot("total").spent,
+                len(ledger.history()),
+                len(ledger.incidents_open()),
+            )
             ledger.close()
             reader, writer = os.pipe()
-            status = forked(lambda step=step, when=when, writer=writer: child(clinic, request, step, when, writer))  # type: ignore[misc]
+            status = forked(
+                lambda step=step, when=when, writer=writer: child(
+                    clinic, request, step, when, writer
+                )
+            )  # type: ignore[misc]
             os.close(writer)
             answer = os.read(reader, 10)
             os.close(reader)

@@ -1,4 +1,5 @@
-"""Counts and sums of the same rows and keys under one noise: what a unit moves, what it costs, what leaves."""
+"""Counts and sums of the same rows and keys under one noise: what a unit moves, what it costs, what
+leaves."""
 
 from __future__ import annotations
 
@@ -49,12 +50,17 @@ COUNTIES = ("ash", "elm", "oak")
 
 
 def visits(person: str, *where: str, cost: str = "500") -> list[hospital.Raw]:
-    return [hospital.visit(f"{person}-{i}", person, county=county, cost=cost) for i, county in enumerate(where)]
+    return [
+        hospital.visit(f"{person}-{i}", person, county=county, cost=cost)
+        for i, county in enumerate(where)
+    ]
 
 
 def change(query: Cells, before, after, neighbours: str):
     """Both databases measured, the claim checked; the change and the catalog."""
-    facts = hospital.catalog(hospital.CATALOG.replace("neighbours: add_remove", f"neighbours: {neighbours}"))
+    facts = hospital.catalog(
+        hospital.CATALOG.replace("neighbours: add_remove", f"neighbours: {neighbours}")
+    )
     people = [hospital.patient("a"), hospital.patient("b")]
     found = []
     for rows in (before, after):
@@ -66,9 +72,12 @@ def change(query: Cells, before, after, neighbours: str):
 
 
 class TestClaims:
-    """Every test of a claim in tests/ checks the boxes too, on all plans; here the claims are reached."""
+    """Every test of a claim in tests/ checks the boxes too, on all plans; here the claims are
+    reached."""
 
-    @pytest.mark.parametrize("where", mark_rest([["ash"] * 3, ["ash", "ash", "oak"], list(COUNTIES)], quick=1))
+    @pytest.mark.parametrize(
+        "where", mark_rest([["ash"] * 3, ["ash", "ash", "oak"], list(COUNTIES)], quick=1)
+    )
     @pytest.mark.parametrize("query", [BOTH, FOUR])
     def test_the_rows_of_a_unit_are_the_claim(self, query, where):
         others = visits("b", "elm")
@@ -76,11 +85,17 @@ class TestClaims:
         assert in_boxes(query, moved, facts, known) == box(query, facts, known).rows == 3
 
     def test_who_is_replaced_leaves_and_comes(self):
-        moved, facts, known = change(BOTH, visits("a", *["ash"] * 3), visits("a", *["oak"] * 3), "replace")
+        moved, facts, known = change(
+            BOTH, visits("a", *["ash"] * 3), visits("a", *["oak"] * 3), "replace"
+        )
         assert in_boxes(BOTH, moved, facts, known) == box(BOTH, facts, known).rows == 6
 
     def test_sides_are_what_a_row_can_add(self):
-        query = Cells(VISITS, (), (Sum("cost"), Count(), CountValues("cost"), CountDistinct("score"), CountUnits()))
+        query = Cells(
+            VISITS,
+            (),
+            (Sum("cost"), Count(), CountValues("cost"), CountDistinct("score"), CountUnits()),
+        )
         assert box(query, hospital.catalog()) == Box((50_000, 1, 1, 1, 1), 3)
         few = LimitGroups(VISITS, ("urgent",), 1)
         assert box(Cells(few, ("urgent",), (Count(), Sum("cost"))), hospital.catalog()).rows == 3
@@ -92,7 +107,10 @@ class TestClaims:
         [
             (lambda known: Box(known.sides, known.rows - 1), "a row forgotten"),
             (lambda known: Box(known.sides[::-1], known.rows), "the sides of other numbers"),
-            (lambda known: Box((known.sides[0], 2 * known.sides[1]), known.rows // 2), "a row moves only the sum"),
+            (
+                lambda known: Box((known.sides[0], 2 * known.sides[1]), known.rows // 2),
+                "a row moves only the sum",
+            ),
         ],
     )
     def test_slips_are_caught(self, monkeypatch, planted, why):
@@ -111,7 +129,9 @@ class TestClaims:
 
 
 def request(*steps, epsilon=None, rho=None):
-    return Request(tuple(Step(query, family, F(1)) for query, family in steps), Price(epsilon, rho), "total")
+    return Request(
+        tuple(Step(query, family, F(1)) for query, family in steps), Price(epsilon, rho), "total"
+    )
 
 
 class TestCalibration:
@@ -121,7 +141,9 @@ class TestCalibration:
         (found,) = calibrate(request((query, "box"), epsilon=epsilon), hospital.catalog())
         assert isinstance(found.mechanism, IntegerBox) and found.mechanism.rows == 3
         taken = charge_pure(loss_of((found,)))
-        assert taken == 3 / found.mechanism.scale and epsilon * (1 - F(1, 2**19)) <= taken <= epsilon
+        assert (
+            taken == 3 / found.mechanism.scale and epsilon * (1 - F(1, 2**19)) <= taken <= epsilon
+        )
 
     def test_boxes_and_keys_and_quantiles_share_one_price(self):
         by = Cells(VISITS, ("diag",), (Count(), Sum("cost")))
@@ -130,7 +152,9 @@ class TestCalibration:
             (Quantiles(VISITS, (), "cost", (F(1, 2),)), "permute_and_flip"), epsilon=F(1),
         )  # fmt: skip
         steps = calibrate(asked, hospital.catalog(), F(1, 10**6))
-        taken = sum(charge_pure(each.loss()) for each in steps if each.step.family != "geometric_keys")
+        taken = sum(
+            charge_pure(each.loss()) for each in steps if each.step.family != "geometric_keys"
+        )
         assert F(4, 5) * F("0.99999") < taken <= F(4, 5)
 
     @pytest.mark.parametrize(
@@ -151,8 +175,11 @@ class TestCalibration:
 
 
 def near_law(box: IntegerBox, reach: int) -> float:
-    """P(max |z_i| / side_i <= reach) by summing the law over the lattice, two sides, the second of 1."""
-    first, second = (np.arange(-60 * side * int(box.scale), 60 * side * int(box.scale) + 1) for side in box.sides)
+    """P(max |z_i| / side_i <= reach) by summing the law over the lattice, two sides, the second of
+    1."""
+    first, second = (
+        np.arange(-60 * side * int(box.scale), 60 * side * int(box.scale) + 1) for side in box.sides
+    )
     norm = np.maximum(np.abs(first)[:, None] / box.sides[0], np.abs(second)[None, :] / box.sides[1])
     weights = np.exp(-norm / float(box.scale))
     return float(weights[norm <= reach].sum() / weights.sum())
@@ -164,25 +191,35 @@ class TestRandomised:
     def released(self, query: Cells, cells, times: int = 4000):
         (each,) = calibrate(request((query, "box"), epsilon=F(1)), hospital.catalog())
         source = SystemSource()
-        found = [randomise((each,), [{(): np.array(cells, object)}], source)[0] for _ in range(times)]
+        found = [
+            randomise((each,), [{(): np.array(cells, object)}], source)[0] for _ in range(times)
+        ]
         return each.mechanism, np.array(found).reshape(times, -1, 2)
 
     def test_numbers_of_a_cell_have_one_noise_and_cells_their_own(self):
-        """Inside the box of 3 scales or not: by the law for one cell, independent for two (binomials, 1e-9)."""
+        """Inside the box of 3 scales or not: by the law for one cell, independent for two
+        (binomials, 1e-9)."""
         mechanism, found = self.released(self.QUERY, [[0, 0], [0, 0], [7, 10**6]])
         found[:, 2] -= [7, 10**6]
         reach = 3 * int(mechanism.scale)
         inside = np.abs(found).max(axis=2) <= reach
         share = near_law(mechanism, reach)
         for cell in range(3):
-            assert binom.ppf(1e-10, 4000, share) <= inside[:, cell].sum() <= binom.isf(1e-10, 4000, share)
+            assert (
+                binom.ppf(1e-10, 4000, share)
+                <= inside[:, cell].sum()
+                <= binom.isf(1e-10, 4000, share)
+            )
         together = (inside[:, 0] & inside[:, 1]).sum()
         assert binom.ppf(1e-10, 4000, share**2) <= together <= binom.isf(1e-10, 4000, share**2)
 
     def test_independent_noise_of_the_same_scale_is_caught(self):
-        """Two Laplaces of the box's scale are inside far more often: that would be twice the price."""
+        """Two Laplaces of the box's scale are inside far more often: that would be twice the
+        price."""
         mechanism, _ = self.released(self.QUERY, [[0, 0]] * 3, 1)
-        drawn = IntegerLaplace(mechanism.scale, Sensitivity.of()).release(np.zeros((4000, 2), np.int64))
+        drawn = IntegerLaplace(mechanism.scale, Sensitivity.of()).release(
+            np.zeros((4000, 2), np.int64)
+        )
         reach = 3 * int(mechanism.scale)
         inside = (np.abs(drawn).max(axis=1) <= reach).sum()
         assert inside > binom.isf(1e-10, 4000, near_law(mechanism, reach))
@@ -192,8 +229,14 @@ class TestRandomised:
         asked = request((Keys(VISITS, ("diag",)), "geometric_keys"), (by, "box"), epsilon=F(1))
         steps = calibrate(asked, hospital.catalog(), F(1, 10**6))
         assert randomise(steps, [{}, {}], SystemSource()) == ((), ())
-        keys, numbers = randomise(steps, [{("flu",): 10**6}, {("flu",): {0: (10**6, 10**9)}}], SystemSource())
-        assert keys == (("flu",),) and abs(numbers[0] - 10**6) < 10**4 and abs(numbers[1] - 10**9) < 10**8
+        keys, numbers = randomise(
+            steps, [{("flu",): 10**6}, {("flu",): {0: (10**6, 10**9)}}], SystemSource()
+        )
+        assert (
+            keys == (("flu",),)
+            and abs(numbers[0] - 10**6) < 10**4
+            and abs(numbers[1] - 10**9) < 10**8
+        )
 
 
 class TestIntervals:
@@ -208,27 +251,42 @@ class TestIntervals:
 
     @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
     def test_points_have_the_joint_law(self, level):
-        """The half-width at points holds the noise of real releases as often as said (binomial, 1e-9), and no oftener
-        than a little."""
-        half = draws.find_size_quantile(draws.draw_noise(self.laws(lambda _: 0), 1 << 14) @ self.WEIGHTS, level)
+        """The half-width at points holds the noise of real releases as often as said (binomial,
+        1e-9), and no oftener than a little."""
+        half = draws.find_size_quantile(
+            draws.draw_noise(self.laws(lambda _: 0), 1 << 14) @ self.WEIGHTS, level
+        )
         sums = self.BOX.release(np.zeros((60_000, 3), np.int64)) @ self.WEIGHTS
         inside = int((np.abs(sums) <= half).sum())
-        assert binom.ppf(1e-10, 60_000, level) <= inside <= binom.isf(1e-10, 60_000, 1 - 0.9 * (1 - level))
+        assert (
+            binom.ppf(1e-10, 60_000, level)
+            <= inside
+            <= binom.isf(1e-10, 60_000, 1 - 0.9 * (1 - level))
+        )
 
     def test_points_of_independent_numbers_are_caught(self):
-        """Taken for independent, the numbers would seem to cancel more often than they do: at 0.99 that misses."""
-        half = draws.find_size_quantile(draws.draw_noise(self.laws(lambda i: i), 1 << 14) @ self.WEIGHTS, 0.99)
+        """Taken for independent, the numbers would seem to cancel more often than they do: at 0.99
+        that misses."""
+        half = draws.find_size_quantile(
+            draws.draw_noise(self.laws(lambda i: i), 1 << 14) @ self.WEIGHTS, 0.99
+        )
         sums = self.BOX.release(np.zeros((60_000, 3), np.int64)) @ self.WEIGHTS
         assert int((np.abs(sums) <= half).sum()) < binom.ppf(1e-10, 60_000, 0.99)
 
     def test_beyond_the_points_every_number_keeps_a_bound_of_its_own(self):
         laws, level = self.laws(lambda _: 0), 1 - F(1, 10**9)
         each = 1 - F(1, 3 * 10**9)
-        wanted = sum(abs(w) * law.half_width(each) for w, law in zip(self.WEIGHTS, laws, strict=True))
+        wanted = sum(
+            abs(w) * law.half_width(each) for w, law in zip(self.WEIGHTS, laws, strict=True)
+        )
         assert find_sum_bound(laws, tuple(self.WEIGHTS), level) == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize(("count", "parts"), [(1, [1]), (2, [2]), (4, [4]), (5, [3, 2]), (6, [3, 3]), (9, [3, 3, 3])])
+@pytest.mark.parametrize(
+    ("count", "parts"), [(1, [1]), (2, [2]), (4, [4]), (5, [3, 2]), (6, [3, 3]), (9, [3, 3, 3])]
+)
 def test_many_numbers_are_as_few_boxes_as_there_can_be(count, parts):
     found = _divide(list(range(count)))
-    assert [len(part) for part in found] == parts and [place for part in found for place in part] == list(range(count))
+    assert [len(part) for part in found] == parts and [
+        place for part in found for place in part
+    ] == list(range(count))

@@ -1,4 +1,5 @@
-"""Rules exact-values-stay and release-times-only: no core dump, no locals in a traceback, no start time."""
+"""Rules exact-values-stay and release-times-only: no core dump, no locals in a traceback, no start
+time."""
 
 from __future__ import annotations
 
@@ -41,7 +42,11 @@ def test_a_process_with_data_leaves_no_core_dump(clinic: Clinic) -> None:
         finally:
             os._exit(1)
     status = os.waitpid(child, 0)[1]
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT and not os.WCOREDUMP(status)
+    assert (
+        os.WIFSIGNALED(status)
+        and os.WTERMSIG(status) == signal.SIGABRT
+        and not os.WCOREDUMP(status)
+    )
 
 
 CRASH = """
@@ -62,7 +67,9 @@ def test_a_bug_of_ours_prints_no_locals(clinic: Clinic) -> None:
     """rich would print every local of every frame, true counts among them."""
     script = clinic.file.parent / "crash.py"
     script.write_text(CRASH)
-    ran = subprocess.run([sys.executable, script, clinic.file], capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(
+        [sys.executable, script, clinic.file], capture_output=True, text=True, timeout=120
+    )
     assert ran.returncode and "RuntimeError" in ran.stderr  # it crashed, and says where
     assert "41337" not in ran.stderr + ran.stdout
 
@@ -71,7 +78,8 @@ def test_a_bug_of_ours_prints_no_locals(clinic: Clinic) -> None:
 def test_a_failure_of_any_type_carries_no_exact_values(
     clinic: Clinic, is_leased: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The frames of what fails after MEASURE hold exact values, also where it is no ordinary exception."""
+    """The frames of what fails after MEASURE hold exact values, also where it is no ordinary
+    exception."""
     clinic.open()
     kernel, request = clinic.kernel(), clinic.connect().request(COUNT, epsilon=1)
     counts: list[int] = []
@@ -80,17 +88,25 @@ def test_a_failure_of_any_type_carries_no_exact_values(
         counts.append(int(exact[0][()][0, 0]))
         raise SystemExit
 
-    ask = Lease(kernel, kernel.price(request).loss, "total").release if is_leased else kernel.release
+    ask = (
+        Lease(kernel, kernel.price(request).loss, "total").release if is_leased else kernel.release
+    )
     monkeypatch.setattr(Kernel, "randomise", exit_from_engine)
     here = sys._getframe().f_code
     with pytest.raises(UnavailableError) as caught:
         ask(request)
     assert caught.value.__context__ is None and caught.value.__cause__ is None
-    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__) if frame.f_code != here]
+    frames = [
+        frame for frame, _ in traceback.walk_tb(caught.value.__traceback__) if frame.f_code != here
+    ]
     held = [value for frame in frames for value in frame.f_locals.values()]
     assert frames and not any(isinstance(value, list | np.ndarray) for value in held)
     assert counts == [TRUE_COUNT]
-    assert len(clinic.ledger().incidents_open()) == 1 and clinic.spent() == {"total": 1} and clinic.verify().ok
+    assert (
+        len(clinic.ledger().incidents_open()) == 1
+        and clinic.spent() == {"total": 1}
+        and clinic.verify().ok
+    )
 
 
 def test_the_time_of_a_release_is_when_it_left_not_when_it_was_charged(
@@ -116,7 +132,8 @@ def test_the_time_of_a_release_is_when_it_left_not_when_it_was_charged(
 def test_what_is_under_way_shows_in_no_reading_but_the_stewards(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Polling a budget would tell when a query was charged, and so how long it runs (rule release-times-only)."""
+    """Polling a budget would tell when a query was charged, and so how long it runs (rule
+    release-times-only)."""
     clinic.open()
     con, other = clinic.connect(), clinic.connect()
     other.sql(COUNT + " WHERE age >= 18", epsilon="0.5")
@@ -134,7 +151,9 @@ def test_what_is_under_way_shows_in_no_reading_but_the_stewards(
     assert begun.wait(60)
     before = str(other.budget())
     assert float(other.budget().pots[0].spent) == 0.5 and clinic.spent()["total"] == 1.5
-    assert str(other.preview(COUNT, epsilon="0.25")) == str(clinic.connect().preview(COUNT, epsilon="0.25"))
+    assert str(other.preview(COUNT, epsilon="0.25")) == str(
+        clinic.connect().preview(COUNT, epsilon="0.25")
+    )
     repeated = other.sql(COUNT + " WHERE age >= 18", epsilon="0.5")
     assert repeated.info["repeated"] and repeated.info["pot_spent_after"] == "1/2"
     time.sleep(0.01)

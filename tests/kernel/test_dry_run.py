@@ -1,4 +1,5 @@
-"""Rehearsals: free, as noisy as the real thing, and the same whatever the data is (rule rehearsals-read-no-data)."""
+"""Rehearsals: free, as noisy as the real thing, and the same whatever the data is (rule
+rehearsals-read-no-data)."""
 
 from __future__ import annotations
 
@@ -43,8 +44,15 @@ def registered_twice(tmp_path_factory):
     home = tmp_path_factory.mktemp("dry")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(home / "xdg"))
-        full = [clinic.row(f"v{i}-{j}", f"p{i}", age="44", cost="77") for i in range(300) for j in range(3)]
-        return home / "xdg", (registered(home / "empty", []), registered(home / "full", full, pot=False))
+        full = [
+            clinic.row(f"v{i}-{j}", f"p{i}", age="44", cost="77")
+            for i in range(300)
+            for j in range(3)
+        ]
+        return home / "xdg", (
+            registered(home / "empty", []),
+            registered(home / "full", full, pot=False),
+        )
 
 
 @pytest.fixture
@@ -61,14 +69,23 @@ def rehearse(kernel, request):
 def exact_of(kernel: Kernel, file, monkeypatch):
     """What a rehearsal measures, before its noise."""
     seen = []
-    monkeypatch.setattr(rehearsal, "randomise", lambda steps, exact, source: seen.append(exact) or ((0,) * 4, (0,) * 4))
-    steps = tuple(Step(Cells(Scan("visits"), ("ward",), (what,)), "laplace", F(1)) for what in (Count(), Sum("cost")))
+    monkeypatch.setattr(
+        rehearsal,
+        "randomise",
+        lambda steps, exact, source: seen.append(exact) or ((0,) * 4, (0,) * 4),
+    )
+    steps = tuple(
+        Step(Cells(Scan("visits"), ("ward",), (what,)), "laplace", F(1))
+        for what in (Count(), Sum("cost"))
+    )
     rehearse(kernel, Request(steps, Price(F(1)), "total"))
     return [{key: cells.tolist() for key, cells in step.items()} for step in seen[0]]
 
 
 def test_identical_on_an_empty_and_a_full_table(both, monkeypatch):
-    empty, full = (exact_of(Kernel(State(file.with_suffix(".dither"))), file, monkeypatch) for file in both)
+    empty, full = (
+        exact_of(Kernel(State(file.with_suffix(".dither"))), file, monkeypatch) for file in both
+    )
     assert empty == full
     assert min(row[0] for row in empty[0][()]) > 10  # and there is something to see
 
@@ -77,7 +94,9 @@ def copies_opened_by_a_rehearsal(file, monkeypatch):
     opened = []
     real = Measurer.__init__
     monkeypatch.setattr(
-        Measurer, "__init__", lambda self, copy, *a, **k: opened.append(copy) or real(self, copy, *a, **k)
+        Measurer,
+        "__init__",
+        lambda self, copy, *a, **k: opened.append(copy) or real(self, copy, *a, **k),
     )
     connect(file).sql(QUESTION, epsilon=1, dry_run=True)
     return opened
@@ -117,8 +136,16 @@ def test_it_is_free_and_stored_nowhere(both):
     spent, asked = con.budget().pots[0].spent, len(con.history())
     for _ in range(5):
         answer = con.sql(QUESTION, epsilon=1, dry_run=True)
-    assert entries(file) == before and con.budget().pots[0].spent == spent and len(con.history()) == asked
-    assert (answer.info["context"], answer.info["charged"], answer.info["release_id"]) == ("dry_run", "0/1", "dry_run")
+    assert (
+        entries(file) == before
+        and con.budget().pots[0].spent == spent
+        and len(con.history()) == asked
+    )
+    assert (answer.info["context"], answer.info["charged"], answer.info["release_id"]) == (
+        "dry_run",
+        "0/1",
+        "dry_run",
+    )
     assert answer.info["repeated"] is False
 
 
@@ -128,7 +155,9 @@ def test_errors_and_intervals_are_those_of_the_real_question(both):
     assert [(c.name, c.scale, c.sensitivity, c.limits) for c in rehearsed.columns] == [
         (c.name, c.scale, c.sensitivity, c.limits) for c in asked.columns]  # fmt: skip
     tables = (rehearsed.to_dict(), asked.to_dict())
-    widths = [[high - n for n, high in zip(found["n"], found["n_high"], strict=True)] for found in tables]
+    widths = [
+        [high - n for n, high in zip(found["n"], found["n_high"], strict=True)] for found in tables
+    ]
     assert widths[0] == widths[1]
     assert rehearsed.info["plan_hash"] == asked.info["plan_hash"]
     assert asked.info["context"] == "prod"
@@ -170,12 +199,18 @@ def test_the_demo_clinic_rehearses_joins_unlisted_keys_and_quantiles(tmp_path, p
     steward.open_pot(State(tmp_path / "clinic.dither"), done.catalog, "total", rule="zcdp", rho="1", ceiling="1",
                      delta_conversion="1e-6", delta_selection="1e-6", purpose=clinic.PURPOSE)  # fmt: skip
     con = connect(tmp_path / "clinic.yaml")
-    counties = "SELECT county, COUNT(*) AS n FROM visits JOIN patients USING (patient_id) GROUP BY county"
+    counties = (
+        "SELECT county, COUNT(*) AS n FROM visits JOIN patients USING (patient_id) GROUP BY county"
+    )
     found = con.sql(counties, rho=1, dry_run=True).to_dict()
     assert found["county"][:2] == ["ash", "birch"] and sum(found["n"]) > 500
-    drugs = con.sql("SELECT drug, COUNT(*) AS n FROM prescriptions GROUP BY drug", rho=1, dry_run=True).to_dict()
+    drugs = con.sql(
+        "SELECT drug, COUNT(*) AS n FROM prescriptions GROUP BY drug", rho=1, dry_run=True
+    ).to_dict()
     assert set(drugs["drug"]) == {f"label {x}" for x in "abcde"}
-    assert con.sql("SELECT MEDIAN(age) AS m FROM patients", rho=1, dry_run=True).to_dict()["m"][0] > 30
+    assert (
+        con.sql("SELECT MEDIAN(age) AS m FROM patients", rho=1, dry_run=True).to_dict()["m"][0] > 30
+    )
     beds = "SELECT AVG(beds) AS b FROM patients JOIN counties USING (county)"
     assert con.sql(beds, rho=1, dry_run=True).table.num_rows == 1
 
@@ -192,7 +227,9 @@ def test_an_empty_public_list_is_no_error(tmp_path):
 @pytest.mark.parametrize("text", [clinic.CATALOG, hospital.CATALOG])
 def test_every_column_type_is_generated_inside_its_domain(text, tmp_path):
     catalog = parse(text)
-    facts = Facts(lists=(("counties", "county", ("ash", "elm")),)) if "counties" in text else NO_FACTS
+    facts = (
+        Facts(lists=(("counties", "county", ("ash", "elm")),)) if "counties" in text else NO_FACTS
+    )
     write_generated(catalog, facts, tmp_path / "data.duckdb")
     measurer = Measurer(tmp_path / "data.duckdb", catalog, facts)
     for table in catalog.private_tables:

@@ -77,35 +77,48 @@ CLOSE = 1 - F(1, 2**17)
 
 class TestPrices:
     @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-    @pytest.mark.parametrize("queries", [(KEYS, BY_DIAG), (MEDIAN,), (QUARTILES, COUNT), (KEYS, BY_DIAG, MEDIAN)])
+    @pytest.mark.parametrize(
+        "queries", [(KEYS, BY_DIAG), (MEDIAN,), (QUARTILES, COUNT), (KEYS, BY_DIAG, MEDIAN)]
+    )
     def test_an_epsilon_is_met_and_not_passed(self, queries, neighbours):
         catalog = hospital.catalog(neighbours__add_remove=f"neighbours: {neighbours}")
         delta = F(1, 10**6)
         found = calibrate(request(*queries, epsilon=F(1)), catalog, delta)
         paid = charge(loss_of(found), Rule("approx", delta=F(1, 10**4), delta_per_question=delta))
         assert CLOSE < paid.amount <= 1
-        assert paid.delta <= delta and (paid.delta > 0) == any(isinstance(query, Keys) for query in queries)
+        assert paid.delta <= delta and (paid.delta > 0) == any(
+            isinstance(query, Keys) for query in queries
+        )
 
     @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-    @pytest.mark.parametrize("queries", [(KEYS, BY_DIAG), (MEDIAN,), (QUARTILES, COUNT), (KEYS, BY_DIAG, MEDIAN)])
+    @pytest.mark.parametrize(
+        "queries", [(KEYS, BY_DIAG), (MEDIAN,), (QUARTILES, COUNT), (KEYS, BY_DIAG, MEDIAN)]
+    )
     def test_a_rho_is_met_and_not_passed(self, queries, neighbours):
         catalog = hospital.catalog(neighbours__add_remove=f"neighbours: {neighbours}")
         delta = F(1, 10**6)
         found = calibrate(request(*queries, rho=F(1, 10), family="gaussian"), catalog, delta)
-        paid = charge(loss_of(found), Rule("zcdp", delta_conversion=delta, delta_selection=F(1, 10**4)))
+        paid = charge(
+            loss_of(found), Rule("zcdp", delta_conversion=delta, delta_selection=F(1, 10**4))
+        )
         assert F(1, 10) * (1 - F(1, 500)) < paid.amount <= F(1, 10)
         assert paid.delta <= delta
 
-    @pytest.mark.parametrize("queries", [(COUNT,), (KEYS, BY_DIAG), (QUARTILES, COUNT), (KEYS, BY_DIAG, MEDIAN)])
+    @pytest.mark.parametrize(
+        "queries", [(COUNT,), (KEYS, BY_DIAG), (QUARTILES, COUNT), (KEYS, BY_DIAG, MEDIAN)]
+    )
     def test_an_epsilon_buys_gaussian_noise_at_the_delta_of_the_question(self, queries):
         delta = F(1, 10**6)
-        found = calibrate(request(*queries, epsilon=F(1), family="gaussian"), hospital.catalog(), delta)
+        found = calibrate(
+            request(*queries, epsilon=F(1), family="gaussian"), hospital.catalog(), delta
+        )
         paid = charge(loss_of(found), Rule("approx", delta=F(1, 10**4), delta_per_question=delta))
         assert F(9, 10) < paid.amount <= 1 and paid.delta == delta
 
     @pytest.mark.parametrize("ends", [None, (F(19, 20), F(1, 8))])
     def test_a_median_in_every_cell_of_a_person_is_for_all_of_the_persons_rows(self, ends):
-        """Three rows in up to three cells: their ranges add up. Planted: the rows of one cell, charged once."""
+        """Three rows in up to three cells: their ranges add up. Planted: the rows of one cell,
+        charged once."""
         query = replace(QUARTILES, ends=ends)
         (each,) = calibrate(request(query, epsilon=F(3)), hospital.catalog())
         assert each.copies == 1 and each.cells == 12 and each.mechanism.rows_per_unit == 3
@@ -120,7 +133,10 @@ class TestPrices:
         assert ways[10, 10, 10] == [(10, 1), (10, 1)]
         assert ways[10, 10, 1] == [(10, 1), (1, 10)]
         assert ways[12, 3, 4] == [(12, 1), (4, 3)]
-        assert ways[20, 1, 10] == [(10, 1), (10, 1)]  # one cell under replace: rows that leave and come are paired
+        assert ways[20, 1, 10] == [
+            (10, 1),
+            (10, 1),
+        ]  # one cell under replace: rows that leave and come are paired
 
     def test_one_median_of_one_row_per_person_is_one_bounded_range(self):
         salaries = Quantiles(Scan("patients"), (), "salary", (F(1, 2),))
@@ -140,7 +156,10 @@ class TestRefusals:
         ("queries", "words"),
         [
             ((BY_DIAG,), "needs a selection"),
-            ((Keys(ONE_EACH, ("diag",)), BY_DIAG), "needs a selection"),  # a selection over other rows
+            (
+                (Keys(ONE_EACH, ("diag",)), BY_DIAG),
+                "needs a selection",
+            ),  # a selection over other rows
             ((Quantiles(VISITS, ("diag",), "cost", (F(1, 2),)),), "needs a selection"),
             ((KEYS, KEYS, BY_DIAG), "twice"),
             ((Keys(VISITS, ("score",)),), "never selected"),
@@ -162,7 +181,8 @@ class TestRefusals:
             calibrate(request(*queries, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
 
     def test_work_is_bounded_before_data_is_read(self):
-        """A filter that one person meets and thousands of aggregates: memory would tell whether the person is there."""
+        """A filter that one person meets and thousands of aggregates: memory would tell whether the
+        person is there."""
         many = Cells(VISITS, ("diag", "score"), (Sum("cost"), Count()) * 600)
         with pytest.raises(RefusedError, match="at most 1000"):
             calibrate(request(KEYS, many, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
@@ -171,7 +191,8 @@ class TestRefusals:
             calibrate(request(wide, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
 
     def test_what_one_unit_holds_is_bounded(self):
-        """A ten-fold self-join gives one person 59,049 rows; fifty distinct counts of them would show in the memory."""
+        """A ten-fold self-join gives one person 59,049 rows; fifty distinct counts of them would
+        show in the memory."""
         plan = VISITS
         for place in range(9):
             other = Project(VISITS, (Named(f"c{place}", Column("score")),))
@@ -215,7 +236,8 @@ class TestRandomised:
         assert randomise(steps_, [{}, {}], SystemSource()) == ((), ())
 
     def test_a_lone_owner_is_shown_as_often_as_delta_says(self):
-        """One person in three keys, each alone there: shown with chance delta / 3 each; with delta 0.3 that is seen."""
+        """One person in three keys, each alone there: shown with chance delta / 3 each; with delta
+        0.3 that is seen."""
         found = calibrate(request(KEYS, epsilon=F(1)), hospital.catalog(), F(3, 10))
         owners = {("a",): 1, ("b",): 1, ("c",): 1}
         shown = sum(len(randomise(found, [owners], SystemSource())[0]) for _ in range(3000))
@@ -224,7 +246,10 @@ class TestRandomised:
     def test_quantiles_stand_by_key_then_cell_then_share(self):
         asked = Quantiles(VISITS, ("diag", "urgent"), "cost", (F(1, 4), F(3, 4)))
         found = calibrate(request(KEYS, asked, epsilon=F(10**6)), hospital.catalog(), F(1, 10**6))
-        low, high = (np.array([1000]), np.array([400])), (np.array([1000, 51000]), np.array([400, 400]))
+        low, high = (
+            (np.array([1000]), np.array([400])),
+            (np.array([1000, 51000]), np.array([400, 400])),
+        )
         histograms = {("flu",): {0: low, 1: high, 2: low}, ("gout",): {0: high, 1: low, 2: high}}
         owners = {("flu",): 10**6, ("gout",): 10**6}
         keys, values = randomise(found, [owners, histograms], SystemSource())
@@ -246,10 +271,12 @@ def register(folder, rows, *, dev=False, **pot):
 
 class TestReleased:
     @pytest.mark.parametrize(
-        "rows", [hospital.raws(), hospital.raws([hospital.patient("p")], [hospital.visit("v", "p")])]
+        "rows",
+        [hospital.raws(), hospital.raws([hospital.patient("p")], [hospital.visit("v", "p")])],
     )
     def test_an_empty_table_and_a_single_row_are_answered_like_any_other(self, tmp_path, rows):
-        """Rule one-failure-text: a failure after the charge that depends on rows would be an answer about them."""
+        """Rule one-failure-text: a failure after the charge that depends on rows would be an answer
+        about them."""
         terms = {"rule": "approx", "delta": "0.01", "delta_per_question": "0.0001"}
         kernel = Kernel(register(tmp_path, rows, epsilon="1000", ceiling="1000", **terms))
         nobody = Filter(VISITS, Compare("score", ">", F(4)))
@@ -258,8 +285,14 @@ class TestReleased:
             asked = (
                 (keys, Cells(plan, ("diag", "score"), (Count(), Sum("cost")))),
                 (keys, Quantiles(plan, ("diag", "urgent"), "cost", (F(1, 2),))),
-                (Quantiles(plan, (), "cost", (F(1, 2),)), Quantiles(plan, ("score",), "cost", (F(1, 4), F(1, 2)))),
-                (Cells(plan, (), (Count(), Sum("cost"), CountUnits())), Cells(plan, ("county",), (Count(),))),
+                (
+                    Quantiles(plan, (), "cost", (F(1, 2),)),
+                    Quantiles(plan, ("score",), "cost", (F(1, 4), F(1, 2))),
+                ),
+                (
+                    Cells(plan, (), (Count(), Sum("cost"), CountUnits())),
+                    Cells(plan, ("county",), (Count(),)),
+                ),
             )
             for queries in asked:
                 for family in ("laplace", "gaussian"):
@@ -303,7 +336,9 @@ class TestReleased:
         place = register(tmp_path, hospital.random_people(5), epsilon="1", ceiling="1")
         stored = place.version(1) / "facts.json"
         stored.chmod(0o600)
-        stored.write_text(stored.read_text().replace('"rows":1', '"rows":0').replace('"ash"', '"asp"'))
+        stored.write_text(
+            stored.read_text().replace('"rows":1', '"rows":0').replace('"ash"', '"asp"')
+        )
         with pytest.raises(RefusedError, match="not the registered one"):
             Kernel(place)
 
@@ -313,7 +348,9 @@ class TestReleased:
         kernel = Kernel(place)
         counts = set()
         for _ in range(12):
-            asked = request(Cells(half, (), (Count(),)), Cells(half, (), (CountUnits(),)), epsilon=F(5000))
+            asked = request(
+                Cells(half, (), (Count(),)), Cells(half, (), (CountUnits(),)), epsilon=F(5000)
+            )
             (one,), (two,) = kernel.release(asked).values
             assert one == two
             counts.add(one)
@@ -336,14 +373,19 @@ class TestReleased:
 
 
 def test_planted_selection_that_is_not_charged_is_seen(monkeypatch):
-    """The count used for thresholding costs: drop its step from the loss and the claim no longer meets the law."""
+    """The count used for thresholding costs: drop its step from the loss and the claim no longer
+    meets the law."""
     asked = request(KEYS, BY_DIAG, epsilon=F(1))
     honest = calibrate(asked, hospital.catalog(), F(1, 10**6))
     cheat = tuple(each for each in honest if not isinstance(each.step.query, Keys))
     rule = Rule("approx", delta=F(1, 10**4), delta_per_question=F(1, 10**6))
     assert charge(loss_of(cheat), rule).amount < charge(loss_of(honest), rule).amount
     assert charge(loss_of(cheat), rule).delta == 0 < charge(loss_of(honest), rule).delta
-    assert calibrate_module.check_keys  # the kernel's own way in has no such door: every step is in loss_of
+    assert (
+        calibrate_module.check_keys
+    )  # the kernel's own way in has no such door: every step is in loss_of
     per_unit = PerUnit(VISITS, (), (Named("n", Count()),))
-    (each,) = calibrate(request(Quantiles(per_unit, (), "n", (F(1, 2),)), epsilon=F(1)), hospital.catalog())
+    (each,) = calibrate(
+        request(Quantiles(per_unit, (), "n", (F(1, 2),)), epsilon=F(1)), hospital.catalog()
+    )
     assert each.mechanism.rows_per_unit == 1 and each.copies == 1

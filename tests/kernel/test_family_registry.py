@@ -1,4 +1,5 @@
-"""The registry of families: names that never change, the old rules of choice, and one way to release them all."""
+"""The registry of families: names that never change, the old rules of choice, and one way to
+release them all."""
 
 from __future__ import annotations
 
@@ -36,7 +37,15 @@ LAWS = {Cells: AdditiveErrorLaw, Keys: KeyErrorLaw, Quantiles: RankErrorLaw}
 
 
 def test_the_names_in_requests_and_certificates_never_change() -> None:
-    names = ["laplace", "gaussian", "box", "geometric_keys", "gaussian_keys", "permute_and_flip", "exponential"]
+    names = [
+        "laplace",
+        "gaussian",
+        "box",
+        "geometric_keys",
+        "gaussian_keys",
+        "permute_and_flip",
+        "exponential",
+    ]
     assert list(FAMILIES) == names
     assert all(family.name == name for name, family in FAMILIES.items())
 
@@ -58,7 +67,9 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         (QUARTILES, "box", True, "exponential"),
     ],
 )
-def test_the_family_of_a_query_follows_from_the_noise_and_the_pots(query, noise, adds_epsilons, chosen) -> None:
+def test_the_family_of_a_query_follows_from_the_noise_and_the_pots(
+    query, noise, adds_epsilons, chosen
+) -> None:
     assert find_family(query, noise, adds_epsilons) == chosen
 
 
@@ -67,7 +78,11 @@ def requests_of(name: str) -> list[Request]:
     family = FAMILIES[name]
     queries = [query for query in (COUNT, BOTH, MEDIAN, QUARTILES, WARDS) if family.serves(query)]
     prices = {"epsilon": Price(epsilon=F(3, 2)), "rho": Price(rho=F(1, 5))}
-    return [Request((Step(query, name, F(1)),), prices[m], "total") for query in queries for m in family.measures]
+    return [
+        Request((Step(query, name, F(1)),), prices[m], "total")
+        for query in queries
+        for m in family.measures
+    ]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -93,7 +108,10 @@ def test_every_family_answers_exact_integers_by_the_type_of_its_query(name: str)
         elif isinstance(query, Keys):
             given, size = np.array([0, 10**6, 10**6]), 3
         else:
-            given, size = SparseHistogram([3, 40], [10**6, 10**6], step.points.count), len(query.shares)
+            given, size = (
+                SparseHistogram([3, 40], [10**6, 10**6], step.points.count),
+                len(query.shares),
+            )
         answer = step.mechanism.release_exact(given, SystemSource())
         assert len(answer) == size and {type(number) for number in answer} == {int}
         if isinstance(query, Keys):
@@ -106,7 +124,9 @@ def test_a_family_that_is_not_registered_for_the_query_is_refused(name: object) 
         calibrate(Request((Step(COUNT, name, F(1)),), Price(epsilon=F(1)), "total"), catalog())
 
 
-def test_a_family_that_spends_more_than_its_share_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_family_that_spends_more_than_its_share_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Planted bug: a builder that takes the price for half of it."""
 
     def build_too_little(terms):

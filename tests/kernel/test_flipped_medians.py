@@ -1,4 +1,5 @@
-"""Which mechanism chooses a median: permute-and-flip where epsilons are added up, else the exponential mechanism."""
+"""Which mechanism chooses a median: permute-and-flip where epsilons are added up, else the
+exponential mechanism."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def chosen(con, sql: str, **how):
     return mechanism.point if isinstance(mechanism, QuantilesWithEnds) else mechanism
 
 
-@pytest.mark.parametrize(("rule", "kind"), [("pure", FlippedQuantile), ("approx", FlippedQuantile), ("zcdp", Quantile)])
+@pytest.mark.parametrize(
+    ("rule", "kind"), [("pure", FlippedQuantile), ("approx", FlippedQuantile), ("zcdp", Quantile)]
+)
 def test_one_median_by_the_rule_of_its_pot(clinic: Clinic, rule: str, kind: type) -> None:
     clinic.open(**TERMS[rule])
     con = clinic.connect()

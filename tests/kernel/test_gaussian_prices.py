@@ -1,4 +1,5 @@
-"""What an epsilon buys in rho, in a bounded number of steps; the conversion of every answer is within its epsilon."""
+"""What an epsilon buys in rho, in a bounded number of steps; the conversion of every answer is
+within its epsilon."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from dither.privacy.kernel import calibrate
 from tests.time_guard import time_guard
 
 MOST_CONVERSIONS = 100
-"""10 doublings and 9 halvings of the steps, 7 and 6 of the halvings, 21 and 20 of the last refinement, and 3 starts."""
+"""10 doublings and 9 halvings of the steps, 7 and 6 of the halvings, 21 and 20 of the last
+refinement, and 3 starts."""
 EXTREMES = ["1e-100", "1e-7", "3e-7", "1", "1e70"]
 
 
@@ -35,7 +37,9 @@ def conversions(monkeypatch):
 
 @pytest.mark.parametrize("delta", ["1e-8", "1e-300"])
 @pytest.mark.parametrize("epsilon", EXTREMES)
-def test_a_price_in_epsilon_is_converted_or_refused_in_a_bounded_number_of_steps(epsilon, delta, conversions):
+def test_a_price_in_epsilon_is_converted_or_refused_in_a_bounded_number_of_steps(
+    epsilon, delta, conversions
+):
     price, share = Fraction(epsilon), Fraction(delta)
     try:
         rho = calibrate.rho_within(price, share)
@@ -48,7 +52,8 @@ def test_a_price_in_epsilon_is_converted_or_refused_in_a_bounded_number_of_steps
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "1e-8"), ("1e9", "1e-8")])
 def test_the_rho_is_the_first_that_fits_in_steps_of_a_millionth(epsilon, delta):
-    """What was charged for a question stays what it was: the same number as by stepping down one by one."""
+    """What was charged for a question stays what it was: the same number as by stepping down one by
+    one."""
     price, share = Fraction(epsilon), Fraction(delta)
     rho = Fraction(rho_for(price, share))
     while epsilon_up(rho, share) > price:
@@ -59,7 +64,10 @@ def test_the_rho_is_the_first_that_fits_in_steps_of_a_millionth(epsilon, delta):
 def test_below_the_floor_of_the_conversion_the_refusal_says_what_to_do():
     with (
         time_guard(),
-        pytest.raises(ParameterError, match="too small for Gaussian noise at delta 1e-08: ask with Laplace noise"),
+        pytest.raises(
+            ParameterError,
+            match="too small for Gaussian noise at delta 1e-08: ask with Laplace noise",
+        ),
     ):
         calibrate.rho_within(Fraction(1, 10**9), Fraction(1, 10**8))
 

@@ -1,4 +1,5 @@
-"""A person's interrupt is no incident: it is raised after the answer was stored (rule interrupts-wait)."""
+"""A person's interrupt is no incident: it is raised after the answer was stored (rule
+interrupts-wait)."""
 
 from __future__ import annotations
 
@@ -72,8 +73,11 @@ def test_an_interrupt_is_raised_after_the_answer_was_stored(site: Clinic, presse
     assert again.info["repeated"] and again.info["charged"] == "0/1"
 
 
-def test_an_interrupt_is_held_from_before_the_charge(site: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the charge and the next line there is no gap through which an interrupt could come."""
+def test_an_interrupt_is_held_from_before_the_charge(
+    site: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the charge and the next line there is no gap through which an interrupt could
+    come."""
     honest = Ledger.reserve
 
     def interrupted_reserve(self: Ledger, *given: Any, **named: Any) -> Any:
@@ -90,7 +94,9 @@ def test_an_interrupt_is_held_from_before_the_charge(site: Clinic, monkeypatch: 
     assert unsettled(site) == [] and con.sql(question(11), epsilon=1).info["repeated"]
 
 
-def test_an_interrupt_before_the_charge_is_free(site: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_before_the_charge_is_free(
+    site: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     con = site.connect()
     before = site.ledger().pot("total").spent
     monkeypatch.setattr(Measurer, "prepare", lambda *_: interrupt_main_thread())
@@ -164,7 +170,8 @@ def test_a_refusal_is_raised_where_the_question_was_asked(site: Clinic) -> None:
     assert caught.value.__context__ is None and unsettled(site) == []
 
 
-# -- leases ---------------------------------------------------------------------------------------------------------
+# -- leases
+# --------------------------------------------------------------------------------------------------
 
 
 def lease_of(site: Clinic, kernel: Kernel, steps: int, number: int) -> tuple[Lease, Any]:
@@ -192,7 +199,9 @@ def read_steps(stream: bytes) -> list[Any]:
     return steps
 
 
-def test_a_lease_interrupted_while_it_opens_is_closed(site: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_interrupted_while_it_opens_is_closed(
+    site: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernel = site.kernel()
     honest = Ledger.reserve
 
@@ -218,7 +227,8 @@ def test_an_interrupt_between_two_steps_stores_what_was_served(site: Clinic) -> 
     assert site.ledger().release(lease.reservation.seq) is not None and unsettled(site) == []
 
 
-# -- the end of a program -------------------------------------------------------------------------------------------
+# -- the end of a program
+# ------------------------------------------------------------------------------------------
 
 ENDING = """
 import sys, threading, time
@@ -251,9 +261,12 @@ assert begun.wait(60)
 
 
 def test_a_program_that_ends_stores_what_it_was_asked(site: Clinic) -> None:
-    """Python's exit waits for the question of a daemon thread, and stores the outputs of a forgotten lease."""
+    """Python's exit waits for the question of a daemon thread, and stores the outputs of a
+    forgotten lease."""
     before = len(site.ledger().history())
-    ran = subprocess.run([sys.executable, "-c", ENDING, str(site.file)], capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(
+        [sys.executable, "-c", ENDING, str(site.file)], capture_output=True, text=True, timeout=120
+    )
     assert ran.returncode == 0, ran.stderr
     site.connect().sql(question(42), epsilon=1)  # counts what dead processes left behind
     assert len(site.ledger().history()) == before + 3 and unsettled(site) == []

@@ -30,7 +30,9 @@ COUNT = Cells(Scan("visits"), (), (Count(),))
 
 def request(*queries: Cells, epsilon: str = "1", weights=None, pot: str = "total") -> Request:
     weights = weights or [1] * len(queries)
-    steps = tuple(Step(query, "laplace", Fraction(w)) for query, w in zip(queries, weights, strict=True))
+    steps = tuple(
+        Step(query, "laplace", Fraction(w)) for query, w in zip(queries, weights, strict=True)
+    )
     return Request(steps, Price(Fraction(epsilon)), pot)
 
 
@@ -86,8 +88,14 @@ class TestBelievesNothing:
             Cells(Filter(Scan("visits"), Compare("age", "=", "40")), (), (Count(),)),
             Cells(Filter(Scan("visits"), Compare("nothing", "=", Fraction(1))), (), (Count(),)),
             Cells(Filter(Scan("visits"), "age = 40"), (), (Count(),)),
-            Cells(Filter(Scan("visits"), Compare("age", ">= 0 OR 1 =", Fraction(1))), (), (Count(),)),
-            Cells(Filter(Scan("visits"), Compare("age", "IS NOT DISTINCT FROM", Fraction(1))), (), (Count(),)),
+            Cells(
+                Filter(Scan("visits"), Compare("age", ">= 0 OR 1 =", Fraction(1))), (), (Count(),)
+            ),
+            Cells(
+                Filter(Scan("visits"), Compare("age", "IS NOT DISTINCT FROM", Fraction(1))),
+                (),
+                (Count(),),
+            ),
             Cells(Filter(Scan("visits"), Compare("ward", "= 0 OR 0 =", "north")), (), (Count(),)),
             Cells(Filter(Scan("visits"), Compare("age", "=", 1.5)), (), (Count(),)),
             Cells(Scan("visits"), (), ("count(*)",)),
@@ -106,17 +114,36 @@ class TestBelievesNothing:
         assert kernel.ledger.pot("total").spent == 0
 
     def test_a_column_in_other_letters_is_refused_not_left_unclamped(self, clinic_kernel):
-        """Narrowing looks for declared names: a plan that spells them otherwise must not slip past it."""
+        """Narrowing looks for declared names: a plan that spells them otherwise must not slip past
+        it."""
         _, _, kernel = clinic_kernel
-        query = Cells(Filter(Scan("visits"), Compare("COST", "<=", Fraction(1))), (), (Sum("cost"),))
+        query = Cells(
+            Filter(Scan("visits"), Compare("COST", "<=", Fraction(1))), (), (Sum("cost"),)
+        )
         with pytest.raises(RefusedError, match="write cost"):
             kernel.price(request(query))
 
     def test_there_is_no_way_to_hand_the_kernel_randomness_a_scale_or_a_sensitivity(self):
         names = set()
-        for thing in (Kernel.__init__, Kernel.release, Kernel.price, Kernel.randomise, Request, Step, Price):
+        for thing in (
+            Kernel.__init__,
+            Kernel.release,
+            Kernel.price,
+            Kernel.randomise,
+            Request,
+            Step,
+            Price,
+        ):
             names |= set(inspect.signature(thing).parameters)
-        assert not names & {"source", "seed", "rng", "random_state", "scale", "sensitivity", "noise"}
+        assert not names & {
+            "source",
+            "seed",
+            "rng",
+            "random_state",
+            "scale",
+            "sensitivity",
+            "noise",
+        }
 
     def test_every_release_draws_from_a_system_source_of_its_own(self, clinic_kernel, monkeypatch):
         _, _, kernel = clinic_kernel
@@ -133,10 +160,13 @@ class TestBelievesNothing:
         assert type(made[0]) is SystemSource
 
     def test_an_edited_catalog_does_not_lower_a_sensitivity(self, clinic_kernel):
-        """Rule registered-catalog: rows_per_unit 3 -> 1 in the YAML must not cut the noise to a third."""
+        """Rule registered-catalog: rows_per_unit 3 -> 1 in the YAML must not cut the noise to a
+        third."""
         file, _, _ = clinic_kernel
         file.write_text(clinic.CATALOG.replace("rows_per_unit: 3", "rows_per_unit: 1"))
-        with pytest.raises(RefusedError, match="catalog changed since version 1: run 'dither register"):
+        with pytest.raises(
+            RefusedError, match="catalog changed since version 1: run 'dither register"
+        ):
             connect(file)
 
     def test_a_tampered_stored_catalog_is_refused(self, clinic_kernel):
@@ -168,8 +198,11 @@ class TestFailure:
         assert kernel.ledger.pot("total").spent == 0
         assert Reports.of(kernel.ledger).incidents_open() == ()
 
-    def test_a_failure_after_reserve_never_answers_with_the_empty_table(self, clinic_kernel, monkeypatch):
-        """The victim whose row kills the engine: the charge stays, the response is constant, the dataset stops."""
+    def test_a_failure_after_reserve_never_answers_with_the_empty_table(
+        self, clinic_kernel, monkeypatch
+    ):
+        """The victim whose row kills the engine: the charge stays, the response is constant, the
+        dataset stops."""
         _, place, kernel = clinic_kernel
         tries = []
         measure = Measurer.measure
@@ -249,9 +282,15 @@ class TestReleases:
         _, _, kernel = clinic_kernel
         by_ward = Cells(Scan("visits"), ("ward",), (Count(),))
         release = kernel.release(request(by_ward))
-        stored = Reports.of(kernel.ledger).release(Reports.of(kernel.ledger).number_of(release.release_id))
-        assert pa.ipc.open_stream(stored.arrow_bytes).read_all().column(0).to_pylist() == [list(release.values[0])]
-        assert len(release.values[0]) == 4  # north, south, other, NULL: all declared keys, present or not
+        stored = Reports.of(kernel.ledger).release(
+            Reports.of(kernel.ledger).number_of(release.release_id)
+        )
+        assert pa.ipc.open_stream(stored.arrow_bytes).read_all().column(0).to_pylist() == [
+            list(release.values[0])
+        ]
+        assert (
+            len(release.values[0]) == 4
+        )  # north, south, other, NULL: all declared keys, present or not
 
     def test_ten_questions_at_a_tenth_fit_a_pot_of_one_exactly(self, tmp_path):
         """'exceeds by 6e-17' never happens; scale 3/0.1 = 30 needs no rounding."""
@@ -264,7 +303,9 @@ class TestReleases:
         with pytest.raises(BudgetError):
             con.sql("SELECT COUNT(*) FROM visits", epsilon=0.0001)
 
-    def test_nothing_exact_is_left_in_the_state_folder_but_the_copy_and_the_stewards_log(self, clinic_kernel):
+    def test_nothing_exact_is_left_in_the_state_folder_but_the_copy_and_the_stewards_log(
+        self, clinic_kernel
+    ):
         _, place, kernel = clinic_kernel
         kernel.release(request(COUNT))
         names = {file.name for file in place.root.rglob("*") if file.is_file()}
@@ -274,7 +315,8 @@ class TestReleases:
         }  # fmt: skip
 
     def test_noise_has_the_claimed_scale(self, clinic_kernel):
-        """2,000 releases of one count: the variance is that of scale 3 / 10 within seven standard errors (< 1e-9)."""
+        """2,000 releases of one count: the variance is that of scale 3 / 10 within seven standard
+        errors (< 1e-9)."""
         _, place, kernel = clinic_kernel
         measurer = Measurer(place.version(1) / "data.duckdb", kernel.catalog)
         priced = kernel.price(request(COUNT, epsilon="0.1"))

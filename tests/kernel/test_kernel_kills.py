@@ -1,4 +1,5 @@
-"""A process killed between any two kernel steps: no answer without a charge, the ledger verifies, life goes on."""
+"""A process killed between any two kernel steps: no answer without a charge, the ledger verifies,
+life goes on."""
 
 from __future__ import annotations
 
@@ -29,11 +30,15 @@ def reached(step: str, when: str, goal: str) -> bool:
     return ORDER[step] > ORDER[goal] or (step == goal and when == "after")
 
 
-@pytest.mark.parametrize(("step", "when"), [mark_case(gap, gap not in DECISIVE_GAPS) for gap in GAPS])
+@pytest.mark.parametrize(
+    ("step", "when"), [mark_case(gap, gap not in DECISIVE_GAPS) for gap in GAPS]
+)
 def test_killed_between_two_steps(tmp_path, step, when):
     file, place = clinic.register(tmp_path, [clinic.row(f"v{i}", f"p{i}") for i in range(20)])
     clinic.open_total(place, "2", "2")
-    ran = subprocess.run([sys.executable, CHILD, str(file), step, when], capture_output=True, timeout=120)
+    ran = subprocess.run(
+        [sys.executable, CHILD, str(file), step, when], capture_output=True, timeout=120
+    )
     assert ran.returncode == -9, ran.stderr.decode()
     assert not (tmp_path / "answered").exists()
 
@@ -51,7 +56,8 @@ def test_killed_between_two_steps(tmp_path, step, when):
     report = steward.verify_ledger(place)
     assert report.ok, report
     assert report.releases == stored
-    # the next process goes on, and what was charged stays charged; a death between charge and release may have been
+    # the next process goes on, and what was charged stays charged; a death between charge and
+    # release may have been
     # a row's doing, so it counts as an incident, which the steward clears (rule one-failure-text)
     if charged and not stored:
         with pytest.raises(RefusedError, match="suspended"):

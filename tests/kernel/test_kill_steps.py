@@ -1,4 +1,5 @@
-"""SIGKILL after every named step, on both stores: a charge is kept from RESERVE on, nothing leaves unpaid."""
+"""SIGKILL after every named step, on both stores: a charge is kept from RESERVE on, nothing leaves
+unpaid."""
 
 from __future__ import annotations
 
@@ -41,9 +42,14 @@ def test_killed_at_every_step(store: str, tmp_path: Path) -> None:
     for each in found:
         number = STEPS.index(each["step"])
         charged = number > CHARGED or (number == CHARGED and each["when"] == "after")
-        stored = number > STEPS.index("commit") or (each["step"], each["when"]) == ("commit", "after")
+        stored = number > STEPS.index("commit") or (each["step"], each["when"]) == (
+            "commit",
+            "after",
+        )
         assert each["killed"] and not each["sent"] and each["ok"], each
-        assert each["incidents"] == (charged and not stored), each  # whether a query kills may depend on one row
+        assert each["incidents"] == (charged and not stored), (
+            each
+        )  # whether a query kills may depend on one row
         assert each["charged"] == ("1/10" if charged else "0") and each["stored"] == stored, each
 
 
@@ -56,7 +62,11 @@ def test_forked_children_draw_noise_of_their_own(clinic: Clinic) -> None:
         child = os.fork()
         if not child:
             try:
-                values = clinic.connect().sql(BY_REGION, epsilon="0.0001", fresh=True).to_dict(intervals=False)["n"]
+                values = (
+                    clinic.connect()
+                    .sql(BY_REGION, epsilon="0.0001", fresh=True)
+                    .to_dict(intervals=False)["n"]
+                )
                 os.write(writer, (json.dumps(values) + "\n").encode())
                 os._exit(0)
             finally:
@@ -68,7 +78,8 @@ def test_forked_children_draw_noise_of_their_own(clinic: Clinic) -> None:
 
 
 def test_a_forked_child_may_let_go_of_what_it_inherited(clinic: Clinic) -> None:
-    """The engine's threads do not live in the child: to close there what the parent opened would wait for ever."""
+    """The engine's threads do not live in the child: to close there what the parent opened would
+    wait for ever."""
     clinic.open()
     inherited = [clinic.connect()]
     inherited[0].sql(BY_REGION, epsilon="0.0001", fresh=True)

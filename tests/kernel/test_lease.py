@@ -1,4 +1,5 @@
-"""Leases: the whole charge first, each step the planned one, dead with its process (rule lease-serves-its-plan)."""
+"""Leases: the whole charge first, each step the planned one, dead with its process (rule
+lease-serves-its-plan)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def test_a_plan_is_charged_first_and_served_without_a_sync(
     rho: tuple[Clinic, Kernel, Request], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clinic, kernel, request = rho
-    other = clinic.connect().request(BY_REGION, rho="0.005")  # another query, the same loss: adaptive queries are fine
+    other = clinic.connect().request(
+        BY_REGION, rho="0.005"
+    )  # another query, the same loss: adaptive queries are fine
     with Lease(kernel, SIGMA_TEN * 20, "total") as lease:
         assert clinic.spent() == {"total": F(20, 200)} and clinic.ledger().history() == ()
         writes: list[object] = []
@@ -106,8 +109,11 @@ def test_a_lease_is_not_inherited_copied_or_pickled(rho: tuple[Clinic, Kernel, R
     assert clinic.verify().ok and len(clinic.ledger().history()) == 1
 
 
-def test_a_killed_process_keeps_the_charge_and_the_head_knows(rho: tuple[Clinic, Kernel, Request]) -> None:
-    """Answers of a lease leave before its commit: an older copy of the ledger must be noticed even so."""
+def test_a_killed_process_keeps_the_charge_and_the_head_knows(
+    rho: tuple[Clinic, Kernel, Request],
+) -> None:
+    """Answers of a lease leave before its commit: an older copy of the ledger must be noticed even
+    so."""
     clinic, kernel, request = rho
     kernel.ledger.close()
     reader, writer = os.pipe()
@@ -125,7 +131,9 @@ def test_a_killed_process_keeps_the_charge_and_the_head_knows(rho: tuple[Clinic,
     assert clinic.spent() == {"total": F(10, 200)} and clinic.verify().ok and ledger.history() == ()
 
 
-def test_a_failing_step_ends_the_lease(rho: tuple[Clinic, Kernel, Request], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_step_ends_the_lease(
+    rho: tuple[Clinic, Kernel, Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
     clinic, kernel, request = rho
     lease = Lease(kernel, SIGMA_TEN * 5, "total")
     lease.release(request)
@@ -145,7 +153,9 @@ def test_a_failing_step_ends_the_lease(rho: tuple[Clinic, Kernel, Request], monk
     assert clinic.spent() == {"total": F(5, 200)} and clinic.verify().ok
 
 
-def test_a_suspended_dataset_and_a_new_version_end_leases(rho: tuple[Clinic, Kernel, Request]) -> None:
+def test_a_suspended_dataset_and_a_new_version_end_leases(
+    rho: tuple[Clinic, Kernel, Request],
+) -> None:
     clinic, kernel, request = rho
     lease = Lease(kernel, SIGMA_TEN * 5, "total")
     other = clinic.kernel()
@@ -191,28 +201,41 @@ def test_a_lease_needs_a_pot_that_can_charge_its_plan(clinic: Clinic) -> None:
     assert clinic.spent() == {"total": 0}
 
 
-# -- training: samples at one Renyi order ----------------------------------------------------------------------------
+# -- training: samples at one Renyi order
+# ---------------------------------------------------------------------------
 
 STEP = PoissonSampled("0.01", GaussianSum("1.1", 1, unit="person"))
-RENYI: dict[str, Any] = {"rule": "rdp", "alpha": 8, "delta_conversion": "1e-6", "renyi": 5, "ceiling": 6}
+RENYI: dict[str, Any] = {
+    "rule": "rdp",
+    "alpha": 8,
+    "delta_conversion": "1e-6",
+    "renyi": 5,
+    "ceiling": 6,
+}
 
 
 def trained(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
-    """A stand-in for the training query: the kernel derives `loss` for every request, and measures one clipped sum."""
+    """A stand-in for the training query: the kernel derives `loss` for every request, and measures
+    one clipped sum."""
     true = Kernel.price
-    monkeypatch.setattr(Kernel, "price", lambda self, request: replace(true(self, request), loss=loss))
+    monkeypatch.setattr(
+        Kernel, "price", lambda self, request: replace(true(self, request), loss=loss)
+    )
     monkeypatch.setattr(Measurer, "measure", lambda self, *_: np.array([[7]]))
 
 
 def test_a_planned_training_run_is_charged_at_the_pots_order_and_each_step_checked(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thousand steps of DP-SGD: one charge before the first, adaptive queries, no step beyond the plan."""
+    """A thousand steps of DP-SGD: one charge before the first, adaptive queries, no step beyond the
+    plan."""
     dp_accounting = pytest.importorskip("dp_accounting")
     clinic.open(**RENYI)
     kernel, request = clinic.kernel(), clinic.connect().request(COUNT, rho="0.005")
     peer = dp_accounting.rdp.RdpAccountant([8.0])
-    peer.compose(dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.1)), 1000)
+    peer.compose(
+        dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.1)), 1000
+    )
     expected = float(peer._rdp[0])
     with pytest.raises(BudgetError):  # a schedule that does not fit is refused whole, for free
         Lease(kernel, STEP * 10**6, "total")
@@ -240,7 +263,8 @@ def test_a_planned_training_run_is_charged_at_the_pots_order_and_each_step_check
 
 
 def test_other_pots_pay_in_full_or_say_what_would_fit(clinic: Clinic) -> None:
-    """Amplification has a proved charge at one Renyi order alone; elsewhere a sample costs what its whole would."""
+    """Amplification has a proved charge at one Renyi order alone; elsewhere a sample costs what its
+    whole would."""
     clinic.open(**(GAUSSIAN | {"rho": 500, "ceiling": 500}))
     clinic.open("pure", inside="total", kind="purpose", epsilon=5, ceiling=5)
     with pytest.raises(RefusedError, match="cannot pay for .*What fits"):

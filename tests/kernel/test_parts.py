@@ -1,4 +1,5 @@
-"""Parallel composition through the kernel: only over a function of the unit (rule parts-follow-the-unit)."""
+"""Parallel composition through the kernel: only over a function of the unit (rule
+parts-follow-the-unit)."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def test_parts_are_paid_in_parallel(clinic: Clinic) -> None:
     partition(clinic)
     clinic.connect("north").sql(NORTH, epsilon=1)
     clinic.connect("south").sql(COUNT + " WHERE age >= 18 AND region = 'south'", epsilon=1)
-    assert clinic.spent() == {"total": 1, "regions": 1, "north": 1, "south": 1} and clinic.verify().ok
+    assert (
+        clinic.spent() == {"total": 1, "regions": 1, "north": 1, "south": 1} and clinic.verify().ok
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,10 @@ def test_averages_and_medians_of_a_part_are_paid_by_it(clinic: Clinic) -> None:
     [
         (NORTHERN, True),
         (Project(NORTHERN, (Named("region", Column("age")),)), True),
-        (Filter(Project(Scan("patients"), (Named("region", Column("region")),)), IS_NORTH), False),  # renamed or not
+        (
+            Filter(Project(Scan("patients"), (Named("region", Column("region")),)), IS_NORTH),
+            False,
+        ),  # renamed or not
         (Join(Scan("visits"), NORTHERN, (), "inner"), True),
         (Join(Scan("visits"), NORTHERN, (), "left"), False),  # keeps visits of others
         (Join(NORTHERN, Scan("visits"), (), "left"), True),
@@ -109,13 +115,19 @@ def test_an_analyst_inside_a_part_is_bound_too(clinic: Clinic) -> None:
     assert clinic.spent() == {"total": 1, "regions": 1, "north": 1, "south": 0, "ann": 1}
 
 
-def test_a_column_on_which_a_person_may_have_several_values_makes_no_partition(visits: Clinic) -> None:
+def test_a_column_on_which_a_person_may_have_several_values_makes_no_partition(
+    visits: Clinic,
+) -> None:
     visits.open()
     with pytest.raises(RefusedError, match="several rows of one person"):
-        visits.open("wards", inside="total", kind="partition", column="visits.ward", epsilon=2, ceiling=2)
+        visits.open(
+            "wards", inside="total", kind="partition", column="visits.ward", epsilon=2, ceiling=2
+        )
     for column in ("visits.nowhere", "nowhere.ward", "ward", "VISITS.WARD"):
         with pytest.raises(RefusedError):
-            visits.open("wards", inside="total", kind="partition", column=column, epsilon=2, ceiling=2)
+            visits.open(
+                "wards", inside="total", kind="partition", column=column, epsilon=2, ceiling=2
+            )
     assert [pot.name for pot in visits.ledger().pots()] == ["total"]
 
 

@@ -33,17 +33,26 @@ DELTA = F(1, 10**6)
 
 
 def request(*steps):
-    return Request(tuple(Step(query, family, F(1)) for query, family in steps), Price(F(1)), "total")
+    return Request(
+        tuple(Step(query, family, F(1)) for query, family in steps), Price(F(1)), "total"
+    )
 
 
 def test_the_aggregates_of_a_question_are_bounded():
-    """One person's labels times 12,000 aggregates: 120 MB if that person is in, none if not; near a limit of memory
-    the answer came without the person and failed with the person. So the work per person is bounded at PRICE."""
+    """One person's labels times 12,000 aggregates: 120 MB if that person is in, none if not; near a
+    limit of memory the answer came without the person and failed with the person. So the work per
+    person is bounded at PRICE."""
     rare = Filter(VISITS, Compare("cost", "=", F(49999, 100)))
     many = Cells(rare, ("diag", "day"), (Count(),) * 12_000)
     with pytest.raises(RefusedError, match="work is bounded|at most"):
-        calibrate(request((Keys(rare, ("diag",)), "geometric_keys"), (many, "laplace")), hospital.catalog(), DELTA)
-    one = Cells(rare, ("diag", "day"), (Count(),))  # steps over the same rows and keys are measured in one statement
+        calibrate(
+            request((Keys(rare, ("diag",)), "geometric_keys"), (many, "laplace")),
+            hospital.catalog(),
+            DELTA,
+        )
+    one = Cells(
+        rare, ("diag", "day"), (Count(),)
+    )  # steps over the same rows and keys are measured in one statement
     steps = [(Keys(rare, ("diag",)), "geometric_keys"), *[(one, "laplace")] * 12_000]
     with pytest.raises(RefusedError, match="work is bounded|at most"):
         calibrate(request(*steps), hospital.catalog(), DELTA)
@@ -57,7 +66,11 @@ def test_a_join_with_an_empty_public_table_is_refused_or_priced(family):
     plan = Join(VISITS, levels, (("score", "level"),), "inner")
     cells = (Cells(plan, (), (Count(),)), family)
     selected = (Keys(plan, ("diag",)), "geometric_keys" if family == "laplace" else "gaussian_keys")
-    for steps in ([(Quantiles(plan, (), "cost", (F(1, 2),)), "exponential"), cells], [selected], [cells]):
+    for steps in (
+        [(Quantiles(plan, (), "cost", (F(1, 2),)), "exponential"), cells],
+        [selected],
+        [cells],
+    ):
         with suppress(RefusedError):
             calibrate(request(*steps), hospital.catalog(), DELTA, facts)
 
@@ -90,7 +103,8 @@ def test_a_quantile_by_an_empty_list_of_keys_has_a_price(neighbours: str) -> Non
 
 
 def test_a_level_that_no_float_tells_from_one_is_refused_before_any_charge() -> None:
-    """How far away the ends are aimed was first computed after the charge, where 1 - level was 0: an incident."""
+    """How far away the ends are aimed was first computed after the charge, where 1 - level was 0:
+    an incident."""
     query = Quantiles(Scan("visits"), (), "cost", (F(1, 2),), (1 - F(1, 10**330), F(1, 8)))
     with pytest.raises(ParameterError, match="level"):
         calibrate(request((query, "exponential")), hospital.catalog())

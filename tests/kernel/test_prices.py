@@ -1,4 +1,5 @@
-"""Prices in epsilon and rho, from pots of every rule: what is charged is the loss, exactly, and at most the price."""
+"""Prices in epsilon and rho, from pots of every rule: what is charged is the loss, exactly, and at
+most the price."""
 
 from __future__ import annotations
 
@@ -30,9 +31,12 @@ def test_rho_buys_integer_gaussian_noise_from_a_zcdp_pot(clinic: Clinic) -> None
     exact = sum(F(loss.sensitivity) ** 2 / (2 * loss.sigma**2) for loss in losses)
     assert charged(result) == exact and F("0.0999") < exact <= F("0.1")
     each = [F(loss.sensitivity) ** 2 / (2 * loss.sigma**2) for loss in losses]
-    # the count serves itself and half of the sum, the centred sum the rest: demands 3/2 and 1/2, rho by their roots
+    # the count serves itself and half of the sum, the centred sum the rest: demands 3/2 and 1/2,
+    # rho by their roots
     count, centred = F("0.1") * F("0.633975"), F("0.1") * F("0.366025")
-    assert [float(rho) for rho in sorted(each)] == pytest.approx([float(centred), float(count)], rel=2e-4)
+    assert [float(rho) for rho in sorted(each)] == pytest.approx(
+        [float(centred), float(count)], rel=2e-4
+    )
     assert clinic.spent() == {"total": exact} and clinic.verify().ok
     assert result.columns[0].mechanism == "IntegerGaussian" and result.info["rule"] == "zcdp"
 
@@ -43,7 +47,9 @@ def test_a_zcdp_pot_stops_exactly_at_its_cap(clinic: Clinic) -> None:
     # sigma 10 is 20 bits exactly: rho 1/200, four of which fill 0.02
     for _ in range(4):
         assert charged(con.sql(COUNT, rho="0.005", fresh=True)) == F(1, 200)
-    with pytest.raises(BudgetError, match=r"asked rho 0\.005, delta 0, for one person; left 0 of 0\.02"):
+    with pytest.raises(
+        BudgetError, match=r"asked rho 0\.005, delta 0, for one person; left 0 of 0\.02"
+    ):
         con.sql(COUNT, rho="0.005", fresh=True)
 
 
@@ -56,7 +62,10 @@ def test_an_approx_pot_takes_its_stated_delta_only_when_noise_needs_it(visits: C
     visits.open(**APPROX)
     con = visits.connect()
     one = con.sql(ALL_VISITS, epsilon=1)
-    assert one.columns[0].mechanism == "IntegerLaplace" and one.info["charges"]["total"] == ["1/1", "0/1"]
+    assert one.columns[0].mechanism == "IntegerLaplace" and one.info["charges"]["total"] == [
+        "1/1",
+        "0/1",
+    ]
     many = con.sql(MANY, epsilon=1)  # forty-eight sums: Gaussian noise is smaller
     assert many.columns[0].mechanism == "IntegerGaussian"
     amount, delta = map(F, many.info["charges"]["total"])
@@ -71,7 +80,9 @@ def test_the_smaller_noise_is_chosen_without_data(visits: Clinic) -> None:
     small, large = con.preview(ALL_VISITS, epsilon=1), con.preview(MANY, epsilon=1)
     assert small.charged == (1, 0) and large.charged.delta == F(1, 10**6)
     kernel = visits.kernel()
-    offers = [kernel.price(con.request(sql, epsilon=1)).steps[0].mechanism for sql in (ALL_VISITS, MANY)]
+    offers = [
+        kernel.price(con.request(sql, epsilon=1)).steps[0].mechanism for sql in (ALL_VISITS, MANY)
+    ]
     assert isinstance(offers[0], IntegerLaplace) and isinstance(offers[1], IntegerGaussian)
     assert visits.spent() == {"total": 0}
 
@@ -81,7 +92,9 @@ def test_an_approx_pot_runs_out_of_delta_and_says_what_fits(visits: Clinic) -> N
     con = visits.connect()
     for _ in range(2):
         con.sql(MANY, epsilon="0.1", fresh=True)
-    with pytest.raises(BudgetError, match=r"asked epsilon .*, delta .*; left delta .* ask with pure noise"):
+    with pytest.raises(
+        BudgetError, match=r"asked epsilon .*, delta .*; left delta .* ask with pure noise"
+    ):
         con.sql(MANY, epsilon="0.1", fresh=True)
     con.sql(ALL_VISITS, epsilon="0.1")
 
@@ -95,7 +108,10 @@ def test_a_pure_pot_says_why_it_refuses_gaussian_noise(clinic: Clinic) -> None:
     clinic.open()
     con = clinic.connect()
     for ask in (con.preview, con.sql):
-        with pytest.raises(RefusedError, match=r"no finite epsilon holds for Gaussian noise with delta 0\. What fits"):
+        with pytest.raises(
+            RefusedError,
+            match=r"no finite epsilon holds for Gaussian noise with delta 0\. What fits",
+        ):
             ask(COUNT, rho="0.1")  # type: ignore[operator]
     assert clinic.spent() == {"total": 0} and clinic.ledger().history(unreleased=True) == ()
 
@@ -105,7 +121,13 @@ def test_the_asker_chooses_no_delta_and_one_price(clinic: Clinic) -> None:
     con = clinic.connect()
     with pytest.raises(ParameterError, match="not the asker's to choose"):
         con.sql(COUNT, epsilon=1, delta="1e-3")
-    for price in ({}, {"epsilon": 1, "rho": 1}, {"rho": 0}, {"epsilon": -1}, {"epsilon": float("nan")}):
+    for price in (
+        {},
+        {"epsilon": 1, "rho": 1},
+        {"rho": 0},
+        {"epsilon": -1},
+        {"epsilon": float("nan")},
+    ):
         with pytest.raises(ParameterError):
             con.sql(COUNT, **price)  # type: ignore[arg-type]
     assert clinic.spent() == {"total": 0}
@@ -115,15 +137,27 @@ def test_preview_reads_and_spends_nothing(clinic: Clinic, monkeypatch: pytest.Mo
     clinic.open(**GAUSSIAN)
     monkeypatch.setattr("dither.privacy.kernel.kernel.Measurer", None)
     preview = clinic.connect().preview(BY_REGION, rho="0.1")
-    assert preview.charged_in == "rho" and "rho 0.1 asked" in str(preview) and preview.questions_left == 10
+    assert (
+        preview.charged_in == "rho"
+        and "rho 0.1 asked" in str(preview)
+        and preview.questions_left == 10
+    )
     assert clinic.spent() == {"total": 0}
 
 
 def test_no_gaussian_noise_is_offered_inside_a_pure_pot(clinic: Clinic) -> None:
-    """The inner pot states a delta, the outer one has none: the offer was refused when it was to be paid."""
+    """The inner pot states a delta, the outer one has none: the offer was refused when it was to be
+    paid."""
     sql = "SELECT QUANTILE(age, 0.9) AS q, MEDIAN(age) AS m, AVG(age) AS a FROM patients"
     clinic.open()
-    clinic.open("inner", inside="total", kind="purpose", rule="approx", delta="1e-5", delta_per_question="1e-6")
+    clinic.open(
+        "inner",
+        inside="total",
+        kind="purpose",
+        rule="approx",
+        delta="1e-5",
+        delta_per_question="1e-6",
+    )
     for intervals in (True, False):
         clinic.connect("inner").sql(sql, epsilon="0.25", quantile_intervals=intervals)
     spent = clinic.spent()

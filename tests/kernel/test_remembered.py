@@ -1,4 +1,5 @@
-"""What is remembered between questions (bindings, offers, calibrations) never outlives what it was made from."""
+"""What is remembered between questions (bindings, offers, calibrations) never outlives what it was
+made from."""
 
 from __future__ import annotations
 
@@ -23,10 +24,14 @@ OLD = Filter(Scan("patients"), Compare("age", ">=", F(65)))
 
 
 def scales(con, sql: str = MEAN, **price) -> list[float]:
-    return [float(step.mechanism.scale) for step in con._kernel.price(con.request(sql, **price)).steps]
+    return [
+        float(step.mechanism.scale) for step in con._kernel.price(con.request(sql, **price)).steps
+    ]
 
 
-def test_a_question_is_bound_and_offered_once(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_is_bound_and_offered_once(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clinic.open()
     con = clinic.connect()
     con.sql(COUNT, epsilon="0.1", fresh=True)
@@ -34,7 +39,9 @@ def test_a_question_is_bound_and_offered_once(clinic: Clinic, monkeypatch: pytes
     def never(*_args: object, **_how: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr("dither.session.choose_mechanisms", never)  # the kernel prices by itself, each time
+    monkeypatch.setattr(
+        "dither.session.choose_mechanisms", never
+    )  # the kernel prices by itself, each time
     monkeypatch.setattr("dither.session.bind_question", never)
     con.sql(COUNT, epsilon="0.1", fresh=True)
     assert clinic.spent()["total"] == F(1, 5)
@@ -85,7 +92,8 @@ def test_a_rehearsal_is_not_remembered_as_a_question(clinic: Clinic) -> None:
 
 
 def test_equal_requests_that_differ_are_told_apart(clinic: Clinic) -> None:
-    """1 == True == F(1) in Python; a calibration is found by the request itself, never by an equal one."""
+    """1 == True == F(1) in Python; a calibration is found by the request itself, never by an equal
+    one."""
     clinic.open()
     kernel = clinic.kernel()
     one = Request((Step(Cells(OLD, (), (Count(),)), "laplace", F(1)),), Price(F(1)), "total")
@@ -143,14 +151,19 @@ def test_statements_are_kept_by_the_query_itself_and_only_so_many(
     clinic.open()
     kernel = clinic.kernel()
     measurer = kernel.connect(kernel.at)
-    queries = [Cells(Filter(Scan("patients"), Compare("age", ">=", F(age))), (), (Count(),)) for age in range(10)]
+    queries = [
+        Cells(Filter(Scan("patients"), Compare("age", ">=", F(age))), (), (Count(),))
+        for age in range(10)
+    ]
     fresh = [kernel.connect(kernel.at).measure(query)[0, 0] for query in queries]
     for _ in range(2):
         for query, expected in zip(queries, fresh, strict=True):
             measurer.prepare(query)
             assert measurer.measure(query)[0, 0] == expected
             assert len(measurer._compiled) <= 3
-    held = measurer._connection.execute("SELECT count(*) FROM duckdb_prepared_statements()").fetchone()
+    held = measurer._connection.execute(
+        "SELECT count(*) FROM duckdb_prepared_statements()"
+    ).fetchone()
     assert held is not None and held[0] <= 3
 
 

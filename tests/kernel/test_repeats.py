@@ -25,13 +25,18 @@ def forbid_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kernel, "connect", refuse)
 
 
-def test_the_same_question_is_free_and_has_the_same_answer(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_question_is_free_and_has_the_same_answer(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clinic.open()
     con = clinic.connect()
     first = con.sql(BY_REGION, epsilon=1)
     forbid_data(monkeypatch)
     assert con.preview(BY_REGION, epsilon=1).stored
-    for again in (con.sql(BY_REGION, epsilon=1), clinic.connect().sql(BY_REGION + " ", epsilon="1.0", confidence=0.5)):
+    for again in (
+        con.sql(BY_REGION, epsilon=1),
+        clinic.connect().sql(BY_REGION + " ", epsilon="1.0", confidence=0.5),
+    ):
         assert again.to_dict(intervals=False) == first.to_dict(intervals=False)
         assert again.info["repeated"] and again.info["charged"] == "0/1"
         assert again.info["release_id"] == first.info["release_id"]
@@ -81,10 +86,14 @@ def test_a_new_version_is_a_new_question(clinic: Clinic) -> None:
     con.sql(COUNT, epsilon=1)
     steward.register(clinic.file)
     again = con.sql(COUNT, epsilon=1)
-    assert not again.info["repeated"] and again.info["version"] == 2 and clinic.spent() == {"total": 2}
+    assert (
+        not again.info["repeated"] and again.info["version"] == 2 and clinic.spent() == {"total": 2}
+    )
 
 
-def test_under_separate_another_group_pays_and_sees_the_same(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_under_separate_another_group_pays_and_sees_the_same(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clinic.open(policy="separate")
     clinic.open("board", inside="total", kind="group", epsilon=2, ceiling=2)
     clinic.open("press", inside="total", kind="group", epsilon="1.5", ceiling=2)
@@ -93,7 +102,11 @@ def test_under_separate_another_group_pays_and_sees_the_same(clinic: Clinic, mon
     theirs = clinic.connect("press").sql(COUNT, epsilon=1)
     assert theirs.raw == first.raw and theirs.info["charged"] == "1/1" and theirs.info["repeated"]
     assert theirs.info["charges"] == {"press": ["1/1", "0/1"]}
-    assert clinic.spent() == {"total": 1, "board": 1, "press": 1}  # the dataset's total does not move
+    assert clinic.spent() == {
+        "total": 1,
+        "board": 1,
+        "press": 1,
+    }  # the dataset's total does not move
     assert clinic.connect("press").sql(COUNT, epsilon=1).info["charged"] == "0/1"
     assert clinic.spent()["press"] == 1 and clinic.verify().ok
 
@@ -136,7 +149,8 @@ def test_under_separate_nobody_asks_from_the_pot_that_sees_all(clinic: Clinic) -
 
 
 def test_nobody_asks_from_a_partition_which_has_paid_for_everything(clinic: Clinic) -> None:
-    """Else what one group paid for would leave free of charge through the pot that all of them share."""
+    """Else what one group paid for would leave free of charge through the pot that all of them
+    share."""
     clinic.open(policy="separate")
     clinic.open("regions", inside="total", kind="partition", column="patients.region")
     clinic.open("north", inside="regions", kind="part", value="north")
@@ -151,7 +165,10 @@ def test_nobody_asks_from_a_partition_which_has_paid_for_everything(clinic: Clin
 
 def test_the_name_of_a_release_does_not_count_the_questions_of_others(clinic: Clinic) -> None:
     clinic.open()
-    names = [clinic.connect().sql(f"{COUNT} WHERE age > {age}", epsilon="0.01").info["release_id"] for age in range(4)]
+    names = [
+        clinic.connect().sql(f"{COUNT} WHERE age > {age}", epsilon="0.01").info["release_id"]
+        for age in range(4)
+    ]
     assert len(set(names)) == 4 and not any(name.isdigit() and len(name) < 9 for name in names)
     history = clinic.connect().history()
     assert [each.release_id for each in history.releases] == names

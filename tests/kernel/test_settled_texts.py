@@ -1,4 +1,5 @@
-"""A charge under way changes no text that an analyst can see, but for a refusal itself (rule settled-figures-only)."""
+"""A charge under way changes no text that an analyst can see, but for a refusal itself (rule
+settled-figures-only)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A failure suspends the pot that asked at once, and counts for the dataset whoever asked (rule incidents-capped)."""
+"""A failure suspends the pot that asked at once, and counts for the dataset whoever asked (rule
+incidents-capped)."""
 
 from __future__ import annotations
 
@@ -75,7 +76,10 @@ def test_failures_of_different_pots_add_up_for_the_dataset(site: Clinic) -> None
 
 def test_what_the_suspended_pot_has_under_way_fails_alike_and_others_do_not(site: Clinic) -> None:
     kernel = site.kernel()
-    priced = {pot: kernel.price(site.connect(pot).request(COUNT, epsilon="0.1")) for pot in ("ann", "press")}
+    priced = {
+        pot: kernel.price(site.connect(pot).request(COUNT, epsilon="0.1"))
+        for pot in ("ann", "press")
+    }
     under_way = {pot: kernel.reserve(price) for pot, price in priced.items()}
     fail_from(site, "board")
     with pytest.raises(RefusedError, match="suspended"):
@@ -103,7 +107,9 @@ def test_a_lease_of_another_pot_goes_on(site: Clinic) -> None:
     assert len(site.ledger().incidents()) == 1 and steward.verify_ledger(site.place).ok
 
 
-def test_a_lease_whose_outputs_cannot_be_stored_is_an_incident(site: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_whose_outputs_cannot_be_stored_is_an_incident(
+    site: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernel = site.kernel()
     request = site.connect("ann").request(COUNT, epsilon="0.1")
     lease = Lease(kernel, kernel.price(request).loss * 3, "ann")
@@ -117,7 +123,8 @@ def test_a_lease_whose_outputs_cannot_be_stored_is_an_incident(site: Clinic, mon
     lease.close()
 
 
-# -- why it failed --------------------------------------------------------------------------------------------------
+# -- why it failed
+# -------------------------------------------------------------------------------------------------
 
 
 def read_log(site: Clinic) -> list[dict[str, Any]]:
@@ -125,7 +132,9 @@ def read_log(site: Clinic) -> list[dict[str, Any]]:
     return [line for line in lines if "incident" in line]
 
 
-def test_the_stewards_log_tells_why_and_nobody_else_does(site: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stewards_log_tells_why_and_nobody_else_does(
+    site: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     con = site.connect("ann")
 
     def refuse(self: Measurer, *_: Any) -> str:
@@ -141,7 +150,9 @@ def test_the_stewards_log_tells_why_and_nobody_else_does(site: Clinic, monkeypat
     assert [cause["type"] for cause in line["causes"]] == ["MeasureError", "ConversionException"]
     assert ROW in line["causes"][1]["message"]
     raw = site.place.log.read_bytes()
-    assert b"\x1b" not in raw and raw.isascii()  # what a person wrote into a cell commands no terminal
+    assert (
+        b"\x1b" not in raw and raw.isascii()
+    )  # what a person wrote into a cell commands no terminal
     assert stat.S_IMODE(site.place.log.stat().st_mode) == 0o600
     site.ledger().close()
     for file in site.place.root.glob("ledger*"):

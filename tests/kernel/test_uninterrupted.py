@@ -50,11 +50,15 @@ def test_what_is_done_on_an_interrupt_comes_after_the_work() -> None:
     with pytest.raises(KeyboardInterrupt):
         Uninterrupted().run(work, on_interrupt=lambda: order.append("interrupt"))
     assert order == ["work", "interrupt"]
-    Uninterrupted().run(lambda: order.append("more work"), on_interrupt=lambda: order.append("never"))
+    Uninterrupted().run(
+        lambda: order.append("more work"), on_interrupt=lambda: order.append("never")
+    )
     assert order == ["work", "interrupt", "more work"]
 
 
-def test_an_interrupt_before_any_thread_began_the_work_cancels_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_before_any_thread_began_the_work_cancels_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Else a charge could be made after its caller was told of the interrupt."""
     threads = Uninterrupted()
     begun: list[int] = []

@@ -1,4 +1,5 @@
-"""(person, window) units: budgets per window, charged where a plan could touch rows (rule every-window-pays)."""
+"""(person, window) units: budgets per window, charged where a plan could touch rows (rule
+every-window-pays)."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clinic:
 
 
 def open_windows(clinic: Clinic, **terms: Any) -> None:
-    clinic.open("months", **({"inside": "total", "kind": "windows", "epsilon": 1, "ceiling": 2} | terms))
+    clinic.open(
+        "months", **({"inside": "total", "kind": "windows", "epsilon": 1, "ceiling": 2} | terms)
+    )
 
 
 def spent(clinic: Clinic) -> dict[str, Fraction]:
@@ -87,12 +90,15 @@ def test_each_window_pays_for_what_touches_it_and_the_total_for_the_worst(clinic
         con.sql(MARCH, epsilon="0.125")
     with pytest.raises(BudgetError, match="cannot pay"):
         con.sql(COUNT, epsilon="0.125")
-    con.sql(COUNT + " WHERE day < DATE '2026-03-01'", epsilon="0.75")  # two windows that have it left
+    con.sql(
+        COUNT + " WHERE day < DATE '2026-03-01'", epsilon="0.75"
+    )  # two windows that have it left
     assert spent(clinic)["total"] == 1 and clinic.verify().ok
 
 
 def test_no_question_goes_past_the_windows(clinic: Clinic) -> None:
-    """A charge to the total, an analyst's pot or a lease alone would leave a window's cap unkept."""
+    """A charge to the total, an analyst's pot or a lease alone would leave a window's cap
+    unkept."""
     open_windows(clinic)
     clinic.open("ann", inside="total", kind="analyst", epsilon=1, ceiling=1)
     clinic.connect("ann").sql(MARCH, epsilon="0.5")
@@ -102,18 +108,29 @@ def test_no_question_goes_past_the_windows(clinic: Clinic) -> None:
     assert spent(clinic) == one | {"ann": F(1), "months-2026-05": F(1, 2)}
     kernel = clinic.kernel()
     priced = kernel.price(clinic.connect().request(MARCH, epsilon="0.25"))
-    for pots in ("total", "ann", "months", "months-2026-03", ("months-2026-03", "total"), ("months-2026-03",)):
+    for pots in (
+        "total",
+        "ann",
+        "months",
+        "months-2026-03",
+        ("months-2026-03", "total"),
+        ("months-2026-03",),
+    ):
         with pytest.raises(DitherError):
             kernel.ledger.reserve(pots, priced.loss, priced.key, {})
     with pytest.raises(RefusedError):
         clinic.connect("months-2026-03").sql(MARCH, epsilon="0.25")
     with Lease(kernel, priced.loss, "total") as lease:  # its queries come later: every window pays
         lease.release(priced.request)
-    assert all(spent(clinic)[f"months-{month}"] >= F(1, 4) for month in MONTHS) and clinic.verify().ok
+    assert (
+        all(spent(clinic)[f"months-{month}"] >= F(1, 4) for month in MONTHS) and clinic.verify().ok
+    )
     assert spent(clinic)["total"] == F(3, 4)
 
 
-def test_repeats_are_free_and_groups_pay_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeats_are_free_and_groups_pay_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     clinic = monthly_clinic.register(tmp_path / "site")
     clinic.open(epsilon=3, ceiling=4, policy="separate")
@@ -133,10 +150,21 @@ def test_reissues_come_from_the_reserve_of_the_windows_too(clinic: Clinic) -> No
     con = clinic.connect()
     first = con.sql(MARCH, epsilon="0.5")
     request = con.request(MARCH, epsilon="0.4")
-    steward.reissue(clinic.place, request, first.info["release_id"], "a wrong bound was found in review")
+    steward.reissue(
+        clinic.place, request, first.info["release_id"], "a wrong bound was found in review"
+    )
     pots = {pot.name: pot for pot in clinic.ledger().pots()}
-    assert pots["months-2026-03"].reissued == pots["months"].reissued == pots["total"].reissued == F(2, 5)
-    assert pots["months-2026-03"].spent == F(1, 2) and pots["months-2026-04"].reissued == 0 and clinic.verify().ok
+    assert (
+        pots["months-2026-03"].reissued
+        == pots["months"].reissued
+        == pots["total"].reissued
+        == F(2, 5)
+    )
+    assert (
+        pots["months-2026-03"].spent == F(1, 2)
+        and pots["months-2026-04"].reissued == 0
+        and clinic.verify().ok
+    )
 
 
 def test_windows_are_opened_in_advance_all_at_once_and_once(clinic: Clinic) -> None:
@@ -170,7 +198,8 @@ def test_a_process_that_knew_the_pots_before_notices_windows(clinic: Clinic) -> 
 
 
 def test_other_bounds_later_make_every_window_pay(clinic: Clinic) -> None:
-    """Dates beyond the bounds are moved to them: with other bounds a row may lie in another window than before."""
+    """Dates beyond the bounds are moved to them: with other bounds a row may lie in another window
+    than before."""
     open_windows(clinic)
     clinic.connect().sql(MARCH, epsilon="0.5")
     clinic.file.write_text(monthly_clinic.CATALOG.replace("2026-06-30", "2026-07-31"))
@@ -180,9 +209,13 @@ def test_other_bounds_later_make_every_window_pay(clinic: Clinic) -> None:
     assert spent(clinic)["total"] == 1 and clinic.verify().ok
 
 
-def test_replace_costs_the_two_dearest_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replace_costs_the_two_dearest_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    clinic = monthly_clinic.register(tmp_path / "site", monthly_clinic.CATALOG.replace("add_remove", "replace"))
+    clinic = monthly_clinic.register(
+        tmp_path / "site", monthly_clinic.CATALOG.replace("add_remove", "replace")
+    )
     clinic.open(epsilon=3, ceiling=4)
     open_windows(clinic)
     pots = {pot.name: pot for pot in clinic.ledger().pots()}
@@ -203,24 +236,43 @@ def test_a_forged_charge_that_skips_the_windows_does_not_verify(clinic: Clinic) 
     replay = Replay()
     ledger = clinic.ledger()
     replay.pots = {pot.name: replace(pot, spent=F(0)) for pot in ledger.pots()}
-    body = {"pots": ["total"], "charges": {"total": ["1/2", "0/1"]}, "reissue": None, "loss": {}, "lease": False}
+    body = {
+        "pots": ["total"],
+        "charges": {"total": ["1/2", "0/1"]},
+        "reissue": None,
+        "loss": {},
+        "lease": False,
+    }
     loss = clinic.kernel().price(clinic.connect().request(MARCH, epsilon="0.5")).loss.to_json()
     with pytest.raises(Exception, match="kept per window"):
         replay._pay(1, body, ("total",), loss, reissue=False, paid=frozenset())
 
 
-# -- what one person is promised -------------------------------------------------------------------------------------
+# -- what one person is promised
+# ------------------------------------------------------------------------------------
 
 
 def test_the_figure_for_one_person_is_shown_and_named(clinic: Clinic) -> None:
-    assert "one person over all 6 windows, whatever is asked: epsilon 24" in str(clinic.connect().budget())
+    assert "one person over all 6 windows, whatever is asked: epsilon 24" in str(
+        clinic.connect().budget()
+    )
     open_windows(clinic)
-    said = CliRunner().invoke(app, ["budget", "show", str(clinic.file)], env={"COLUMNS": "200"}).output
-    assert "one person over all 6 windows, whatever is asked: epsilon 12" in said  # no window ever passes 2
-    assert "the unit is person in one month: what is promised above holds for each window alone" in said
+    said = (
+        CliRunner().invoke(app, ["budget", "show", str(clinic.file)], env={"COLUMNS": "200"}).output
+    )
+    assert (
+        "one person over all 6 windows, whatever is asked: epsilon 12" in said
+    )  # no window ever passes 2
+    assert (
+        "the unit is person in one month: what is promised above holds for each window alone"
+        in said
+    )
     assert "6 more windows stand as they were opened" in said and "months-2026-03" not in said
     info = clinic.connect().sql(MARCH, epsilon="0.5").info
-    assert info["person"] == "one person over all 6 windows, whatever is asked: epsilon 12, delta 0, for one person"
+    assert (
+        info["person"]
+        == "one person over all 6 windows, whatever is asked: epsilon 12, delta 0, for one person"
+    )
     assert "months-2026-03 in months" in str(clinic.connect().budget())
 
 
@@ -230,23 +282,31 @@ def test_group_privacy_of_every_rule() -> None:
     epsilon, delta = convert_over_windows(rho, F(1, 100), 12)
     assert delta == F(1, 10**6) and epsilon == rho.guarantee(F(144, 100))[0]
     assert float(epsilon) == pytest.approx(epsilon_from_rho(1.44, 1e-6), rel=1e-3)
-    epsilon, delta = convert_over_windows(Rule("approx", delta=F(1, 10**8), delta_per_question=F(1, 10**9)), F(1, 2), 4)
+    epsilon, delta = convert_over_windows(
+        Rule("approx", delta=F(1, 10**8), delta_per_question=F(1, 10**9)), F(1, 2), 4
+    )
     geometric = sum(math.exp(i / 2) for i in range(4))  # delta of a group, summed another way
     assert epsilon == 2 and 1 <= float(delta) / (1e-8 * geometric) < 1 + 1e-8
-    _, delta = convert_over_windows(Rule("approx", delta=F(1, 10**8), delta_per_question=F(1, 10**9)), F(10), 400)
+    _, delta = convert_over_windows(
+        Rule("approx", delta=F(1, 10**8), delta_per_question=F(1, 10**9)), F(10), 400
+    )
     assert delta == 1
     selecting = Rule("zcdp", delta_conversion=F(1, 10**6), delta_selection=F(1, 10**6))
     assert convert_over_windows(selecting, F(1, 100), 2)[1] > F(2, 10**6)
 
 
-# -- which windows a plan could touch --------------------------------------------------------------------------------
+# -- which windows a plan could touch
+# -------------------------------------------------------------------------------
 
 
 def days(text: str) -> Fraction:
     return F((datetime.date.fromisoformat(text) - datetime.date(1970, 1, 1)).days)
 
 
-MARCH_ON, BEFORE_MAY = Compare("day", ">=", days("2026-03-01")), Compare("day", "<", days("2026-05-01"))
+MARCH_ON, BEFORE_MAY = (
+    Compare("day", ">=", days("2026-03-01")),
+    Compare("day", "<", days("2026-05-01")),
+)
 SOME = Filter(Filter(Scan("visits"), MARCH_ON), BEFORE_MAY)
 
 
@@ -259,16 +319,28 @@ SOME = Filter(Filter(Scan("visits"), MARCH_ON), BEFORE_MAY)
         (Filter(Scan("visits"), Compare("day", ">", days("2026-02-28"))), MONTHS[2:]),
         (Filter(Scan("visits"), Or((MARCH_ON, BEFORE_MAY))), MONTHS),
         (Filter(Scan("visits"), Not(MARCH_ON)), MONTHS),
-        (Filter(Scan("visits"), Compare("day", ">", days("2030-01-01"))), MONTHS),  # a contradiction decides nothing
-        (Filter(Project(Scan("visits"), (Named("day", Column("cost")),)), MARCH_ON), MONTHS),  # not that day
         (
-            Filter(Project(Scan("visits"), (Named("at", Column("day")),)), Compare("at", "<", days("2026-02-01"))),
+            Filter(Scan("visits"), Compare("day", ">", days("2030-01-01"))),
+            MONTHS,
+        ),  # a contradiction decides nothing
+        (
+            Filter(Project(Scan("visits"), (Named("day", Column("cost")),)), MARCH_ON),
+            MONTHS,
+        ),  # not that day
+        (
+            Filter(
+                Project(Scan("visits"), (Named("at", Column("day")),)),
+                Compare("at", "<", days("2026-02-01")),
+            ),
             MONTHS[:1],
         ),
         (Filter(Group(Scan("visits"), ("day",), (Named("n", Count()),)), MARCH_ON), MONTHS),
         (PerUnit(SOME, ("day",), (Named("n", Count()),)), MONTHS[2:4]),
         (Filter(PerUnit(Scan("visits"), ("day",), (Named("n", Count()),)), MARCH_ON), MONTHS[2:]),
-        (UnionAll(SOME, Filter(Scan("visits"), Compare("day", ">=", days("2026-06-01")))), MONTHS[2:]),
+        (
+            UnionAll(SOME, Filter(Scan("visits"), Compare("day", ">=", days("2026-06-01")))),
+            MONTHS[2:],
+        ),
     ],
 )
 def test_what_a_plan_could_touch(plan: Plan, months: tuple[str, ...]) -> None:
@@ -282,7 +354,9 @@ BOTH = parse(monthly_clinic.CATALOG + monthly_clinic.LABS)
 DAYS = st.dates(datetime.date(2025, 11, 20), datetime.date(2026, 7, 10)).map(str)
 OPERATORS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
 comparing = st.builds(Compare, st.just("day"), OPERATORS, DAYS.map(days))
-conditions = st.one_of(comparing, st.builds(Not, comparing), st.tuples(comparing, comparing).map(Or))
+conditions = st.one_of(
+    comparing, st.builds(Not, comparing), st.tuples(comparing, comparing).map(Or)
+)
 SAME = (Named("day", Column("day")), Named("cost", Column("cost")))
 
 
@@ -293,7 +367,10 @@ def above(source: st.SearchStrategy[Plan]) -> st.SearchStrategy[Plan]:
         st.builds(Filter, source, conditions),
         st.builds(Filter, source, comparing),
         st.builds(lambda s: Project(s, SAME), source),
-        st.builds(lambda s: Project(s, (Named("day", Column("day")), Named("cost", Column("day")))), source),
+        st.builds(
+            lambda s: Project(s, (Named("day", Column("day")), Named("cost", Column("day")))),
+            source,
+        ),
         st.builds(
             lambda s, k, c: Project(Filter(Join(s, joined, (), k), c), SAME),
             source,
@@ -301,7 +378,9 @@ def above(source: st.SearchStrategy[Plan]) -> st.SearchStrategy[Plan]:
             comparing,
         ),
         st.builds(
-            lambda s, c: Project(Filter(Join(s, joined, (), "inner"), replace(c, column="that")), SAME),
+            lambda s, c: Project(
+                Filter(Join(s, joined, (), "inner"), replace(c, column="that")), SAME
+            ),
             source,
             comparing,
         ),
@@ -320,7 +399,9 @@ raws = st.lists(st.tuples(st.sampled_from("pq"), DAYS, st.sampled_from("012")), 
 
 @settings(max_examples=250, deadline=None)
 @given(plan=PLANS, visits=raws, labs=raws)
-def test_rows_of_untouched_windows_never_matter(plan: Plan, visits: list[Any], labs: list[Any]) -> None:
+def test_rows_of_untouched_windows_never_matter(
+    plan: Plan, visits: list[Any], labs: list[Any]
+) -> None:
     """Against the naive evaluator: without them, the answer is the same."""
     check(plan, BOTH, {"visits": visits, "labs": labs})
 
@@ -333,24 +414,31 @@ def check(plan: Plan, catalog: Catalog, found: dict[str, list[Any]]) -> None:
     among = windows_of(catalog)
     assert among is not None
     texts = {
-        name: [dict(zip(("person", "day", "cost"), row, strict=True)) for row in rows] for name, rows in found.items()
+        name: [dict(zip(("person", "day", "cost"), row, strict=True)) for row in rows]
+        for name, rows in found.items()
     }
     whole = naive.with_sample(naive.register(texts, catalog, b"k" * 32), b"s")
     numbers = {among.first + among.labels.index(label) for label in touched([plan], catalog, among)}
     kept = {
-        name: [row for row in rows if int(row["owner"].split(":")[0]) in numbers] for name, rows in whole.tables.items()
+        name: [row for row in rows if int(row["owner"].split(":")[0]) in numbers]
+        for name, rows in whole.tables.items()
     }
     assert bag(plan, whole) == bag(plan, replace(whole, tables=kept))
 
 
 def bag(plan: Plan, at: naive.NaiveDatabase) -> Counter[Any]:
-    return Counter((owner, tuple(sorted(row.items(), key=str))) for owner, row in naive.naive_rows(plan, at))
+    return Counter(
+        (owner, tuple(sorted(row.items(), key=str))) for owner, row in naive.naive_rows(plan, at)
+    )
 
 
-def test_planted_bug_a_filter_over_groups_or_an_or_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_a_filter_over_groups_or_an_or_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """If OR narrowed like AND, rows of windows that paid nothing would decide the answer."""
     plan = Filter(
-        Scan("visits"), Or((Compare("day", "<", days("2026-02-01")), Compare("day", ">=", days("2026-06-01"))))
+        Scan("visits"),
+        Or((Compare("day", "<", days("2026-02-01")), Compare("day", ">=", days("2026-06-01")))),
     )
     found: dict[str, list[Any]] = {"visits": [("p", "2026-06-03", "1")], "labs": []}
     check(plan, BOTH, found)
@@ -361,7 +449,8 @@ def test_planted_bug_a_filter_over_groups_or_an_or_is_caught(monkeypatch: pytest
 
 @pytest.mark.parametrize("every", ["day", "week", "month", "year"])
 def test_window_numbers_are_those_of_registration(every: str) -> None:
-    """The same numbers as the naive registration's owners, at every border, in a zone of its own."""
+    """The same numbers as the naive registration's owners, at every border, in a zone of its
+    own."""
     text = monthly_clinic.CATALOG.replace("month, zone: UTC", f"{every}, zone: +01:00").replace(
         "{type: date, bounds: [2026-01-01, 2026-06-30]",
         '{type: timestamp, zone: UTC, bounds: ["2025-12-30T22:00:00", "2026-01-12T01:00:00"]',
@@ -372,9 +461,9 @@ def test_window_numbers_are_those_of_registration(every: str) -> None:
     hour, end = datetime.datetime(2025, 12, 30, 22), datetime.datetime(2026, 1, 12, 1)
     while hour <= end:
         at = hour.isoformat()
-        (row,) = naive.register({"visits": [{"person": "p", "day": at, "cost": "1"}]}, catalog, b"k" * 32).tables[
-            "visits"
-        ]
+        (row,) = naive.register(
+            {"visits": [{"person": "p", "day": at, "cost": "1"}]}, catalog, b"k" * 32
+        ).tables["visits"]
         seconds = F(int(hour.replace(tzinfo=datetime.UTC).timestamp()))
         (label,) = touched([Filter(Scan("visits"), Compare("day", "=", seconds))], catalog, among)
         assert among.first + among.labels.index(label) == int(row["owner"].split(":")[0])
@@ -383,13 +472,19 @@ def test_window_numbers_are_those_of_registration(every: str) -> None:
 
 def test_too_many_windows_are_refused() -> None:
     with pytest.raises(RefusedError, match="Take longer windows"):
-        windows_of(parse(monthly_clinic.CATALOG.replace("month", "day").replace("2026-01-01", "1990-01-01")))
+        windows_of(
+            parse(
+                monthly_clinic.CATALOG.replace("month", "day").replace("2026-01-01", "1990-01-01")
+            )
+        )
 
 
 def test_windows_need_a_unit_with_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     unit = "{kind: person_window, column: day, every: month, zone: UTC}"
-    clinic = monthly_clinic.register(tmp_path / "site", monthly_clinic.CATALOG.replace(unit, "{kind: person}"))
+    clinic = monthly_clinic.register(
+        tmp_path / "site", monthly_clinic.CATALOG.replace(unit, "{kind: person}")
+    )
     clinic.open(epsilon=3, ceiling=4)
     with pytest.raises(ParameterError, match="this catalog protects person"):
         open_windows(clinic)

@@ -1,4 +1,5 @@
-"""What the ledger's tests share: a ledger in a folder or a database of its own, its head in another folder."""
+"""What the ledger's tests share: a ledger in a folder or a database of its own, its head in another
+folder."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def fresh_url(server: Any) -> str:
 
 @dataclass
 class Place:
-    """Where a test's ledger and head lie; `url` names a PostgreSQL database, else it is a SQLite file."""
+    """Where a test's ledger and head lie; `url` names a PostgreSQL database, else it is a SQLite
+    file."""
 
     folder: Path
     url: str | None = None
@@ -60,7 +62,9 @@ class Place:
 
     def create(self, cap: object = 1, ceiling: object = 2, **more: Any) -> StewardLedger:
         ledger = StewardLedger.create(self.location, self.head)
-        ledger.open_pot("total", cap, ceiling, **(TERMS | {"reissue": 0, "max_incidents": 9} | more))  # type: ignore[arg-type]
+        ledger.open_pot(
+            "total", cap, ceiling, **(TERMS | {"reissue": 0, "max_incidents": 9} | more)
+        )  # type: ignore[arg-type]
         return ledger
 
     def open(self) -> StewardLedger:
@@ -111,7 +115,9 @@ class Place:
             for table, rows in copy.items():
                 theirs.execute(f"DELETE FROM {table}")
                 for row in rows:
-                    theirs.execute(f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(row))})", row)
+                    theirs.execute(
+                        f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(row))})", row
+                    )
             theirs.commit()
 
 
@@ -126,7 +132,11 @@ def translated(statement: str) -> str:
 
 
 def reserve(
-    ledger: StewardLedger, epsilon: object = "0.1", pot: str = "total", request: str = HASH, **more: Any
+    ledger: StewardLedger,
+    epsilon: object = "0.1",
+    pot: str = "total",
+    request: str = HASH,
+    **more: Any,
 ) -> Reservation:
     return ledger.reserve(pot, Pure(epsilon, unit="person", **more), request, {"plan": HASH})  # type: ignore[arg-type]
 
@@ -145,9 +155,11 @@ def release(
 
 
 def rewrite(place: Place, seq: int, respell: Callable[[str], str] = str, **changes: object) -> None:
-    """Changes a body and every hash after it: the chain is consistent again, only the head and the rules disagree.
+    """Changes a body and every hash after it: the chain is consistent again, only the head and the
+    rules disagree.
 
-    Unless digests of totals are what changes, they go: the chain then looks like one of the first version.
+    Unless digests of totals are what changes, they go: the chain then looks like one of the first
+    version.
     """
     previous = GENESIS
     for number, kind, text in place.rows("SELECT seq, kind, body_json FROM entry ORDER BY seq"):
@@ -163,6 +175,7 @@ def rewrite(place: Place, seq: int, respell: Callable[[str], str] = str, **chang
         hashed = chain.entry_hash(number, kind, text, previous)
         quoted = text.replace("'", "''")
         place.change(
-            f"UPDATE entry SET body_json='{quoted}', prev_hash='{previous}', hash='{hashed}' WHERE seq={number}"
+            f"UPDATE entry SET body_json='{quoted}', prev_hash='{previous}', hash='{hashed}' WHERE "
+            f"seq={number}"
         )
         previous = hashed

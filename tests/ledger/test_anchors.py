@@ -49,7 +49,11 @@ def test_another_chain_at_an_anchored_number_is_found(place: Place) -> None:
 def test_a_changed_line_is_refused(field: str) -> None:
     line = write_line("one", Anchor(3, "ab" * 32), TIME, KEY)
     facts = json.loads(line)
-    facts[field] = facts[field] + 1 if field == "seq" else facts[field][:-1] + ("0" if facts[field][-1] != "0" else "1")
+    facts[field] = (
+        facts[field] + 1
+        if field == "seq"
+        else facts[field][:-1] + ("0" if facts[field][-1] != "0" else "1")
+    )
     with pytest.raises(ParameterError, match="line 1 is no anchor"):
         read_lines(json.dumps(facts, sort_keys=True, separators=(",", ":")))
 

@@ -1,4 +1,5 @@
-"""Several processes at once, and processes that die: what was charged stays charged, and no charge is made twice."""
+"""Several processes at once, and processes that die: what was charged stays charged, and no charge
+is made twice."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def test_a_crash_between_reserve_and_commit_keeps_the_charge(both: Place) -> Non
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None and child.stdout.readline() == b"reserved\n"
         child.send_signal(signal.SIGKILL)
-    assert both.url or both.path.with_name("ledger.sqlite-wal").stat().st_size  # it died with its log
+    assert (
+        both.url or both.path.with_name("ledger.sqlite-wal").stat().st_size
+    )  # it died with its log
     report = both.verify()
     assert report.ok and (report.entries, report.releases) == (4, 1)
     ledger = both.open()
@@ -108,7 +111,10 @@ def test_a_forked_child_uses_connections_of_its_own(both: Place) -> None:
     ledger = both.create()
     release(ledger)
     context = get_context("fork")
-    children = [context.Process(target=_release_in_child, args=(ledger, ledger._database.engine)) for _ in range(2)]
+    children = [
+        context.Process(target=_release_in_child, args=(ledger, ledger._database.engine))
+        for _ in range(2)
+    ]
     for child in children:
         child.start()
     release(ledger)
@@ -138,4 +144,6 @@ def test_creating_at_once_makes_one_ledger(both: Place) -> None:
         child.join(30)
     assert results.count(True) == 1 and results.count("RefusedError") == 2
     assert both.verify().ok
-    assert both.url or [file.name for file in both.path.parent.iterdir() if "new" in file.name] == []
+    assert (
+        both.url or [file.name for file in both.path.parent.iterdir() if "new" in file.name] == []
+    )

@@ -1,4 +1,5 @@
-"""Crowds and kills: workers that die at random moments, and processes that race for the last penny; on both stores."""
+"""Crowds and kills: workers that die at random moments, and processes that race for the last penny;
+on both stores."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ PRICE = "1/100000"
 
 
 def work(place: Place, sent: Path) -> None:
-    """Releases for ever; writes down the number of each answer *after* commit, as a client would receive it."""
+    """Releases for ever; writes down the number of each answer *after* commit, as a client would
+    receive it."""
     descriptor = os.open(sent, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     ledger = place.open()
     while True:
@@ -31,14 +33,18 @@ def work(place: Place, sent: Path) -> None:
             os.write(descriptor, b"%d\n" % reservation.seq)
         except BudgetError:
             return
-        except DitherError:  # a server that is busy reaping our dead siblings, or a sibling's death suspended the pot
+        # a server that is busy reaping our dead siblings, or a sibling's death suspended the pot
+        except DitherError:
             with suppress(DitherError):
                 ledger.clear_incidents("the machine lost power during the night")
             time.sleep(0.01)
 
 
-def kill_at_random(place: Place, folder: Path, *, processes: int, kills: int, seconds: float) -> int:
-    """Kills workers at random moments and starts others in their place; the number of answers that left."""
+def kill_at_random(
+    place: Place, folder: Path, *, processes: int, kills: int, seconds: float
+) -> int:
+    """Kills workers at random moments and starts others in their place; the number of answers that
+    left."""
     context, dice, sent = get_context("fork"), random.Random(7), folder / "sent"
     workers = [context.Process(target=work, args=(place, sent)) for _ in range(processes)]
     for worker in workers:
@@ -64,7 +70,9 @@ def kill_at_random(place: Place, folder: Path, *, processes: int, kills: int, se
     ledger = place.open()
     charged = {record.seq for record in ledger.history(unreleased=True)}
     released = {record.seq for record in ledger.history()}
-    assert set(answers) <= released <= charged  # whatever left was stored, and whatever was stored was paid
+    assert (
+        set(answers) <= released <= charged
+    )  # whatever left was stored, and whatever was stored was paid
     assert ledger.pot("total").spent == len(charged) * Fraction(PRICE)
     report = place.verify()
     assert report.ok, report

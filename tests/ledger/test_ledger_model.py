@@ -1,4 +1,5 @@
-"""Random sequences of open, reserve, commit, raise, incident and restart against a model of plain sums."""
+"""Random sequences of open, reserve, commit, raise, incident and restart against a model of plain
+sums."""
 
 from __future__ import annotations
 
@@ -82,7 +83,12 @@ class Model(RuleBasedStateMachine):
         self.caps[name] = cap
         self.entries += 1
 
-    @rule(target=pending, name=names, scale=st.fractions("0.5", 40, max_denominator=9), sensitivity=st.integers(1, 3))
+    @rule(
+        target=pending,
+        name=names,
+        scale=st.fractions("0.5", 40, max_denominator=9),
+        sensitivity=st.integers(1, 3),
+    )
     def reserve(self, name: str, scale: Fraction, sensitivity: int) -> Reservation | None:
         loss, charge = DiscreteLaplace(scale, sensitivity, unit="person"), sensitivity / scale
         way = [name] if name == "total" else [name, "total"]
@@ -90,11 +96,15 @@ class Model(RuleBasedStateMachine):
             with pytest.raises(RefusedError, match="suspended"):
                 self.ledger.reserve(name, loss, HASH, {})
             return None
-        if name not in self.caps or any(sum(self.charges[pot]) + charge > self.caps[pot] for pot in way):
+        if name not in self.caps or any(
+            sum(self.charges[pot]) + charge > self.caps[pot] for pot in way
+        ):
             with pytest.raises(BudgetError):
                 self.ledger.reserve(name, loss, HASH, {})
             return None
-        settled = sum(self.charges[name]) - sum(taken for pots, taken in self.under_way.values() if name in pots)
+        settled = sum(self.charges[name]) - sum(
+            taken for pots, taken in self.under_way.values() if name in pots
+        )
         reservation = self.ledger.reserve(name, loss, HASH, {})
         self.under_way[reservation.seq] = (way, charge)
         for pot in way:
@@ -152,17 +162,25 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def agrees(self) -> None:
         pots = {pot.name: (pot.spent, pot.cap, pot.ceiling) for pot in self.ledger.pots()}
-        assert pots == {name: (sum(self.charges[name]), self.caps[name], self.ceilings[name]) for name in self.caps}
+        assert pots == {
+            name: (sum(self.charges[name]), self.caps[name], self.ceilings[name])
+            for name in self.caps
+        }
         assert len(self.ledger.incidents_open()) == len(self.failed)
         assert len(self.ledger.history()) == self.releases
 
 
-@pytest.mark.parametrize(("store", "examples"), mark_rest([("sqlite", 12), ("sqlite", 60), ("postgres", 8)], quick=1))
+@pytest.mark.parametrize(
+    ("store", "examples"), mark_rest([("sqlite", 12), ("sqlite", 60), ("postgres", 8)], quick=1)
+)
 def test_the_ledger_is_its_model(store: str, examples: int, request: pytest.FixtureRequest) -> None:
     server = request.getfixturevalue("server") if store == "postgres" else None
     run_state_machine_as_test(
         lambda: Model(lambda: fresh_url(server) if server else None),
         settings=settings(
-            max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         ),
     )

@@ -26,7 +26,9 @@ def audit() -> Callable[[Path, Path], Any]:
     return found
 
 
-def test_it_agrees_with_verify_on_a_good_ledger(place: Place, audit: Callable[[Path, Path], Any]) -> None:
+def test_it_agrees_with_verify_on_a_good_ledger(
+    place: Place, audit: Callable[[Path, Path], Any]
+) -> None:
     ledger = place.create()
     release(ledger)
     ledger.raise_cap("total", 2, "the board asked for more")
@@ -50,7 +52,9 @@ def test_it_agrees_with_verify_on_a_good_ledger(place: Place, audit: Callable[[P
         "UPDATE pot_state SET spent='0/1'",
     ],
 )
-def test_it_finds_tampering(place: Place, audit: Callable[[Path, Path], Any], statement: str) -> None:
+def test_it_finds_tampering(
+    place: Place, audit: Callable[[Path, Path], Any], statement: str
+) -> None:
     ledger = place.create()
     release(ledger)
     ledger.close()
@@ -67,7 +71,8 @@ def test_it_finds_tampering(place: Place, audit: Callable[[Path, Path], Any], st
 def test_it_finds_a_body_that_two_readers_could_read_differently(
     place: Place, audit: Callable[[Path, Path], Any]
 ) -> None:
-    """Hashes and head are good; only the spelling of the last body is not the one that dither writes."""
+    """Hashes and head are good; only the spelling of the last body is not the one that dither
+    writes."""
     ledger = place.create()
     ledger.raise_cap("total", 2, "the board asked for more")
     ledger.close()

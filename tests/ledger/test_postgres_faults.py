@@ -45,7 +45,9 @@ def test_a_dead_server_says_so_and_a_living_one_goes_on(mortal: tuple[Any, Place
         lambda: ledger.record_incident(pending, "failed_after_reserve"),
         place.open,
     ):
-        with pytest.raises(RefusedError, match=r"server cannot be reached.*Nothing was recorded") as caught:
+        with pytest.raises(
+            RefusedError, match=r"server cannot be reached.*Nothing was recorded"
+        ) as caught:
             step()
         assert "42" not in str(caught.value) and caught.value.__suppress_context__
     assert not place.verify().ok
@@ -137,7 +139,9 @@ def test_tampering_is_found(place: Place, statement: str, problem: str) -> None:
     assert not report.ok and problem in report.problem
 
 
-def test_a_ledger_is_never_replaced_and_a_stranger_is_no_ledger(place: Place, server: Any, tmp_path: Path) -> None:
+def test_a_ledger_is_never_replaced_and_a_stranger_is_no_ledger(
+    place: Place, server: Any, tmp_path: Path
+) -> None:
     place.create().close()
     with pytest.raises(RefusedError, match="never replaced"):
         StewardLedger.create(place.location, tmp_path / "other" / "head")
@@ -149,7 +153,9 @@ def test_a_ledger_is_never_replaced_and_a_stranger_is_no_ledger(place: Place, se
         stranger.open()
 
 
-def test_two_ledgers_in_one_database_do_not_wait_for_each_other(place: Place, server: Any, tmp_path: Path) -> None:
+def test_two_ledgers_in_one_database_do_not_wait_for_each_other(
+    place: Place, server: Any, tmp_path: Path
+) -> None:
     first, second = place.create(), Place(tmp_path / "second", fresh_url(server)).create()
     with first._database.transaction(write=True):
         release(second)
@@ -161,10 +167,13 @@ def test_a_full_disk_says_so_and_spends_nothing(place: Place) -> None:
     ledger = place.create()
     release(ledger)
     place.change(
-        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE disk_full; END'",
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE disk_full; "
+        "END'",
         "CREATE TRIGGER t BEFORE UPDATE ON pot_state FOR EACH ROW EXECUTE FUNCTION full_disk()",
     )
-    with pytest.raises(RefusedError, match="the disk is full; free some space. Nothing was recorded"):
+    with pytest.raises(
+        RefusedError, match="the disk is full; free some space. Nothing was recorded"
+    ):
         reserve(ledger)
     place.change("DROP TRIGGER t ON pot_state")
     assert ledger.pot("total").spent == Fraction(1, 10) and place.verify().ok
@@ -172,7 +181,8 @@ def test_a_full_disk_says_so_and_spends_nothing(place: Place) -> None:
 
 
 def test_a_server_with_another_default_isolation_serves_as_well(place: Place) -> None:
-    """A snapshot older than the lock would see totals of before: check and spend would be two steps."""
+    """A snapshot older than the lock would see totals of before: check and spend would be two
+    steps."""
     place.create().close()
     strict = Place(place.folder, f"{place.url}%20-cdefault_transaction_isolation%3Dserializable")
     failed: list[Exception] = []
@@ -202,7 +212,10 @@ def test_two_search_paths_to_one_ledger_share_its_lock(
     other = Place(place.folder, (place.url or "").replace(name, f"before_{name},{name}"))
     monkeypatch.setattr("dither.privacy.ledger.postgres._WAIT_MS", 200)
     through = other.open()
-    with ledger._database.transaction(write=True), pytest.raises(RefusedError, match="locked for too long"):
+    with (
+        ledger._database.transaction(write=True),
+        pytest.raises(RefusedError, match="locked for too long"),
+    ):
         reserve(through)
     release(through)
     release(ledger)

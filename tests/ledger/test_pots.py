@@ -22,7 +22,10 @@ def test_ten_tenths_fit_one_and_the_eleventh_is_refused(both: Place) -> None:
     for _ in range(10):
         release(ledger, 0.1)
     assert ledger.pot("total").left == 0
-    told = r"asked epsilon 0\.1, delta 0, for one person; left 0 of 1.*Nothing was spent.*dither budget raise"
+    told = (
+        r"asked epsilon 0\.1, delta 0, for one person; left 0 of 1.*Nothing was "
+        r"spent.*dither budget raise"
+    )
     with pytest.raises(BudgetError, match=told):
         reserve(ledger, 0.1)
     assert ledger.pot("total").spent == 1
@@ -67,7 +70,11 @@ def test_thousands_of_unlike_charges_stay_small_and_never_under_report() -> None
 def test_rounding_up_never_refuses_a_decimal_price(place: Place) -> None:
     # a loss just below 1/10 with a denominator beyond the grid is charged at most 1/10
     loss = Pure(Fraction(1, 10) - Fraction(1, 3**200), unit="person")
-    assert charge_pure(loss) < pots.charge_of(pots.opened("total", 1, 1, **TERMS), loss).amount <= Fraction(1, 10)
+    assert (
+        charge_pure(loss)
+        < pots.charge_of(pots.opened("total", 1, 1, **TERMS), loss).amount
+        <= Fraction(1, 10)
+    )
 
 
 PURE_LOSSES: list[tuple[Loss, Fraction]] = [
@@ -88,7 +95,9 @@ PURE_LOSSES: list[tuple[Loss, Fraction]] = [
 ]
 
 
-@pytest.mark.parametrize(("loss", "epsilon"), PURE_LOSSES, ids=lambda item: getattr(item, "type", str(item)))
+@pytest.mark.parametrize(
+    ("loss", "epsilon"), PURE_LOSSES, ids=lambda item: getattr(item, "type", str(item))
+)
 def test_the_pure_charge(loss: Loss, epsilon: Fraction) -> None:
     assert charge_pure(loss) == epsilon
     assert isinstance(charge_pure(loss), Fraction)
@@ -103,7 +112,10 @@ IMPURE: list[tuple[Loss, str]] = [
     (losses.ZCDP("0.1"), "Renyi"),
     (losses.RDP(2, 1), "Renyi"),
     (losses.PoissonSampled("0.1", losses.Gaussian(1)), "divergence"),
-    (losses.SampledWithoutReplacement(1, 10, Pure(1)), "for 'replace' neighbours only. What fits: losses with"),
+    (
+        losses.SampledWithoutReplacement(1, 10, Pure(1)),
+        "for 'replace' neighbours only. What fits: losses with",
+    ),
 ]
 
 
@@ -140,7 +152,8 @@ def test_vague_purposes_are_refused(both: Place, which: str, vague: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("cap", "ceiling"), [(2, 1), (0, 1), (-1, 1), ("nan", 1), (float("inf"), 1), (1, float("nan")), ("1e-70", 1)]
+    ("cap", "ceiling"),
+    [(2, 1), (0, 1), (-1, 1), ("nan", 1), (float("inf"), 1), (1, float("nan")), ("1e-70", 1)],
 )
 def test_impossible_limits_are_refused(both: Place, cap: Any, ceiling: Any) -> None:
     ledger = both.create()
@@ -153,19 +166,27 @@ def test_a_pot_opens_once_and_keeps_its_terms(both: Place) -> None:
     with pytest.raises(RefusedError, match="open already"):
         ledger.open_pot("total", 5, 5, **TERMS)
     pot = both.open().pot("total")
-    assert (pot.cap, pot.ceiling, pot.rule, pot.unit) == (Fraction(1, 10), Fraction(3, 10), "pure", "person")
+    assert (pot.cap, pot.ceiling, pot.rule, pot.unit) == (
+        Fraction(1, 10),
+        Fraction(3, 10),
+        "pure",
+        "person",
+    )
     assert pot.question == TERMS["question"]
 
 
 def test_reissues_are_paid_beside_the_cap_and_inside_the_ceiling() -> None:
-    """So the ceiling is what holds, and not the cap, even if it is never raised (docs/proofs/filters.md)."""
+    """So the ceiling is what holds, and not the cap, even if it is never raised
+    (docs/proofs/filters.md)."""
     pot = pots.opened("total", 1, 2, reissue="1/2", **TERMS)
     pot = pots.spend(pot, charge_from_amounts(Fraction(1), Fraction(0)))
     pot = pots.spend(pot, charge_from_amounts(Fraction(1, 2), Fraction(0)), reissue=True)
     assert pot.spent + pot.reissued == Fraction(3, 2) > pot.cap
     for is_reissue in (False, True):
         with pytest.raises(BudgetError):
-            pots.spend(pot, charge_from_amounts(Fraction(1, 10**6), Fraction(0)), reissue=is_reissue)
+            pots.spend(
+                pot, charge_from_amounts(Fraction(1, 10**6), Fraction(0)), reissue=is_reissue
+            )
     with pytest.raises(RefusedError, match="kept for reissues"):
         pot_acts.raise_pot_cap(pot, "1.6", "the yearly report needs it")
 
@@ -195,7 +216,14 @@ def test_messages_show_numbers_a_person_can_read() -> None:
         Fraction(10**9 + 1, 3 * 10**8),
         Fraction(0),
     ]
-    assert [pots.shown(value) for value in shown] == ["0.1", "3", "1/3", "0.005", "3.333333336666...", "0"]
+    assert [pots.shown(value) for value in shown] == [
+        "0.1",
+        "3",
+        "1/3",
+        "0.005",
+        "3.333333336666...",
+        "0",
+    ]
 
 
 def test_no_float_reaches_the_tables(both: Place) -> None:
@@ -214,8 +242,15 @@ def test_no_float_reaches_the_tables(both: Place) -> None:
             rows = transaction.rows(f"SELECT * FROM {table}")
             assert rows and all(len(row) == columns for row in rows)
             assert all(type(value) in (int, str, bytes) for row in rows for value in row)
-            assert not any("." in value for row in rows for value in row if isinstance(value, str) and "/" in value[:4])
-        assert transaction.rows("SELECT * FROM pot_state") == [("total", "1/10", "0/1", "0/1", "7/10")]
+            assert not any(
+                "." in value
+                for row in rows
+                for value in row
+                if isinstance(value, str) and "/" in value[:4]
+            )
+        assert transaction.rows("SELECT * FROM pot_state") == [
+            ("total", "1/10", "0/1", "0/1", "7/10")
+        ]
 
 
 @pytest.mark.parametrize(
@@ -228,6 +263,7 @@ def test_no_float_reaches_the_tables(both: Place) -> None:
     ids=lambda rule: rule.name,
 )
 def test_a_pot_takes_no_rule_whose_terms_nobody_checked(rule: accounting.CappedRule) -> None:
-    """A filter's rule has caps of its own, and may state any order and no delta of the conversion."""
+    """A filter's rule has caps of its own, and may state any order and no delta of the
+    conversion."""
     with pytest.raises(ParameterError, match="a pot's rule is a Rule"):
         pots.opened("total", 1, 2, rule=rule, **TERMS)

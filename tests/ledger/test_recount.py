@@ -1,8 +1,10 @@
-"""Ledgers of the first version: their shares are recounted by the present rule, and whoever looks is told.
+"""Ledgers of the first version: their shares are recounted by the present rule, and whoever looks
+is told.
 
-`shares_of_the_first_version.json` was written by the code before the repair: two groups with a partition by ward each,
-total cap 1. Both groups hold one stored count of the north; each asked another question of the south. The old rule
-let the total stand at 1, where a person of the south has lost 2.
+`shares_of_the_first_version.json` was written by the code before the repair: two groups with a
+partition by ward each, total cap 1. Both groups hold one stored count of the north; each asked
+another question of the south. The old rule let the total stand at 1, where a person of the south
+has lost 2.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from dither.privacy.ledger.head import Anchor
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import TABLES, Place, reserve
 
-STORED: dict[str, Any] = json.loads(Path(__file__).with_name("shares_of_the_first_version.json").read_text())
+STORED: dict[str, Any] = json.loads(
+    Path(__file__).with_name("shares_of_the_first_version.json").read_text()
+)
 BYTES = {("release", 3), ("release", 4)}
 
 
@@ -30,8 +34,13 @@ def old(both: Place) -> Place:
         mark = "%s" if both.url else "?"
         for table in TABLES:
             for row in STORED[table]:
-                values = [bytes.fromhex(cell) if (table, at) in BYTES else cell for at, cell in enumerate(row)]
-                theirs.execute(f"INSERT INTO {table} VALUES ({', '.join([mark] * len(row))})", values)
+                values = [
+                    bytes.fromhex(cell) if (table, at) in BYTES else cell
+                    for at, cell in enumerate(row)
+                ]
+                theirs.execute(
+                    f"INSERT INTO {table} VALUES ({', '.join([mark] * len(row))})", values
+                )
         theirs.commit()
     last = STORED["entry"][-1]
     both.head.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +50,9 @@ def old(both: Place) -> Place:
 
 def test_verify_accepts_the_old_entries_and_says_what_the_total_is(old: Place) -> None:
     report = old.verify()
-    assert report.ok and "pot 'total' was recounted: it stands at 2 (cap 1), not at 1" in str(report)
+    assert report.ok and "pot 'total' was recounted: it stands at 2 (cap 1), not at 1" in str(
+        report
+    )
     assert {pot.name: pot.spent for pot in report.pots}["total"] == 2
 
 
@@ -60,7 +71,9 @@ def test_opening_recounts_once_and_stops_the_pot(old: Place) -> None:
 def test_a_recount_that_is_taken_out_or_lowered_is_found(old: Place) -> None:
     old.open().close()
     text = old.rows("SELECT body_json FROM entry WHERE kind = 'recount'")[0][0]
-    old.change(f"UPDATE entry SET body_json = '{text.replace('2/1', '1/1', 1)}' WHERE kind = 'recount'")
+    old.change(
+        f"UPDATE entry SET body_json = '{text.replace('2/1', '1/1', 1)}' WHERE kind = 'recount'"
+    )
     assert not old.verify().ok
 
 

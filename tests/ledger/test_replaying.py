@@ -1,4 +1,5 @@
-"""A plain ledger, the kernel's, replays nothing: it refuses what it cannot confirm, and goes on after a replay."""
+"""A plain ledger, the kernel's, replays nothing: it refuses what it cannot confirm, and goes on
+after a replay."""
 
 from __future__ import annotations
 
@@ -43,13 +44,16 @@ def strip_totals(place: Place) -> None:
         text = chain.canonical_text(body, "body")
         hashed = chain.entry_hash(seq, kind, text, previous)
         place.change(
-            f"UPDATE entry SET body_json='{text}', prev_hash='{previous}', hash='{hashed}' WHERE seq={seq}",
+            f"UPDATE entry SET body_json='{text}', prev_hash='{previous}', hash='{hashed}' WHERE "
+            f"seq={seq}",
         )
         previous = hashed
     place.head.write_text(Anchor(seq, previous).text())
 
 
-def test_an_act_of_the_steward_past_the_head_is_left_to_a_replay(both: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_act_of_the_steward_past_the_head_is_left_to_a_replay(
+    both: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steward = both.create(cap=1, ceiling=2)
     plain = Ledger.open(both.location, both.head)
     leave_past_the_head(lambda: steward.raise_cap("total", 2, REASON), monkeypatch)
@@ -63,7 +67,9 @@ def test_an_act_of_the_steward_past_the_head_is_left_to_a_replay(both: Place, mo
     assert both.verify().ok
 
 
-def test_a_commit_past_the_head_needs_no_replay(both: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_past_the_head_needs_no_replay(
+    both: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that dies between its COMMIT and its head must not stop the others."""
     both.create()
     dying = Ledger.open(both.location, both.head)
@@ -74,14 +80,21 @@ def test_a_commit_past_the_head_needs_no_replay(both: Place, monkeypatch: pytest
     assert both.verify().ok
 
 
-def test_a_lowered_total_behind_a_commit_past_the_head_is_refused(both: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted bug of a check that skips commits: it must still add up the reserves beside them."""
+def test_a_lowered_total_behind_a_commit_past_the_head_is_refused(
+    both: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted bug of a check that skips commits: it must still add up the reserves beside
+    them."""
     both.create()
     ledger = Ledger.open(both.location, both.head)
     release(ledger, "0.5")
     leave_past_the_head(lambda: release(ledger, "0.1"), monkeypatch)
-    ((seq, text, previous),) = both.rows("SELECT seq, body_json, prev_hash FROM entry ORDER BY seq DESC LIMIT 1")
-    body = json.loads(text) | {"totals": chain.digest_totals({"total": ("1/100", "0/1", "0/1", "1/1")})}
+    ((seq, text, previous),) = both.rows(
+        "SELECT seq, body_json, prev_hash FROM entry ORDER BY seq DESC LIMIT 1"
+    )
+    body = json.loads(text) | {
+        "totals": chain.digest_totals({"total": ("1/100", "0/1", "0/1", "1/1")})
+    }
     text = chain.canonical_text(body, "body")
     hashed = chain.entry_hash(seq, "commit", text, previous)
     both.change(
@@ -94,7 +107,9 @@ def test_a_lowered_total_behind_a_commit_past_the_head_is_refused(both: Place, m
         both.open()
 
 
-def test_a_reserve_waits_while_the_steward_moves_the_head(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reserve_waits_while_the_steward_moves_the_head(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steward = place.create(cap=1, ceiling=2)
     plain = Ledger.open(place.location, place.head)
     has_committed = threading.Event()
@@ -127,7 +142,9 @@ def test_a_ledger_of_the_first_version_is_opened_with_the_seal_of_a_replay(both:
     seal = replay_ledger(both.location, both.head)
     first, second = (Ledger.open(both.location, both.head, seal) for _ in range(2))
     pending = reserve(first, "0.1")
-    reserve(second, "0.1")  # past the head there is a reserve by now, and the anchored entry names no totals
+    reserve(
+        second, "0.1"
+    )  # past the head there is a reserve by now, and the anchored entry names no totals
     first.commit(pending, b"noisy", {}, released_at=TIME)
     assert Ledger.open(both.location, both.head).pot("total").spent * 10 == 3  # sealed for good
     assert both.verify().ok
@@ -145,7 +162,9 @@ def test_totals_changed_after_the_replay_are_refused(both: Place) -> None:
         Ledger.open(both.location, both.head, Seal(seal.seq, HASH))
 
 
-def test_a_connection_replays_what_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_replays_what_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     _, state = register(tmp_path, [row(str(i), str(i % 40), weight="70") for i in range(9)])
     open_total(state, ceiling="20")

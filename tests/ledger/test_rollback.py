@@ -36,7 +36,9 @@ def test_an_older_copy_put_back_is_refused(place: Place) -> None:
     release(again, "0.9")
     again.close()
     shutil.copy(older, place.path)
-    with pytest.raises(RefusedError, match=r"rolled back: the ledger ends before entry 5.*newest copy"):
+    with pytest.raises(
+        RefusedError, match=r"rolled back: the ledger ends before entry 5.*newest copy"
+    ):
         place.open()
     report = place.verify()
     assert not report.ok and report.first_bad is None and "older copy" in report.problem
@@ -45,7 +47,9 @@ def test_an_older_copy_put_back_is_refused(place: Place) -> None:
 def test_a_running_ledger_notices_an_older_copy_too(both: Place) -> None:
     ledger = both.create()
     release(ledger)
-    Head(both.head, both.path).advance(Anchor(9, HASH))  # as if another process had gone on with the true ledger
+    Head(both.head, both.path).advance(
+        Anchor(9, HASH)
+    )  # as if another process had gone on with the true ledger
     with pytest.raises(RefusedError, match="rolled back"):
         reserve(ledger)
 
@@ -93,7 +97,9 @@ def test_a_missing_head_is_refused_with_a_remedy_that_works(both: Place) -> None
     release(both.open())
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"seq": 3}', '{"hash": "00", "seq": 3, "v": 1}', "[]", "\0"])
+@pytest.mark.parametrize(
+    "content", ["", "{", '{"seq": 3}', '{"hash": "00", "seq": 3, "v": 1}', "[]", "\0"]
+)
 def test_a_damaged_head_is_refused(both: Place, content: str) -> None:
     both.create()
     both.head.write_text(content)
@@ -125,7 +131,11 @@ def test_an_empty_ledger_may_have_lost_its_head(both: Place) -> None:
 
 
 def test_the_head_lies_elsewhere(place: Place) -> None:
-    for inside in (place.path.parent / "head", place.path.parent / "a" / "b", place.path.parent / "x" / ".." / "head"):
+    for inside in (
+        place.path.parent / "head",
+        place.path.parent / "a" / "b",
+        place.path.parent / "x" / ".." / "head",
+    ):
         with pytest.raises(ParameterError, match="outside the ledger's directory"):
             StewardLedger.create(place.path, inside)
     assert not place.path.exists()
@@ -137,7 +147,9 @@ def test_the_default_head_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setenv("HOME", str(tmp_path))
     for unset in ("", "relative/path"):
         monkeypatch.setenv("XDG_STATE_HOME", unset)
-        assert default_head_path("a1b2") == tmp_path / ".local" / "state" / "dither" / "heads" / "a1b2"
+        assert (
+            default_head_path("a1b2") == tmp_path / ".local" / "state" / "dither" / "heads" / "a1b2"
+        )
     for bad in ("", "../x", "a/b", "a\n"):
         with pytest.raises(ParameterError):
             default_head_path(bad)
@@ -154,7 +166,8 @@ def _advance(head: Path, ledger: Path, numbers: list[int]) -> None:
 def test_concurrent_writers_never_move_the_head_back(place: Place) -> None:
     spawn = get_context("fork")
     workers = [
-        spawn.Process(target=_advance, args=(place.head, place.path, list(range(start, 60, 3)))) for start in (1, 2, 3)
+        spawn.Process(target=_advance, args=(place.head, place.path, list(range(start, 60, 3))))
+        for start in (1, 2, 3)
     ]
     for worker in workers:
         worker.start()
@@ -196,7 +209,8 @@ def test_a_head_read_while_it_is_written_is_not_believed(place: Place) -> None:
 def test_two_copies_of_a_ledger_that_race_for_one_head_do_not_both_send(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each copy has a database lock of its own; between comparing the head and moving it, the other must wait."""
+    """Each copy has a database lock of its own; between comparing the head and moving it, the other
+    must wait."""
     place.create().close()
     shutil.copytree(place.folder / "state", tmp_path / "copy")
     mine, copy = place.open(), StewardLedger.open(tmp_path / "copy" / "ledger.sqlite", place.head)
@@ -212,7 +226,9 @@ def test_two_copies_of_a_ledger_that_race_for_one_head_do_not_both_send(
 
     monkeypatch.setattr(Head, "advance", slow)
     sent: list[object] = []
-    other = threading.Thread(target=lambda: sent.append(mine.commit(first, b"1", {}, released_at=TIME)))
+    other = threading.Thread(
+        target=lambda: sent.append(mine.commit(first, b"1", {}, released_at=TIME))
+    )
     other.start()
     assert committed.wait(60)  # in the first copy, its head not moved yet
     threading.Timer(0.2, go_on.set).start()

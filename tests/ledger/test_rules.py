@@ -1,4 +1,5 @@
-"""The total function from a loss to its charge, under each rule; numbers from proofs and independent oracles."""
+"""The total function from a loss to its charge, under each rule; numbers from proofs and
+independent oracles."""
 
 from __future__ import annotations
 
@@ -52,10 +53,14 @@ def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
         try:
             taken = charge(loss, rule)
         except RefusedError:
-            with pytest.raises(RefusedError, match=r"What fits: .*a pot pays only for what its rule can count"):
+            with pytest.raises(
+                RefusedError, match=r"What fits: .*a pot pays only for what its rule can count"
+            ):
                 charge(loss, rule)
             continue
-        assert isinstance(taken, Charge) and all(type(value) is Fraction and value >= 0 for value in taken)
+        assert isinstance(taken, Charge) and all(
+            type(value) is Fraction and value >= 0 for value in taken
+        )
     for number in (0.5, F(1, 2), "0.5", None):
         with pytest.raises(ParameterError, match="charges a Loss"):
             charge(number, rule)  # type: ignore[arg-type]
@@ -63,7 +68,8 @@ def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
 
 # rho to epsilon at delta 1e-6, tight: computed with mpmath, apart from dither
 @pytest.mark.parametrize(
-    ("rho", "epsilon"), [("0.01", 0.6216927), ("0.1", 2.141939), ("0.5", 5.221534), ("1", 7.766217), ("5", 20.55195)]
+    ("rho", "epsilon"),
+    [("0.01", 0.6216927), ("0.1", 2.141939), ("0.5", 5.221534), ("1", 7.766217), ("5", 20.55195)],
 )
 def test_conversion_from_zcdp(rho: str, epsilon: float) -> None:
     found = epsilon_up(F(rho), F(1, 10**6))
@@ -71,7 +77,10 @@ def test_conversion_from_zcdp(rho: str, epsilon: float) -> None:
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.fractions(F(1, 10**4), 20, max_denominator=10**4), st.sampled_from([F(1, 10**k) for k in (2, 5, 9, 15)]))
+@given(
+    st.fractions(F(1, 10**4), 20, max_denominator=10**4),
+    st.sampled_from([F(1, 10**k) for k in (2, 5, 9, 15)]),
+)
 def test_the_conversion_is_valid_and_nearly_the_best(rho: Fraction, delta: Fraction) -> None:
     # an independent route: minimise in arbitrary precision over alpha
     found = float(epsilon_up(rho, delta))
@@ -87,7 +96,10 @@ def test_the_conversion_is_valid_and_nearly_the_best(rho: Fraction, delta: Fract
 
         near = min(range(-400, 800, 2), key=lambda k: at(mpmath.mpf(k) / 50))
         best = min(at((near + mpmath.mpf(k) / 50) / 50) for k in range(-100, 101))
-    assert found >= 0 and float(best) * (1 - 1e-6) - 1e-9 <= found <= max(0.0, float(best)) * (1 + 1e-6) + 1e-6
+    assert (
+        found >= 0
+        and float(best) * (1 - 1e-6) - 1e-9 <= found <= max(0.0, float(best)) * (1 + 1e-6) + 1e-6
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -102,7 +114,8 @@ def test_logarithms_enclose(x: Fraction) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.fractions(F(1, 1000), 30, max_denominator=1000))
 def test_the_rho_of_a_pure_loss(epsilon: Fraction) -> None:
-    # never below sup over alpha of D_alpha / alpha of randomised response, never above eps^2/2 or eps
+    # never below sup over alpha of D_alpha / alpha of randomised response, never above eps^2/2 or
+    # eps
     rho = rho_of_pure(epsilon)
     assert rho <= min(epsilon**2 / 2, epsilon)
     with mpmath.workdps(40):
@@ -121,7 +134,8 @@ def test_charges_under_zcdp() -> None:
     assert charge(losses.BoundedRange(1), ZCDP).amounts == (F(1, 8), 0)
     assert charge(losses.ZCDP("0.1", "1e-9"), ZCDP).amounts == (F(1, 10), F(1, 10**9))
     assert charge(losses.Approx(1, "1e-9"), ZCDP).amounts == (rho_of_pure(F(1)), F(1, 10**9))
-    # rule integer-noise-price: integer Laplace is never the smaller continuous curve, 0.3679 at epsilon 1
+    # rule integer-noise-price: integer Laplace is never the smaller continuous curve, 0.3679 at
+    # epsilon 1
     assert F("0.46211") < charge(losses.DiscreteLaplace(1, 1), ZCDP).amount < F("0.46213")
     # rule parts-follow-the-unit, per component
     parts = (losses.ZCDP("0.1", "1e-9"), losses.ZCDP("0.2", "1e-10"), losses.ZCDP("0.3", 0))
@@ -132,7 +146,8 @@ def test_charges_under_zcdp() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_never_below_the_accountant(rule: Rule) -> None:
-    """The engines of the accountant share no code with charges: what they prove to be spent is never more."""
+    """The engines of the accountant share no code with charges: what they prove to be spent is
+    never more."""
     compared = 0
     for loss in SAMPLES:
         try:
@@ -149,7 +164,11 @@ def test_never_below_the_accountant(rule: Rule) -> None:
         assert ours.amount >= truth * (1 - 1e-12), loss
     assert compared >= 7
     replaced = losses.GaussianSum(4, 2, neighbours="replace")
-    assert charge(replaced, ZCDP).amount == 4 * charge(losses.GaussianSum(4, 2), ZCDP).amount == F(1, 2)
+    assert (
+        charge(replaced, ZCDP).amount
+        == 4 * charge(losses.GaussianSum(4, 2), ZCDP).amount
+        == F(1, 2)
+    )
 
 
 def test_charges_under_epsilon_delta() -> None:
@@ -169,7 +188,9 @@ def test_charges_at_one_renyi_order() -> None:
     assert charge(losses.RDP(16, "0.2"), RDP).amounts == (F(1, 5), 0)
     assert charge(Pure("0.1"), RDP).amount == 8 * rho_of_pure(F(1, 10))
     assert charge(Pure(3), RDP).amount == 3  # D_alpha never exceeds epsilon
-    with pytest.raises(RefusedError, match=r"order 4, and the pot counts at 8 \(orders are never mixed\)"):
+    with pytest.raises(
+        RefusedError, match=r"order 4, and the pot counts at 8 \(orders are never mixed\)"
+    ):
         charge(losses.RDP(4, "0.2"), RDP)
 
 
@@ -204,9 +225,12 @@ def test_guarantees_are_stated_for_the_ceiling() -> None:
     assert PURE.guarantee(F(2)) == (2, 0)
     assert APPROX.guarantee(F(2)) == (2, F(1, 10**5))
     epsilon, delta = ZCDP.guarantee(F(1, 2))
-    assert float(epsilon) == pytest.approx(5.221534, rel=1e-6) and delta == F(1, 10**6) + F(1, 10**7)
+    assert float(epsilon) == pytest.approx(5.221534, rel=1e-6) and delta == F(1, 10**6) + F(
+        1, 10**7
+    )
     assert RDP.guarantee(F(1))[0] == epsilon_of_order(F(1), F(8), F(1, 10**6))
-    # the conversion of theorem 4 in docs/proofs/filters.md at alpha = 8: 1 + log(7/8) - (log 1e-6 + log 8)/7
+    # the conversion of theorem 4 in docs/proofs/filters.md at alpha = 8: 1 + log(7/8) - (log 1e-6 +
+    # log 8)/7
     assert float(RDP.guarantee(F(1))[0]) == pytest.approx(2.5430498954, rel=1e-9)
 
 
@@ -228,7 +252,9 @@ def test_a_charge_on_record_cannot_be_spent_by_a_filter() -> None:
         charge_from_amounts(0.1, F(0))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("capped", [accounting.PureRule(F(1)), accounting.ZcdpRule(F(1), F(1, 10**7))], ids=str)
+@pytest.mark.parametrize(
+    "capped", [accounting.PureRule(F(1)), accounting.ZcdpRule(F(1), F(1, 10**7))], ids=str
+)
 def test_a_filter_and_a_pot_take_the_same_charge(capped: accounting.CappedRule) -> None:
     pot_rule = {"pure": PURE, "zcdp": ZCDP}[capped.name]
     for loss in (Pure("0.3"), losses.DiscreteLaplace("2.5", 3), losses.BoundedRange(1)):

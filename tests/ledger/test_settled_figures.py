@@ -27,7 +27,8 @@ def opened(neighbours: str, name: str, **more: Any) -> Pot:
 
 
 def make_tree(neighbours: str) -> dict[str, Pot]:
-    """A partition into wards, one of them with a partition inside an analyst's pot, beside a group."""
+    """A partition into wards, one of them with a partition inside an analyst's pot, beside a
+    group."""
     partition = {"kind": "partition", "column": "t.ward", "version": 1}
     inner = {"kind": "partition", "column": "t.sex", "version": 1}
     made = [
@@ -61,9 +62,12 @@ def make_windows(neighbours: str) -> dict[str, Pot]:
 
 
 amounts = st.integers(1, 9).map(lambda n: F(n, 10))
-ordinary = st.sampled_from([(name,) for name in ("total", "group", "north", "south", "ann", "women", "men")])
+ordinary = st.sampled_from(
+    [(name,) for name in ("total", "group", "north", "south", "ann", "women", "men")]
+)
 timed = st.tuples(
-    st.sampled_from(["total", "group", "north", "south"]), st.lists(st.sampled_from(WEEKS), min_size=1, unique=True)
+    st.sampled_from(["total", "group", "north", "south"]),
+    st.lists(st.sampled_from(WEEKS), min_size=1, unique=True),
 ).map(lambda pair: (pair[0], *sorted(pair[1])))
 
 
@@ -90,7 +94,9 @@ def check_settled(before: dict[str, Pot], neighbours: str, asked: list[Any]) -> 
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(["add_remove", "replace"]), questions(ordinary))
-def test_settled_totals_are_those_of_the_settled_charges_alone(neighbours: str, asked: list[Any]) -> None:
+def test_settled_totals_are_those_of_the_settled_charges_alone(
+    neighbours: str, asked: list[Any]
+) -> None:
     check_settled(make_tree(neighbours), neighbours, asked)
 
 
@@ -111,16 +117,26 @@ def parts_of(place: Place) -> StewardLedger:
 
 
 def test_a_partition_is_settled_from_its_parts(both: Place) -> None:
-    """Taking off what the partition grew by would take off nothing, or what another part has released."""
+    """Taking off what the partition grew by would take off nothing, or what another part has
+    released."""
     ledger = parts_of(both)
     reserve(ledger, 1, pot="north")
     released = release(ledger, "0.5", pot="south")
     spent = {pot.name: pot.spent for pot in ledger.pots(under_way=False)}
     assert spent == {"total": F(1, 2), "wards": F(1, 2), "north": 0, "south": F(1, 2)}
     assert ledger.pot("total", under_way=False).spent == F(1, 2)
-    assert {pot.name: pot.spent for pot in ledger.pots()} == {"total": 1, "wards": 1, "north": 1, "south": F(1, 2)}
+    assert {pot.name: pot.spent for pot in ledger.pots()} == {
+        "total": 1,
+        "wards": 1,
+        "north": 1,
+        "south": F(1, 2),
+    }
     shown = {name: taken.amount for name, taken in released.charges.items()}
-    assert shown == {"south": F(1, 2), "wards": F(1, 2), "total": F(1, 2)}  # as if nothing were under way
+    assert shown == {
+        "south": F(1, 2),
+        "wards": F(1, 2),
+        "total": F(1, 2),
+    }  # as if nothing were under way
     assert both.verify().ok
 
 
@@ -152,10 +168,14 @@ def test_what_only_charges_under_way_forbid_is_refused_without_a_figure(both: Pl
         ledger.open_pot(name, "0.9", "0.9", inside="total", kind="analyst", **TERMS)
     reserve(ledger, "0.8", pot="bob")
     by_total = refusal(ledger, "0.5", "ann")
-    assert "pot 'ann' cannot pay now" in by_total and "0.2" not in by_total and "total" not in by_total
+    assert (
+        "pot 'ann' cannot pay now" in by_total and "0.2" not in by_total and "total" not in by_total
+    )
     reserve(ledger, "0.1", pot="ann")
     assert refusal(ledger, "0.5", "ann") == by_total
-    assert refusal(ledger, "0.85", "ann") == by_total.replace("0.5", "0.85")  # for its own pot's sake
+    assert refusal(ledger, "0.85", "ann") == by_total.replace(
+        "0.5", "0.85"
+    )  # for its own pot's sake
 
 
 def test_a_reservation_tells_settled_figures(both: Place) -> None:
@@ -168,7 +188,8 @@ def test_a_reservation_tells_settled_figures(both: Place) -> None:
 
 
 def test_the_history_of_a_total_with_windows_tells_nothing_of_others(both: Place) -> None:
-    """What the total pays is what the dearest window grows by: less while another charge is under way."""
+    """What the total pays is what the dearest window grows by: less while another charge is under
+    way."""
     ledger = both.create(cap=3, ceiling=4)
     ledger.open_windows("weeks", 1, 2, "*.day every week +0s", WEEKS, **TERMS, inside="total")
     first, second, _ = (f"weeks-{week}" for week in WEEKS)

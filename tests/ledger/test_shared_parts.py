@@ -1,4 +1,5 @@
-"""Stored releases shared into parts of partitions: pots above a partition pay what it grows by, whoever paid before.
+"""Stored releases shared into parts of partitions: pots above a partition pay what it grows by,
+whoever paid before.
 
 Proof: docs/proofs/filters.md, theorem 5.
 """
@@ -18,7 +19,12 @@ from tests.ledger.unit_losses import APPROX, History
 
 PURE = Rule("pure")
 KINDS = [
-    pytest.param(neighbours, windows, rule, id=f"{neighbours}-{'windows' if windows else 'plain'}-{rule.name}")
+    pytest.param(
+        neighbours,
+        windows,
+        rule,
+        id=f"{neighbours}-{'windows' if windows else 'plain'}-{rule.name}",
+    )
     for neighbours in ("add_remove", "replace")
     for windows in (False, True)
     for rule in (PURE, APPROX)
@@ -29,7 +35,9 @@ def open_inside(ledger: StewardLedger, name: str, inside: str, **more: Any) -> N
     ledger.open_pot(name, 1, 1, inside=inside, **(TERMS | {"kind": "group"} | more))
 
 
-def open_partition(ledger: StewardLedger, name: str, inside: str, column: str, *values: str) -> None:
+def open_partition(
+    ledger: StewardLedger, name: str, inside: str, column: str, *values: str
+) -> None:
     open_inside(ledger, name, inside, kind="partition", column=column)
     for value in values:
         open_inside(ledger, f"{name}-{value}", name, kind="part", value=value)
@@ -45,7 +53,9 @@ def test_two_groups_with_a_partition_each_do_not_pass_the_total(both: Place) -> 
         open_inside(ledger, group, "total")
         open_partition(ledger, f"{group}w", group, "patients.ward", "north", "south")
     count = release(ledger, 1, pot="g1w-north", request=request("a"))
-    with pytest.raises(BudgetError, match="'total' cannot pay"):  # its second partition grows: one unit could lose 2
+    with pytest.raises(
+        BudgetError, match="'total' cannot pay"
+    ):  # its second partition grows: one unit could lose 2
         ledger.share(count.seq, "g2w-north", released_at=TIME)
     release(ledger, 1, pot="g1w-south", request=request("b"))
     with pytest.raises(BudgetError, match="'total' cannot pay"):
@@ -87,18 +97,24 @@ def test_a_pot_that_pays_growth_twice_for_one_release_is_recorded_once(both: Pla
     for part in ("sex-x", "age-x"):
         assert ledger.share(done.seq, part, released_at=TIME).charges["total"].amount == 1
     assert ledger.pot("total").spent == 3
-    assert both.rows("SELECT COUNT(*) FROM share WHERE pot = 'total'") == [(0,)] and both.verify().ok
+    assert (
+        both.rows("SELECT COUNT(*) FROM share WHERE pot = 'total'") == [(0,)] and both.verify().ok
+    )
 
 
 @pytest.mark.parametrize(("neighbours", "windows", "rule"), KINDS)
-def test_no_pot_stands_below_what_a_unit_lost_to_its_readers(neighbours: str, windows: bool, rule: Rule) -> None:
+def test_no_pot_stands_below_what_a_unit_lost_to_its_readers(
+    neighbours: str, windows: bool, rule: Rule
+) -> None:
     for seed in range(15):
         History(seed, neighbours, windows, rule).run(25)
 
 
 @pytest.mark.all
 @pytest.mark.parametrize(("neighbours", "windows", "rule"), KINDS)
-def test_no_pot_stands_below_in_thousands_of_histories(neighbours: str, windows: bool, rule: Rule) -> None:
+def test_no_pot_stands_below_in_thousands_of_histories(
+    neighbours: str, windows: bool, rule: Rule
+) -> None:
     for seed in (*range(15, 40), *range(1000, 3000)):
         History(seed, neighbours, windows, rule).run(45)
 
@@ -112,12 +128,15 @@ def test_the_oracle_catches_the_rule_of_the_first_version(neighbours: str) -> No
 
 
 def test_sums_of_long_fractions_round_up_and_never_look_damaged(both: Place) -> None:
-    """Two largest totals of 59 digits add up to 118: the partition stands a little above, which is no damage."""
+    """Two largest totals of 59 digits add up to 118: the partition stands a little above, which is
+    no damage."""
     ledger = both.create(cap=9, ceiling=9, neighbours="replace")
     terms = {"neighbours": "replace"}
     open_inside(ledger, "p", "total", kind="partition", column="t.c", **terms)
     for value, cap in (("a", 1), ("b", 1), ("c", 1)):
-        ledger.open_pot(f"p{value}", cap, cap, inside="p", **(TERMS | terms | {"kind": "part", "value": value}))
+        ledger.open_pot(
+            f"p{value}", cap, cap, inside="p", **(TERMS | terms | {"kind": "part", "value": value})
+        )
     primes = (10**58 + 51, 10**58 + 93, 3)
     for part, denominator in zip(("pa", "pb", "pc"), primes, strict=True):
         share = Fraction(1, 2) - Fraction(1, denominator) if part != "pc" else Fraction(1, 3)
@@ -127,7 +146,8 @@ def test_sums_of_long_fractions_round_up_and_never_look_damaged(both: Place) -> 
 
 
 def test_a_part_that_overtakes_by_less_than_the_grid_is_no_damage(both: Place) -> None:
-    """The sum before was rounded up to 60 digits; the one after has a short denominator and needs no rounding."""
+    """The sum before was rounded up to 60 digits; the one after has a short denominator and needs
+    no rounding."""
     ledger = both.create(cap=9, ceiling=9, neighbours="replace")
     terms = TERMS | {"neighbours": "replace"}
     ledger.open_pot("p", 2, 2, inside="total", **(terms | {"kind": "partition", "column": "t.c"}))

@@ -132,11 +132,15 @@ def test_a_read_only_ledger_says_so(locked: Place) -> None:
         return reserve(locked.open())
 
     answer = in_child(spend)
-    assert answer.startswith("RefusedError") and ("read-only" in answer or "cannot be opened" in answer)
+    assert answer.startswith("RefusedError") and (
+        "read-only" in answer or "cannot be opened" in answer
+    )
     assert "Nothing was recorded" in answer
 
 
-def test_a_read_only_head_is_found_before_the_charge(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_head_is_found_before_the_charge(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = place.create()
     true_open = os.open
 
@@ -154,10 +158,14 @@ def test_a_read_only_head_is_found_before_the_charge(place: Place, monkeypatch: 
 
 def test_a_full_disk_says_so_and_spends_nothing(place: Place) -> None:
     ledger = place.create(cap=100, ceiling=100)
-    with ledger._database.transaction(write=True) as transaction:  # the pool hands out this same connection again
+    with ledger._database.transaction(
+        write=True
+    ) as transaction:  # the pool hands out this same connection again
         pages = transaction.scalar("PRAGMA page_count")
         transaction.run(f"PRAGMA max_page_count={pages}")
-    with pytest.raises(RefusedError, match=r"the disk is full; free some space\. Nothing was recorded") as caught:
+    with pytest.raises(
+        RefusedError, match=r"the disk is full; free some space\. Nothing was recorded"
+    ) as caught:
         spend_all(ledger)
     assert caught.value.rule is PrivacyRule.DURABLE
     report = place.verify()
@@ -180,7 +188,9 @@ def test_a_limit_on_file_size_spends_nothing(place: Place) -> None:
     assert report.ok and report.entries > 1
     assert report.pots[0].spent == Fraction(report.entries - 1, 10)
     ledger = place.open()
-    with pytest.raises(RefusedError, match="suspended"):  # the child died with charges whose answers never left
+    with pytest.raises(
+        RefusedError, match="suspended"
+    ):  # the child died with charges whose answers never left
         reserve(ledger)
     ledger.clear_incidents("the disk was full and has room again")
     release(ledger)
@@ -199,7 +209,9 @@ def test_a_full_disk_at_commit_stores_nothing_and_keeps_the_charge(place: Place)
     assert place.verify().ok and place.verify().releases == 0
 
 
-def test_a_ledger_held_elsewhere_is_waited_for_and_then_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_held_elsewhere_is_waited_for_and_then_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger, other = place.create(), place.open()
     monkeypatch.setattr(database, "PATIENCE_S", 0.2)
     with other._database.transaction(write=True):

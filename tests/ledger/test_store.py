@@ -1,4 +1,5 @@
-"""The kernel's steps: each reserve is committed at most once, and what is stored is what was committed."""
+"""The kernel's steps: each reserve is committed at most once, and what is stored is what was
+committed."""
 
 from __future__ import annotations
 
@@ -23,12 +24,20 @@ def bodies(ledger: StewardLedger, kind: str) -> list[dict[str, object]]:
 def test_a_commit_stores_the_release_with_its_entry(both: Place) -> None:
     ledger = both.create()
     reservation = reserve(ledger, "0.1")
-    assert (reservation.charge, reservation.spent_after, reservation.cap) == (Fraction(1, 10), Fraction(1, 10), 1)
+    assert (reservation.charge, reservation.spent_after, reservation.cap) == (
+        Fraction(1, 10),
+        Fraction(1, 10),
+        1,
+    )
     assert ledger.release(reservation.seq) is None
     committed = ledger.commit(reservation, b"arrow", {"n": 42}, released_at=TIME)
     assert committed.reserve == reservation.seq == committed.seq - 1
     stored = both.open().release(reservation.seq)
-    assert stored is not None and (stored.arrow_bytes, stored.meta, len(stored.nonce)) == (b"arrow", {"n": 42}, 32)
+    assert stored is not None and (stored.arrow_bytes, stored.meta, len(stored.nonce)) == (
+        b"arrow",
+        {"n": 42},
+        32,
+    )
     assert both.verify().ok
 
 
@@ -70,7 +79,9 @@ def test_a_low_entropy_release_cannot_be_found_by_trying(both: Place) -> None:
     assert len(set(promised)) == 3
     meta = chain.canonical_text({"n": 42}, "meta")
     for nonce in (b"", b"\0" * 32):
-        guess = chain.hashlib.sha256(nonce + (2).to_bytes(8, "big") + b"42" + meta.encode()).hexdigest()
+        guess = chain.hashlib.sha256(
+            nonce + (2).to_bytes(8, "big") + b"42" + meta.encode()
+        ).hexdigest()
         assert guess not in promised
     nonces = {stored.nonce for seq in (2, 4, 6) if (stored := ledger.release(seq))}
     assert len(nonces) == 3
@@ -91,7 +102,16 @@ def test_entries_hold_no_time_but_that_of_the_release(both: Place) -> None:
     release(ledger)
     ledger.record_incident(reserve(ledger), "engine_failed")
     keys = {kind: set().union(*bodies(ledger, kind)) for kind in tables.BODIES}
-    assert keys["reserve"] == {"pots", "charges", "loss", "request_hash", "public", "reissue", "lease", "totals"}
+    assert keys["reserve"] == {
+        "pots",
+        "charges",
+        "loss",
+        "request_hash",
+        "public",
+        "reissue",
+        "lease",
+        "totals",
+    }
     assert keys["commit"] == {"reserve", "commitment", "released_at", "totals"}
     assert keys["incident"] == {"reserve", "code", "totals"}
     assert keys["register"] == {"version", "catalog_hash", "public", "totals"}
@@ -101,7 +121,12 @@ def test_history_shows_parameters_of_what_was_released(both: Place) -> None:
     ledger = both.create()
     first, pending = release(ledger), reserve(ledger, "0.2")
     (record,) = ledger.history()
-    assert (record.seq, record.pot, record.charge, record.released_at) == (first.seq, "total", Fraction(1, 10), TIME)
+    assert (record.seq, record.pot, record.charge, record.released_at) == (
+        first.seq,
+        "total",
+        Fraction(1, 10),
+        TIME,
+    )
     assert record.loss["type"] == "pure" and record.public == {"plan": HASH}
     assert [record.seq for record in ledger.history(unreleased=True)] == [first.seq, pending.seq]
     assert "42" not in str(ledger.history())
@@ -111,7 +136,9 @@ def test_incidents_count_until_the_steward_clears_them(both: Place) -> None:
     ledger = both.create()
     failed = reserve(ledger)
     ledger.record_incident(failed, "engine_failed")
-    assert [(item.reserve, item.code) for item in both.open().incidents_open()] == [(failed.seq, "engine_failed")]
+    assert [(item.reserve, item.code) for item in both.open().incidents_open()] == [
+        (failed.seq, "engine_failed")
+    ]
     with pytest.raises(RefusedError, match="ended in an incident"):
         ledger.commit(failed, b"", {}, released_at=TIME)
     with pytest.raises(RefusedError, match="already"):
@@ -164,9 +191,14 @@ def test_every_transaction_is_durable(place: Place) -> None:
 
 
 def test_a_clock_that_runs_backwards_changes_no_order(both: Place) -> None:
-    """Entries are ordered by their numbers; times are what the caller says, and nothing is decided by them."""
+    """Entries are ordered by their numbers; times are what the caller says, and nothing is decided
+    by them."""
     ledger = both.create()
-    for at in ("2026-03-01T12:00:00+00:00", "2025-03-01T12:00:00+00:00", "1970-01-01T00:00:00+00:00"):
+    for at in (
+        "2026-03-01T12:00:00+00:00",
+        "2025-03-01T12:00:00+00:00",
+        "1970-01-01T00:00:00+00:00",
+    ):
         ledger.commit(reserve(ledger), b"42", {}, released_at=at)
     records = ledger.history()
     assert [record.seq for record in records] == [2, 4, 6] and both.verify().ok

@@ -1,4 +1,5 @@
-"""Which pots an open incident suspends, in the ledger and when it is verified (rule incidents-capped)."""
+"""Which pots an open incident suspends, in the ledger and when it is verified (rule
+incidents-capped)."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def test_parts_that_asked_together_are_suspended_together(both: Place) -> None:
 def test_a_pot_that_went_on_under_an_earlier_dither_verifies_with_a_note(
     both: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before, one incident of two let the asking pot go on: such a history is noted, not called broken."""
+    """Before, one incident of two let the asking pot go on: such a history is noted, not called
+    broken."""
     ledger = both.create(max_incidents=2)
     ledger.record_incident(reserve(ledger), FAILED)
     with monkeypatch.context() as patch:
@@ -76,7 +78,9 @@ def test_a_pot_that_went_on_under_an_earlier_dither_verifies_with_a_note(
     assert len(both.verify().notes) == 2
 
 
-def test_a_history_beyond_the_datasets_limit_is_broken(both: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_beyond_the_datasets_limit_is_broken(
+    both: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No dither ever answered past `max_incidents`."""
     ledger = both.create(max_incidents=1)
     open_analysts(ledger)

@@ -1,6 +1,8 @@
-"""Every column of every table is covered, on both stores: change any, and `verify` names the first bad entry.
+"""Every column of every table is covered, on both stores: change any, and `verify` names the first
+bad entry.
 
-PostgreSQL's columns are typed: what only SQLite could hold (bytes as text, a float) is tried there alone.
+PostgreSQL's columns are typed: what only SQLite could hold (bytes as text, a float) is tried there
+alone.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from dither.privacy.ledger.head import Anchor
 from tests.case_lists import mark_rest
 from tests.ledger.ledger_place import HASH, Place, release, reserve, rewrite
 
-# seq: 1 open, 2 register, 3 reserve, 4 commit, 5 raise, 6 reserve, 7 incident, 8 clear, 9 reserve, 10 commit
+# seq: 1 open, 2 register, 3 reserve, 4 commit, 5 raise, 6 reserve, 7 incident, 8 clear, 9 reserve,
+# 10 commit
 
 
 @pytest.fixture
@@ -33,7 +36,9 @@ def full(both: Place) -> Place:
     release(ledger, "0.3")
     ledger.close()
     report = both.verify()
-    assert report.ok and (report.entries, report.releases) == (10, 2) and "10 entries" in str(report)
+    assert (
+        report.ok and (report.entries, report.releases) == (10, 2) and "10 entries" in str(report)
+    )
     return both
 
 
@@ -75,7 +80,9 @@ def test_a_changed_entry_is_named(full: Place, statement: str) -> None:
         change(full, statement.format(seq=seq))
         report = full.verify()
         assert not report.ok and f"entry {seq}" in str(report), (statement, seq, report)
-        assert report.first_bad == seq or (seq == 10 and statement.startswith("DELETE"))  # then only the head tells
+        assert report.first_bad == seq or (
+            seq == 10 and statement.startswith("DELETE")
+        )  # then only the head tells
 
 
 RELEASE_CHANGES = [
@@ -91,7 +98,9 @@ RELEASE_CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("both", "statement"), pair_with_stores(RELEASE_CHANGES), indirect=["both"])
+@pytest.mark.parametrize(
+    ("both", "statement"), pair_with_stores(RELEASE_CHANGES), indirect=["both"]
+)
 def test_a_changed_release_names_its_commit(full: Place, statement: str) -> None:
     change(full, statement)
     report = full.verify()
@@ -136,10 +145,14 @@ def test_changed_totals_are_answered_from_by_nobody(full: Place, statement: str)
         full.open()
 
 
-IMPOSSIBLE_TOTALS = [f"UPDATE pot_state SET spent={spent}" for spent in ("'-5/1'", "'9/1'", "'x'", "'1/0'", "x'ff'")]
+IMPOSSIBLE_TOTALS = [
+    f"UPDATE pot_state SET spent={spent}" for spent in ("'-5/1'", "'9/1'", "'x'", "'1/0'", "x'ff'")
+]
 
 
-@pytest.mark.parametrize(("both", "statement"), pair_with_stores(IMPOSSIBLE_TOTALS), indirect=["both"])
+@pytest.mark.parametrize(
+    ("both", "statement"), pair_with_stores(IMPOSSIBLE_TOTALS), indirect=["both"]
+)
 def test_impossible_totals_stop_the_pot_at_once(full: Place, statement: str) -> None:
     change(full, statement)
     with pytest.raises(RefusedError, match="are damaged"):
@@ -163,7 +176,9 @@ def test_a_trigger_is_found_before_it_fires(full: Place) -> None:
         full.change(f"CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
         full.change("CREATE TRIGGER t AFTER INSERT ON entry FOR EACH ROW EXECUTE FUNCTION f()")
     else:
-        full.change("CREATE TRIGGER t AFTER INSERT ON entry BEGIN UPDATE pot_state SET spent='0/1'; END")
+        full.change(
+            "CREATE TRIGGER t AFTER INSERT ON entry BEGIN UPDATE pot_state SET spent='0/1'; END"
+        )
     assert "trigger" in full.verify().problem
     with pytest.raises(RefusedError, match="trigger"):
         full.open()
@@ -235,7 +250,9 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("respell", AMBIGUOUS.values(), ids=AMBIGUOUS)
-def test_a_body_that_two_readers_could_read_differently_is_named(full: Place, respell: Callable[[str], str]) -> None:
+def test_a_body_that_two_readers_could_read_differently_is_named(
+    full: Place, respell: Callable[[str], str]
+) -> None:
     """With good hashes: of a key written twice this reader keeps the last and another the first."""
     rewrite(full, 8, respell)
     full.head.unlink()
@@ -244,8 +261,11 @@ def test_a_body_that_two_readers_could_read_differently_is_named(full: Place, re
 
 
 @pytest.mark.parametrize("meta", ['{"rows":3,"rows":4}', "[" * 5000], ids=["a key twice", "no end"])
-def test_a_release_whose_facts_two_readers_could_read_differently_is_named(full: Place, meta: str) -> None:
-    """With a commitment and a chain that fit: the facts beside a release are canonical JSON, as they were written."""
+def test_a_release_whose_facts_two_readers_could_read_differently_is_named(
+    full: Place, meta: str
+) -> None:
+    """With a commitment and a chain that fit: the facts beside a release are canonical JSON, as
+    they were written."""
     ((nonce, arrow_bytes),) = full.rows("SELECT nonce, arrow_bytes FROM release WHERE seq=9")
     full.change(f"UPDATE release SET meta_json='{meta}' WHERE seq=9")
     rewrite(full, 10, commitment=chain.commitment(bytes(nonce), bytes(arrow_bytes), meta))
@@ -270,7 +290,9 @@ def test_what_is_no_ledger_is_said_to_be_none(place: Place, tmp_path: Path) -> N
 def test_a_newer_format_is_refused(full: Place) -> None:
     newer = tables.SCHEMA_VERSION + 1
     full.change(
-        f"COMMENT ON TABLE entry IS 'dither ledger format {newer}'" if full.url else f"PRAGMA user_version={newer}"
+        f"COMMENT ON TABLE entry IS 'dither ledger format {newer}'"
+        if full.url
+        else f"PRAGMA user_version={newer}"
     )
     with pytest.raises(RefusedError, match="format 3"):
         full.open()
@@ -283,15 +305,20 @@ def test_totals_lowered_with_a_fitting_body_of_the_newest_entry_are_refused(both
     release(ledger, "0.9")
     ledger.close()
     ((seq, text),) = both.rows("SELECT seq, body_json FROM entry ORDER BY seq DESC LIMIT 1")
-    body = json.loads(text) | {"totals": chain.digest_totals({"total": ("0/1", "0/1", "0/1", "1/1")})}
+    body = json.loads(text) | {
+        "totals": chain.digest_totals({"total": ("0/1", "0/1", "0/1", "1/1")})
+    }
     text = chain.canonical_text(body, "body")
-    both.change("UPDATE pot_state SET spent='0/1'", f"UPDATE entry SET body_json='{text}' WHERE seq={seq}")
+    both.change(
+        "UPDATE pot_state SET spent='0/1'", f"UPDATE entry SET body_json='{text}' WHERE seq={seq}"
+    )
     with pytest.raises(RefusedError, match="does not have its hash"):
         both.open()
 
 
 def test_totals_lowered_by_an_entry_past_the_head_are_refused(both: Place) -> None:
-    """An entry that was never anchored may have been appended by hand, with a good hash and totals of its own."""
+    """An entry that was never anchored may have been appended by hand, with a good hash and totals
+    of its own."""
     ledger = both.create(cap=1, ceiling=1)
     release(ledger, "0.9")
     other = both.open()
@@ -315,9 +342,15 @@ def test_a_reserve_past_the_head_with_lowered_totals_is_refused(both: Place) -> 
     release(ledger, "0.5")
     pending = reserve(ledger, "0.4")  # past the head until something is committed
     reserve(ledger, "0.01")
-    reserve(ledger, "0.01")  # sound so far: the charges lead from the anchored totals to those of the table
-    ((text, hashed),) = both.rows(f"SELECT body_json, prev_hash FROM entry WHERE seq={pending.seq + 2}")
-    body = json.loads(text) | {"totals": chain.digest_totals({"total": ("1/100", "0/1", "0/1", "1/1")})}
+    reserve(
+        ledger, "0.01"
+    )  # sound so far: the charges lead from the anchored totals to those of the table
+    ((text, hashed),) = both.rows(
+        f"SELECT body_json, prev_hash FROM entry WHERE seq={pending.seq + 2}"
+    )
+    body = json.loads(text) | {
+        "totals": chain.digest_totals({"total": ("1/100", "0/1", "0/1", "1/1")})
+    }
     text = chain.canonical_text(body, "body")
     new_hash = chain.entry_hash(pending.seq + 2, "reserve", text, hashed)
     both.change(

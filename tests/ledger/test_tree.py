@@ -1,4 +1,5 @@
-"""Pots inside pots: all or nothing, parts in parallel, stored releases, reissues; on both stores."""
+"""Pots inside pots: all or nothing, parts in parallel, stored releases, reissues; on both
+stores."""
 
 from __future__ import annotations
 
@@ -22,7 +23,12 @@ OTHER = "cd" * 32
 
 
 def group(
-    ledger: StewardLedger, name: str, cap: object = 1, inside: str = "total", kind: str = "group", **more: Any
+    ledger: StewardLedger,
+    name: str,
+    cap: object = 1,
+    inside: str = "total",
+    kind: str = "group",
+    **more: Any,
 ) -> Pot:
     return ledger.open_pot(name, cap, cap, inside=inside, kind=kind, **(TERMS | more))  # type: ignore[arg-type]
 
@@ -51,7 +57,9 @@ def test_a_charge_goes_to_a_pot_and_all_it_is_inside_of(both: Place) -> None:
 def test_one_total_and_no_second_budget_for_the_same_people(both: Place) -> None:
     # a new view, a renamed pot, a copied catalog: the same lineage has one total
     ledger = both.create()
-    with pytest.raises(RefusedError, match="a second one would give the same people a fresh budget"):
+    with pytest.raises(
+        RefusedError, match="a second one would give the same people a fresh budget"
+    ):
         ledger.open_pot("fresh", 9, 9, **TERMS)
     with pytest.raises(ParameterError, match="which is not open"):
         group(ledger, "a", inside="nowhere")
@@ -74,14 +82,17 @@ def test_pots_of_different_rules_each_count_in_their_own(both: Place) -> None:
     group(ledger, "small", "0.3")
     loss = losses.DiscreteLaplace(10, 1, unit="person")
     done = ledger.reserve("small", loss, HASH, {})
-    assert done.charges["small"].amount == F(1, 10) and F("0.0049") < done.charges["total"].amount < F("0.005")
+    assert done.charges["small"].amount == F(1, 10) and F("0.0049") < done.charges[
+        "total"
+    ].amount < F("0.005")
     with pytest.raises(RefusedError, match="a pure pot cannot pay for DiscreteGaussian"):
         ledger.reserve("small", losses.DiscreteGaussian(10, 1, unit="person"), HASH, {})
     ledger.reserve("total", losses.DiscreteGaussian(10, 1, unit="person"), HASH, {})
     assert both.verify().ok
 
 
-# -- approximate zCDP: two caps -----------------------------------------------------------------------------------
+# -- approximate zCDP: two caps
+# ----------------------------------------------------------------------------------
 
 
 def test_both_caps_of_a_zcdp_pot_hold(both: Place) -> None:
@@ -91,7 +102,9 @@ def test_both_caps_of_a_zcdp_pot_hold(both: Place) -> None:
     for _ in range(3):
         paid = ledger.reserve("total", losses.ZCDP("0.1", "1e-9", unit="person"), HASH, {})
         ledger.commit(paid, b"42", {}, released_at=TIME)
-    with pytest.raises(BudgetError, match=r"asked rho .*, delta .*; left delta 0 of .*never raised"):
+    with pytest.raises(
+        BudgetError, match=r"asked rho .*, delta .*; left delta 0 of .*never raised"
+    ):
         ledger.reserve("total", losses.ZCDP("0.1", "1e-9", unit="person"), HASH, {})
     for _ in range(7):
         ledger.reserve("total", losses.ZCDP("0.1", unit="person"), HASH, {})
@@ -109,7 +122,8 @@ def test_a_thousand_small_charges_never_drift(place: Place) -> None:
     assert (pot.left, pot.delta_left) == (0, 0)
 
 
-# -- parallel composition -----------------------------------------------------------------------------------------
+# -- parallel composition
+# ----------------------------------------------------------------------------------------
 
 
 def partition(ledger: StewardLedger, *parts: str, cap: object = 1, **more: Any) -> None:
@@ -123,7 +137,12 @@ def test_parts_cost_their_largest_under_add_remove(both: Place) -> None:
     partition(ledger, "north", "south")
     release(ledger, "0.3", pot="north")
     release(ledger, "0.2", pot="south")
-    assert spent(ledger) == {"total": F(3, 10), "regions": F(3, 10), "north": F(3, 10), "south": F(1, 5)}
+    assert spent(ledger) == {
+        "total": F(3, 10),
+        "regions": F(3, 10),
+        "north": F(3, 10),
+        "south": F(1, 5),
+    }
     release(ledger, "0.3", pot="south")
     assert spent(ledger)["total"] == F(1, 2)
     release(ledger, "0.5")
@@ -151,14 +170,22 @@ def test_replace_costs_the_two_largest(both: Place) -> None:
     ledger = both.create(cap=1, **replace)
     partition(ledger, "a", "b", "c", **replace)
     loss = Pure("0.2", unit="person", neighbours="replace")
-    for part, total in (("a", "0.2"), ("b", "0.4"), ("c", "0.4"), ("a", "0.6"), ("b", "0.8"), ("c", "0.8")):
+    for part, total in (
+        ("a", "0.2"),
+        ("b", "0.4"),
+        ("c", "0.4"),
+        ("a", "0.6"),
+        ("b", "0.8"),
+        ("c", "0.8"),
+    ):
         ledger.reserve(part, loss, HASH, {})
         assert spent(ledger)["total"] == F(total)
     assert both.verify().ok
 
 
 def test_a_part_opened_by_another_process_counts(both: Place) -> None:
-    """A ledger that remembered the parts of a moment ago would see the largest total fall, and refund it."""
+    """A ledger that remembered the parts of a moment ago would see the largest total fall, and
+    refund it."""
     ledger = both.create(cap=1)
     partition(ledger, "north", "south")
     reserve(ledger, "0.1", "north")
@@ -166,7 +193,13 @@ def test_a_part_opened_by_another_process_counts(both: Place) -> None:
     group(other, "west", inside="regions", kind="part", value="west")
     release(other, "0.6", pot="west")
     reserve(ledger, "0.1", "north")
-    assert spent(other) == {"total": F(6, 10), "regions": F(6, 10), "north": F(1, 5), "south": 0, "west": F(6, 10)}
+    assert spent(other) == {
+        "total": F(6, 10),
+        "regions": F(6, 10),
+        "north": F(1, 5),
+        "south": 0,
+        "west": F(6, 10),
+    }
     assert both.verify().ok
 
 
@@ -182,19 +215,28 @@ def test_unlike_rules_cannot_share_a_partition(both: Place) -> None:
         group(ledger, "again", inside="regions", kind="part", value="north")
     with pytest.raises(ParameterError, match="states its column"):
         group(ledger, "x", kind="partition")
-    group(ledger, "ann", "0.2", inside="north", kind="analyst", rule=zcdp)  # below a part any rule will do
+    group(
+        ledger, "ann", "0.2", inside="north", kind="analyst", rule=zcdp
+    )  # below a part any rule will do
     ledger.reserve("ann", Pure("0.3", unit="person"), HASH, {})
     assert spent(ledger)["total"] == F(3, 10) and both.verify().ok
 
 
 def test_a_release_over_several_windows_pays_in_each(both: Place) -> None:
-    """(person, window) units: windows are parts, and all that a plan could touch pay (rule every-window-pays)."""
+    """(person, window) units: windows are parts, and all that a plan could touch pay (rule
+    every-window-pays)."""
     ledger = both.create(cap=1)
     partition(ledger, "jan", "feb", "mar")
     loss = Pure("0.4", unit="person")
     ledger.reserve(("jan", "feb"), loss, HASH, {})
     ledger.reserve(("feb", "mar"), loss, HASH, {})
-    assert spent(ledger) == {"total": F(4, 5), "regions": F(4, 5), "jan": F(2, 5), "feb": F(4, 5), "mar": F(2, 5)}
+    assert spent(ledger) == {
+        "total": F(4, 5),
+        "regions": F(4, 5),
+        "jan": F(2, 5),
+        "feb": F(4, 5),
+        "mar": F(2, 5),
+    }
     with pytest.raises(BudgetError):
         ledger.reserve(("jan", "feb", "mar"), loss, HASH, {})
     assert spent(ledger)["jan"] == F(2, 5)
@@ -204,35 +246,47 @@ def test_a_release_over_several_windows_pays_in_each(both: Place) -> None:
     assert both.verify().ok
 
 
-moves = st.lists(st.tuples(st.sampled_from(["total", "a", "b", "c", "x", "y"]), st.integers(1, 4)), max_size=30)
+moves = st.lists(
+    st.tuples(st.sampled_from(["total", "a", "b", "c", "x", "y"]), st.integers(1, 4)), max_size=30
+)
 
 
 @settings(max_examples=150, deadline=None)
 @given(moves, st.sampled_from(["add_remove", "replace"]))
-def test_parts_in_any_order_never_cost_less_than_the_worst_unit(asked: list[tuple[str, int]], neighbours: Any) -> None:
-    """Against brute force: every pair of units one may be swapped for, over two partitionings that overlap."""
+def test_parts_in_any_order_never_cost_less_than_the_worst_unit(
+    asked: list[tuple[str, int]], neighbours: Any
+) -> None:
+    """Against brute force: every pair of units one may be swapped for, over two partitionings that
+    overlap."""
     terms = TERMS | {"neighbours": neighbours}
     now = {"total": pots.opened("total", 30, 30, **terms)}
     for name, parts in (("p", "abc"), ("q", "xy")):
-        new = pots.opened(name, 30, 30, inside="total", kind="partition", column=f"t.{name}", version=1, **terms)
+        new = pots.opened(
+            name, 30, 30, inside="total", kind="partition", column=f"t.{name}", version=1, **terms
+        )
         now[name] = new
         for part in parts:
             now[part] = pots.opened(part, 30, 30, inside=name, kind="part", value=part, **terms)
     paid: list[tuple[str, int]] = []
     for pot, price in asked:
         try:
-            _, changed = pot_tree.pay(now, (pot,), Pure(price, unit="person", neighbours=neighbours))
+            _, changed = pot_tree.pay(
+                now, (pot,), Pure(price, unit="person", neighbours=neighbours)
+            )
         except BudgetError:
             continue
         now |= changed
         paid.append((pot, price))
     units = [{"total", first, second} for first in "abc" for second in "xy"]
-    pairs = [unit | other for unit in units for other in (units if neighbours == "replace" else [unit])]
+    pairs = [
+        unit | other for unit in units for other in (units if neighbours == "replace" else [unit])
+    ]
     worst = max(sum(price for pot, price in paid if pot in touched) for touched in pairs)
     assert worst <= now["total"].spent <= 30
 
 
-# -- stored releases ----------------------------------------------------------------------------------------------
+# -- stored releases
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -244,13 +298,19 @@ def separate(both: Place) -> tuple[Place, StewardLedger]:
     return both, ledger
 
 
-def test_another_group_pays_its_own_pots_and_receives_the_same_answer(separate: tuple[Place, StewardLedger]) -> None:
+def test_another_group_pays_its_own_pots_and_receives_the_same_answer(
+    separate: tuple[Place, StewardLedger],
+) -> None:
     place, ledger = separate
     done = release(ledger, "0.2", b"noisy", "ann")
     assert ledger.find(OTHER, "press") is None
     for pot, owing in (("ann", ()), ("board", ()), ("total", ()), ("press", ("press",))):
         found = ledger.find(HASH, pot)
-        assert found is not None and (found.seq, found.owing, found.stored.arrow_bytes) == (done.seq, owing, b"noisy")
+        assert found is not None and (found.seq, found.owing, found.stored.arrow_bytes) == (
+            done.seq,
+            owing,
+            b"noisy",
+        )
     paid = ledger.share(done.seq, "press", released_at=TIME)
     assert set(paid.charges) == {"press"}
     assert spent(ledger) == {"total": F(1, 5), "board": F(1, 5), "press": F(1, 5), "ann": F(1, 5)}
@@ -265,7 +325,9 @@ def test_another_group_pays_its_own_pots_and_receives_the_same_answer(separate: 
     assert place.verify().ok
 
 
-def test_a_group_that_cannot_pay_does_not_see_the_answer(separate: tuple[Place, StewardLedger]) -> None:
+def test_a_group_that_cannot_pay_does_not_see_the_answer(
+    separate: tuple[Place, StewardLedger],
+) -> None:
     place, ledger = separate
     done = release(ledger, "0.4", pot="board")
     release(ledger, "0.2", pot="press", request=OTHER)
@@ -294,7 +356,9 @@ def test_an_uncommitted_charge_answers_nobody(separate: tuple[Place, StewardLedg
         "UPDATE release SET commit_seq=1",
     ],
 )
-def test_tampering_with_who_paid_is_found(separate: tuple[Place, StewardLedger], statement: str) -> None:
+def test_tampering_with_who_paid_is_found(
+    separate: tuple[Place, StewardLedger], statement: str
+) -> None:
     place, ledger = separate
     ledger.share(release(ledger, "0.2", pot="ann").seq, "press", released_at=TIME)
     ledger.close()
@@ -303,10 +367,13 @@ def test_tampering_with_who_paid_is_found(separate: tuple[Place, StewardLedger],
     assert not place.verify().ok
 
 
-# -- reissues -----------------------------------------------------------------------------------------------------
+# -- reissues
+# --------------------------------------------------------------------------------------------------
 
 
-def reissued(ledger: StewardLedger, old: int, price: object, note: str = "the catalog had a wrong bound") -> int:
+def reissued(
+    ledger: StewardLedger, old: int, price: object, note: str = "the catalog had a wrong bound"
+) -> int:
     loss: Loss = Pure(price, unit="person")  # type: ignore[arg-type]
     done = ledger.reserve("total", loss, HASH, {}, reissue={"supersedes": old, "note": note})
     ledger.commit(done, b"new", {}, released_at=TIME)
@@ -324,7 +391,11 @@ def test_reissues_spend_their_reserve_and_nothing_else(both: Place) -> None:
     found = ledger.find(HASH, "total")
     assert found is not None and (found.seq, found.stored.arrow_bytes) == (new, b"new")
     first, second = ledger.history()
-    assert (first.superseded_by, second.supersedes, second.note) == (new, old, "the catalog had a wrong bound")
+    assert (first.superseded_by, second.supersedes, second.note) == (
+        new,
+        old,
+        "the catalog had a wrong bound",
+    )
     with pytest.raises(BudgetError, match="fixed at opening"):
         reissued(ledger, new, "0.2")
     with pytest.raises(RefusedError, match="superseded already"):
@@ -358,7 +429,8 @@ def test_a_reissue_is_paid_by_the_pot_of_the_old_release(both: Place) -> None:
         reissued(ledger, old, "0.1")
 
 
-# -- incidents ----------------------------------------------------------------------------------------------------
+# -- incidents
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_suspended_dataset_refuses_in_the_transaction_that_would_charge(both: Place) -> None:
@@ -375,7 +447,9 @@ def test_a_suspended_dataset_refuses_in_the_transaction_that_would_charge(both: 
     with pytest.raises(RefusedError, match="suspended until"):
         reserve(ledger)
     assert ledger.pot("total").spent == before
-    assert ledger.find(HASH, "total") is not None and ledger.release(done.seq) is not None  # stored answers stay
+    assert (
+        ledger.find(HASH, "total") is not None and ledger.release(done.seq) is not None
+    )  # stored answers stay
     ledger.clear_incidents("the engine has more memory now")
     reserve(ledger)
     assert both.verify().ok
@@ -395,13 +469,15 @@ def test_a_reserve_forged_into_a_suspended_ledger_is_named(place: Place) -> None
     assert report.first_bad == 5 and "suspended" in report.problem
 
 
-# -- windows --------------------------------------------------------------------------------------------------------
+# -- windows
+# --------------------------------------------------------------------------------------------------
 
 WEEKS = ("2026-01-05", "2026-01-12", "2026-01-19")
 
 
 def test_windows_pay_beside_the_pot_that_was_asked(both: Place) -> None:
-    """Rule every-window-pays, on both stores: the total stands at the dearest window, an analyst's pot at her sum."""
+    """Rule every-window-pays, on both stores: the total stands at the dearest window, an analyst's
+    pot at her sum."""
     ledger = both.create(cap=3, ceiling=4)
     ledger.open_windows("weeks", 1, 2, "*.day every week +0s", WEEKS, **TERMS, inside="total")
     ledger.open_pot("ann", 3, 3, inside="total", kind="analyst", **TERMS)
@@ -415,7 +491,9 @@ def test_windows_pay_beside_the_pot_that_was_asked(both: Place) -> None:
         reservation = ledger.reserve(leaves, loss, HASH, {})
         ledger.commit(reservation, b"42", {}, released_at=TIME)
         assert ledger.pot("total").spent == ledger.pot("weeks").spent == Fraction(total)
-    assert ledger.pot("ann").spent == Fraction("0.8") and ledger.pot("weeks-2026-01-19").spent == Fraction("0.4")
+    assert ledger.pot("ann").spent == Fraction("0.8") and ledger.pot(
+        "weeks-2026-01-19"
+    ).spent == Fraction("0.4")
     with pytest.raises(BudgetError, match="pot 'weeks-2026-01-12' cannot pay"):
         ledger.reserve(("total", "weeks-2026-01-12"), loss, HASH, {})
     for wrong in (

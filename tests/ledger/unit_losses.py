@@ -1,8 +1,10 @@
-"""An oracle for charging: random pots inside pots, and what each unit has truly lost to the readers of each pot.
+"""An oracle for charging: random pots inside pots, and what each unit has truly lost to the readers
+of each pot.
 
-A unit is a value of every column (and, with budgets per window, a window). A release touches the units that its
-conditions admit; the readers of a pot hold the releases that the pot or a pot inside it asked for or shared. The true
-loss of a unit to them is the sum over those releases, each counted once. No pot may stand below it.
+A unit is a value of every column (and, with budgets per window, a window). A release touches the
+units that its conditions admit; the readers of a pot hold the releases that the pot or a pot inside
+it asked for or shared. The true loss of a unit to them is the sum over those releases, each counted
+once. No pot may stand below it.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ class History:
         self._open("total", self._cap(), {})
         if self.with_windows:
             most = 2 if self.neighbours == "replace" else 1
-            self._open("w", most * 9, {}, inside="total", kind="partition", column="*.day", version=1)
+            self._open(
+                "w", most * 9, {}, inside="total", kind="partition", column="*.day", version=1
+            )
             for window in WINDOWS:
                 self._open(window, 9, {}, inside="w", kind="part", value=window)
 
@@ -81,17 +85,23 @@ class History:
             self.random.choice([self.open_pot, self.open_partition, self.open_partition])()
         rare = [self.open_pot, self.open_partition, self.raise_cap, self.reissue]
         for _ in range(acts):
-            self.random.choice(rare if self.random.random() < 0.1 else [self.ask, self.share, self.share])()
+            self.random.choice(
+                rare if self.random.random() < 0.1 else [self.ask, self.share, self.share]
+            )()
         self.check()
 
     def _readers(self) -> list[str]:
         """The pots that may ask: neither partitions nor windows."""
-        return [name for name, pot in self.pots.items() if pot.kind != "partition" and pot.inside != "w"]
+        return [
+            name for name, pot in self.pots.items() if pot.kind != "partition" and pot.inside != "w"
+        ]
 
     def open_pot(self) -> None:
         inside = self.random.choice(self._readers())
         kind = self.random.choice(["group", "analyst", "purpose"])
-        self._open(f"g{len(self.pots)}", self._cap(), self.conditions[inside], inside=inside, kind=kind)
+        self._open(
+            f"g{len(self.pots)}", self._cap(), self.conditions[inside], inside=inside, kind=kind
+        )
 
     def open_partition(self) -> None:
         inside = self.random.choice(self._readers())
@@ -105,10 +115,21 @@ class History:
         place = {"inside": inside, "kind": "partition", "column": f"t.{column}", "version": version}
         self._open(name, cap, conditions, **place)
         for value in self.values[column]:
-            self._open(f"{name}{value}", cap, conditions | {column: value}, inside=name, kind="part", value=value)
+            self._open(
+                f"{name}{value}",
+                cap,
+                conditions | {column: value},
+                inside=name,
+                kind="part",
+                value=value,
+            )
 
     def _touched(self, conditions: dict[int, str], windows: tuple[str, ...]) -> frozenset[Unit]:
-        admitted = [unit for unit in self.units if all(unit[column] == value for column, value in conditions.items())]
+        admitted = [
+            unit
+            for unit in self.units
+            if all(unit[column] == value for column, value in conditions.items())
+        ]
         return frozenset(unit for unit in admitted if unit[-1] in windows)
 
     def _loss(self) -> Loss:
@@ -119,7 +140,8 @@ class History:
         return Approx(epsilon, delta, unit="person", neighbours=self.neighbours)
 
     def _pick(self, options: list[tuple[str, frozenset[str]]]) -> tuple[str, frozenset[str]]:
-        """Often what an adversary would pick: of a few (pot, who paid before), the cheapest for the pots above."""
+        """Often what an adversary would pick: of a few (pot, who paid before), the cheapest for the
+        pots above."""
         if self.with_windows or self.random.random() < 0.2:
             return self.random.choice(options)
         loss = Pure(1, unit="person", neighbours=self.neighbours)
@@ -127,9 +149,16 @@ class History:
         def advantage(option: tuple[str, frozenset[str]]) -> Fraction:
             name, paid = option
             charges, _ = pot_tree.pay(
-                self.pots, (name,), loss, paid=paid, limited=False, before_recount=self.old_rule and bool(paid)
+                self.pots,
+                (name,),
+                loss,
+                paid=paid,
+                limited=False,
+                before_recount=self.old_rule and bool(paid),
             )
-            return sum((charge.amount for pot, charge in charges.items() if pot != name), Fraction(0))
+            return sum(
+                (charge.amount for pot, charge in charges.items() if pot != name), Fraction(0)
+            )
 
         return min(self.random.sample(options, min(4, len(options))), key=advantage)
 
@@ -141,7 +170,9 @@ class History:
                 conditions[column] = self.random.choice(self.values[column])
         windows: tuple[str, ...] = ()
         if self.with_windows:
-            windows = tuple(window for window in WINDOWS if self.random.random() < 0.6) or (WINDOWS[0],)
+            windows = tuple(window for window in WINDOWS if self.random.random() < 0.6) or (
+                WINDOWS[0],
+            )
         self._release((asked, *windows), self._touched(conditions, windows or ("always",)))
 
     def reissue(self) -> None:
@@ -150,7 +181,9 @@ class History:
             old = self.random.choice(standing)
             old.is_superseded = self._release(old.leaves, old.units, reissue=True)
 
-    def _release(self, leaves: tuple[str, ...], units: frozenset[Unit], *, reissue: bool = False) -> bool:
+    def _release(
+        self, leaves: tuple[str, ...], units: frozenset[Unit], *, reissue: bool = False
+    ) -> bool:
         loss = self._loss()
         try:
             charges, changed = pot_tree.pay(self.pots, leaves, loss, reissue=reissue)
@@ -167,15 +200,24 @@ class History:
             (release, name)
             for release in self.releases
             for name in self._readers()
-            if name not in release.payers and release.units <= self._touched(self.conditions[name], self._all_windows())
+            if name not in release.payers
+            and release.units <= self._touched(self.conditions[name], self._all_windows())
         ]
         if not candidates:
             return
         name, paid = self._pick([(name, frozenset(release.payers)) for release, name in candidates])
-        release = next(release for release, other in candidates if (other, frozenset(release.payers)) == (name, paid))
+        release = next(
+            release
+            for release, other in candidates
+            if (other, frozenset(release.payers)) == (name, paid)
+        )
         try:
             charges, changed = pot_tree.pay(
-                self.pots, (name,), release.loss, paid=frozenset(release.payers), before_recount=self.old_rule
+                self.pots,
+                (name,),
+                release.loss,
+                paid=frozenset(release.payers),
+                before_recount=self.old_rule,
             )
         except BudgetError:
             return
@@ -195,19 +237,27 @@ class History:
             )
 
     def check(self) -> None:
-        """Every pot stands at or above the true loss of every unit (of every two, under replace) to its readers."""
-        touches = np.array([[unit in release.units for unit in self.units] for release in self.releases], dtype=int)
+        """Every pot stands at or above the true loss of every unit (of every two, under replace) to
+        its readers."""
+        touches = np.array(
+            [[unit in release.units for unit in self.units] for release in self.releases], dtype=int
+        )
         for name, pot in self.pots.items():
-            held = [number for number, release in enumerate(self.releases) if name in release.holders]
+            held = [
+                number for number, release in enumerate(self.releases) if name in release.holders
+            ]
             for component, total in enumerate((pot.spent + pot.reissued, pot.delta_spent)):
-                prices = np.array([int(200 * self.releases[number].price[component]) for number in held])
+                prices = np.array(
+                    [int(200 * self.releases[number].price[component]) for number in held]
+                )
                 worst = worst_loss(touches[held], prices, self.neighbours) if held else 0
                 assert worst <= 200 * total, (self.seed, name, component, worst, total)
             assert pot.spent + pot.reissued <= pot.ceiling and pot.spent <= pot.cap
 
 
 def worst_loss(touches: Any, prices: Any, neighbours: str) -> Any:
-    """The largest sum of prices over the releases that touch one unit (one of two units, under replace)."""
+    """The largest sum of prices over the releases that touch one unit (one of two units, under
+    replace)."""
     lost = prices @ touches
     if neighbours == "add_remove":
         return max(lost)

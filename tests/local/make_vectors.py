@@ -1,4 +1,5 @@
-"""Writes vectors.json: protocol documents, reports and what they tally to. Run once; the file is the promise.
+"""Writes vectors.json: protocol documents, reports and what they tally to. Run once; the file is
+the promise.
 
 python -m tests.local.make_vectors
 """
@@ -26,7 +27,10 @@ PROTOCOLS: list[tuple[local.Protocol, list[object]]] = [
     (local.CountMeanSketch(4, 1 << 40, 8, 16, "emoji"), [77]),
     (local.HadamardSketch(4, 1 << 40, 8, 16, "emoji"), [77, 78]),
     (local.basic_rappor(9, f="1/2", p="1/2", q="3/4"), [8]),
-    (local.bloom_rappor(bits=16, hashes=2, cohorts=64, f="1/2", p="1/2", q="3/4"), ["dark", "größe"]),
+    (
+        local.bloom_rappor(bits=16, hashes=2, cohorts=64, f="1/2", p="1/2", q="3/4"),
+        ["dark", "größe"],
+    ),
     (local.OneBit(1, 0, 100), [25.0, 100.0]),
     (local.RepeatedOneBit(1, 0, 100, 25, "1/5"), [30, 99]),
     (local.Piecewise(2, 0, 1), [0.25]),
@@ -78,7 +82,10 @@ def main() -> None:
         "bits": [sorted(bloom.hash_bits(t, 5)) for t in ("dark", "größe")],
     }
     path = Path(__file__).parent / "vectors.json"
-    path.write_text(json.dumps({"format": 1, "protocols": found, "hash": hashes, "bloom": filters}, indent=1) + "\n")
+    path.write_text(
+        json.dumps({"format": 1, "protocols": found, "hash": hashes, "bloom": filters}, indent=1)
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """The exact law of what a randomiser's *code* sends: every coin it tosses is played both ways.
 
-The samplers of `dither.privacy.noise` are replaced, in the modules of `dither.local`, by a player that tries all their
-outcomes in turn and multiplies their probabilities; the rest of the code runs as it is. Nothing here looks at the law
-that a protocol states, so a wrong `law` and a wrong `permanent` cannot cover for each other.
+The samplers of `dither.privacy.noise` are replaced, in the modules of `dither.local`, by a player
+that tries all their outcomes in turn and multiplies their probabilities; the rest of the code runs
+as it is. Nothing here looks at the law that a protocol states, so a wrong `law` and a wrong
+`permanent` cannot cover for each other.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class Player:
         return NoWords()
 
     def random_rows(self, p: Fraction, rows: int, width: int, source: Any) -> Any:
-        bits = np.array([[self.choose([1 - p, p]) for _ in range(width)] for _ in range(rows)], np.uint8)
+        bits = np.array(
+            [[self.choose([1 - p, p]) for _ in range(width)] for _ in range(rows)], np.uint8
+        )
         return np.packbits(bits.reshape(rows, width), axis=1, bitorder="little")
 
     def round_at_random(self, grid: Any, steps: int, source: Any) -> Any:
@@ -120,8 +123,11 @@ def _replaced(player: Player) -> Iterator[None]:
             one.stop()
 
 
-def played_law(send: Callable[[Player], Any], depth: int = 10_000) -> tuple[dict[Any, Fraction], Fraction]:
-    """(the law of what `send(player)` returns, the probability of runs that were cut off at `depth` draws)."""
+def played_law(
+    send: Callable[[Player], Any], depth: int = 10_000
+) -> tuple[dict[Any, Fraction], Fraction]:
+    """(the law of what `send(player)` returns, the probability of runs that were cut off at `depth`
+    draws)."""
     player, law, lost = Player(depth), {}, Fraction(0)
     with _replaced(player):
         while True:

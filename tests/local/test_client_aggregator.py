@@ -46,7 +46,11 @@ def test_renewal_is_an_act_that_is_told() -> None:
         client.renew(1, because=" ")
     client.renew(1, because="user agreed to the 2027 survey")
     client.report(1)
-    assert client.loss().epsilon == 2 and client.loss().neighbours == "replace" and client.loss().unit == "user"
+    assert (
+        client.loss().epsilon == 2
+        and client.loss().neighbours == "replace"
+        and client.loss().unit == "user"
+    )
     assert "2027 survey" in client.statement() and "when the answer changed" in client.statement()
 
 
@@ -60,7 +64,11 @@ def test_state_survives_the_device_restarting() -> None:
     client = local.Client(protocol, lifetime_epsilon=9)
     first = client.report("dark")
     again = local.Client.from_json(json.loads(json.dumps(client.to_json())))
-    assert (again.spent, again._memos, again._device) == (client.spent, client._memos, client._device)
+    assert (again.spent, again._memos, again._device) == (
+        client.spent,
+        client._memos,
+        client._device,
+    )
     assert again.report("dark")[5:7] == first[5:7]  # same cohort
     assert again.spent == client.spent
     again.report("light")
@@ -93,7 +101,8 @@ def test_rappor_speaks_afresh_from_one_memory() -> None:
 
 
 def test_memoisation_shows_when_a_value_changes() -> None:
-    """Rule device-lifetime, exactly: the pattern of repeats is not protected. Histories with one pattern are.
+    """Rule device-lifetime, exactly: the pattern of repeats is not protected. Histories with one
+    pattern are.
 
     (a, a) against (a, b): a transcript with two different reports is possible for the second alone.
     (a, b) against (c, d): every ratio is at most e**(2 epsilon).
@@ -110,7 +119,11 @@ def test_memoisation_shows_when_a_value_changes() -> None:
     assert largest_ratio([transcript((0, 0)), transcript((0, 1))]) is None
     same_pattern = [transcript((a, b)) for a in range(4) for b in range(4) if a != b]
     ratio = largest_ratio(same_pattern)
-    assert ratio is not None and at_most_exp(ratio, Fraction(2)) and not at_most_exp(ratio, Fraction(1))
+    assert (
+        ratio is not None
+        and at_most_exp(ratio, Fraction(2))
+        and not at_most_exp(ratio, Fraction(1))
+    )
 
 
 def test_equal_values_are_one_value() -> None:
@@ -119,13 +132,17 @@ def test_equal_values_are_one_value() -> None:
 
 
 def test_all_protocols_of_a_device_share_its_budget() -> None:
-    """Rule device-lifetime: a fixed budget over the lifetime of the *device*, whatever is asked of it."""
+    """Rule device-lifetime: a fixed budget over the lifetime of the *device*, whatever is asked of
+    it."""
     budget = local.DeviceBudget(3)
     themes = local.Client(local.Direct(2, 5), budget=budget)
     hours = local.Client(local.OneBit(1, 0, 24), budget=budget)
     themes.report(1)
     hours.report(7.5)
-    assert budget.left == 0 and [c.protocol.split()[1] for c in budget.charges] == ["direct", "one_bit"]
+    assert budget.left == 0 and [c.protocol.split()[1] for c in budget.charges] == [
+        "direct",
+        "one_bit",
+    ]
     for client, value in ((themes, 2), (hours, 9.0)):
         with pytest.raises(BudgetError):
             client.report(value)
@@ -154,16 +171,25 @@ def test_errors_never_repeat_a_value() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.integers(0, 6), min_size=0, max_size=60), st.integers(0, 60), st.integers(0, 2**32))
+@given(
+    st.lists(st.integers(0, 6), min_size=0, max_size=60), st.integers(0, 60), st.integers(0, 2**32)
+)
 def test_merging_is_adding(values: list[int], cut: int, seed: int) -> None:
-    for protocol in (local.OptimisedUnary(1, 7), local.Hadamard(2, 7), local.OptimalHash(1, 7), local.Subset(1, 7)):
+    for protocol in (
+        local.OptimisedUnary(1, 7),
+        local.Hadamard(2, 7),
+        local.OptimalHash(1, 7),
+        local.Subset(1, 7),
+    ):
         payloads = protocol.randomise(np.array(values, np.int64), SeededWords(seed))
         whole, left, right = (local.Aggregator(protocol) for _ in range(3))
         whole.add_payloads(payloads)
         left.add_payloads(payloads[:cut])
         right.add_payloads(payloads[cut:])
         merged = local.Aggregator.from_bytes(right.to_bytes()).merge(left)
-        assert (merged.tally == whole.tally).all() and merged.reports == whole.reports == len(values)
+        assert (merged.tally == whole.tally).all() and merged.reports == whole.reports == len(
+            values
+        )
 
 
 def test_other_protocols_are_not_merged() -> None:
@@ -177,11 +203,15 @@ def test_other_protocols_are_not_merged() -> None:
 
 def test_the_halves_load_no_engine() -> None:
     program = (
-        "import sys; from dither import local; local.Client(local.Direct(1, 4), lifetime_epsilon=1).report(2);"
-        "heavy = {'duckdb', 'sqlglot', 'pyarrow', 'sqlalchemy', 'scipy', 'matplotlib', 'pandas', 'pydantic'};"
+        "import sys; from dither import local; local.Client(local.Direct(1, 4), "
+        "lifetime_epsilon=1).report(2);"
+        "heavy = {'duckdb', 'sqlglot', 'pyarrow', 'sqlalchemy', 'scipy', 'matplotlib', 'pandas', "
+        "'pydantic'};"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -219,7 +249,9 @@ def test_consistent_trees_add_up_and_help() -> None:
             truth + generator.normal(0, 5, 4),
         ]
         levels = postprocess.consistent_tree(noisy, [0.0, 25.0, 25.0], 2)
-        assert levels[2].reshape(2, 2).sum(1) == pytest.approx(levels[1]) and levels[1].sum() == pytest.approx(100)
+        assert levels[2].reshape(2, 2).sum(1) == pytest.approx(levels[1]) and levels[
+            1
+        ].sum() == pytest.approx(100)
         gain.append(np.square(noisy[2] - truth).sum() - np.square(levels[2] - truth).sum())
     assert np.mean(gain) > 0
 

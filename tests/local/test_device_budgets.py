@@ -1,4 +1,5 @@
-"""Clients and the budgets of their devices: never copied, never older than what was spent, never silent."""
+"""Clients and the budgets of their devices: never copied, never older than what was spent, never
+silent."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from dither.privacy.noise import Words
 
 
 def test_a_client_holds_no_random_state() -> None:
-    """Two clients in one state, asked for new answers, do not repeat each other (a resumed snapshot would)."""
+    """Two clients in one state, asked for new answers, do not repeat each other (a resumed snapshot
+    would)."""
     client = local.Client(local.OptimisedUnary(1, 256), lifetime_epsilon=100, memoise=False)
     twin = local.Client.from_json(client.to_json())
     assert client.report(3) != twin.report(3)  # equal with probability below 2**-90
@@ -80,7 +82,8 @@ def test_old_states_are_refused_where_they_can_be_seen() -> None:
 
 
 def test_a_budget_in_a_file_is_opened_never_made_anew(tmp_path: Path) -> None:
-    """A program that starts every day and opens "its" budget gets the one that it spent yesterday."""
+    """A program that starts every day and opens "its" budget gets the one that it spent
+    yesterday."""
     path = tmp_path / "budget.json"
     for day in range(3):
         client = local.Client(local.Direct(1, 4), budget=local.budget_file(path, 2))
@@ -117,7 +120,9 @@ def test_a_charge_that_cannot_be_stored_pays_for_nothing(tmp_path: Path) -> None
     shutil.rmtree(folder)
     with pytest.raises(OSError, match="budget"):
         client.report(1)
-    assert client.spent == 1 and client._memos == {}  # charged, and no answer exists that could leave
+    assert (
+        client.spent == 1 and client._memos == {}
+    )  # charged, and no answer exists that could leave
 
 
 def test_states_that_contradict_themselves_are_refused() -> None:
@@ -142,7 +147,9 @@ def test_states_that_contradict_themselves_are_refused() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.fractions(Fraction(1, 1000), 3, max_denominator=1000), max_size=12), st.booleans())
+@given(
+    st.lists(st.fractions(Fraction(1, 1000), 3, max_denominator=1000), max_size=12), st.booleans()
+)
 def test_the_integer_ledger_adds_like_fractions(prices: list[Fraction], store: bool) -> None:
     """A stale copy of the remainder, kept while the units widened, once doubled a budget."""
     budget, spent = local.DeviceBudget("7/3"), Fraction(0)
@@ -171,8 +178,11 @@ def test_the_integer_ledger_adds_like_fractions(prices: list[Fraction], store: b
     ],
     ids=lambda p: getattr(p, "type", None),
 )
-def test_a_value_without_a_place_is_no_silence(protocol: local.Protocol, otherwise: Any, strange: list[Any]) -> None:
-    """Missing and unforeseen values raise without `otherwise` (and never an error of another kind), report with it."""
+def test_a_value_without_a_place_is_no_silence(
+    protocol: local.Protocol, otherwise: Any, strange: list[Any]
+) -> None:
+    """Missing and unforeseen values raise without `otherwise` (and never an error of another kind),
+    report with it."""
     plain = local.Client(protocol, lifetime_epsilon=50)
     total = local.Client(protocol, lifetime_epsilon=50, otherwise=otherwise)
     usual = total.report(otherwise)
@@ -194,5 +204,7 @@ def test_labels_and_otherwise() -> None:
         local.Client(local.Direct(1, 3), lifetime_epsilon=9, otherwise=3)
     with pytest.raises(ParameterError, match="more labels"):
         local.Client(local.Direct(1, 3), lifetime_epsilon=9, labels=["a", "b", "c", "other"])
-    client = local.Client(local.VectorMean(1, -1, 1, 2, 1), lifetime_epsilon=9, otherwise=np.zeros(2))
+    client = local.Client(
+        local.VectorMean(1, -1, 1, 2, 1), lifetime_epsilon=9, otherwise=np.zeros(2)
+    )
     assert json.dumps(client.to_json())

@@ -1,4 +1,5 @@
-"""Bugs that people have really written, each with its real parameters, each caught by the functions that pass ours."""
+"""Bugs that people have really written, each with its real parameters, each caught by the functions
+that pass ours."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from tests.local.seeded_words import SeededWords
 
 @dataclass(frozen=True)
 class MisprintedHash(local.LocalHash):
-    """The book's OLH: every other hash value with probability 1 / (1 + e**epsilon). Sums to 1.25 at ln 3."""
+    """The book's OLH: every other hash value with probability 1 / (1 + e**epsilon). Sums to 1.25 at
+    ln 3."""
 
     @property
     def other(self) -> Fraction:
@@ -48,11 +50,14 @@ class UnaryAtFullEpsilon(local.SymmetricUnary):
 
 @dataclass(frozen=True)
 class RoundedDirect(local.Direct):
-    """p as the float64 e**eps / (e**eps + d - 1): the ratio may pass e**eps by one unit in the last place."""
+    """p as the float64 e**eps / (e**eps + d - 1): the ratio may pass e**eps by one unit in the last
+    place."""
 
     @property
     def p(self) -> Fraction:
-        return Fraction(math.nextafter(math.exp(self.epsilon) / (math.exp(self.epsilon) + self.domain - 1), 1))
+        return Fraction(
+            math.nextafter(math.exp(self.epsilon) / (math.exp(self.epsilon) + self.domain - 1), 1)
+        )
 
     @property
     def q(self) -> Fraction:
@@ -95,7 +100,8 @@ class ForgetsHashes(local.BloomRappor):
 
 @dataclass(frozen=True)
 class WrongHadamardRow(local.Hadamard):
-    """Row v instead of v + 1: the constant row carries no information, so value 0 cannot be estimated."""
+    """Row v instead of v + 1: the constant row carries no information, so value 0 cannot be
+    estimated."""
 
     def _of_values(self, table: NDArray[Any]) -> NDArray[Any]:
         values = np.arange(self.domain)
@@ -117,25 +123,34 @@ LAWS: list[tuple[Callable[[], local.Protocol], str]] = [
 
 @pytest.mark.parametrize(("make", "problem"), LAWS, ids=[problem for _, problem in LAWS])
 def test_the_exact_audit_catches_it(make: Callable[[], local.Protocol], problem: str) -> None:
-    assert any(found.startswith(problem) for found in local.check(make()).problems), local.check(make()).problems
+    assert any(found.startswith(problem) for found in local.check(make()).problems), local.check(
+        make()
+    ).problems
 
 
 @dataclass(frozen=True)
 class LazyKeep(local.Direct):
     """States its law rightly but draws the other value from all d (may draw the own again)."""
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> NDArray[np.uint8]:
         from dither.privacy.noise import bernoulli, uniform_below
 
         keep = bernoulli(self.p, len(values), source=source)
-        return np.where(keep, values, uniform_below(self.domain, len(values), source=source)).astype(np.uint8)[:, None]
+        return np.where(
+            keep, values, uniform_below(self.domain, len(values), source=source)
+        ).astype(np.uint8)[:, None]
 
 
 @dataclass(frozen=True)
 class SeedsFromTheValue(local.LocalHash):
-    """The hash seed is a function of the value: every support count still looks right for that value."""
+    """The hash seed is a function of the value: every support count still looks right for that
+    value."""
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> NDArray[np.uint8]:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> NDArray[np.uint8]:
         payloads = super().permanent(values, source, devices).copy()
         payloads[:, :8] = 0
         payloads[:, 0] = np.asarray(values) % 7
@@ -150,7 +165,8 @@ def test_the_law_test_catches_randomisers_that_do_not_draw_their_law() -> None:
 
 
 class ResetsDaily(local.Client):
-    """Forgets its memoised answers every day and charges only the first (the practice criticised in the book)."""
+    """Forgets its memoised answers every day and charges only the first (the practice criticised in
+    the book)."""
 
     def report(self, value: Any) -> bytes:
         self._memos.clear()
@@ -173,14 +189,21 @@ def test_clients_that_draw_more_than_they_charge_are_caught() -> None:
     protocol = local.OptimisedUnary(1, 8)
     history = [3] * 30
     assert local.check_client(local.Client(protocol, lifetime_epsilon=5), history) == ()
-    assert local.check_client(local.Client(protocol, lifetime_epsilon=5, memoise=False), history) == ()
-    assert local.check_client(ResetsDaily(protocol, lifetime_epsilon=5), history)[0].startswith("client: 30 answers")
+    assert (
+        local.check_client(local.Client(protocol, lifetime_epsilon=5, memoise=False), history) == ()
+    )
+    assert local.check_client(ResetsDaily(protocol, lifetime_epsilon=5), history)[0].startswith(
+        "client: 30 answers"
+    )
     silent = NeverRefuses(protocol, lifetime_epsilon=5, memoise=False)
-    assert any("without a recorded renewal" in problem for problem in local.check_client(silent, history))
+    assert any(
+        "without a recorded renewal" in problem for problem in local.check_client(silent, history)
+    )
 
 
 def test_a_reset_every_day_is_a_new_answer_every_day() -> None:
-    """What the reset gives away: 30 fresh answers of one user, counted bit by bit, name the value."""
+    """What the reset gives away: 30 fresh answers of one user, counted bit by bit, name the
+    value."""
     protocol, words = local.OptimisedUnary(2, 8), SeededWords(2)
     fresh = protocol.permanent(np.full(30, 5), words)
     kept = np.repeat(protocol.permanent(np.array([5]), words), 30, axis=0)
@@ -201,8 +224,12 @@ FULL_SIZE = [
 
 @pytest.mark.parametrize("protocol", mark_between(FULL_SIZE, step=3), ids=lambda p: p.type)
 def test_at_full_size_reports_show_no_more_than_epsilon(protocol: local.Protocol) -> None:
-    """Statistically, where outputs cannot be enumerated: a bound that passes the truth once in 1e9 runs."""
-    assert local.epsilon_at_least(protocol, 3, 700 % len(protocol.inputs()), 1_500, SeededWords(31)) <= 1
+    """Statistically, where outputs cannot be enumerated: a bound that passes the truth once in 1e9
+    runs."""
+    assert (
+        local.epsilon_at_least(protocol, 3, 700 % len(protocol.inputs()), 1_500, SeededWords(31))
+        <= 1
+    )
 
 
 def test_at_full_size_the_statistical_bound_sees_a_doubled_epsilon() -> None:

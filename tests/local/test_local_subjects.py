@@ -20,13 +20,20 @@ RUNS, ALPHA = 6_000, 1e-9
 
 
 def refuted(case: ProtocolSubject) -> bool:
-    """Whether some event, chosen on half of the runs, breaks the claim on the other half (Clopper-Pearson, 1e-9)."""
-    seen = [[row.tobytes() for row in case.mechanism(data, RUNS)] for data in (case.first, case.second)]
+    """Whether some event, chosen on half of the runs, breaks the claim on the other half
+    (Clopper-Pearson, 1e-9)."""
+    seen = [
+        [row.tobytes() for row in case.mechanism(data, RUNS)] for data in (case.first, case.second)
+    ]
     first = [Counter(rows[: RUNS // 2]) for rows in seen]
     later = [Counter(rows[RUNS // 2 :]) for rows in seen]
     for a, b in ((0, 1), (1, 0)):
         # the best set of outputs: those whose ratio, seen so far, is above the claim
-        chosen = {y for y in first[a] if log((first[a][y] + 0.5) / (first[b][y] + 0.5)) > case.epsilon * 0.8}
+        chosen = {
+            y
+            for y in first[a]
+            if log((first[a][y] + 0.5) / (first[b][y] + 0.5)) > case.epsilon * 0.8
+        }
         if not chosen:
             continue
         hits = [sum(later[side][y] for y in chosen) for side in (a, b)]
@@ -42,11 +49,17 @@ CASES = list(subjects(SeededWords(40)))
 
 
 def test_every_protocol_is_a_subject() -> None:
-    ours = {name for name, kind in local.protocol._TYPES.items() if kind.__module__.startswith("dither.")}
+    ours = {
+        name
+        for name, kind in local.protocol._TYPES.items()
+        if kind.__module__.startswith("dither.")
+    }
     assert {protocol.type for protocol in EXAMPLES} == ours
 
 
-@pytest.mark.parametrize("case", mark_between(CASES, step=3), ids=[f"{c.name}-{i}" for i, c in enumerate(CASES)])
+@pytest.mark.parametrize(
+    "case", mark_between(CASES, step=3), ids=[f"{c.name}-{i}" for i, c in enumerate(CASES)]
+)
 def test_no_claim_is_refuted(case: ProtocolSubject) -> None:
     assert not refuted(case)
 
@@ -90,10 +103,14 @@ def test_a_doubled_epsilon_is_refuted() -> None:
 def test_the_audit_kit_refutes_none_of_them(step: int) -> None:
     small = Budget(runs=4_000, alpha=1e-9)
     for case in CASES[::step]:
-        verdict = black_box.test(case.mechanism, case.first, case.second, epsilon=case.epsilon, budget=small)
+        verdict = black_box.test(
+            case.mechanism, case.first, case.second, epsilon=case.epsilon, budget=small
+        )
         assert verdict.outcome != "violated", case.name
     lie = subject(Doubled(1, 4), source=SeededWords(42))
     assert (
-        black_box.test(lie.mechanism, lie.first, lie.second, epsilon=1, budget=Budget(runs=20_000)).outcome
+        black_box.test(
+            lie.mechanism, lie.first, lie.second, epsilon=1, budget=Budget(runs=20_000)
+        ).outcome
         == "violated"
     )

@@ -1,4 +1,5 @@
-"""Means, vectors, sparse vectors and distributions: exact laws, printed formulas, measured variances."""
+"""Means, vectors, sparse vectors and distributions: exact laws, printed formulas, measured
+variances."""
 
 from __future__ import annotations
 
@@ -52,14 +53,19 @@ def test_the_randomiser_draws_the_stated_law(protocol: local.Protocol) -> None:
 def test_printed_variances() -> None:
     """Duchi at epsilon 1, r = 0.3 is 4.5927; the piecewise formula of Wang et al. 2019."""
     assert float(OneBit(1).user_variance(0.3)[0]) == pytest.approx(4.5927, abs=1e-4)
-    assert float(OneBit(1, 0, 100).worst_variance) ** 0.5 * 50 / 20_000**0.5 == pytest.approx(0.765, abs=1e-3)
+    assert float(OneBit(1, 0, 100).worst_variance) ** 0.5 * 50 / 20_000**0.5 == pytest.approx(
+        0.765, abs=1e-3
+    )
     for epsilon in (0.5, 1, 2, 4):
         s = exp(epsilon / 2)
         for r in (0, 0.5, 1):
             printed = r**2 / (s - 1) + (s + 3) / (3 * (s - 1) ** 2)
             assert float(Piecewise(epsilon).user_variance(r)[0]) == pytest.approx(printed, rel=0.01)
         assert abs(Piecewise(epsilon).grid_error) < 0.01
-        assert abs(Hybrid(epsilon).grid_error) < 0.01 and abs(SquareWave(epsilon, 0, 1, 256).grid_error) < 0.03
+        assert (
+            abs(Hybrid(epsilon).grid_error) < 0.01
+            and abs(SquareWave(epsilon, 0, 1, 256).grid_error) < 0.03
+        )
     # b of Li et al. 2020 at epsilon 1 is 0.256: a window of 2b of the unit
     assert SquareWave(1, 0, 1, 1000).width == 512
 
@@ -70,11 +76,15 @@ def test_hybrid_is_no_worse_than_its_parts() -> None:
         assert Hybrid(epsilon).worst_variance <= min(parts) * (1 + Fraction(1, 10**6))
 
 
-@pytest.mark.parametrize("protocol", [OneBit(1), Piecewise(1), Hybrid(2), RepeatedOneBit(2, -10, 10, 4, "1/10")])
+@pytest.mark.parametrize(
+    "protocol", [OneBit(1), Piecewise(1), Hybrid(2), RepeatedOneBit(2, -10, 10, 4, "1/10")]
+)
 def test_measured_variance_matches_the_formula(protocol: Mean) -> None:
     runs, users = 300, 500
     value = 6 if protocol.type == "repeated_one_bit" else 0.6
-    payloads = protocol.randomise(np.full(runs * users, value), SeededWords(1)).reshape(runs, users, -1)
+    payloads = protocol.randomise(np.full(runs * users, value), SeededWords(1)).reshape(
+        runs, users, -1
+    )
     mean, variance = float(protocol.target(value)[0]), float(protocol.user_variance(value)[0])
     scores = [
         (protocol.debias(protocol.tally(part), users)[0] - users * mean) / (users * variance) ** 0.5
@@ -100,7 +110,8 @@ def test_rounding_at_random_is_exact() -> None:
 
 
 def test_repeated_collection_memoises_by_endpoint() -> None:
-    """A counter that wanders inside one segment costs two bits for ever; every report is the same memoised bits."""
+    """A counter that wanders inside one segment costs two bits for ever; every report is the same
+    memoised bits."""
     protocol = RepeatedOneBit(1, 0, 100, 50)
     client = local.Client(protocol, lifetime_epsilon=2)
     for value in [10, 20, 30, 40, 49, 5] * 20:
@@ -163,7 +174,9 @@ def test_ratings_hide_which_items_were_rated() -> None:
 def test_sparse_beats_dense_when_it_says_so() -> None:
     sparse = local.SparseMean(1, -1, 1, items=100, most=5)
     dense = local.VectorMean(1, -1, 1, 100, 1)
-    assert sparse.better_than_dense == (sparse.second_moment(Fraction(1)) < dense.second_moment(Fraction(1)))
+    assert sparse.better_than_dense == (
+        sparse.second_moment(Fraction(1)) < dense.second_moment(Fraction(1))
+    )
     assert not local.SparseMean(1, -1, 1, items=100, most=8).better_than_dense
 
 
@@ -171,7 +184,9 @@ def test_sparse_beats_dense_when_it_says_so() -> None:
 def test_square_wave_recovers_a_distribution(smooth: bool) -> None:
     protocol = SquareWave(2, 0, 1, 32)
     values = np.random.default_rng(3).beta(2, 5, 60_000)
-    found = protocol.distribution(protocol.tally(protocol.randomise(values, SeededWords(8))), smooth=smooth)
+    found = protocol.distribution(
+        protocol.tally(protocol.randomise(values, SeededWords(8))), smooth=smooth
+    )
     truth = np.histogram(values, 32, (0, 1))[0] / len(values)
     assert found.sum() == pytest.approx(1)
     assert np.abs(np.cumsum(found) - np.cumsum(truth)).max() < 0.03
@@ -189,7 +204,8 @@ def test_bad_numbers_are_refused() -> None:
     "protocol", [local.Piecewise(1, cells=4), local.Piecewise(4, cells=5), local.Hybrid(2, cells=8)]
 )
 def test_the_worst_variance_is_one(protocol: local.Piecewise) -> None:
-    """On a coarse grid the worst value lies between two positions; a table of nine values once missed it."""
+    """On a coarse grid the worst value lies between two positions; a table of nine values once
+    missed it."""
     shares = [Fraction(i, 96) for i in range(97)]
     worst = max(protocol.second_moment(share) - (2 * share - 1) ** 2 for share in shares)
     assert worst <= protocol.worst_variance <= worst + Fraction(1, 3)

@@ -42,7 +42,10 @@ def test_noise_per_user(oracle: Oracle, noise: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1, 2, 4])
 def test_hadamard_costs_one_more_than_unary(epsilon: float) -> None:
-    gap = local.Hadamard(epsilon, 8, 1).noise_variance - local.OptimisedUnary(epsilon, 8).noise_variance
+    gap = (
+        local.Hadamard(epsilon, 8, 1).noise_variance
+        - local.OptimisedUnary(epsilon, 8).noise_variance
+    )
     assert float(gap) == pytest.approx(1, abs=1e-9)
 
 
@@ -57,8 +60,14 @@ def test_best_hash_size() -> None:
 def test_choice_changes_at_the_crossover(epsilon: float) -> None:
     cross = 3 * exp(epsilon) + 2
     below, above = int(cross), int(cross) + 1
-    assert local.Direct(epsilon, below).noise_variance <= local.OptimisedUnary(epsilon, below).noise_variance
-    assert local.Direct(epsilon, above).noise_variance >= local.OptimisedUnary(epsilon, above).noise_variance
+    assert (
+        local.Direct(epsilon, below).noise_variance
+        <= local.OptimisedUnary(epsilon, below).noise_variance
+    )
+    assert (
+        local.Direct(epsilon, above).noise_variance
+        >= local.OptimisedUnary(epsilon, above).noise_variance
+    )
     assert local.choose(epsilon, max(2, below // 2)).oracle.type == "direct"
     assert local.choose(epsilon, int(cross * 1.6)).oracle.type != "direct"
     for domain in (3, 20, 300):
@@ -89,9 +98,11 @@ ORACLES = [
 
 @pytest.mark.parametrize("oracle", ORACLES, ids=lambda o: o.type)
 def test_measured_variance_matches_the_formula(oracle: Oracle) -> None:
-    """N = 2,000, d = 16, 300 runs. The quadratic form of the errors is chi-square; both tails at 1e-9.
+    """N = 2,000, d = 16, 300 runs. The quadratic form of the errors is chi-square; both tails at
+    1e-9.
 
-    Errors of different runs are independent; within a run they are correlated, so one value per run is used, in turn.
+    Errors of different runs are independent; within a run they are correlated, so one value per run
+    is used, in turn.
     """
     runs, users = 320, 2_000
     counts = np.array([600, 400, 300, 200, 150, 100, 80, 60, 40, 30, 20, 10, 5, 3, 2, 0])
@@ -108,9 +119,12 @@ def test_measured_variance_matches_the_formula(oracle: Oracle) -> None:
     assert abs(sum(scores)) < 6.2 * runs**0.5
 
 
-@pytest.mark.parametrize("sketch", [local.CountMeanSketch(2, 64, 32, 128), local.HadamardSketch(2, 64, 32, 128)])
+@pytest.mark.parametrize(
+    "sketch", [local.CountMeanSketch(2, 64, 32, 128), local.HadamardSketch(2, 64, 32, 128)]
+)
 def test_sketches_estimate_what_they_state(sketch: local.CountMeanSketch) -> None:
-    """Given the hash functions: mean = the target matrix, variance exact; chi-square of one value a run."""
+    """Given the hash functions: mean = the target matrix, variance exact; chi-square of one value a
+    run."""
     runs, users = 200, 1_000
     values = np.minimum(np.random.default_rng(1).geometric(0.1, users) - 1, 63)
     counts = np.bincount(values, minlength=64)
@@ -133,7 +147,9 @@ def test_rappor_figures() -> None:
         assert float(found.epsilon) == pytest.approx(lifetime, abs=5e-5)
         assert float(found.epsilon_one) == pytest.approx(one, abs=5e-5)
     sparse = local.bloom_rappor(bits=16, hashes=2, cohorts=64, f="0.25", p="0.25", q="0.75")
-    assert (float(sparse.epsilon), float(sparse.epsilon_one)) == pytest.approx((7.7836, 3.1538), abs=5e-5)
+    assert (float(sparse.epsilon), float(sparse.epsilon_one)) == pytest.approx(
+        (7.7836, 3.1538), abs=5e-5
+    )
 
 
 def test_bloom_rappor_finds_candidates() -> None:
@@ -147,7 +163,8 @@ def test_bloom_rappor_finds_candidates() -> None:
 
 
 def test_the_lasso_finds_texts_among_many_candidates() -> None:
-    """Five hundred candidates, three of them typed; nothing else survives, and counts are unbiased (7 errors)."""
+    """Five hundred candidates, three of them typed; nothing else survives, and counts are unbiased
+    (7 errors)."""
     protocol = local.bloom_rappor(bits=64, hashes=2, cohorts=8, f=0.25, p=0.25, q=0.75)
     texts = ["dark"] * 9_000 + ["light"] * 6_000 + ["auto"] * 5_000
     collector = local.Aggregator(protocol)
@@ -166,7 +183,9 @@ def test_intervals_cover() -> None:
     values = np.arange(users) % 20
     words, hits = SeededWords(11), 0
     for _ in range(runs):
-        low, high = oracle.estimate(oracle.tally(oracle.randomise(values, words)), users).interval(0.95)
+        low, high = oracle.estimate(oracle.tally(oracle.randomise(values, words)), users).interval(
+            0.95
+        )
         hits += int(((low <= 100) & (high >= 100)).sum())
     assert abs(hits / (20 * runs) - 0.95) < 6.2 * (0.95 * 0.05 / (20 * runs)) ** 0.5
 
@@ -179,7 +198,8 @@ def test_certain_intervals_are_wider() -> None:
 
 
 def test_hadamard_intervals_with_many_blocks() -> None:
-    """The plug-in variance once added up the clipped noise of a whole block: intervals were five times too wide."""
+    """The plug-in variance once added up the clipped noise of a whole block: intervals were five
+    times too wide."""
     oracle, users, runs = local.Hadamard(4, 4096), 2_000, 40
     assert oracle.blocks > 1
     values = np.random.default_rng(2).integers(0, 4096, users)

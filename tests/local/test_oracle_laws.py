@@ -1,4 +1,5 @@
-"""Every oracle on small domains, exactly: sums to one, ratios below e**epsilon, unbiased, variance as stated."""
+"""Every oracle on small domains, exactly: sums to one, ratios below e**epsilon, unbiased, variance
+as stated."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def test_exact_audit(protocol: local.Protocol) -> None:
 
 @pytest.mark.parametrize("protocol", SMALL, ids=IDS)
 def test_nothing_is_given_away(protocol: local.Protocol) -> None:
-    """The ratio is not only below e**epsilon but close: noise is not wasted (sketches and filters may collide)."""
+    """The ratio is not only below e**epsilon but close: noise is not wasted (sketches and filters
+    may collide)."""
     if protocol.type in ("bloom_rappor",):
         return
     assert float(protocol.epsilon) - local.check(protocol, moments=False).epsilon < 1e-9
@@ -88,16 +90,21 @@ def test_documents_round_trip(protocol: local.Protocol) -> None:
     ids=lambda p: p.type,
 )
 def test_exact_at_the_size_of_use(protocol: local.Protocol) -> None:
-    """Where the outputs can be listed, the privacy of the real parameters is enumerated too (some inputs of many)."""
+    """Where the outputs can be listed, the privacy of the real parameters is enumerated too (some
+    inputs of many)."""
     inputs = protocol.inputs()
-    assert local.check(protocol, inputs=[inputs[0], inputs[1], inputs[len(inputs) // 2], inputs[-1]], moments=False).ok
+    assert local.check(
+        protocol, inputs=[inputs[0], inputs[1], inputs[len(inputs) // 2], inputs[-1]], moments=False
+    ).ok
 
 
 @pytest.mark.parametrize("epsilon", ["0.001", "12", "32"])
 @pytest.mark.parametrize("domain", [2, 3, 1000])
 def test_extreme_budgets_have_an_oracle(epsilon: str, domain: int) -> None:
     oracle = local.choose(epsilon, domain).oracle
-    found = oracle.estimate(oracle.tally(oracle.randomise(np.arange(50) % domain, SeededWords(1))), 50)
+    found = oracle.estimate(
+        oracle.tally(oracle.randomise(np.arange(50) % domain, SeededWords(1))), 50
+    )
     assert np.isfinite(found.values).all() and (found.variances >= 0).all()
     assert local.LocalHash(epsilon, domain).size <= 1 << 16
 
@@ -121,7 +128,8 @@ def test_sketches_are_unbiased_over_their_hash_functions() -> None:
 
 @pytest.mark.parametrize(("bits", "size", "domain"), [(3, 3, 4), (3, 5, 7), (5, 4, 16)])
 def test_hash_pairs_are_uniform(bits: int, size: int, domain: int) -> None:
-    """The proof's lemma 3 by enumeration: (u(x), u(y)) hits every pair of residues equally often."""
+    """The proof's lemma 3 by enumeration: (u(x), u(y)) hits every pair of residues equally
+    often."""
     family = HashFamily(domain, size, bits)
     grids = np.meshgrid(*[np.arange(family.prime)] * (family.limbs + 1), indexing="ij")
     seeds = np.stack([g.ravel() for g in grids], axis=1)
@@ -143,9 +151,13 @@ def test_hash_matches_plain_integers() -> None:
 
 @pytest.mark.parametrize("protocol", [local.OptimalHash(1, 1000), local.BinaryHash("0.3", 1 << 40)])
 def test_local_hashing_with_the_real_prime(protocol: local.LocalHash) -> None:
-    """Given any seed, the answer of any value is within the odds of that of any other; seeds cannot be enumerated."""
+    """Given any seed, the answer of any value is within the odds of that of any other; seeds cannot
+    be enumerated."""
     generator = np.random.default_rng(0)
-    for seed in [(0,) * (protocol.hashes.limbs + 1), *generator.integers(0, 2**31 - 1, (5, protocol.hashes.limbs + 1))]:
+    for seed in [
+        (0,) * (protocol.hashes.limbs + 1),
+        *generator.integers(0, 2**31 - 1, (5, protocol.hashes.limbs + 1)),
+    ]:
         values = [0, 1, 999, *(int(v) for v in generator.integers(0, protocol.domain, 20))]
         laws = [protocol.law_given(value, tuple(int(part) for part in seed)) for value in values]
         ratio = largest_ratio(laws)
@@ -169,7 +181,9 @@ def test_logarithms_are_rounded_up() -> None:
         assert ratio == 1 or not at_most_exp(ratio, above - Fraction(1, 2**38))
 
 
-@pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(1, 2), Fraction(5, 16), odds(Fraction(1)) / 5, Fraction(0)])
+@pytest.mark.parametrize(
+    "p", [Fraction(1, 3), Fraction(1, 2), Fraction(5, 16), odds(Fraction(1)) / 5, Fraction(0)]
+)
 def test_packed_bits_have_their_probability(p: Fraction, words: Words) -> None:
     count = 20_000
     ones = int(np.bitwise_count(random_words(p, count, words)).sum())
@@ -195,5 +209,7 @@ def test_packed_bits_are_exact_for_every_stream() -> None:
 
 def test_counting_packed_bits(words: Words) -> None:
     rows = random_rows(Fraction(1, 2), 70_000, 11, words)
-    assert (count_ones(rows, 11) == np.unpackbits(rows, axis=1, bitorder="little")[:, :11].sum(axis=0)).all()
+    assert (
+        count_ones(rows, 11) == np.unpackbits(rows, axis=1, bitorder="little")[:, :11].sum(axis=0)
+    ).all()
     assert (rows[:, 1] < 8).all()

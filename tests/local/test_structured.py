@@ -1,4 +1,5 @@
-"""Heavy hitters, marginals, ranges, places, text, graphs, models, shuffling, poisoning, presets, simulation."""
+"""Heavy hitters, marginals, ranges, places, text, graphs, models, shuffling, poisoning, presets,
+simulation."""
 
 from __future__ import annotations
 
@@ -54,7 +55,11 @@ def test_planted_words_are_found() -> None:
     generator = np.random.default_rng(0)
     users = 40_000
     planted = {"beach": 0.05, "faced": 0.03, "caged": 0.02}
-    values = [letters.encode(word, 5) for word, share in planted.items() for _ in range(int(share * users))]
+    values = [
+        letters.encode(word, 5)
+        for word, share in planted.items()
+        for _ in range(int(share * users))
+    ]
     noise = generator.integers(0, 8, (users - len(values), 5))
     values += [letters.encode("".join(letters.letters[i] for i in row), 5) for row in noise]
     protocol = local.PrefixSearch(4, letters.bits * 5, 8, 6)
@@ -75,10 +80,15 @@ def test_planted_words_are_found() -> None:
 
 
 def test_the_fragment_puzzle_finds_planted_words() -> None:
-    """Words nobody listed, at 5%, 3% and 3%, epsilon 4; three pieces of two letters, tags of 8 bits."""
+    """Words nobody listed, at 5%, 3% and 3%, epsilon 4; three pieces of two letters, tags of 8
+    bits."""
     letters, users = text.Alphabet("abcdefgh"), 60_000
     planted = {"beach": 0.05, "faced": 0.03, "caged": 0.03}
-    values = [letters.encode(word, 6) for word, share in planted.items() for _ in range(int(share * users))]
+    values = [
+        letters.encode(word, 6)
+        for word, share in planted.items()
+        for _ in range(int(share * users))
+    ]
     noise = np.random.default_rng(0).integers(0, 8, (users - len(values), 6))
     values += [letters.encode("".join(letters.letters[i] for i in row), 6) for row in noise]
     protocol = local.FragmentPuzzle(4, bits=letters.bits * 6, step=8)
@@ -112,7 +122,10 @@ def test_marginals_need_all_lower_weights() -> None:
     """175 coefficients for ten attributes and order three, not 120."""
     assert local.Marginals(1, 10, 3).coefficients == 175
     generator, users = np.random.default_rng(1), 60_000
-    bits = np.stack([generator.random(users) < 0.3, generator.random(users) < 0.6, np.zeros(users, bool)], axis=1)
+    bits = np.stack(
+        [generator.random(users) < 0.3, generator.random(users) < 0.6, np.zeros(users, bool)],
+        axis=1,
+    )
     bits[:, 2] = bits[:, 0] ^ (generator.random(users) < 0.1)
     values = bits @ np.array([1, 2, 4])
     protocol = local.Marginals(2, 3, 2)
@@ -120,12 +133,19 @@ def test_marginals_need_all_lower_weights() -> None:
     collector.add_payloads(protocol.randomise(values, SeededWords(3)))
     for pair in ((0, 1), (0, 2), (2, 1)):
         cells = protocol.marginal(collector.estimate(), pair)
-        truth = np.array([np.sum((bits[:, pair[0]] == (c & 1)) & (bits[:, pair[1]] == (c >> 1))) for c in range(4)])
+        truth = np.array(
+            [
+                np.sum((bits[:, pair[0]] == (c & 1)) & (bits[:, pair[1]] == (c >> 1)))
+                for c in range(4)
+            ]
+        )
         assert cells.values.sum() == pytest.approx(users)
         assert (np.abs(cells.values - truth) < 6.5 * cells.errors).all()
 
 
-@pytest.mark.parametrize("protocol", [local.Hierarchy(1, 256, 4), local.Haar(1, 256)], ids=lambda p: p.type)
+@pytest.mark.parametrize(
+    "protocol", [local.Hierarchy(1, 256, 4), local.Haar(1, 256)], ids=lambda p: p.type
+)
 def test_ranges_and_quantiles(protocol: local.Haar) -> None:
     values = np.clip(np.random.default_rng(2).normal(120, 30, 50_000), 0, 255).astype(np.int64)
     collector = local.Aggregator(protocol)
@@ -134,7 +154,10 @@ def test_ranges_and_quantiles(protocol: local.Haar) -> None:
     assert ordered.range(0, 256) == pytest.approx(50_000)
     for start, end in ((0, 100), (90, 150), (37, 200)):
         truth = int(((values >= start) & (values < end)).sum())
-        assert abs(ordered.range(start, end) - truth) < 6.5 * protocol.range_variance(start, end, 50_000) ** 0.5
+        assert (
+            abs(ordered.range(start, end) - truth)
+            < 6.5 * protocol.range_variance(start, end, 50_000) ** 0.5
+        )
     for share in (0.1, 0.5, 0.9):
         assert abs(ordered.quantile(share) - np.quantile(values, share)) < 12
 
@@ -142,43 +165,53 @@ def test_ranges_and_quantiles(protocol: local.Haar) -> None:
 def test_haar_range_variance_is_exact() -> None:
     """Measured over 300 runs for a range that nobody is in; chi-square at 1e-9."""
     protocol, users, runs = local.Haar(1, 16), 400, 300
-    payloads = protocol.randomise(np.full(users * runs, 15), SeededWords(5)).reshape(runs, users, -1)
+    payloads = protocol.randomise(np.full(users * runs, 15), SeededWords(5)).reshape(
+        runs, users, -1
+    )
     spread = protocol.range_variance(2, 7, users)
     found = [protocol.ordered(protocol.tally(part), users).range(2, 7) for part in payloads]
     squares = float(np.square(found).sum() / spread)
-    # the user is on the path of the range's top coefficient, which lowers the variance by its squared mean
+    # the user is on the path of the range's top coefficient, which lowers the variance by its
+    # squared mean
     assert chi2.isf(1 - 5e-10, runs) * 0.9 < squares < chi2.isf(5e-10, runs)
 
 
 def _metric_holds(noise: local.PlanarLaplace, pairs: int = 4_000) -> bool:
-    """For random places within `radius`: does the largest exponent between their lattice points stay within epsilon?"""
+    """For random places within `radius`: does the largest exponent between their lattice points
+    stay within epsilon?"""
     generator, radius = np.random.default_rng(0), float(noise.radius)
     start = generator.uniform(-2 * radius, 2 * radius, (pairs, 2))
     turn, length = generator.uniform(0, 6.3, pairs), generator.uniform(0, radius, pairs)
     end = start + np.stack([np.cos(turn), np.sin(turn)], axis=1) * length[:, None]
     for (x, y), apart in zip((noise.cells(start) - noise.cells(end)).tolist(), length, strict=True):
         worst = float(noise.weight_exponent(x, y))  # seen at one of the two lattice points
-        if worst > min(float(noise.loss(Fraction(apart)).epsilon), float(noise.epsilon)) * (1 + 1e-12):
+        if worst > min(float(noise.loss(Fraction(apart)).epsilon), float(noise.epsilon)) * (
+            1 + 1e-12
+        ):
             return False
     return True
 
 
 @dataclass(frozen=True)
 class ForgetsToRound(local.PlanarLaplace):
-    """epsilon * distance for *places*, as if they lay on the lattice: what this library claimed before its red team."""
+    """epsilon * distance for *places*, as if they lay on the lattice: what this library claimed
+    before its red team."""
 
     @property
     def _step(self) -> Fraction:
         return self.epsilon * self.side / self.radius
 
     def loss(self, distance: object = None) -> Loss:
-        return Pure(self.epsilon * Fraction(distance) / self.radius, neighbours="replace", unit="user")  # type: ignore[arg-type]
+        return Pure(
+            self.epsilon * Fraction(distance) / self.radius, neighbours="replace", unit="user"
+        )  # type: ignore[arg-type]
 
 
 def test_planar_laplace_never_passes_its_metric() -> None:
     """Weights of all displacements in a window: |log ratio| <= step * distance, in exact exponents.
 
-    And between *places*, not lattice points: two points however close may round to cells sqrt(2) sides apart.
+    And between *places*, not lattice points: two points however close may round to cells sqrt(2)
+    sides apart.
     """
     noise = local.PlanarLaplace(2, side="1/2", radius=1)
     step = noise.epsilon / (2 + Fraction(14143, 10000))
@@ -200,12 +233,16 @@ def test_planar_laplace_has_its_law_and_radius() -> None:
     window = [(x, y) for x in range(-2, 3) for y in range(-2, 3)]
     far = range(-120, 121)
     total = sum(exp(-float(noise.rate) * float((x * x + y * y) ** 0.5)) for x in far for y in far)
-    expected = np.array([4_000 * exp(-float(noise.weight_exponent(x, y))) / total for x, y in window])
+    expected = np.array(
+        [4_000 * exp(-float(noise.weight_exponent(x, y))) / total for x, y in window]
+    )
     seen = np.array([int(((drawn == place).all(axis=1)).sum()) for place in window])
     assert chi2.sf(float(((seen - expected) ** 2 / expected).sum()), len(window)) > 1e-9
     fine = local.PlanarLaplace(1, side="1/64", radius=1)
     radius = np.hypot(*fine.noise(2_000, source=SeededWords(7)).T) * float(fine.rate)
-    assert radius.mean() == pytest.approx(2, abs=6.2 * (2 / 2_000) ** 0.5)  # Gamma(2): mean 2, variance 2
+    assert radius.mean() == pytest.approx(
+        2, abs=6.2 * (2 / 2_000) ** 0.5
+    )  # Gamma(2): mean 2, variance 2
     assert radius.var() == pytest.approx(2, abs=0.9)
 
 
@@ -236,7 +273,9 @@ def test_grid_counts() -> None:
     grid = local.Grid((0, 0, 4, 4), 4, 4)
     points = np.random.default_rng(3).uniform(0, 4, (20_000, 2))
     oracle = local.choose(2, grid.domain).oracle
-    found = oracle.estimate(oracle.tally(oracle.randomise(grid.cell(points), SeededWords(7))), 20_000)
+    found = oracle.estimate(
+        oracle.tally(oracle.randomise(grid.cell(points), SeededWords(7))), 20_000
+    )
     truth = np.bincount(grid.cell(points), minlength=16)
     assert (np.abs(found.values - truth) < 6.5 * found.errors).all()
     assert grid.cell(np.array([[-5.0, 99.0]]))[0] == 12
@@ -255,7 +294,8 @@ def test_texts_report_one_ngram_each() -> None:
 
 
 def test_edges_and_triangles_are_unbiased() -> None:
-    """300 runs on a graph of 24 users; normal bounds at 1e-9 on the means, chi-square on the edges' variance."""
+    """300 runs on a graph of 24 users; normal bounds at 1e-9 on the means, chi-square on the edges'
+    variance."""
     generator, users, runs = np.random.default_rng(4), 24, 300
     lower = np.tril(generator.random((users, users)) < 0.3, -1)
     full = (lower | lower.T).astype(int)
@@ -288,7 +328,11 @@ def test_edge_reports_are_private_entry_by_entry() -> None:
     for value in ((3, (True, False, True)), (0, ())):
         assert local.same_law(protocol, value, 4_000, SeededWords(5))
     client = local.Client(protocol, lifetime_epsilon=1)
-    assert len(client.report((2, [True, False]))) == 10 and client.spent == 1 and "link list" in client.statement()
+    assert (
+        len(client.report((2, [True, False]))) == 10
+        and client.spent == 1
+        and "link list" in client.statement()
+    )
     with pytest.raises(ParameterError, match=r"users 0\.\.u-1"):
         client.report((2, [True]))
     assert not local.check(EdgesAtTwice(1, users=4), moments=False).ok
@@ -298,7 +342,8 @@ def test_edge_reports_are_private_entry_by_entry() -> None:
 
 
 def test_a_synthetic_graph_keeps_size_and_communities() -> None:
-    """Three communities, 89% of the links inside; chance would leave a third. Size by a normal bound on the noise."""
+    """Three communities, 89% of the links inside; chance would leave a third. Size by a normal
+    bound on the noise."""
     generator, users = np.random.default_rng(4), 240
     part = np.arange(users) % 3
     same = part[:, None] == part[None, :]
@@ -349,7 +394,8 @@ def test_shuffling_bounds() -> None:
 
 
 def test_shuffling_bound_holds_on_the_enumerated_pair() -> None:
-    """n = 6: the dominating pair written out in full, its divergence summed exactly, must not exceed delta_at."""
+    """n = 6: the dominating pair written out in full, its divergence summed exactly, must not
+    exceed delta_at."""
     from math import comb
 
     n, e0 = 6, 1.0
@@ -404,10 +450,14 @@ def test_presets_name_their_sources() -> None:
         assert preset.name in preset.explain()
     rappor = local.PRESETS["rappor"].protocol()
     assert float(rappor.epsilon_one) == pytest.approx(1.0743, abs=1e-4)
-    assert float(local.PRESETS["chromium"].protocol().epsilon_one) == pytest.approx(2.0433, abs=1e-4)
+    assert float(local.PRESETS["chromium"].protocol().epsilon_one) == pytest.approx(
+        2.0433, abs=1e-4
+    )
     with pytest.raises(ParameterError, match="not public"):
         local.PRESETS["microsoft"].protocol()
-    assert local.PRESETS["microsoft"].protocol(epsilon=1, high=24, step=6, flip="1/5").most_keys == 5
+    assert (
+        local.PRESETS["microsoft"].protocol(epsilon=1, high=24, step=6, flip="1/5").most_keys == 5
+    )
     assert local.PRESETS["apple-hcms"].protocol().payload_bytes == 8
     assert local.PRESETS["apple-puzzle"].protocol(epsilon=4, bits=30, step=10).positions == 3
 
@@ -420,7 +470,19 @@ def test_simulation_matches_its_formula() -> None:
 
 def test_the_command_draws_a_chart(tmp_path: object) -> None:
     picture = f"{tmp_path}/error.png"
-    args = ["simulate", "--domain", "8", "--epsilon", "1", "--users", "1000", "--users", "4000", "--plot", picture]
+    args = [
+        "simulate",
+        "--domain",
+        "8",
+        "--epsilon",
+        "1",
+        "--users",
+        "1000",
+        "--users",
+        "4000",
+        "--plot",
+        picture,
+    ]
     done = CliRunner().invoke(app, args)
     assert done.exit_code == 0, done.output
     assert (
@@ -443,11 +505,18 @@ MEASURED: list[tuple[local.Protocol, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("protocol", "value"), mark_between(MEASURED, step=3), ids=[p.type for p, _ in MEASURED])
+@pytest.mark.parametrize(
+    ("protocol", "value"), mark_between(MEASURED, step=3), ids=[p.type for p, _ in MEASURED]
+)
 def test_measured_variance_matches_the_formula(protocol: local.Protocol, value: object) -> None:
-    """200 runs of 300 users who all hold one value; entry by entry in turn; both tails of chi-square at 1e-9."""
+    """200 runs of 300 users who all hold one value; entry by entry in turn; both tails of
+    chi-square at 1e-9."""
     runs, users = 200, 300
-    batch = [value] * (runs * users) if isinstance(value, (str, dict)) else np.repeat([value], runs * users, axis=0)
+    batch = (
+        [value] * (runs * users)
+        if isinstance(value, (str, dict))
+        else np.repeat([value], runs * users, axis=0)
+    )
     payloads = protocol.randomise(batch, SeededWords(21)).reshape(runs, users, -1)
     mean, variance = protocol.target(value), protocol.user_variance(value)
     places = [i for i in range(len(mean)) if variance[i] > 0]
@@ -455,22 +524,29 @@ def test_measured_variance_matches_the_formula(protocol: local.Protocol, value: 
     for run, part in enumerate(payloads):
         place = places[run % len(places)]
         found = protocol.debias(protocol.tally(part), users)[place]
-        scores.append((float(found) - users * float(mean[place])) / (users * float(variance[place])) ** 0.5)
+        scores.append(
+            (float(found) - users * float(mean[place])) / (users * float(variance[place])) ** 0.5
+        )
     assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs)
 
 
 @pytest.mark.parametrize(
-    "protocol", [local.PrefixSearch(2, 12, 4, 4), local.FragmentPuzzle(2, bits=12, step=6)], ids=lambda p: p.type
+    "protocol",
+    [local.PrefixSearch(2, 12, 4, 4), local.FragmentPuzzle(2, bits=12, step=6)],
+    ids=lambda p: p.type,
 )
 def test_measured_variance_of_searches_matches_the_formula(protocol: local.PrefixSearch) -> None:
-    """200 runs of 400 users, a third of whom hold one value; its count by the reports on whole values; 1e-9."""
+    """200 runs of 400 users, a third of whom hold one value; its count by the reports on whole
+    values; 1e-9."""
     runs, users, value = 200, 400, 1234
     held = np.where(np.arange(users) % 3 == 0, value, np.arange(users))
     truth, scores = int((held == value).sum()), []
     whole = [i for i, oracle in enumerate(protocol.oracles) if oracle == protocol.oracles[-1]]
     groups, oracle = len(protocol.oracles) / len(whole), protocol.oracles[-1]
     payloads = protocol.randomise(np.tile(held, runs), SeededWords(22)).reshape(runs, users, -1)
-    exact = groups * float(oracle.variances(np.array([float(truth)]), users)[0]) + (groups - 1) * truth
+    exact = (
+        groups * float(oracle.variances(np.array([float(truth)]), users)[0]) + (groups - 1) * truth
+    )
     for part in payloads:
         mine = np.concatenate([protocol.answers(part, group) for group in whole])
         count = oracle.debias(oracle.support(mine, np.array([value])), len(mine))[0]
@@ -481,6 +557,11 @@ def test_measured_variance_of_searches_matches_the_formula(protocol: local.Prefi
 def test_measured_variance_of_degrees_matches_the_formula() -> None:
     """300 runs of 200 users: the sum of many numbers is normal, its square chi-square."""
     protocol, runs, users = graph.Degrees(1, groups=2), 300, 200
-    rows = protocol.permanent(np.tile([[5, 9]], (runs * users, 1)), SeededWords(23)).reshape(runs, users, -1)
-    scores = [(protocol.total(part).values[0] - 5 * users) / (users * protocol.variance) ** 0.5 for part in rows]
+    rows = protocol.permanent(np.tile([[5, 9]], (runs * users, 1)), SeededWords(23)).reshape(
+        runs, users, -1
+    )
+    scores = [
+        (protocol.total(part).values[0] - 5 * users) / (users * protocol.variance) ** 0.5
+        for part in rows
+    ]
     assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs)

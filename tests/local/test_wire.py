@@ -1,4 +1,5 @@
-"""The wire format: stored vectors, hostile bytes, and the clients in JavaScript and C of the reference page."""
+"""The wire format: stored vectors, hostile bytes, and the clients in JavaScript and C of the
+reference page."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "local-wire-format.md"
 VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("entry", VECTORS["protocols"], ids=lambda e: json.loads(e["document"])["protocol"])
+@pytest.mark.parametrize(
+    "entry", VECTORS["protocols"], ids=lambda e: json.loads(e["document"])["protocol"]
+)
 def test_stored_vectors_are_read_as_ever(entry: dict[str, object]) -> None:
     protocol = local.from_json(json.loads(str(entry["document"])))
     assert protocol.document() == entry["document"]
@@ -42,7 +45,11 @@ def test_stored_vectors_are_read_as_ever(entry: dict[str, object]) -> None:
 
 def test_every_protocol_has_a_vector() -> None:
     named = {json.loads(entry["document"])["protocol"] for entry in VECTORS["protocols"]}
-    ours = {name for name, kind in local.protocol._TYPES.items() if kind.__module__.startswith("dither.")}
+    ours = {
+        name
+        for name, kind in local.protocol._TYPES.items()
+        if kind.__module__.startswith("dither.")
+    }
     assert named == ours
     page = PAGE.read_text("utf-8")
     assert all(f"`{name}`" in page for name in ours)
@@ -55,9 +62,9 @@ def test_hash_vectors() -> None:
     assert seeds.tolist() == stored["seeds"]
     assert family.hash(seeds, np.array(stored["values"])).tolist() == stored["hashes"]
     bloom = local.bloom_rappor(bits=16, hashes=2, cohorts=64, f="1/2", p="1/2", q="3/4")
-    assert [sorted(bloom.hash_bits(t, VECTORS["bloom"]["cohort"])) for t in VECTORS["bloom"]["texts"]] == VECTORS[
-        "bloom"
-    ]["bits"]
+    assert [
+        sorted(bloom.hash_bits(t, VECTORS["bloom"]["cohort"])) for t in VECTORS["bloom"]["texts"]
+    ] == VECTORS["bloom"]["bits"]
 
 
 def test_batches_round_trip(words: Words) -> None:
@@ -88,7 +95,13 @@ def test_hostile_reports_change_nothing() -> None:
 
 @pytest.mark.parametrize(
     "protocol",
-    [local.Direct(1, 5), local.OptimisedUnary(1, 4), local.Hadamard(1, 6), local.Hadamard(3, 9), local.Direct(1, 300)],
+    [
+        local.Direct(1, 5),
+        local.OptimisedUnary(1, 4),
+        local.Hadamard(1, 6),
+        local.Hadamard(3, 9),
+        local.Direct(1, 300),
+    ],
     ids=lambda p: f"{p.type}-{p.domain}",
 )
 def test_every_byte_string_is_accepted_or_rejected(protocol: local.Protocol) -> None:
@@ -112,12 +125,16 @@ def _agrees(protocol: local.Protocol, value: Any, lines: list[str]) -> None:
     seen = Counter(bytes.fromhex(line)[wire.HEADER_BYTES :] for line in lines)
     assert set(seen) <= set(law)
     expected = {y: float(w) * len(lines) for y, w in law.items()}
-    rare = [y for y, n in expected.items() if n < 20]  # pooled, where chi-square would be far from its law
+    rare = [
+        y for y, n in expected.items() if n < 20
+    ]  # pooled, where chi-square would be far from its law
     cells = [(seen[y], n) for y, n in expected.items() if n >= 20]
     if sum(expected[y] for y in rare) >= 20:
         cells.append((sum(seen[y] for y in rare), sum(expected[y] for y in rare)))
     statistic = sum((found - n) ** 2 / n for found, n in cells)
-    assert len(cells) > 1 and chi2.sf(statistic, len(cells) - 1) > 1e-13  # unseeded: far in the tail
+    assert (
+        len(cells) > 1 and chi2.sf(statistic, len(cells) - 1) > 1e-13
+    )  # unseeded: far in the tail
 
 
 SPOKEN: list[tuple[local.Protocol, Any]] = [
@@ -158,13 +175,19 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
         document.write_text(protocol.document())
         told = str(value) if isinstance(value, int) else json.dumps(value)
         command = ["node", str(place / "client.js"), str(document), told, str(count)]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.split()
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=120
+        ).stdout.split()
 
     return run
 
 
-@pytest.mark.parametrize(("protocol", "value"), mark_between(SPOKEN, step=3), ids=[p.type for p, _ in SPOKEN])
-def test_the_javascript_client_speaks_it(node: Callable[..., list[str]], protocol: local.Protocol, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "value"), mark_between(SPOKEN, step=3), ids=[p.type for p, _ in SPOKEN]
+)
+def test_the_javascript_client_speaks_it(
+    node: Callable[..., list[str]], protocol: local.Protocol, value: Any
+) -> None:
     _agrees(protocol, value, node(protocol, value, 1_000))
 
 
@@ -178,7 +201,10 @@ def test_the_javascript_client_speaks_what_cannot_be_listed(node: Callable[..., 
 
     hashed = local.OptimalHash(1, 1 << 40)
     held, free = hashed.support(collected(hashed, 2**35 + 17, 2_000), np.array([2**35 + 17, 5]))
-    assert abs(held - 2_000 * hashed.p) < 6.2 * 2_000**0.5 / 2 and abs(free - 2_000 * hashed.q) < 6.2 * 2_000**0.5 / 2
+    assert (
+        abs(held - 2_000 * hashed.p) < 6.2 * 2_000**0.5 / 2
+        and abs(free - 2_000 * hashed.q) < 6.2 * 2_000**0.5 / 2
+    )
     prefixes, pieces = local.PrefixSearch(4, 40, 10, 10), local.FragmentPuzzle(4, bits=30, step=12)
     for protocol, value in ((prefixes, 2**39 + 5), (pieces, 123456789)):
         found, _ = protocol.find(collected(protocol, value, 1_000), keep=3)
@@ -186,19 +212,30 @@ def test_the_javascript_client_speaks_what_cannot_be_listed(node: Callable[..., 
     degrees = local.Degrees(1)
     told = degrees.degrees(collected(degrees, 17, 2_000))
     assert abs(told.mean() - 17) < 6.5 * (degrees.variance / 2_000) ** 0.5
-    assert told.var() == pytest.approx(degrees.variance, rel=0.6)  # fourth moment: a tail below 1e-9
+    assert told.var() == pytest.approx(
+        degrees.variance, rel=0.6
+    )  # fourth moment: a tail below 1e-9
     rows = local.Degrees(1, groups=3)
-    assert np.abs(rows.degrees(collected(rows, [400, 0, 90], 50)).mean(axis=0) - [400, 0, 90]).max() < 6.5 * 0.2
+    assert (
+        np.abs(rows.degrees(collected(rows, [400, 0, 90], 50)).mean(axis=0) - [400, 0, 90]).max()
+        < 6.5 * 0.2
+    )
     noise = local.PlanarLaplace(2, side=10, radius=200)
     away = noise.places(collected(noise, [1200.0, 340.0], 1_000)) - [120, 34]
-    assert (np.hypot(*away.T) * float(noise.rate)).mean() == pytest.approx(2, abs=6.5 * (2 / 1_000) ** 0.5)
-    assert np.abs(away.mean(axis=0)).max() < 6.5 * (3 / 1_000) ** 0.5 / float(noise.rate)  # Gamma(2): 3 per axis
+    assert (np.hypot(*away.T) * float(noise.rate)).mean() == pytest.approx(
+        2, abs=6.5 * (2 / 1_000) ** 0.5
+    )
+    assert np.abs(away.mean(axis=0)).max() < 6.5 * (3 / 1_000) ** 0.5 / float(
+        noise.rate
+    )  # Gamma(2): 3 per axis
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
 def test_the_c_client_speaks_it(tmp_path: Path) -> None:
     (tmp_path / "client.c").write_text(_program("c"))
-    subprocess.run(["gcc", "-O1", "-o", str(tmp_path / "client"), str(tmp_path / "client.c")], check=True)
+    subprocess.run(
+        ["gcc", "-O1", "-o", str(tmp_path / "client"), str(tmp_path / "client.c")], check=True
+    )
     for protocol, kind, value in [
         (local.Direct(1, 5), "direct", 4),
         (local.Direct(2, 300), "direct", 299),
@@ -207,5 +244,7 @@ def test_the_c_client_speaks_it(tmp_path: Path) -> None:
         p, q = protocol.p, protocol.q
         numbers = [p.numerator, p.denominator, q.numerator, q.denominator, value, 4000]
         head = [str(tmp_path / "client"), protocol.digest[:4].hex(), kind, str(protocol.domain)]
-        done = subprocess.run([*head, *map(str, numbers)], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            [*head, *map(str, numbers)], capture_output=True, text=True, check=True, timeout=60
+        )
         _agrees(protocol, value, done.stdout.split())

@@ -1,8 +1,10 @@
-"""A black-box test of P1(S) <= e^epsilon P2(S) + delta, both ways, that falsely fails with probability at most 1e-9.
+"""A black-box test of P1(S) <= e^epsilon P2(S) + delta, both ways, that falsely fails with
+probability at most 1e-9.
 
-Outputs are integers (other outputs are numbered by the caller). The event S (a point, a half-line, or the set of
-outputs whose ratio is too large) is chosen on the first half of the draws; the second half decides, by Clopper-Pearson
-bounds at alpha / 4 each: two bounds, two directions, one event each, so the union bound gives alpha.
+Outputs are integers (other outputs are numbered by the caller). The event S (a point, a half-line,
+or the set of outputs whose ratio is too large) is chosen on the first half of the draws; the second
+half decides, by Clopper-Pearson bounds at alpha / 4 each: two bounds, two directions, one event
+each, so the union bound gives alpha.
 """
 
 import math
@@ -11,7 +13,15 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
-from dither.privacy.losses import Approx, BoundedRange, Composed, DiscreteLaplace, Pure, RandomizedResponse, Repeated
+from dither.privacy.losses import (
+    Approx,
+    BoundedRange,
+    Composed,
+    DiscreteLaplace,
+    Pure,
+    RandomizedResponse,
+    Repeated,
+)
 
 ALPHA = 1e-9
 
@@ -25,7 +35,8 @@ def assert_close(first, second, epsilon, delta=0.0, alpha=ALPHA):
         low = _lower(int(event[a[len(a) // 2 :]].sum()), len(a) - len(a) // 2, alpha / 4)
         high = _upper(int(event[b[len(b) // 2 :]].sum()), len(b) - len(b) // 2, alpha / 4)
         assert low <= math.exp(float(epsilon)) * high + float(delta), (
-            f"an event has probability above {low:.6f} on one neighbour and below {high:.6f} on the other"
+            f"an event has probability above {low:.6f} on one neighbour and below {high:.6f} on "
+            f"the other"
         )
 
 
@@ -34,11 +45,15 @@ def _event(a, b, outputs, epsilon, delta):
     events = [p > math.exp(epsilon) * q]
     order = np.arange(outputs)
     heavy = np.argsort(-p)[:50]
-    events += [order == i for i in heavy] + [order <= i for i in heavy] + [order >= i for i in heavy]
+    events += (
+        [order == i for i in heavy] + [order <= i for i in heavy] + [order >= i for i in heavy]
+    )
 
     def excess(event):
         one, two = p[event].sum(), q[event].sum()
-        spread = math.sqrt((one / len(a)) + math.exp(2 * epsilon) * two / len(b) + 1.0 / len(a) ** 2)
+        spread = math.sqrt(
+            (one / len(a)) + math.exp(2 * epsilon) * two / len(b) + 1.0 / len(a) ** 2
+        )
         return (one - math.exp(epsilon) * two - delta) / spread
 
     return max(events, key=excess)
@@ -53,7 +68,8 @@ def _upper(hits, draws, alpha):
 
 
 def assert_law(draws, law, alpha=ALPHA):
-    """Fails (falsely at most once in 1e9) if integer draws do not follow `law`, a list of P(0), P(1), ...
+    """Fails (falsely at most once in 1e9) if integer draws do not follow `law`, a list of P(0),
+    P(1), ...
 
     Each cell is tested by its exact binomial law; cells share alpha.
     """
@@ -61,7 +77,9 @@ def assert_law(draws, law, alpha=ALPHA):
     assert len(counts) == len(law), "an output outside the law"
     for cell, (count, probability) in enumerate(zip(counts, law, strict=True)):
         p = min(1.0, max(0.0, float(probability)))
-        assert stats.binomtest(int(count), len(draws), p).pvalue > alpha / len(law), f"cell {cell} is off"
+        assert stats.binomtest(int(count), len(draws), p).pvalue > alpha / len(law), (
+            f"cell {cell} is off"
+        )
 
 
 def pure_epsilon(loss):

@@ -1,7 +1,8 @@
-"""The exact joint law of a quantile mechanism, read off its own code: every race and every uniform place is a branch.
+"""The exact joint law of a quantile mechanism, read off its own code: every race and every uniform
+place is a branch.
 
-What the code hands to the race (scores, weights, scale) is taken as it is; no score is computed here. Rows are not
-spread inside a cell: the proof holds given those coins.
+What the code hands to the race (scores, weights, scale) is taken as it is; no score is computed
+here. Rows are not spread inside a cell: the proof holds given those coins.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def laws(release) -> dict:
     branches = _Branches()
 
     def race(scores, scale, *, weights, source):
-        sizes = [int(w) * math.exp(float(int(s) / scale)) for s, w in zip(scores, weights, strict=True)]
+        sizes = [
+            int(w) * math.exp(float(int(s) / scale)) for s, w in zip(scores, weights, strict=True)
+        ]
         return branches.choose([size / sum(sizes) for size in sizes])
 
     def place(count, *, source):
@@ -80,7 +83,9 @@ def law(mechanism, counts: tuple[int, ...]) -> dict:
 
 
 @cache
-def ratios(mechanism, one: tuple[int, ...], two: tuple[int, ...], orders: tuple[float, ...] = ()) -> tuple:
+def ratios(
+    mechanism, one: tuple[int, ...], two: tuple[int, ...], orders: tuple[float, ...] = ()
+) -> tuple:
     """(largest, least log-ratio, Renyi divergences at the orders) of one cell."""
     p, q = law(mechanism, one), law(mechanism, two)
     assert p.keys() == q.keys()

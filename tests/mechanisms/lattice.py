@@ -13,17 +13,23 @@ def norm(z, sides):
 
 
 class Lattice:
-    """P(z) ~ exp(-norm(z) / scale), summed over integers: shell by shell between the norms that occur.
+    """P(z) ~ exp(-norm(z) / scale), summed over integers: shell by shell between the norms that
+    occur.
 
-    Up to norm r there are prod(2 floor(r side) + 1) integers, of which a share of 2 (n - t + 1) / (2 n + 1) has a
-    number of at least t in size, n = floor(r side). `far` is in units of the scale.
+    Up to norm r there are prod(2 floor(r side) + 1) integers, of which a share of 2 (n - t + 1) /
+    (2 n + 1) has a number of at least t in size, n = floor(r side). `far` is in units of the scale.
     """
 
     def __init__(self, sides, scale, far=120):
         self.sides, self.scale = sides, scale
         last = int(far * scale * max(sides)) + max(sides)
         norms = sorted(
-            {Fraction(k, side) for side in sides for k in range(last) if Fraction(k, side) <= far * scale + 1}
+            {
+                Fraction(k, side)
+                for side in sides
+                for k in range(last)
+                if Fraction(k, side) <= far * scale + 1
+            }
         )
         weights = [mp.exp(-to_real(at / scale)) for at in norms]
         self.shells = []

@@ -1,4 +1,5 @@
-"""Planted bugs: mistakes that people made, switched in by patching, each with the test that must fail."""
+"""Planted bugs: mistakes that people made, switched in by patching, each with the test that must
+fail."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -9,7 +10,8 @@ from unittest import mock
 
 @dataclass(frozen=True)
 class Bug:
-    """`test` passes as it stands and must fail with an AssertionError while `patches` (object, name, value) hold."""
+    """`test` passes as it stands and must fail with an AssertionError while `patches` (object,
+    name, value) hold."""
 
     what: str
     test: Callable[[], None]

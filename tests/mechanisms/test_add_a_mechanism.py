@@ -1,4 +1,5 @@
-"""docs/how-to/add-a-mechanism.md, followed to the letter in a copy of the source, up to an answered question."""
+"""docs/how-to/add-a-mechanism.md, followed to the letter in a copy of the source, up to an answered
+question."""
 
 from __future__ import annotations
 
@@ -82,15 +83,23 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert not (ROOT / name).exists()
             (root / name).write_text(code)
     for diff in DIFFS:
-        subprocess.run(["git", "apply", "--unidiff-zero"], cwd=root, input=diff, text=True, check=True)
+        subprocess.run(
+            ["git", "apply", "--unidiff-zero"], cwd=root, input=diff, text=True, check=True
+        )
     return root
 
 
 def run_python(source: Path, code: str, folder: Path) -> str:
     """What a script prints that imports the copied source."""
-    place = {"PYTHONPATH": str(source / "src"), "XDG_STATE_HOME": str(folder / "xdg"), "COLUMNS": "160"}
+    place = {
+        "PYTHONPATH": str(source / "src"),
+        "XDG_STATE_HOME": str(folder / "xdg"),
+        "COLUMNS": "160",
+    }
     command = [sys.executable, "-c", code]
-    ran = subprocess.run(command, cwd=folder, env={**os.environ, **place}, capture_output=True, text=True)
+    ran = subprocess.run(
+        command, cwd=folder, env={**os.environ, **place}, capture_output=True, text=True
+    )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
@@ -106,7 +115,9 @@ def test_the_page_edits_few_files_that_exist() -> None:
     assert all(len(ADDED.findall(diff)) == 2 for diff in DIFFS)  # an import and a line of the table
 
 
-def test_the_law_of_the_page_is_that_of_its_noise_and_keeps_its_promise(source: Path, tmp_path: Path) -> None:
+def test_the_law_of_the_page_is_that_of_its_noise_and_keeps_its_promise(
+    source: Path, tmp_path: Path
+) -> None:
     run_python(source, LAW, tmp_path)
     run_python(source, DRAWS, tmp_path)
 
@@ -118,7 +129,9 @@ def test_a_question_is_answered_by_the_new_family(
     _, place = register(tmp_path, [row(str(i), str(i % 40), weight="70") for i in range(100)])
     open_total(place)
     printed = run_python(source, NEW_FILES["ask.py"] + SHOWN, tmp_path)
-    assert "IntegerSteps" in printed and "stepped noise of scale 30 on every count or sum" in printed
+    assert (
+        "IntegerSteps" in printed and "stepped noise of scale 30 on every count or sum" in printed
+    )
     assert "MECHANISM IntegerSteps" in printed
     answered = json.loads(printed.split("ROW ")[1].splitlines()[0])
     assert answered["kilos_low"] < answered["kilos"] < answered["kilos_high"]
@@ -130,8 +143,11 @@ def test_a_question_is_answered_by_the_new_family(
     assert mechanism["loss"]["type"] == "pure" and mechanism["scale"] == "30"
 
 
-def test_without_the_page_laplace_noise_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The question of the page is answered by the new family because it errs less, not because it must."""
+def test_without_the_page_laplace_noise_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question of the page is answered by the new family because it errs less, not because it
+    must."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     _, place = register(tmp_path, [row(str(i), str(i % 40), weight="70") for i in range(100)])
     open_total(place)

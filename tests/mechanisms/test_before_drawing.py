@@ -1,4 +1,5 @@
-"""Bad input is refused before a word is drawn; a word at the threshold is decided by further words."""
+"""Bad input is refused before a word is drawn; a word at the threshold is decided by further
+words."""
 
 from fractions import Fraction
 
@@ -51,7 +52,9 @@ ALL = [
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=lambda m: type(m).__name__)
-@pytest.mark.parametrize("values", [[0.5, 1.0], np.array([0.0, 1.0]), [True, False], ["a", "b"], [None, 1]])
+@pytest.mark.parametrize(
+    "values", [[0.5, 1.0], np.array([0.0, 1.0]), [True, False], ["a", "b"], [None, 1]]
+)
 def test_floats_booleans_and_text_are_refused_before_a_word_is_drawn(mechanism, values):
     with pytest.raises(ParameterError):
         mechanism.release(values, source=Refusing())
@@ -77,7 +80,9 @@ def test_a_word_at_the_bar_of_randomised_response_is_decided_by_the_next():
     epsilon = Fraction(1)
     bar = randomised_response._bar(epsilon, 2)
     for following, answer in ((0, 1), (2**64 - 1, 0)):
-        found = RandomisedResponse(epsilon).release([0], source=TestSource([bar, following], after=0))
+        found = RandomisedResponse(epsilon).release(
+            [0], source=TestSource([bar, following], after=0)
+        )
         assert found.tolist() == [answer]
 
 
@@ -86,5 +91,7 @@ def test_a_word_at_the_bar_of_a_key_is_decided_by_the_next():
     bars = key_selection._words(Fraction(1), Fraction(1, 1000))
     for following, shown in ((0, True), (2**64 - 1, False)):
         assert keys.release([5], source=TestSource([bars[5], following])).tolist() == [shown]
-    assert keys.release([0], source=TestSource([0])).tolist() == [False]  # nobody's key, on the smallest word
+    assert keys.release([0], source=TestSource([0])).tolist() == [
+        False
+    ]  # nobody's key, on the smallest word
     assert keys.release([len(bars)], source=TestSource([2**64 - 1])).tolist() == [True]

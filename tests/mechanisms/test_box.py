@@ -32,28 +32,37 @@ BOXES = [
 
 
 def test_box_draws_follow_the_law():
-    """Every integer near zero by itself, all others together, by exact binomial tails; seeded: a fixed verdict."""
+    """Every integer near zero by itself, all others together, by exact binomial tails; seeded: a
+    fixed verdict."""
     for place, (sides, scale) in enumerate(BOXES):
         reach = [2 if len(sides) > 2 else 4] * len(sides)
         near = list(itertools.product(*(range(-n, n + 1) for n in reach)))
         law = Lattice(sides, scale, 40)
         inside = [float(law.pmf(z)) for z in near]
-        drawn = IntegerBox(scale, sides, 1).release(np.zeros((40_000, len(sides)), int), source=Seeded(place))
-        codes = np.ravel_multi_index(tuple(np.clip(drawn.T + reach[0], 0, 2 * reach[0])), [2 * n + 1 for n in reach])
+        drawn = IntegerBox(scale, sides, 1).release(
+            np.zeros((40_000, len(sides)), int), source=Seeded(place)
+        )
+        codes = np.ravel_multi_index(
+            tuple(np.clip(drawn.T + reach[0], 0, 2 * reach[0])), [2 * n + 1 for n in reach]
+        )
         outside = (np.abs(drawn) > reach[0]).any(axis=1)
         assert_law(np.where(outside, len(near), codes), [*inside, 1 - sum(inside)])
         assert_moments(drawn, law)
 
 
 def assert_moments(drawn, law):
-    """The mean squares, to seven standard errors of their own law (a bound, not an exact level: seeded draws)."""
+    """The mean squares, to seven standard errors of their own law (a bound, not an exact level:
+    seeded draws)."""
     for column in range(drawn.shape[1]):
         squares = drawn[:, column].astype(float) ** 2
-        assert abs(squares.mean() - float(law.variance(column))) < 7 * squares.std() / math.sqrt(len(squares))
+        assert abs(squares.mean() - float(law.variance(column))) < 7 * squares.std() / math.sqrt(
+            len(squares)
+        )
 
 
 def changes(sides, cells, rows):
-    """All changes of a few cells that `rows` rows can make: sum over cells of the norm at most rows."""
+    """All changes of a few cells that `rows` rows can make: sum over cells of the norm at most
+    rows."""
     one = [tuple(range(-rows * side, rows * side + 1)) for side in sides]
     for change in itertools.product(itertools.product(*one), repeat=cells):
         if sum(norm(cell, sides) for cell in change) <= rows:
@@ -63,7 +72,9 @@ def changes(sides, cells, rows):
 @pytest.mark.parametrize(
     ("sides", "cells", "rows"), [((1, 2), 1, 2), ((2, 3), 1, 1), ((1, 1, 2), 1, 1), ((1, 2), 2, 1)]
 )
-def test_no_ratio_of_neighbours_exceeds_the_charged_epsilon_and_the_corner_meets_it(sides, cells, rows):
+def test_no_ratio_of_neighbours_exceeds_the_charged_epsilon_and_the_corner_meets_it(
+    sides, cells, rows
+):
     """Exactly, in fractions: the logarithm of a ratio is the difference of norms over the scale."""
     mechanism = IntegerBox.for_epsilon(Fraction(3, 7), sides, rows)
     epsilon = pure_epsilon(mechanism.loss())
@@ -74,20 +85,29 @@ def test_no_ratio_of_neighbours_exceeds_the_charged_epsilon_and_the_corner_meets
     before = [sum(norm(cell, sides) for cell in output) for output in outputs]
     for change in changes(sides, cells, rows):
         for output, had in zip(outputs, before, strict=True):
-            moved = (tuple(a - b for a, b in zip(x, y, strict=True)) for x, y in zip(output, change, strict=True))
+            moved = (
+                tuple(a - b for a, b in zip(x, y, strict=True))
+                for x, y in zip(output, change, strict=True)
+            )
             worst = max(worst, (sum(norm(cell, sides) for cell in moved) - had) / mechanism.scale)
     assert worst == epsilon
 
 
 def test_box_closeness():
-    """A person with two rows: both at a corner of one cell, or one in each of two cells. Seeded; false alarm 1e-9."""
+    """A person with two rows: both at a corner of one cell, or one in each of two cells. Seeded;
+    false alarm 1e-9."""
     mechanism = IntegerBox.for_epsilon(1, (1, 3), rows=2)
     assert mechanism.loss() == Pure(1)
-    for place, change in enumerate(([[2, 6], [0, 0]], [[1, 3], [1, -3]], [[2, -6], [0, 0]], [[1, 0], [0, 3]])):
+    for place, change in enumerate(
+        ([[2, 6], [0, 0]], [[1, 3], [1, -3]], [[2, -6], [0, 0]], [[1, 0], [0, 3]])
+    ):
         seen = []
         for cells, seed in (([[0, 0], [0, 0]], 2 * place), (change, 2 * place + 1)):
-            drawn = mechanism.release(np.tile(cells, (60_000, 1)), source=Seeded(seed)).reshape(-1, 4)
-            # in which step of half the move each number lies: few outputs, and the whole shift between neighbours
+            drawn = mechanism.release(np.tile(cells, (60_000, 1)), source=Seeded(seed)).reshape(
+                -1, 4
+            )
+            # in which step of half the move each number lies: few outputs, and the whole shift
+            # between neighbours
             step = np.sign(np.array(change).ravel()) * (drawn - np.array(change).ravel() / 2)
             seen.append((np.clip(np.floor(step + 0.5), -1, 1) + 1) @ [1, 3, 9, 27])
         assert_close(seen[0].astype(int), seen[1].astype(int), pure_epsilon(mechanism.loss()))
@@ -95,13 +115,19 @@ def test_box_closeness():
 
 @settings(max_examples=200)
 @given(
-    st.fractions(Fraction(1, 10**6), 900), st.lists(st.integers(1, 10**6), min_size=2, max_size=4), st.integers(1, 99)
+    st.fractions(Fraction(1, 10**6), 900),
+    st.lists(st.integers(1, 10**6), min_size=2, max_size=4),
+    st.integers(1, 99),
 )
 def test_the_charged_loss_never_exceeds_the_price_asked(epsilon, sides, rows):
-    mechanism = IntegerBox.for_epsilon(epsilon, tuple(sides), rows, neighbours="replace", unit="person")
+    mechanism = IntegerBox.for_epsilon(
+        epsilon, tuple(sides), rows, neighbours="replace", unit="person"
+    )
     loss = mechanism.loss()
     assert loss == Pure(rows / mechanism.scale, neighbours="replace", unit="person")
-    assert epsilon * (1 - Fraction(1, 2**18)) <= loss.epsilon <= epsilon or mechanism.scale == Fraction(1, 1000)
+    assert epsilon * (
+        1 - Fraction(1, 2**18)
+    ) <= loss.epsilon <= epsilon or mechanism.scale == Fraction(1, 1000)
 
 
 def test_one_number_of_a_box_has_its_own_scale_sensitivity_and_error():
@@ -177,14 +203,20 @@ def test_other_values_than_rows_of_exact_integers_are_refused_before_a_word_is_d
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 3), 50, 2**57])
-@pytest.mark.parametrize("values", [[[1, 2], [3, 4]], np.zeros((0, 2), int), [], [[2**70, -(2**63)]], [[-1, 2**63]]])
+@pytest.mark.parametrize(
+    "values", [[[1, 2], [3, 4]], np.zeros((0, 2), int), [], [[2**70, -(2**63)]], [[-1, 2**63]]]
+)
 def test_a_release_has_a_row_for_each_cell_and_exact_sums(values, scale):
     released = IntegerBox(scale, (1, 2), 1).release(values)
     given = np.array(values, object).reshape(-1, 2)
     assert released.shape == given.shape
     for noisy, value in zip(released.ravel().tolist(), given.ravel().tolist(), strict=True):
-        assert type(noisy) is int and abs(noisy - value) <= 2 * 80 * max(1, scale)  # fails with probability below 1e-30
-    assert (released.dtype == np.int64) == all(-(2**63) <= value < 2**63 for value in released.ravel().tolist())
+        assert type(noisy) is int and abs(noisy - value) <= 2 * 80 * max(
+            1, scale
+        )  # fails with probability below 1e-30
+    assert (released.dtype == np.int64) == all(
+        -(2**63) <= value < 2**63 for value in released.ravel().tolist()
+    )
 
 
 def one_sign(sides, scale, count, source):
@@ -233,6 +265,9 @@ BUGS = {
     "box-rows-forgotten": Bug(
         "the scale of one row for a person with two",
         test_box_closeness,
-        ((IntegerBox, "for_epsilon", classmethod(without_rows)), (IntegerBox, "loss", lambda self: Pure(1))),
+        (
+            (IntegerBox, "for_epsilon", classmethod(without_rows)),
+            (IntegerBox, "loss", lambda self: Pure(1)),
+        ),
     ),
 }

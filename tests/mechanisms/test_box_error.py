@@ -1,4 +1,5 @@
-"""The error law of box noise against sums over the lattice: what is said of a tail certainly holds, and is near."""
+"""The error law of box noise against sums over the lattice: what is said of a tail certainly holds,
+and is near."""
 
 import itertools
 from fractions import Fraction
@@ -20,15 +21,22 @@ def test_shells_and_a_plain_sum_over_all_integers_agree():
     with mp.workdps(40):
         law = Lattice(sides, scale)
         plain = {
-            z: mp.exp(-to_real(norm(z, sides) / scale)) for z in itertools.product(range(-40, 41), range(-120, 121))
+            z: mp.exp(-to_real(norm(z, sides) / scale))
+            for z in itertools.product(range(-40, 41), range(-120, 121))
         }
         assert abs(sum(plain.values()) / law.whole - 1) < mpf(10) ** -22
         for t in (1, 2, 9):
             assert (
-                abs(sum(p for z, p in plain.items() if abs(z[1]) >= t) / law.whole / law.tail(1, t) - 1)
+                abs(
+                    sum(p for z, p in plain.items() if abs(z[1]) >= t) / law.whole / law.tail(1, t)
+                    - 1
+                )
                 < mpf(10) ** -20
             )
-        assert abs(sum(p * z[0] ** 2 for z, p in plain.items()) / law.whole / law.variance(0) - 1) < mpf(10) ** -20
+        assert (
+            abs(sum(p * z[0] ** 2 for z, p in plain.items()) / law.whole / law.variance(0) - 1)
+            < mpf(10) ** -20
+        )
 
 
 LAWS = [
@@ -55,35 +63,46 @@ def laws():
 
 
 def places(law):
-    """t = 1, small and large, around the last place of the mixture, and where probabilities are near 1e-280."""
+    """t = 1, small and large, around the last place of the mixture, and where probabilities are
+    near 1e-280."""
     found = (
-        int(Fraction(x) * law.sides[law.column] * law.scale) for x in (0, 0.5, 1, 2, 5, 20, 50, 78, 79, 80, 81, 85, 640)
+        int(Fraction(x) * law.sides[law.column] * law.scale)
+        for x in (0, 0.5, 1, 2, 5, 20, 50, 78, 79, 80, 81, 85, 640)
     )
     return sorted({t + k for t in found for k in (0, 1)} | {2, 3})
 
 
-MISSES = [Fraction(miss) for miss in ("1/2", "1/20", "1/1000", "1e-8", "1e-33", "1e-35", "1e-100", "1e-270")]
+MISSES = [
+    Fraction(miss)
+    for miss in ("1/2", "1/20", "1/1000", "1e-8", "1e-33", "1e-35", "1e-100", "1e-270")
+]
 
 
 def test_box_tails_and_intervals_hold():
-    """Against sums over the lattice: a tail is never below the truth, an interval never covers less than its level."""
+    """Against sums over the lattice: a tail is never below the truth, an interval never covers less
+    than its level."""
     with mp.workdps(60):
         for law, exact, column in laws():
             for t in places(law):
-                assert exact.tail(column, t) <= law.tail(t) or exact.tail(column, t) < mpf(10) ** -300, (law, t)
+                assert (
+                    exact.tail(column, t) <= law.tail(t) or exact.tail(column, t) < mpf(10) ** -300
+                ), (law, t)
             for miss in MISSES:
                 assert exact.tail(column, law.interval(1 - miss) + 1) <= to_real(miss), (law, miss)
 
 
 @pytest.mark.all
 def test_box_tails_and_intervals_are_tight():
-    """A tail is above the truth by 3 % (beyond r = 70 by 60 %), an interval by one or a part in 300."""
+    """A tail is above the truth by 3 % (beyond r = 70 by 60 %), an interval by one or a part in
+    300."""
     with mp.workdps(60):
         for law, exact, column in laws():
             unit = law.sides[column] * law.scale
             for t in places(law):
                 if exact.tail(column, t) > mpf(10) ** -290:
-                    assert law.tail(t) <= (1.03 if t < 70 * unit else 1.6) * exact.tail(column, t), (law, t)
+                    assert law.tail(t) <= (1.03 if t < 70 * unit else 1.6) * exact.tail(
+                        column, t
+                    ), (law, t)
             for miss in MISSES:
                 half = law.interval(1 - miss)
                 narrower = half - 1 - max(1, half // 300)
@@ -96,16 +115,26 @@ def test_a_tail_too_small_for_a_float_is_still_above_zero():
 
 
 def plane_tail(count, x):
-    """Of the law on the plane: the norm r with the mass e^-r r^d / d! of the mixture, a number uniform in [-r, r]."""
-    return mp.gammainc(count + 1, x, regularized=True) - x / count * mp.gammainc(count, x, regularized=True)
+    """Of the law on the plane: the norm r with the mass e^-r r^d / d! of the mixture, a number
+    uniform in [-r, r]."""
+    return mp.gammainc(count + 1, x, regularized=True) - x / count * mp.gammainc(
+        count, x, regularized=True
+    )
 
 
 @pytest.mark.parametrize(
     ("sides", "scale"),
-    [((1, 1), 2**59), ((1, 2**50), 2**8), ((1,) * 4, 2**58), ((3, 2**30, 7), 2**20 + 1), ((1, 500), 1000)],
+    [
+        ((1, 1), 2**59),
+        ((1, 2**50), 2**8),
+        ((1,) * 4, 2**58),
+        ((3, 2**30, 7), 2**20 + 1),
+        ((1, 500), 1000),
+    ],
 )
 def test_units_beyond_the_floats_have_tails_and_intervals_that_hold(sides, scale):
-    """Against the law on the plane, between half a step below and above t; sides of 256 and up, off by 1e-3 at most."""
+    """Against the law on the plane, between half a step below and above t; sides of 256 and up, off
+    by 1e-3 at most."""
     count = len(sides)
     with mp.workdps(40):
         for column in range(count):
@@ -120,8 +149,19 @@ def test_units_beyond_the_floats_have_tails_and_intervals_that_hold(sides, scale
                     <= 1.2 * plane_tail(count, mpf(t) / unit)
                 )
             for miss in (mpf("0.5"), mpf("0.05"), mpf("1e-9")):
-                half = mpf(law.interval(1 - Fraction(str(miss)) if miss > 1e-3 else 1 - Fraction(1, 10**9))) / unit
-                assert plane_tail(count, half * (1 + mpf(2) / unit)) <= miss <= plane_tail(count, half * mpf("0.9965"))
+                half = (
+                    mpf(
+                        law.interval(
+                            1 - Fraction(str(miss)) if miss > 1e-3 else 1 - Fraction(1, 10**9)
+                        )
+                    )
+                    / unit
+                )
+                assert (
+                    plane_tail(count, half * (1 + mpf(2) / unit))
+                    <= miss
+                    <= plane_tail(count, half * mpf("0.9965"))
+                )
 
 
 def test_the_variance_is_that_of_the_lattice_and_half_of_two_laplaces():
@@ -133,14 +173,17 @@ def test_the_variance_is_that_of_the_lattice_and_half_of_two_laplaces():
                     float(exact.variance(column)), rel=1 / 200, abs=0
                 )
     for count, share in ((2, Fraction(1, 2)), (3, Fraction(10, 27)), (4, Fraction(5, 16))):
-        laplaces = 2 * (count * 7 * 1000) ** 2  # each number at the scale that its part of the price buys
+        laplaces = (
+            2 * (count * 7 * 1000) ** 2
+        )  # each number at the scale that its part of the price buys
         law = BoxErrorLaw((7,) * count, Fraction(1000), 1)
         assert law.variance == pytest.approx((count + 1) * (count + 2) / 3 * 7000**2, rel=1e-4)
         assert law.variance / laplaces == pytest.approx(float(share), rel=1e-4)
 
 
 def cube(count, dimensions):
-    """Points that fill the unit cube evenly: multiples of the powers of the root of x^(d+1) = x + 1."""
+    """Points that fill the unit cube evenly: multiples of the powers of the root of x^(d+1) = x +
+    1."""
     root = float(mp.findroot(lambda x: x ** (dimensions + 1) - x - 1, 1.2))
     return (np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, dimensions + 1)) + 0.5) % 1
 
@@ -155,11 +198,19 @@ def test_noise_at_points_of_the_cube_follows_the_law_of_several_numbers(sides, s
     assert np.array_equal(both, np.rint(both))
     for column in (0, 1):
         for t in (1, 2, int(2 * sides[column] * scale), int(6 * sides[column] * scale)):
-            assert (np.abs(both[:, column]) >= t).mean() == pytest.approx(float(law.tail(column, t)), abs=0.002)
+            assert (np.abs(both[:, column]) >= t).mean() == pytest.approx(
+                float(law.tail(column, t)), abs=0.002
+            )
     assert abs(np.corrcoef(both.T)[0, 1]) < 1e-3  # the signs are independent, the sizes are not
     for s, t in ((1, 1), (2, sides[1]), (int(2 * scale) + 1, int(2 * sides[1] * scale))):
         jointly = sum(
-            mass * 2 * max(0, n[0] - s + 1) / (2 * n[0] + 1) * 2 * max(0, n[1] - t + 1) / (2 * n[1] + 1)
+            mass
+            * 2
+            * max(0, n[0] - s + 1)
+            / (2 * n[0] + 1)
+            * 2
+            * max(0, n[1] - t + 1)
+            / (2 * n[1] + 1)
             for n, mass in law.shells
         )
         found = ((np.abs(both[:, 0]) >= s) & (np.abs(both[:, 1]) >= t)).mean()
@@ -168,7 +219,9 @@ def test_noise_at_points_of_the_cube_follows_the_law_of_several_numbers(sides, s
 
 def test_noise_at_the_faces_of_the_cube_stays_within_its_box():
     law = BoxErrorLaw((1, 3), Fraction(7), 0)
-    corners = law.draw_together((0, 1), np.array([[0.5, 0.0, 1.0], [0.5, 1.0, 0.0], [0.0, 1.0, 1.0]]))
+    corners = law.draw_together(
+        (0, 1), np.array([[0.5, 0.0, 1.0], [0.5, 1.0, 0.0], [0.0, 1.0, 1.0]])
+    )
     assert corners[0].tolist() == (-corners[1]).tolist() and corners[0, 1] > 0
     assert corners[2].tolist() == [0, 0]
 
@@ -181,7 +234,9 @@ def from_lower_ends(sides, scale):
     return found._replace(most=found.least, end=found.end - found.reach / len(found.end))
 
 
-UNREMEMBERED = tuple((box_error, name, getattr(box_error, name).__wrapped__) for name in ("_ahead", "_interval"))
+UNREMEMBERED = tuple(
+    (box_error, name, getattr(box_error, name).__wrapped__) for name in ("_ahead", "_interval")
+)
 """What was computed before a bug is switched in must not hide it, nor what it computes stay."""
 BUGS = {
     "box-tail-from-lower-ends": Bug(

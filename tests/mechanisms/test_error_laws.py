@@ -1,4 +1,5 @@
-"""Error laws as data: the same texts for ever, equal when read back, with defaults that are the closed forms."""
+"""Error laws as data: the same texts for ever, equal when read back, with defaults that are the
+closed forms."""
 
 from __future__ import annotations
 
@@ -49,9 +50,13 @@ from dither.privacy.mechanisms import (
 WRITTEN = {
     LaplaceErrorLaw(F(20, 3)): '{"scale":"20/3","type":"laplace_error","v":1}',
     GaussianErrorLaw(F(5)): '{"sigma":"5/1","type":"gaussian_error","v":1}',
-    BoxErrorLaw((1, 500), F(7, 2), 1): '{"column":1,"scale":"7/2","sides":[1,500],"type":"box_error","v":1}',
+    BoxErrorLaw(
+        (1, 500), F(7, 2), 1
+    ): '{"column":1,"scale":"7/2","sides":[1,500],"type":"box_error","v":1}',
     SelectionErrorLaw(F(2)): '{"scale":"2/1","type":"selection_error","v":1}',
-    QuantileErrorLaw(F(2), 4, 25): '{"aimed_rows":25,"denominator":4,"scale":"2/1","type":"quantile_error","v":1}',
+    QuantileErrorLaw(
+        F(2), 4, 25
+    ): '{"aimed_rows":25,"denominator":4,"scale":"2/1","type":"quantile_error","v":1}',
     JointQuantileErrorLaw((F(2), F(1, 3)), 2): (
         '{"aimed_rows":0,"levels":2,"row_scales":["2/1","1/3"],"type":"joint_quantile_error","v":1}'
     ),
@@ -98,7 +103,8 @@ def test_the_laws_of_every_mechanism_of_the_kernel_cross_a_wire(mechanism: objec
 
 @pytest.mark.parametrize("mechanism", MECHANISMS[:3], ids=lambda mechanism: mechanism.stored_name)
 def test_the_kernel_and_the_law_know_the_same_noise(mechanism: object) -> None:
-    """The kernel leaves room for noise up to its reach: no law may expect more than one answer in e^99 beyond it."""
+    """The kernel leaves room for noise up to its reach: no law may expect more than one answer in
+    e^99 beyond it."""
     for column in range(len(getattr(mechanism, "sides", (1,)))):
         noise = mechanism.error_terms(column)
         law = find_error_law(mechanism, column)
@@ -127,7 +133,10 @@ BAD = [
         for bad in (2, 2.0, True, None, "0/1", "-1/2", "1/0", "nan", "1e-99999999", "1" * 10**4)
     ),
     *(BOX | {"column": bad} for bad in (2, -1, True, "0", 0.0)),
-    *(BOX | {"sides": bad} for bad in ([], [0, 1], [1, 2.0], ["1", "2"], "12", {}, [1] * (2**20 + 1))),
+    *(
+        BOX | {"sides": bad}
+        for bad in ([], [0, 1], [1, 2.0], ["1", "2"], "12", {}, [1] * (2**20 + 1))
+    ),
     {"type": "quantile_error", "v": 1, "scale": "2/1", "denominator": 0, "aimed_rows": 0},
     {"type": "joint_quantile_error", "v": 1, "row_scales": [], "levels": 1, "aimed_rows": 0},
     {"type": "joint_quantile_error", "v": 1, "row_scales": ["1/1"], "levels": 0, "aimed_rows": 0},
@@ -140,9 +149,12 @@ def test_what_is_no_law_is_refused(tree: object) -> None:
         law_from_json(tree)
 
 
-@pytest.mark.parametrize("law", [LaplaceErrorLaw(F(1, 2)), LaplaceErrorLaw(F(70)), GaussianErrorLaw(F(3))], ids=repr)
+@pytest.mark.parametrize(
+    "law", [LaplaceErrorLaw(F(1, 2)), LaplaceErrorLaw(F(70)), GaussianErrorLaw(F(3))], ids=repr
+)
 def test_what_follows_from_above_is_what_the_closed_forms_say(law: AdditiveErrorLaw) -> None:
-    """A new law defines `above`; intervals, tails and draws of the base class then are those of the noise."""
+    """A new law defines `above`; intervals, tails and draws of the base class then are those of the
+    noise."""
     for t in (-3, 0, 1, 2, 9, 200):
         assert AdditiveErrorLaw.tail(law, t) == pytest.approx(law.tail(t), rel=1e-9, abs=1e-300)
     for level in ("0.5", "0.95", "0.999999"):
@@ -152,7 +164,8 @@ def test_what_follows_from_above_is_what_the_closed_forms_say(law: AdditiveError
 
 
 def test_the_law_of_a_joint_quantile_adds_the_choices_that_lead_to_it() -> None:
-    """Four quantiles: the third share is chosen first, then the second and the fourth, then the first."""
+    """Four quantiles: the third share is chosen first, then the second and the fourth, then the
+    first."""
     mechanism = JointQuantiles.of(["1/10", "1/4", "1/2", "9/10"], 1)
     lengths = [len(find_error_law(mechanism, column).row_scales) for column in range(4)]
     assert lengths == [3, 2, 1, 2]

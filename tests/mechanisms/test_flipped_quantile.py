@@ -1,4 +1,5 @@
-"""A quantile by permute-and-flip: exact law by enumeration, its loss and no tighter one, far runs, a smaller error."""
+"""A quantile by permute-and-flip: exact law by enumeration, its loss and no tighter one, far runs,
+a smaller error."""
 
 import itertools
 from fractions import Fraction
@@ -27,7 +28,8 @@ LAST = 2**64 - 1
 
 
 def law(counts, mechanism):
-    """Every cell throws its coin; the first head in random order is a uniform choice among all heads."""
+    """Every cell throws its coin; the first head in random order is a uniform choice among all
+    heads."""
     scale = mpmath.mpf(mechanism.scale.numerator) / mechanism.scale.denominator
     heads = [mpmath.exp(score / scale) for score in naive_scores(counts, mechanism.q)]
     found = []
@@ -35,7 +37,8 @@ def law(counts, mechanism):
         others = [mpmath.mpf(1)]  # the chance of so many heads among the others
         for other in (each for place, each in enumerate(heads) if place != cell):
             others = [
-                (others[n] * (1 - other) if n < len(others) else 0) + (others[n - 1] * other if n else 0)
+                (others[n] * (1 - other) if n < len(others) else 0)
+                + (others[n - 1] * other if n else 0)
                 for n in range(len(others) + 1)
             ]
         found.append(head * sum(chance / (n + 1) for n, chance in enumerate(others)))
@@ -69,7 +72,9 @@ def test_sparse_draws_follow_the_law(counts, q):
     mechanism, source = FlippedQuantile(q, 1), Seeded(3)
     held = np.flatnonzero(counts)
     rows = np.array(counts)[held]
-    sparse = [mechanism.release_sparse(held, rows, cells=len(counts), source=source) for _ in range(2_000)]
+    sparse = [
+        mechanism.release_sparse(held, rows, cells=len(counts), source=source) for _ in range(2_000)
+    ]
     assert_law(sparse, law(counts, mechanism))
 
 
@@ -90,27 +95,39 @@ def test_flipped_closeness():
 @pytest.mark.all
 def test_flipped_replace_closeness():
     mechanism = FlippedQuantile(Fraction(1, 2), 1, 4, "replace")
-    sides = [np.sign(draws(mechanism, counts, 1_000, seed) - 16) for seed, counts in enumerate((LEFT, RIGHT))]
+    sides = [
+        np.sign(draws(mechanism, counts, 1_000, seed) - 16)
+        for seed, counts in enumerate((LEFT, RIGHT))
+    ]
     assert_close(*sides, pure_epsilon(mechanism.loss()))
 
 
 def test_a_run_counts_as_often_as_it_has_cells():
-    """{0: 3, 40: 1}: the one row above is a run, and so are the 39 cells before it that miss by as much."""
+    """{0: 3, 40: 1}: the one row above is a run, and so are the 39 cells before it that miss by as
+    much."""
     mechanism, counts = FlippedQuantile(Fraction(1, 2), 1), [3, *[0] * 39, 1]
     expected = law(counts, mechanism)
     drawn = draws(mechanism, counts, 1_500, 5)
     assert_law(
-        [0 if each == 0 else 2 if each == 40 else 1 for each in drawn], [expected[0], sum(expected[1:40]), expected[40]]
+        [0 if each == 0 else 2 if each == 40 else 1 for each in drawn],
+        [expected[0], sum(expected[1:40]), expected[40]],
     )
 
 
-FAR = ([3, 50, 90], [1000, 1000, 1000])  # the median is cell 50; the others miss by 500 rows, 500 scales
+FAR = (
+    [3, 50, 90],
+    [1000, 1000, 1000],
+)  # the median is cell 50; the others miss by 500 rows, 500 scales
 
 
 def test_far_cells_can_win_by_their_own_words():
-    """A far run that draws the last word is looked at again; with more such words it wins, as its law has it."""
+    """A far run that draws the last word is looked at again; with more such words it wins, as its
+    law has it."""
     mechanism = FlippedQuantile(Fraction(1, 2), 1)
-    tops, ones = 5 | 255 << 8 | 5 << 16 | 5 << 24, 2**56 - 1  # of the runs far below and above; cell 3 is the second
+    tops, ones = (
+        5 | 255 << 8 | 5 << 16 | 5 << 24,
+        2**56 - 1,
+    )  # of the runs far below and above; cell 3 is the second
     others, near = [1, 1, 1, 1], [5, 5, 5]
     lucky = TestSource([tops, ones, *others, *near, *[LAST, 0] * 40], after=0)
     assert mechanism.release_sparse(*FAR, cells=100, source=lucky) == 3
@@ -130,9 +147,14 @@ class Anything:
 
 
 def test_the_race_of_all_runs_has_the_same_law(monkeypatch):
-    """Taken for every release, with words of the production source: near cells win as if they had raced alone."""
+    """Taken for every release, with words of the production source: near cells win as if they had
+    raced alone."""
     near = [3, 1, 0, 2, 1]
-    places = [*range(2000), *(2002 + place for place, rows in enumerate(near) if rows), *range(2010, 4010)]
+    places = [
+        *range(2000),
+        *(2002 + place for place, rows in enumerate(near) if rows),
+        *range(2010, 4010),
+    ]
     counts = [5] * 2000 + [rows for rows in near if rows] + [5] * 2000
     mechanism = FlippedQuantile(Fraction(1, 2), 100)
     whole = [0] * 4010
@@ -141,9 +163,13 @@ def test_the_race_of_all_runs_has_the_same_law(monkeypatch):
     expected = law(whole[1995:2015], mechanism)
     taken = []
     monkeypatch.setattr(quantile, "_LAST_REST", Anything())
-    monkeypatch.setattr(quantile, "argmax_exponential", lambda *given, **how: _watched(taken, *given, **how))
+    monkeypatch.setattr(
+        quantile, "argmax_exponential", lambda *given, **how: _watched(taken, *given, **how)
+    )
     drawn = [mechanism.release_sparse(places, counts, cells=4010) - 1995 for _ in range(600)]
-    assert taken.count(2 * len(places) + 1) > 590  # without any tall word there is nothing to compare
+    assert (
+        taken.count(2 * len(places) + 1) > 590
+    )  # without any tall word there is nothing to compare
     assert_law(drawn, expected)
 
 
@@ -153,7 +179,8 @@ def _watched(taken, scores, scale, **how):
 
 
 def test_the_far_have_no_other_chance():
-    """The next to last word of a far run is certainly not enough, of the longest run there can be."""
+    """The next to last word of a far run is certainly not enough, of the longest run there can
+    be."""
     cells = 1 << 55
     gap = -Fraction(quantile._reach(cells))
     with mpmath.workdps(60):
@@ -177,7 +204,11 @@ def test_float_ends_hold_the_exact_key(weight):
         *map(int, draw.integers(0, 2**64, 60, np.uint64)),
     ]
     early, late = argmax._keys(
-        np.zeros(len(words)), np.array(words, np.uint64), 64, "exponential", np.full(len(words), weight)
+        np.zeros(len(words)),
+        np.array(words, np.uint64),
+        64,
+        "exponential",
+        np.full(len(words), weight),
     )
     for word, low, high in zip(words, early, late, strict=True):
         exact_low, exact_high = argmax._exact_key(Fraction(0), word, 64, "exponential", weight)
@@ -199,7 +230,10 @@ def test_its_expected_miss_is_never_larger():
 def test_the_kernel_takes_it_for_one_quantile_at_a_price_in_epsilon_alone():
     def priced(shares, price):
         query = Quantiles(Scan("visits"), (), "cost", shares)
-        return calibrate(Request((Step(query, "permute_and_flip", Fraction(1)),), price, "total"), hospital.catalog())
+        return calibrate(
+            Request((Step(query, "permute_and_flip", Fraction(1)),), price, "total"),
+            hospital.catalog(),
+        )
 
     (step,) = priced((Fraction(1, 2),), Price(Fraction(1)))
     assert isinstance(step.mechanism, FlippedQuantile) and step.loss().epsilon == 1

@@ -1,4 +1,5 @@
-"""Integer Gaussian: the continuous calibration is never used, and every calibration rounds against us."""
+"""Integer Gaussian: the continuous calibration is never used, and every calibration rounds against
+us."""
 
 from __future__ import annotations
 
@@ -30,8 +31,13 @@ from tests.evidence import assert_counts, gaussian_tail
 from tests.sources import Refusing
 
 ONE = Sensitivity.of(largest=1)
-sensitivities = st.builds(lambda c, m: Sensitivity.of(cells=c, largest=m), st.integers(1, 50), st.integers(1, 10**6))
-ANALYTIC, CLASSIC = Fraction("3.73063"), Fraction("4.84481")  # continuous noise at (1, 1e-5), fundamentals 3
+sensitivities = st.builds(
+    lambda c, m: Sensitivity.of(cells=c, largest=m), st.integers(1, 50), st.integers(1, 10**6)
+)
+ANALYTIC, CLASSIC = (
+    Fraction("3.73063"),
+    Fraction("4.84481"),
+)  # continuous noise at (1, 1e-5), fundamentals 3
 
 
 def exact_delta(sigma: Fraction, shift: int, epsilon: Fraction) -> mpf:
@@ -66,12 +72,21 @@ def test_the_exact_delta_of_a_calibrated_sigma_never_exceeds_the_delta_asked(eps
     sigma = calibrations.fit_gaussian(epsilon, delta, Sensitivity.of(largest=shift)).sigma
     with mp.workdps(50):
         goal = mpf(delta.numerator) / delta.denominator
-        assert exact_delta(sigma, shift, epsilon) <= goal * (1 + (mpf("1e-12") if sigma > 60 else 0))
+        assert exact_delta(sigma, shift, epsilon) <= goal * (
+            1 + (mpf("1e-12") if sigma > 60 else 0)
+        )
 
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "largest"),
-    [(1, 0.45, 10**6), (1, 1e-5, 10**9), (0.01, 1e-9, 5000), (700, 1e-5, 1), (1, 0.999, 1), ("0.001", "1e-250", 3)],
+    [
+        (1, 0.45, 10**6),
+        (1, 1e-5, 10**9),
+        (0.01, 1e-9, 5000),
+        (700, 1e-5, 1),
+        (1, 0.999, 1),
+        ("0.001", "1e-250", 3),
+    ],
 )
 def test_extreme_targets_are_met_or_refused_never_missed(epsilon, delta, largest):
     mechanism = calibrations.fit_gaussian(epsilon, delta, Sensitivity.of(largest=largest))
@@ -122,7 +137,17 @@ def test_releases_of_neighbours_are_as_close_as_the_lattice_says():
 
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
-    [(0, 0.1), (-1, 0.1), (float("nan"), 0.1), (float("inf"), 0.1), (1, 0), (1, 1), (1, 1.5), (1, -0.1), (1, True)],
+    [
+        (0, 0.1),
+        (-1, 0.1),
+        (float("nan"), 0.1),
+        (float("inf"), 0.1),
+        (1, 0),
+        (1, 1),
+        (1, 1.5),
+        (1, -0.1),
+        (1, True),
+    ],
 )
 def test_bad_prices_are_refused(epsilon, delta):
     with pytest.raises(ParameterError, match=r"epsilon|delta"):
@@ -136,7 +161,14 @@ def test_a_bad_rho_is_refused(rho):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"sigma": 0}, {"sigma": float("inf")}, {"sigma": 2**61}, {"neighbours": "friends"}, {"unit": 3}]
+    "bad",
+    [
+        {"sigma": 0},
+        {"sigma": float("inf")},
+        {"sigma": 2**61},
+        {"neighbours": "friends"},
+        {"unit": 3},
+    ],
 )
 def test_a_mechanism_that_means_nothing_cannot_be_built(bad):
     with pytest.raises(ParameterError):
@@ -144,7 +176,11 @@ def test_a_mechanism_that_means_nothing_cannot_be_built(bad):
 
 
 def test_a_bare_number_is_no_sensitivity():
-    for build in (IntegerGaussian, IntegerGaussian.for_rho, lambda r, s: calibrations.fit_gaussian(r, 0.1, s)):
+    for build in (
+        IntegerGaussian,
+        IntegerGaussian.for_rho,
+        lambda r, s: calibrations.fit_gaussian(r, 0.1, s),
+    ):
         with pytest.raises(ParameterError, match="Sensitivity"):
             build(1, 1)
 
@@ -157,7 +193,8 @@ def test_inexact_values_are_refused_before_anything_is_drawn(values):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.fractions(Fraction(1, 100), 30), st.fractions(Fraction(1, 100), 1 - Fraction(1, 10**12)).filter(lambda c: c < 1)
+    st.fractions(Fraction(1, 100), 30),
+    st.fractions(Fraction(1, 100), 1 - Fraction(1, 10**12)).filter(lambda c: c < 1),
 )
 def test_the_interval_covers_its_level_and_one_less_would_not(sigma, level):
     with mp.workdps(40):
@@ -182,9 +219,14 @@ def test_the_error_law_agrees_with_brute_force(sigma):
     law = GaussianErrorLaw(Fraction(sigma))
     with mp.workdps(40):
         s = mpf(law.sigma.numerator) / law.sigma.denominator
-        mass = {k: mp.exp(-(mpf(k) ** 2) / (2 * s * s)) for k in range(-int(30 * s) - 4, int(30 * s) + 5)}
+        mass = {
+            k: mp.exp(-(mpf(k) ** 2) / (2 * s * s))
+            for k in range(-int(30 * s) - 4, int(30 * s) + 5)
+        }
         total = sum(mass.values())
-        assert law.variance == pytest.approx(float(sum(k * k * p for k, p in mass.items()) / total), rel=1e-12)
+        assert law.variance == pytest.approx(
+            float(sum(k * k * p for k, p in mass.items()) / total), rel=1e-12
+        )
         assert law.variance <= float(s * s) * (1 + 1e-15)
         for t in (0, 1, 2, 5):
             exact = sum(p for k, p in mass.items() if abs(k) >= t) / total
@@ -201,4 +243,7 @@ def test_the_error_law_agrees_with_brute_force(sigma):
 def test_a_wanted_interval_is_met_with_the_most_noise(half_width, level):
     mechanism = calibrations.fit_gaussian_interval(half_width, level, ONE)
     assert find_error_law(mechanism).interval(level) <= half_width
-    assert GaussianErrorLaw(mechanism.sigma * (1 + Fraction(1, 2**12))).interval(level) > half_width - 2
+    assert (
+        GaussianErrorLaw(mechanism.sigma * (1 + Fraction(1, 2**12))).interval(level)
+        > half_width - 2
+    )

@@ -1,4 +1,5 @@
-"""Two-sided geometric, its truncated form, staircase, and their vectors: exact laws, numbers, closeness."""
+"""Two-sided geometric, its truncated form, staircase, and their vectors: exact laws, numbers,
+closeness."""
 
 import itertools
 import math
@@ -25,7 +26,8 @@ ONE = Sensitivity.of(largest=1)
 
 
 def test_numbers_of_two_sided_geometric():
-    """fundamentals-and-local.md 3: eps 0.5: variance 7.8354, E|Z| 1.9190; applications.md 1.1 at eps 0.05."""
+    """fundamentals-and-local.md 3: eps 0.5: variance 7.8354, E|Z| 1.9190; applications.md 1.1 at
+    eps 0.05."""
     law = find_error_law(IntegerLaplace.for_epsilon(0.5, ONE))
     assert abs(law.variance - 7.8354) < 5e-5
     assert abs(sum(abs(z) * law.pmf(z) for z in range(-200, 201)) - 1.9190) < 5e-5
@@ -36,7 +38,8 @@ def test_numbers_of_two_sided_geometric():
 
 
 def test_geometric_vector_exact_ratio():
-    """All shifts of a vector with L1 at most 2 keep the ratio of densities at e^(2/scale); brute force."""
+    """All shifts of a vector with L1 at most 2 keep the ratio of densities at e^(2/scale); brute
+    force."""
     mechanism = IntegerLaplace.for_epsilon(1, Sensitivity.of(cells=2, largest=1))
     scale = float(mechanism.scale)
     for z in itertools.product(range(-4, 5), repeat=2):
@@ -58,13 +61,17 @@ def test_geometric_closeness():
 
 
 def truncated_law(mechanism, count):
-    return [mechanism.error().pmf(answer, count) for answer in range(mechanism.low, mechanism.high + 1)]
+    return [
+        mechanism.error().pmf(answer, count) for answer in range(mechanism.low, mechanism.high + 1)
+    ]
 
 
 def test_truncated_geometric_closeness():
     """Counts 0 and 1 in 0..3, and 3 and 2: the ends are where clamping the noise fails."""
     mechanism = TruncatedGeometric.for_epsilon(1, low=0, high=3)
-    drawn = {count: mechanism.release(np.full(40_000, count), source=Seeded(count)) for count in range(4)}
+    drawn = {
+        count: mechanism.release(np.full(40_000, count), source=Seeded(count)) for count in range(4)
+    }
     for one, two in ((0, 1), (2, 3)):
         assert_close(drawn[one], drawn[two], pure_epsilon(mechanism.loss()))
     for count, answers in drawn.items():
@@ -76,10 +83,14 @@ def test_truncated_geometric_exact_ratio():
     mechanism = TruncatedGeometric.for_epsilon(0.2, low=0, high=200)
     laws = [truncated_law(mechanism, count) for count in range(201)]
     assert all(abs(sum(law) - 1) < 1e-12 for law in laws)
-    worst = max(abs(math.log(a / b)) for p, q in itertools.pairwise(laws) for a, b in zip(p, q, strict=True))
+    worst = max(
+        abs(math.log(a / b)) for p, q in itertools.pairwise(laws) for a, b in zip(p, q, strict=True)
+    )
     assert abs(worst - 0.2) < 1e-12
     a = math.exp(-0.2)
-    assert abs(laws[7][0] - a**7 / (1 + a)) < 1e-15 and abs(laws[190][200] - a**10 / (1 + a)) < 1e-15
+    assert (
+        abs(laws[7][0] - a**7 / (1 + a)) < 1e-15 and abs(laws[190][200] - a**10 / (1 + a)) < 1e-15
+    )
 
 
 def staircase_pmf(epsilon, width, reach, z):
@@ -89,7 +100,8 @@ def staircase_pmf(epsilon, width, reach, z):
 
 @pytest.mark.parametrize(("epsilon", "width"), [(1, 1), (2, 3), (1, 5), (4, 7)])
 def test_staircase_exact_ratio(epsilon, width):
-    """Every reach: shifting by up to the width changes no probability by more than e^eps; total, mean, variance."""
+    """Every reach: shifting by up to the width changes no probability by more than e^eps; total,
+    mean, variance."""
     span = range(-40 * width, 40 * width + 1)
     for reach in range(1, width + 1):
         law = StaircaseErrorLaw(Fraction(epsilon), width, reach)
@@ -101,12 +113,15 @@ def test_staircase_exact_ratio(epsilon, width):
         assert abs(law.mean_size - sum(abs(z) * w for z, w in weights.items()) / total) < 1e-9
         assert abs(law.variance - sum(z * z * w for z, w in weights.items()) / total) < 1e-8
         for t in range(1, 3 * width):
-            assert abs(law.tail(t) - sum(w for z, w in weights.items() if abs(z) >= t) / total) < 1e-10
+            assert (
+                abs(law.tail(t) - sum(w for z, w in weights.items() if abs(z) >= t) / total) < 1e-10
+            )
         assert law.tail(law.interval(0.9) + 1) <= 0.1 < law.tail(law.interval(0.9))
 
 
 def test_staircase_is_never_worse_than_geometric():
-    """Geng, Viswanath 2014: E|z| = D e^(eps/2) / (e^eps - 1) in the continuum; equal to geometric at D = 1."""
+    """Geng, Viswanath 2014: E|z| = D e^(eps/2) / (e^eps - 1) in the continuum; equal to geometric
+    at D = 1."""
     for epsilon, width in ((1, 1), (1, 10), (2, 100), (6, 100)):
         sensitivity = Sensitivity.of(largest=width)
         ours = Staircase.for_epsilon(epsilon, sensitivity).error().mean_size
@@ -115,11 +130,14 @@ def test_staircase_is_never_worse_than_geometric():
     best = Staircase.for_epsilon(2, Sensitivity.of(largest=1000)).error().mean_size
     assert abs(best / (1000 * math.exp(1) / (math.exp(2) - 1)) - 1) < 1e-3
     errors = [StaircaseErrorLaw(Fraction(2), 30, reach).mean_size for reach in range(1, 31)]
-    assert Staircase.for_epsilon(2, Sensitivity.of(largest=30)).reach == 1 + errors.index(min(errors))
+    assert Staircase.for_epsilon(2, Sensitivity.of(largest=30)).reach == 1 + errors.index(
+        min(errors)
+    )
 
 
 def test_staircase_closeness():
-    """A sum that moves by the whole width, and by one: both within epsilon. The draws follow the law."""
+    """A sum that moves by the whole width, and by one: both within epsilon. The draws follow the
+    law."""
     mechanism = Staircase.for_epsilon(1, Sensitivity.of(largest=4))
     draw = lambda value, seed: mechanism.release(np.full(60_000, value), source=Seeded(seed))
     base = draw(0, 1)
@@ -132,7 +150,8 @@ def test_staircase_closeness():
 
 
 def test_gaussian_calibration_is_for_integers():
-    """Rule integer-noise-price: at (1, 1e-5) our lattice delta is within 1e-5; at sigma 3.73063 it is 1.0346e-5."""
+    """Rule integer-noise-price: at (1, 1e-5) our lattice delta is within 1e-5; at sigma 3.73063 it
+    is 1.0346e-5."""
     sigma = calibrations.fit_gaussian(1, 1e-5, ONE).sigma
     delta = lattice_delta(sigma, 1)
     assert delta <= mpmath.mpf(10) ** -5 < lattice_delta(sigma * Fraction(999, 1000), 1)
@@ -140,7 +159,8 @@ def test_gaussian_calibration_is_for_integers():
 
 
 def test_gaussian_closeness():
-    """Black box at (1, 0.01): one cell by the lattice law, and three cells moved at once by zCDP."""
+    """Black box at (1, 0.01): one cell by the lattice law, and three cells moved at once by
+    zCDP."""
     for sensitivity in (ONE, Sensitivity.of(cells=3)):
         mechanism = calibrations.fit_gaussian(1, 0.01, sensitivity)
         cells = np.zeros((60_000, sensitivity.l0), int)
@@ -165,7 +185,8 @@ def test_staircase_vectors_pay_for_every_cell():
 
 
 def test_count_and_sum_sensitivity_by_brute_force():
-    """Counts move by 1; clamped sums by max(|lo|, |hi|) when a row joins and hi - lo when it is replaced."""
+    """Counts move by 1; clamped sums by max(|lo|, |hi|) when a row joins and hi - lo when it is
+    replaced."""
     low, high = -2, 5
     for data in itertools.product(range(low, high + 1), repeat=2):
         for new in range(low, high + 1):
@@ -177,10 +198,19 @@ def test_refusals_and_warning():
     for arguments in ((0, ONE, 0, 3), (1, ONE, 3, 0), (1, ONE, 0.5, 3), (1, "one", 0, 3)):
         with pytest.raises((ParameterError, AttributeError)):
             TruncatedGeometric(*arguments)
-    for arguments in ((0, ONE, 1), (1, ONE, 2), (1, ONE, 0), (1, Sensitivity.of(largest=0), 1), (10**6, ONE, 1)):
+    for arguments in (
+        (0, ONE, 1),
+        (1, ONE, 2),
+        (1, ONE, 0),
+        (1, Sensitivity.of(largest=0), 1),
+        (10**6, ONE, 1),
+    ):
         with pytest.raises(ParameterError):
             Staircase(*arguments)
-    for mechanism in (Staircase.for_epsilon(1, ONE), TruncatedGeometric.for_epsilon(1, low=0, high=5)):
+    for mechanism in (
+        Staircase.for_epsilon(1, ONE),
+        TruncatedGeometric.for_epsilon(1, low=0, high=5),
+    ):
         with pytest.raises(ParameterError):
             mechanism.release([0.5])
     with pytest.warns(PrivacyWarning):

@@ -37,15 +37,19 @@ def optimal(epsilon, delta, upto):
     )
     pi = [mpmath.mpf(0)]
     while len(pi) <= upto:
-        pi.append(min(mpmath.exp(e) * pi[-1] + d, 1 - mpmath.exp(-e) * (1 - pi[-1] - d), mpmath.mpf(1)))
+        pi.append(
+            min(mpmath.exp(e) * pi[-1] + d, 1 - mpmath.exp(-e) * (1 - pi[-1] - d), mpmath.mpf(1))
+        )
     return pi
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), [(1, Fraction(1, 10**6)), (Fraction(1, 10), Fraction(1, 10**7)), (3, Fraction(1, 20))]
+    ("epsilon", "delta"),
+    [(1, Fraction(1, 10**6)), (Fraction(1, 10), Fraction(1, 10**7)), (3, Fraction(1, 20))],
 )
 def test_exact_chances_keep_every_ratio(epsilon, delta):
-    """Enclosures hold the recursion, and pi(n) <= e^eps pi(n+1) + delta for both outcomes, both ways."""
+    """Enclosures hold the recursion, and pi(n) <= e^eps pi(n+1) + delta for both outcomes, both
+    ways."""
     bits = 160
     found = chances(Fraction(epsilon), delta, bits)
     pi = optimal(epsilon, delta, len(found) + 1)
@@ -68,7 +72,8 @@ def test_exact_chances_keep_every_ratio(epsilon, delta):
 
 
 def test_released_chances_are_within_the_price():
-    """White box: floor(2^64 pi(n)) of the code itself satisfies the (eps, delta) inequalities in integers."""
+    """White box: floor(2^64 pi(n)) of the code itself satisfies the (eps, delta) inequalities in
+    integers."""
     keys = TruncatedGeometricKeys(1, Fraction(1, 100), 1)
     words = [*key_selection._words(Fraction(1), Fraction(1, 100)), 2**64]
     assert words[0] == 0
@@ -94,13 +99,17 @@ def test_thresholds_of_the_spec():
         assert abs(laplace_rule(1, 1e-6, groups) - printed) < 0.5
         ours = find_error_law(TruncatedGeometricKeys(1, 1e-6, groups)).size_shown(0.5)
         assert ours <= laplace_rule(1, 1e-6, groups)
-    sizes = [find_error_law(TruncatedGeometricKeys(1, 1e-6, groups)).size_shown(0.5) for groups in (1, 3, 10)]
+    sizes = [
+        find_error_law(TruncatedGeometricKeys(1, 1e-6, groups)).size_shown(0.5)
+        for groups in (1, 3, 10)
+    ]
     assert sizes == [14, 40, 132]
     assert find_error_law(calibrations.fit_gaussian_keys(1, 1e-6, groups=10)).size_shown(0.5) < 132
 
 
 def shown_sets(keys, counts, runs, seed):
-    """Each run's shown keys as a number, for mechanisms whose release is one mask or (mask, counts)."""
+    """Each run's shown keys as a number, for mechanisms whose release is one mask or (mask,
+    counts)."""
     drawn = keys.release(np.tile(counts, runs), source=Seeded(seed))
     mask = (drawn[0] if isinstance(drawn, tuple) else drawn).reshape(runs, len(counts))
     return mask @ (1 << np.arange(len(counts)))
@@ -111,7 +120,10 @@ def test_key_selection_closeness():
     keys = TruncatedGeometricKeys(3, Fraction(3, 100), 3)
     loss = keys.loss()
     epsilon, delta = loss.count * loss.loss.epsilon, loss.count * loss.loss.delta
-    with_unit, without = shown_sets(keys, [1, 1, 3], 100_000, 1), shown_sets(keys, [0, 0, 2], 100_000, 2)
+    with_unit, without = (
+        shown_sets(keys, [1, 1, 3], 100_000, 1),
+        shown_sets(keys, [0, 0, 2], 100_000, 2),
+    )
     assert_close(with_unit, without, epsilon, delta)
     assert not (without & 3).any()  # keys that nobody owns are never shown
 
@@ -136,38 +148,48 @@ def test_gaussian_keys_delta_is_exact():
 
 
 def test_gaussian_keys_closeness():
-    """A lone owner of three keys is shown within delta; common keys stay within the (eps, delta) of zCDP."""
+    """A lone owner of three keys is shown within delta; common keys stay within the (eps, delta) of
+    zCDP."""
     keys = GaussianKeys(Fraction(2), 5, 3)
     delta = keys.loss().delta
     draws = 60_000
     lone = shown_sets(keys, [1, 1, 1], draws, 1)
     hits = int((lone > 0).sum())
-    assert stats.binom.sf(hits - 1, draws, float(delta)) > 1e-9  # the chance of a leak is at most delta
+    assert (
+        stats.binom.sf(hits - 1, draws, float(delta)) > 1e-9
+    )  # the chance of a leak is at most delta
     assert not shown_sets(keys, [0, 0, 0], draws, 2).any()
     from dither.accounting.rho_conversion import delta_from_rho
 
     total = float(delta) + delta_from_rho(keys.loss().rho, 1)
-    assert_close(shown_sets(keys, [6, 5, 5], draws, 3), shown_sets(keys, [5, 4, 4], draws, 4), 1, total)
+    assert_close(
+        shown_sets(keys, [6, 5, 5], draws, 3), shown_sets(keys, [5, 4, 4], draws, 4), 1, total
+    )
 
 
 def test_gaussian_keys_counts_and_calibration():
     keys = GaussianKeys.for_rho(Fraction(1, 2), 1e-9, groups=4)
     assert keys.sigma == 2 and keys.loss().delta <= Fraction(1, 10**9)
-    assert GaussianKeys(keys.sigma, keys.threshold - 1, 4).loss().delta > Fraction(1, 10**9)  # the lowest that will do
+    assert GaussianKeys(keys.sigma, keys.threshold - 1, 4).loss().delta > Fraction(
+        1, 10**9
+    )  # the lowest that will do
     shown, noisy = keys.release([0, 1000, 1000])
     assert shown.tolist() == [False, True, True] and noisy[0] == 0 and abs(noisy[1] - 1000) < 60
 
 
 def test_losses_and_groups():
     assert TruncatedGeometricKeys(1, 1e-6, 1).loss() == Approx(1, 1e-6)
-    assert TruncatedGeometricKeys(1, 1e-6, 4).loss() == Repeated(Approx(Fraction(1, 4), Fraction(1, 4 * 10**6)), 4)
+    assert TruncatedGeometricKeys(1, 1e-6, 4).loss() == Repeated(
+        Approx(Fraction(1, 4), Fraction(1, 4 * 10**6)), 4
+    )
     replaced = TruncatedGeometricKeys(1, 1e-6, 2, "replace").loss()
     assert replaced.count == 4 and replaced.neighbours == "replace"
     assert isinstance(GaussianKeys(1, 9, 1).loss(), ZCDP)
 
 
 def test_owner_counts_sensitivity_by_brute_force():
-    """Distinct owners per key, at most m keys per unit: adding a unit moves m counts by 1, replacing it 2m."""
+    """Distinct owners per key, at most m keys per unit: adding a unit moves m counts by 1,
+    replacing it 2m."""
     keys, limit = range(3), 2
     subsets = [s for r in range(limit + 1) for s in itertools.combinations(keys, r)]
     count = lambda people: np.bincount(np.array([k for s in people for k in s], int), minlength=3)
@@ -217,6 +239,12 @@ BUGS = {
     "gaussian-keys-threshold-off-by-one": Bug(
         "delta taken at P(Z >= tau), forgetting the owner's own 1",
         test_gaussian_keys_closeness,
-        ((gaussian_keys, "_lone", lambda sigma, tau, moved, f=gaussian_keys._lone: f(sigma, tau + 1, moved)),),
+        (
+            (
+                gaussian_keys,
+                "_lone",
+                lambda sigma, tau, moved, f=gaussian_keys._lone: f(sigma, tau + 1, moved),
+            ),
+        ),
     ),
 }

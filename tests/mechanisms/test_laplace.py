@@ -23,7 +23,9 @@ from tests.sources import Refusing
 
 ONE = Sensitivity.of(largest=1)
 prices = st.fractions(Fraction(1, 10**6), 900)
-sensitivities = st.builds(lambda c, m: Sensitivity.of(cells=c, largest=m), st.integers(1, 50), st.integers(1, 10**6))
+sensitivities = st.builds(
+    lambda c, m: Sensitivity.of(cells=c, largest=m), st.integers(1, 50), st.integers(1, 10**6)
+)
 
 
 def test_a_histogram_at_half_an_epsilon_has_the_numbers_of_the_book():
@@ -56,20 +58,29 @@ def test_scales_are_rounded_to_twenty_significant_bits_outwards(number):
 def test_one_moved_cell_has_the_lattice_loss_and_several_have_the_pure_one():
     towards = {"neighbours": "replace", "unit": "person"}
     assert IntegerLaplace(4, ONE, **towards).loss() == DiscreteLaplace(4, 1, **towards)
-    assert IntegerLaplace(4, Sensitivity.of(cells=3, largest=2), **towards).loss() == Pure(Fraction(6, 4), **towards)
+    assert IntegerLaplace(4, Sensitivity.of(cells=3, largest=2), **towards).loss() == Pure(
+        Fraction(6, 4), **towards
+    )
     assert IntegerLaplace(4, Sensitivity.of(largest=0)).loss() == Pure(0)
 
 
 @given(sensitivities, st.fractions(1, 10**6))
 def test_an_integer_mechanism_emits_no_continuous_or_bounded_range_loss(sensitivity, scale):
     loss = IntegerLaplace(scale, sensitivity).loss()
-    assert isinstance(loss, (DiscreteLaplace, Pure)) and not isinstance(loss, (Laplace, Gaussian, BoundedRange))
+    assert isinstance(loss, (DiscreteLaplace, Pure)) and not isinstance(
+        loss, (Laplace, Gaussian, BoundedRange)
+    )
 
 
 def test_a_pure_release_bounds_every_ratio_of_neighbours_exactly():
     # by the exact mass, not by sampling: log P(x - a) / P(x - b) for all |a - b| <= sensitivity
     law = LaplaceErrorLaw(Fraction(4))
-    worst = max(math.log(law.pmf(x - shift) / law.pmf(x)) for x in range(-60, 60) for shift in range(-3, 4) if shift)
+    worst = max(
+        math.log(law.pmf(x - shift) / law.pmf(x))
+        for x in range(-60, 60)
+        for shift in range(-3, 4)
+        if shift
+    )
     assert worst == pytest.approx(float(3 / Fraction(4)), rel=1e-12)
 
 
@@ -82,7 +93,9 @@ def test_releases_of_neighbours_are_as_close_as_the_loss_says():
         assert_counts({"at or above 101": int((released >= 101).sum())}, draws, above)
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), True, None, "much", "1e-30"])
+@pytest.mark.parametrize(
+    "epsilon", [0, -1, float("nan"), float("inf"), True, None, "much", "1e-30"]
+)
 def test_a_bad_epsilon_is_refused(epsilon):
     with pytest.raises(ParameterError, match=r"epsilon|scale"):
         IntegerLaplace.for_epsilon(epsilon, ONE)
@@ -113,7 +126,19 @@ def test_a_mechanism_that_means_nothing_cannot_be_built(bad):
 
 
 @pytest.mark.parametrize(
-    "values", [[1.0], [0.5], np.array([1.0]), "12", [True], None, [None], np.array([True]), [1, 2.0], [[1], [2, 3]]]
+    "values",
+    [
+        [1.0],
+        [0.5],
+        np.array([1.0]),
+        "12",
+        [True],
+        None,
+        [None],
+        np.array([True]),
+        [1, 2.0],
+        [[1], [2, 3]],
+    ],
 )
 def test_inexact_values_are_refused_before_anything_is_drawn(values):
     with pytest.raises((ParameterError, ValueError)):
@@ -121,15 +146,29 @@ def test_inexact_values_are_refused_before_anything_is_drawn(values):
 
 
 @pytest.mark.parametrize(
-    "values", [5, [1, 2, 3], [[1, 2], [3, 4]], np.zeros((2, 0), np.int32), np.array(7), [-1, 2**63], [2**70], []]
+    "values",
+    [
+        5,
+        [1, 2, 3],
+        [[1, 2], [3, 4]],
+        np.zeros((2, 0), np.int32),
+        np.array(7),
+        [-1, 2**63],
+        [2**70],
+        [],
+    ],
 )
 @pytest.mark.parametrize("scale", [2, 2**53])
 def test_a_release_has_the_shape_of_its_values_and_exact_sums(values, scale):
     released = IntegerLaplace(scale, ONE).release(values)
     shape = (1,) if isinstance(values, int) else np.array(values, object).shape
     assert isinstance(released, np.ndarray) and released.shape == shape
-    for noisy, value in zip(released.ravel().tolist(), np.array(values, object).ravel().tolist(), strict=True):
-        assert type(noisy) is int and abs(noisy - value) < 60 * scale  # fails with probability e**-60
+    for noisy, value in zip(
+        released.ravel().tolist(), np.array(values, object).ravel().tolist(), strict=True
+    ):
+        assert (
+            type(noisy) is int and abs(noisy - value) < 60 * scale
+        )  # fails with probability e**-60
 
 
 TOP = 2**63 - 1
@@ -150,7 +189,9 @@ TOP = 2**63 - 1
     ],
 )
 def test_the_type_of_a_sum_depends_on_the_sum_alone(value, noise, fits):
-    total = add(exact_integers([value, 0]), np.array([noise, 0], np.int64 if abs(noise) <= TOP else object))
+    total = add(
+        exact_integers([value, 0]), np.array([noise, 0], np.int64 if abs(noise) <= TOP else object)
+    )
     assert total.tolist() == [value + noise, 0]
     assert (total.dtype == np.int64) == fits
 
@@ -181,7 +222,9 @@ def test_the_error_law_agrees_with_brute_force(scale):
         s = mpf(law.scale.numerator) / law.scale.denominator
         reach = int(100 * s) + 5
         mass = {k: mp.tanh(1 / (2 * s)) * mp.exp(-abs(k) / s) for k in range(-reach, reach + 1)}
-        assert law.variance == pytest.approx(float(sum(k * k * p for k, p in mass.items())), rel=1e-12)
+        assert law.variance == pytest.approx(
+            float(sum(k * k * p for k, p in mass.items())), rel=1e-12
+        )
         for t in (0, 1, 2, 10):
             exact = sum(p for k, p in mass.items() if abs(k) >= t)
             assert law.tail(t) == pytest.approx(float(exact), rel=1e-12)

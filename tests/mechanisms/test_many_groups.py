@@ -1,4 +1,5 @@
-"""Key selection where one unit may have very many keys: the threshold is found in bounded work, and never too low."""
+"""Key selection where one unit may have very many keys: the threshold is found in bounded work, and
+never too low."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def test_a_power_is_rounded_down_by_less_than_it_matters(base, exponent):
 
 @pytest.mark.parametrize("groups", [10_000, 100_000, 10**9])
 def test_a_threshold_for_very_many_groups_is_found(groups):
-    """The exact power of a 200-bit number by 100,000 has 20 million bits: one question took minutes."""
+    """The exact power of a 200-bit number by 100,000 has 20 million bits: one question took
+    minutes."""
     with time_guard():
         mechanism = GaussianKeys.for_rho(groups, "1e-6", groups=groups)
     assert mechanism.loss().delta <= Fraction(1, 10**6)

@@ -1,4 +1,5 @@
-"""docs/reference/mechanisms.md: no empty cell, proofs that exist, tests that are collected, bugs that are caught."""
+"""docs/reference/mechanisms.md: no empty cell, proofs that exist, tests that are collected, bugs
+that are caught."""
 
 import importlib
 import re
@@ -37,7 +38,9 @@ def quoted(cell):
 
 
 ROWS = {quoted(row["mechanism"])[0]: row for row in table()}
-BUGS = {name: bug for path in FILES for name, bug in getattr(import_tests(path), "BUGS", {}).items()}
+BUGS = {
+    name: bug for path in FILES for name, bug in getattr(import_tests(path), "BUGS", {}).items()
+}
 
 
 def test_columns_and_no_empty_cell():
@@ -52,9 +55,20 @@ def test_every_mechanism_has_a_row():
     helpers |= {name for name in mechanisms.__all__ if name.startswith("fit_")}
     assert set(mechanisms.__all__) - helpers == set(ROWS) - {"SmoothMedian", "Snapping"}
     files = {path.stem for path in MECHANISM_FILES}
-    shared = {"__init__", "additive", "delta", "grid", "protocol", "quantile_families", "selection", "step_terms"}
+    shared = {
+        "__init__",
+        "additive",
+        "delta",
+        "grid",
+        "protocol",
+        "quantile_families",
+        "selection",
+        "step_terms",
+    }
     told = {
-        getattr(mechanisms, name).__module__.rsplit(".", 1)[1] for name in mechanisms.__all__ if name != "QuantileGrid"
+        getattr(mechanisms, name).__module__.rsplit(".", 1)[1]
+        for name in mechanisms.__all__
+        if name != "QuantileGrid"
     }
     assert files - shared == told
 
@@ -88,7 +102,16 @@ def test_tests_are_functions_of_their_files():
 
 @pytest.mark.all
 def test_tests_are_collected():
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not soak", str(Path(__file__).parent)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-q",
+        "-m",
+        "not soak",
+        str(Path(__file__).parent),
+    ]
     listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     collected = {line.split("[")[0] for line in listing.splitlines() if "::" in line}
     assert {node for row in ROWS.values() for node in quoted(row["test"])} <= collected
@@ -117,7 +140,9 @@ LONG_BUGS = {  # the dearest: most of their rows have another one
 PLANTED = [(name, bug) for name, row in ROWS.items() for bug in quoted(row["planted bug"])]
 
 
-@pytest.mark.parametrize(("name", "bug"), [mark_case(pair, pair[1] in LONG_BUGS) for pair in PLANTED])
+@pytest.mark.parametrize(
+    ("name", "bug"), [mark_case(pair, pair[1] in LONG_BUGS) for pair in PLANTED]
+)
 def test_planted_bug_fails_the_test_of_its_row(name, bug):
     test = BUGS[bug].test
     file = test.__module__.replace(".", "/")

@@ -1,4 +1,5 @@
-"""Clipped moments and bounded histograms: sensitivity by brute force, the worked example of the average age."""
+"""Clipped moments and bounded histograms: sensitivity by brute force, the worked example of the
+average age."""
 
 import itertools
 
@@ -19,16 +20,23 @@ from tests.mechanisms.seeded import Seeded
 
 
 def test_moment_sensitivity_by_brute_force():
-    """A unit of two rows joins or is replaced, with values outside the bounds: each sum moves as stated."""
+    """A unit of two rows joins or is replaced, with values outside the bounds: each sum moves as
+    stated."""
     low, high, values = -1, 2, range(-3, 5)
     moments = ClippedMoments.for_epsilon(1, low=low, high=high)
     joins, swaps = np.zeros(3, int), np.zeros(3, int)
-    measure = {rows: np.array(moments.measure(rows)) for r in range(4) for rows in itertools.product(values, repeat=r)}
+    measure = {
+        rows: np.array(moments.measure(rows))
+        for r in range(4)
+        for rows in itertools.product(values, repeat=r)
+    }
     for own in [rows for rows in measure if len(rows) == 2]:
         for rest in [rows for rows in measure if len(rows) <= 1]:
             joins = np.maximum(joins, abs(measure[rest + own] - measure[rest]))
     for rest in [rows for rows in measure if len(rows) <= 1]:
-        for old, new in itertools.product([(), (low,), (high,), (0,), (4,), (low, low), (high, high)], repeat=2):
+        for old, new in itertools.product(
+            [(), (low,), (high,), (0,), (4,), (low, low), (high, high)], repeat=2
+        ):
             swaps = np.maximum(swaps, abs(measure[rest + old] - measure[rest + new]))
     assert (joins <= clipped_moments.moment_moves(low, high, 2, 2, "add_remove")).all()
     assert (swaps <= clipped_moments.moment_moves(low, high, 2, 2, "replace")).all()
@@ -37,7 +45,9 @@ def test_moment_sensitivity_by_brute_force():
 
 def test_average_age():
     """n = 10,000, ages 0-100, eps 0.5: scale .02 with public n, else .0284 centred."""
-    public = ClippedMoments.for_epsilon(0.5, low=0, high=100, degree=1, public_size=10_000, neighbours="replace")
+    public = ClippedMoments.for_epsilon(
+        0.5, low=0, high=100, degree=1, public_size=10_000, neighbours="replace"
+    )
     assert float(public.noises[0].scale) / 2 / 10_000 == 0.02
     assert abs(find_error_law(public.noises[0]).interval(0.95) / 2 / 10_000 - 0.0599) < 1e-4
     centred = ClippedMoments.for_epsilon(0.5, low=0, high=100, degree=1)
@@ -48,7 +58,8 @@ def test_average_age():
 
 
 def test_moments_closeness():
-    """Kifer et al. 2020, section 6: {} / {0} / {100, 0} for count, sum and squares, told apart by all three signs."""
+    """Kifer et al. 2020, section 6: {} / {0} / {100, 0} for count, sum and squares, told apart by
+    all three signs."""
     moments = ClippedMoments.for_epsilon(3, low=0, high=100)
 
     def codes(values, seed):
@@ -61,24 +72,34 @@ def test_moments_closeness():
 
     data = [[], [0], [0, 1000]]
     for one, two in itertools.pairwise(data):
-        assert_close(codes(np.array(one, int), 1), codes(np.array(two, int), 2), pure_epsilon(moments.loss()))
+        assert_close(
+            codes(np.array(one, int), 1), codes(np.array(two, int), 2), pure_epsilon(moments.loss())
+        )
 
 
 def test_mean_and_variance_are_right():
     moments = ClippedMoments.for_epsilon(1000, low=0, high=100)
     values = np.array([0, 50, 100, 20] * 1_000)
     found = moments.release(values)
-    assert abs(moments.mean(found) - values.mean()) < 0.05 and abs(moments.variance(found) - values.var()) < 5
+    assert (
+        abs(moments.mean(found) - values.mean()) < 0.05
+        and abs(moments.variance(found) - values.var()) < 5
+    )
     exact = moments.measure(values)
     assert abs(moments.variance(exact) - values.var()) < 1e-9
-    assert moments.mean(moments.measure(np.array([], int))) == 50  # empty data: the middle, no failure
+    assert (
+        moments.mean(moments.measure(np.array([], int))) == 50
+    )  # empty data: the middle, no failure
     assert isinstance(moments.loss(), Composed) and pure_epsilon(moments.loss()) <= 1000
-    one = ClippedMoments.for_epsilon(1, low=0, high=1, degree=1, public_size=10, neighbours="replace")
+    one = ClippedMoments.for_epsilon(
+        1, low=0, high=1, degree=1, public_size=10, neighbours="replace"
+    )
     assert one.loss() == DiscreteLaplace(2, 2, neighbours="replace") and one.mean([10]) == 1
 
 
 def test_bounded_histogram_sensitivity_by_brute_force():
-    """Every unit of up to four rows over three cells against any other: the counts move as stated, and some as far."""
+    """Every unit of up to four rows over three cells against any other: the counts move as stated,
+    and some as far."""
     rows = [r for size in range(5) for r in itertools.combinations_with_replacement(range(3), size)]
     for most_cells, most_each in ((1, 1), (1, 2), (2, 1), (2, 2)):
         joins, swaps = (
@@ -100,7 +121,8 @@ def test_bounded_histogram_sensitivity_by_brute_force():
 
 
 def test_bounded_histogram_closeness():
-    """A unit of many rows in all cells joins: limited, then released as a vector; told apart by signs."""
+    """A unit of many rows in all cells joins: limited, then released as a vector; told apart by
+    signs."""
     limits = {"most_cells": 2, "most_each": 1}
     mechanism = IntegerLaplace.for_epsilon(1, histogram_sensitivity(**limits))
 
@@ -113,7 +135,14 @@ def test_bounded_histogram_closeness():
 
 
 def test_refusals():
-    for change in ({"low": 1}, {"low": 0.5}, {"degree": 3}, {"rows_per_unit": 0}, {"public_size": 5}, {"epsilon": 0}):
+    for change in (
+        {"low": 1},
+        {"low": 0.5},
+        {"degree": 3},
+        {"rows_per_unit": 0},
+        {"public_size": 5},
+        {"epsilon": 0},
+    ):
         arguments = {"epsilon": 1, "low": 0, "high": 1} | change
         with pytest.raises(ParameterError):
             ClippedMoments.for_epsilon(arguments.pop("epsilon"), **arguments)
@@ -154,7 +183,13 @@ BUGS = {
     "moments-sensitivity-one-less": Bug(
         "every sensitivity one too small",
         test_moment_sensitivity_by_brute_force,
-        ((clipped_moments, "moment_moves", lambda *given, f=clipped_moments.moment_moves: [m - 1 for m in f(*given)]),),
+        (
+            (
+                clipped_moments,
+                "moment_moves",
+                lambda *given, f=clipped_moments.moment_moves: [m - 1 for m in f(*given)],
+            ),
+        ),
     ),
     "histogram-unlimited": Bug(
         "rows per unit declared but not limited",

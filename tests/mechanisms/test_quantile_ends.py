@@ -1,4 +1,5 @@
-"""Ends of quantiles: exact law, loss and coverage by enumeration of small groups; ranges of several cells add up."""
+"""Ends of quantiles: exact law, loss and coverage by enumeration of small groups; ranges of several
+cells add up."""
 
 import itertools
 import math
@@ -29,7 +30,8 @@ def with_ends(q=MEDIAN, each=1, level=Fraction(9, 10), cells=4, **more):
 
 
 def end_law(counts, q, scale, shift):
-    """By the definition: the rows that nobody has put into the first or last cell, the rank aimed at as it was said."""
+    """By the definition: the rows that nobody has put into the first or last cell, the rank aimed
+    at as it was said."""
     total, nobodys = sum(counts), abs(shift)
     rows = list(counts)
     rows[0 if shift < 0 else -1] += nobodys
@@ -43,7 +45,8 @@ def end_law(counts, q, scale, shift):
 
 
 def exact_ends(counts, q):
-    """The least and the largest that anyone calls the quantile: discrete, or interpolated between two rows."""
+    """The least and the largest that anyone calls the quantile: discrete, or interpolated between
+    two rows."""
     rows = [cell for cell, count in enumerate(counts) for _ in range(count)]
     below = int((len(rows) - 1) * q)
     discrete = rows[max(0, -(-q.numerator * len(rows) // q.denominator) - 1)]
@@ -70,7 +73,10 @@ def test_draws_follow_the_law(counts):
     rows = mechanism.rows(UPPER)
     held = np.flatnonzero(counts)
     drawn = np.array(
-        [mechanism.release_sparse(held, np.array(counts)[held], cells=4, source=source) for _ in range(1_200)]
+        [
+            mechanism.release_sparse(held, np.array(counts)[held], cells=4, source=source)
+            for _ in range(1_200)
+        ]
     )
     assert_law(drawn[:, 0], law(counts, mechanism.point))
     assert_law(drawn[:, 1], end_law(counts, UPPER, mechanism.scale(UPPER), -rows))
@@ -86,7 +92,9 @@ def test_cells_left_out_of_the_race_keep_their_chance(monkeypatch):
     held, scale = np.flatnonzero(counts), Fraction(4)
     for shift in (-9, 9):
         rows = np.array(counts)[held]
-        drawn = [quantile.choose(held, rows, 0, 6, MEDIAN, scale, source, shift) for _ in range(800)]
+        drawn = [
+            quantile.choose(held, rows, 0, 6, MEDIAN, scale, source, shift) for _ in range(800)
+        ]
         assert_law(drawn, end_law(counts, MEDIAN, scale, shift))
 
 
@@ -99,8 +107,12 @@ def test_a_tiny_price_has_the_bounds_of_the_grid_for_ends():
 
 
 def test_both_ends_miss_at_most_as_often_as_said_in_every_small_group():
-    """All groups of 1 to 12 rows in four cells, and large ones: the exact chance that an end passes the quantile."""
-    large = [[a, b, c, 997 - a - b - c] for a, b, c in ((0, 500, 400), (498, 0, 499), (5, 986, 5), (0, 0, 0))]
+    """All groups of 1 to 12 rows in four cells, and large ones: the exact chance that an end passes
+    the quantile."""
+    large = [
+        [a, b, c, 997 - a - b - c]
+        for a, b, c in ((0, 500, 400), (498, 0, 499), (5, 986, 5), (0, 0, 0))
+    ]
     for q in (MEDIAN, UPPER, Fraction(1, 100)):
         mechanism = with_ends(q, level=Fraction(4, 5))
         rows, scale = mechanism.rows(q), mechanism.scale(q)
@@ -112,14 +124,18 @@ def test_both_ends_miss_at_most_as_often_as_said_in_every_small_group():
 
 
 def test_a_shift_without_nobodys_rows_misses_in_small_groups():
-    """The planted mistake: aim below the share, but not below all rows. One row then gets an end above it."""
+    """The planted mistake: aim below the share, but not below all rows. One row then gets an end
+    above it."""
     counts, mechanism = [1, 0, 0, 0], with_ends(level=Fraction(9, 10))
     rows, scale = mechanism.rows(MEDIAN), mechanism.scale(MEDIAN)
     honest = end_law(counts, MEDIAN, scale, -rows)
     held = np.array([0])
     with mock.patch.object(quantile, "_with_nobodys", lambda held, rows, *_: (held, rows)):
         source = Seeded(6)
-        drawn = [quantile.choose(held, np.array([1]), 0, 3, MEDIAN, scale, source, -rows) for _ in range(400)]
+        drawn = [
+            quantile.choose(held, np.array([1]), 0, 3, MEDIAN, scale, source, -rows)
+            for _ in range(400)
+        ]
     assert sum(honest[1:]) <= 0.05 < 0.3 < np.mean(np.array(drawn) > 0)
 
 
@@ -137,7 +153,8 @@ def test_loss_is_that_of_all_choices():
 
 @pytest.mark.all
 def test_ends_closeness():
-    """The 0.9-quantile and its ends on neighbours that differ by two rows of one unit; all three numbers together."""
+    """The 0.9-quantile and its ends on neighbours that differ by two rows of one unit; all three
+    numbers together."""
     mechanism = with_ends(UPPER, each=Fraction(1, 2), cells=3, rows_per_unit=2)
     sources = (Seeded(7), Seeded(8))
     drawn = [
@@ -149,14 +166,21 @@ def test_ends_closeness():
 
 
 def test_the_ranges_of_several_cells_add_up_to_the_rows_of_a_unit():
-    """k rows of a unit in several cells: one exponential mechanism for k rows in each is one bounded range in all."""
+    """k rows of a unit in several cells: one exponential mechanism for k rows in each is one
+    bounded range in all."""
     mechanism = Quantile(MEDIAN, 1, rows_per_unit=3)
     base = ([2, 1, 0], [0, 1, 1])
     worst = 0
     for places in itertools.combinations_with_replacement(range(6), 3):
-        more = [[c + sum(p == 3 * i + j for p in places) for j, c in enumerate(each)] for i, each in enumerate(base)]
+        more = [
+            [c + sum(p == 3 * i + j for p in places) for j, c in enumerate(each)]
+            for i, each in enumerate(base)
+        ]
         logs = [
-            [mpmath.log(x / y) for x, y in zip(law(one, mechanism), law(two, mechanism), strict=True)]
+            [
+                mpmath.log(x / y)
+                for x, y in zip(law(one, mechanism), law(two, mechanism), strict=True)
+            ]
             for one, two in zip(base, more, strict=True)
         ]
         ranges = [max(each) - min(each) for each in logs]

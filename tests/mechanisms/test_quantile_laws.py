@@ -1,8 +1,10 @@
-"""The exact loss of quantiles, ends and joint quantiles over all neighbours of tiny databases, through real plans.
+"""The exact loss of quantiles, ends and joint quantiles over all neighbours of tiny databases,
+through real plans.
 
-Every database of at most two other people and every set of rows of one person; the law of what leaves is read off the
-code by following each of its random branches (exact_law.py), and its log-ratios and Renyi divergences are held against
-what the kernel charges. Larger runs of the same search found no loss above its charge.
+Every database of at most two other people and every set of rows of one person; the law of what
+leaves is read off the code by following each of its random branches (exact_law.py), and its
+log-ratios and Renyi divergences are held against what the kernel charges. Larger runs of the same
+search found no loss above its charge.
 """
 
 from __future__ import annotations
@@ -53,8 +55,13 @@ ASKED = {
     "median": [Quantiles(V, ("g",), "x", (F(1, 2),))],
     "with ends": [Quantiles(V, ("g",), "x", (F(9, 10),), (F(1, 2), F(1, 8)))],
     "joint": [Quantiles(V, ("g",), "x", (F(1, 10), F(1, 2), F(3, 4)))],
-    "rollup": [Quantiles(V, ("g",), "x", (F(1, 2),)), Quantiles(V, (), "x", (F(1, 3),), (F(1, 2), F(1, 8)))],
-    "one group each": [Quantiles(LimitGroups(V, ("g",), 1), ("g",), "x", (F(1, 3),), (F(1, 2), F(9, 10)))],
+    "rollup": [
+        Quantiles(V, ("g",), "x", (F(1, 2),)),
+        Quantiles(V, (), "x", (F(1, 3),), (F(1, 2), F(1, 8))),
+    ],
+    "one group each": [
+        Quantiles(LimitGroups(V, ("g",), 1), ("g",), "x", (F(1, 3),), (F(1, 2), F(9, 10)))
+    ],
     "one row in each group": [Quantiles(PerUnit(V, ("g",), (MOST,)), ("g",), "x", (F(1, 3),))],
     "nobody's rows": [Quantiles(Group(V, ("g",), (MOST,)), ("g",), "x", (F(1, 3),))],
     "different rows": [Quantiles(Distinct(BOTH, False), ("g",), "x", (F(1, 3),))],
@@ -63,7 +70,9 @@ ASKED = {
 
 
 def rows_of(most: int, kinds=KINDS):
-    return [each for n in range(most + 1) for each in itertools.combinations_with_replacement(kinds, n)]
+    return [
+        each for n in range(most + 1) for each in itertools.combinations_with_replacement(kinds, n)
+    ]
 
 
 def registered(catalog, others, mine):
@@ -77,7 +86,9 @@ def histograms(query, database):
     found = defaultdict(lambda: [0] * (domain.high - domain.low + 1))
     for _, row in naive.naive_rows(query.plan, database):
         if row[query.column] is not None:
-            found[tuple(str(row[key]) for key in query.keys)][int(row[query.column]) - domain.low] += 1
+            found[tuple(str(row[key]) for key in query.keys)][
+                int(row[query.column]) - domain.low
+            ] += 1
     return found
 
 
@@ -96,7 +107,9 @@ def worst(steps, pairs):
         for place, each in enumerate(steps):
             first, second = seen(place, one), seen(place, two)
             for cell in {*first, *second}:
-                counts = [tuple(side.get(cell) or [0] * each.points.count) for side in (first, second)]
+                counts = [
+                    tuple(side.get(cell) or [0] * each.points.count) for side in (first, second)
+                ]
                 if counts[0] != counts[1]:
                     top, bottom, spread = ratios(each.mechanism, *counts, ORDERS)
                     high, low = high + top, low + bottom
@@ -111,7 +124,11 @@ def neighbours_of(catalog):
     for others in rows_of(2, KINDS[::2])[:: 1 if catalog.neighbours == "add_remove" else 4]:
         victims = [registered(catalog, others, mine) for mine in rows_of(2)]
         if catalog.neighbours == "add_remove":
-            yield from ((one, two) for each in victims for one, two in ((victims[0], each), (each, victims[0])))
+            yield from (
+                (one, two)
+                for each in victims
+                for one, two in ((victims[0], each), (each, victims[0]))
+            )
         else:
             yield from itertools.permutations(victims[::3], 2)
 
@@ -119,7 +136,9 @@ def neighbours_of(catalog):
 def searched(name, neighbours, price):
     text = write_catalog(COLUMNS, name="v", owner="person", neighbours=neighbours, rows_per_unit=2)
     catalog = parse(text)
-    steps = calibrate(Request(tuple(Step(q, "exponential", F(1)) for q in ASKED[name]), price, "total"), catalog)
+    steps = calibrate(
+        Request(tuple(Step(q, "exponential", F(1)) for q in ASKED[name]), price, "total"), catalog
+    )
     return steps, *worst(steps, list(neighbours_of(catalog)))
 
 

@@ -1,4 +1,5 @@
-"""Quantiles: exact law by enumeration, sensitivity by brute force, closeness, duplicates, empty data, speed, grids."""
+"""Quantiles: exact law by enumeration, sensitivity by brute force, closeness, duplicates, empty
+data, speed, grids."""
 
 import itertools
 from datetime import date, timedelta
@@ -46,7 +47,8 @@ def histograms(cells, rows):
 
 
 def neighbouring(added, replaced):
-    """All pairs of small histograms that one row more (or another row) makes, with the mechanism that claims them."""
+    """All pairs of small histograms that one row more (or another row) makes, with the mechanism
+    that claims them."""
     for rows in range(4):
         for counts in histograms(3, rows):
             for new, old in itertools.product(range(3), repeat=2):
@@ -73,7 +75,9 @@ def test_rank_sensitivity_by_brute_force(q):
                         other = list(more)
                         other[old] -= 1
                         replaced = max(replaced, abs(np.array(naive_scores(other, q)) - ours).max())
-    assert added == rank_sensitivity(q, "add_remove") == max(q.numerator, q.denominator - q.numerator)
+    assert (
+        added == rank_sensitivity(q, "add_remove") == max(q.numerator, q.denominator - q.numerator)
+    )
     assert replaced <= rank_sensitivity(q, "replace") == q.denominator
     if q == Fraction(1, 2):
         assert replaced == 2
@@ -86,7 +90,11 @@ def test_exact_law_keeps_every_ratio(q):
         assert max(map(abs, logs)) <= 1 + 1e-12 and max(logs) - min(logs) <= 1 + 1e-12
 
 
-COUNTS = [([2, 0, 0, 1, 3, 0], Fraction(1, 2)), ([0, 0, 0], Fraction(1, 4)), ([7, 0, 0, 0], Fraction(3, 4))]
+COUNTS = [
+    ([2, 0, 0, 1, 3, 0], Fraction(1, 2)),
+    ([0, 0, 0], Fraction(1, 4)),
+    ([7, 0, 0, 0], Fraction(3, 4)),
+]
 
 
 @pytest.mark.parametrize(("counts", "q"), mark_rest(COUNTS, quick=1))
@@ -94,8 +102,12 @@ def test_draws_follow_the_law_dense_and_sparse(counts, q):
     mechanism, source = Quantile(q, 1), Seeded(3)
     held = np.flatnonzero(counts)
     rows = np.array(counts)[held]
-    assert_law([mechanism.release(counts, source=source) for _ in range(1_200)], law(counts, mechanism))
-    sparse = [mechanism.release_sparse(held, rows, cells=len(counts), source=source) for _ in range(1_200)]
+    assert_law(
+        [mechanism.release(counts, source=source) for _ in range(1_200)], law(counts, mechanism)
+    )
+    sparse = [
+        mechanism.release_sparse(held, rows, cells=len(counts), source=source) for _ in range(1_200)
+    ]
     assert_law(sparse, law(counts, mechanism))
 
 
@@ -105,12 +117,16 @@ def test_cells_left_out_of_the_race_keep_their_chance(monkeypatch):
     monkeypatch.setattr(quantile, "_far", _far_exactly(quantile._far))
     counts, source = [3, 1, 0, 2, 1, 0, 3], Seeded(4)
     mechanism = Quantile(Fraction(1, 2), 1)
-    assert_law([mechanism.release(counts, source=source) for _ in range(800)], law(counts, mechanism))
+    assert_law(
+        [mechanism.release(counts, source=source) for _ in range(800)], law(counts, mechanism)
+    )
 
 
 def _far_exactly(far):
     return lambda *arguments: (
-        far(*arguments[:-1], max(128, arguments[-1])) if arguments[-1] > 64 else _floor(far, arguments)
+        far(*arguments[:-1], max(128, arguments[-1]))
+        if arguments[-1] > 64
+        else _floor(far, arguments)
     )
 
 
@@ -126,7 +142,8 @@ def draws(mechanism, counts, count, seed):
 
 @pytest.mark.all
 def test_quantile_closeness():
-    """Neighbours of Kifer et al. 2020 on cells 0, 50, 100: {} / {0} / {100, 0} / {100, 50, 0}; 0.9-quantile."""
+    """Neighbours of Kifer et al. 2020 on cells 0, 50, 100: {} / {0} / {100, 0} / {100, 50, 0};
+    0.9-quantile."""
     mechanism = Quantile(Fraction(9, 10), 1)
     data = [[0, 0, 0], [1, 0, 0], [1, 0, 1], [1, 1, 1]]
     drawn = [draws(mechanism, counts, 1_500, seed) for seed, counts in enumerate(data)]
@@ -134,19 +151,26 @@ def test_quantile_closeness():
         assert_close(one, two, pure_epsilon(mechanism.loss()))
 
 
-LEFT, RIGHT = [4] + [0] * 15 + [4] + [0] * 16, [0] * 16 + [4] + [0] * 15 + [4]  # four rows of one unit move across
+LEFT, RIGHT = (
+    [4] + [0] * 15 + [4] + [0] * 16,
+    [0] * 16 + [4] + [0] * 15 + [4],
+)  # four rows of one unit move across
 
 
 @pytest.mark.all
 def test_quantile_replace_closeness():
     mechanism = Quantile(Fraction(1, 2), 1, 4, "replace")
-    sides = [np.sign(draws(mechanism, counts, 1_000, seed) - 16) for seed, counts in enumerate((LEFT, RIGHT))]
+    sides = [
+        np.sign(draws(mechanism, counts, 1_000, seed) - 16)
+        for seed, counts in enumerate((LEFT, RIGHT))
+    ]
     assert_close(*sides, pure_epsilon(mechanism.loss()))
 
 
 @pytest.mark.all
 def test_joint_quantiles_closeness():
-    """The four rows of one unit leave; the side on which each quartile falls is one digit of the output."""
+    """The four rows of one unit leave; the side on which each quartile falls is one digit of the
+    output."""
     mechanism = JointQuantiles.of(["1/4", "1/2", "3/4"], 1, rows_per_unit=4)
 
     def codes(counts, seed):
@@ -178,7 +202,10 @@ def test_rows_are_spread_uniformly_and_none_is_lost():
     for count in (1, 2, 64, 65):
         halves = fair_half(np.full(4_000, count), Seeded(count))
         binomial = [mpmath.binomial(count, k) / mpmath.mpf(2) ** count for k in range(count + 1)]
-        assert_law([*halves, *range(0)], binomial if halves.max() == count else binomial[: halves.max() + 1])
+        assert_law(
+            [*halves, *range(0)],
+            binomial if halves.max() == count else binomial[: halves.max() + 1],
+        )
     for rows in ([3, 1, 2], [1000, 1, 5000, 2], [100]):
         held = np.arange(len(rows)) * 7
         places, spread = spread_rows(held, np.array(rows), Seeded(2))
@@ -192,7 +219,8 @@ def test_rows_are_spread_uniformly_and_none_is_lost():
 
 
 def test_joint_parts_hold_each_row_once():
-    """Brute force: in one level every row lies in at most one part, so one row moves one part by one row."""
+    """Brute force: in one level every row lies in at most one part, so one row moves one part by
+    one row."""
     seen = []
     original = quantiles.choose
 
@@ -252,14 +280,24 @@ def test_grids():
 
 
 def test_refusals():
-    for arguments in ((Fraction(3, 2), 1), (Fraction(1, 2), 0), (Fraction(1, 3**20), 1), (Fraction(1, 2), 1, 0)):
+    for arguments in (
+        (Fraction(3, 2), 1),
+        (Fraction(1, 2), 0),
+        (Fraction(1, 3**20), 1),
+        (Fraction(1, 2), 1, 0),
+    ):
         with pytest.raises(ParameterError):
             Quantile(*arguments)
     mechanism = Quantile(Fraction(1, 2), 1)
     for counts in ([], [-1, 2], [0.5], [[1]]):
         with pytest.raises(ParameterError):
             mechanism.release(counts)
-    for places, counts, cells in (([1], [1], 1), ([1, 0], [1, 1], 5), ([0], [1, 2], 5), ([0], [1], 2**60)):
+    for places, counts, cells in (
+        ([1], [1], 1),
+        ([1, 0], [1, 1], 5),
+        ([0], [1, 2], 5),
+        ([0], [1], 2**60),
+    ):
         with pytest.raises(ParameterError):
             mechanism.release_sparse(places, counts, cells=cells)
     for shares in ([], ["1/2", "1/4"], [0], [1], ["3/2"]):

@@ -20,7 +20,8 @@ LN3 = Fraction(mpmath.nstr(mpmath.log(3), 20))
 
 @pytest.mark.parametrize("categories", [2, 3, 16])
 def test_exact_channel_keeps_every_ratio(categories):
-    """Enumeration of the channel as the code draws it: floor(2^64 p) words lie, the rest by enclosure."""
+    """Enumeration of the channel as the code draws it: floor(2^64 p) words lie, the rest by
+    enclosure."""
     for epsilon in (Fraction(1, 10), Fraction(1), LN3, Fraction(8)):
         low, high = lie_chance(epsilon, categories, 256)
         assert high - low <= 4
@@ -60,7 +61,11 @@ def test_numbers_of_the_spec():
     assert abs(RandomisedResponse(Fraction(1), 2).error().bound(10_000, 0.95) - 0.04839) < 1e-5
     assert abs(1 - RandomisedResponse(Fraction(1), 2).error().truth - 0.2689) < 1e-4
     for yes, share in ((0.5, 0.5), (0.4, 0.3)):  # coin form: p = 2 yes - 1/2
-        estimate = RandomisedResponse(LN3, 2).error().estimate([round(1000 * (1 - yes)), round(1000 * yes)])
+        estimate = (
+            RandomisedResponse(LN3, 2)
+            .error()
+            .estimate([round(1000 * (1 - yes)), round(1000 * yes)])
+        )
         assert abs(estimate[1] / 1000 - share) < 1e-12
 
 
@@ -69,12 +74,15 @@ def test_estimates_are_unbiased():
     answers = channel.release(np.repeat([0, 1, 2], [10_000, 5_000, 1_000]), source=Seeded(5))
     estimate = channel.error().estimate(np.bincount(answers, minlength=3))
     spread = math.sqrt(16_000 * channel.error().variance + 10_000)
-    assert all(abs(e - t) < 6 * spread for e, t in zip(estimate, (10_000, 5_000, 1_000), strict=True))
+    assert all(
+        abs(e - t) < 6 * spread for e, t in zip(estimate, (10_000, 5_000, 1_000), strict=True)
+    )
     assert abs(sum(estimate) - 16_000) < 1e-6
 
 
 def test_losses_refusals_and_sensitivity():
-    """The unit is one value: any two values are neighbours, so there is no sensitivity to multiply (brute force)."""
+    """The unit is one value: any two values are neighbours, so there is no sensitivity to multiply
+    (brute force)."""
     assert RandomisedResponse(1, 2).loss() == RandomizedResponse(1)
     assert RandomisedResponse(1, 3).loss() == Pure(1, neighbours="replace")
     for arguments in ((0, 2), (1, 1), (1, 2.5), (1, 2, "add_remove")):
@@ -91,6 +99,12 @@ BUGS = {
     "rr-fixed-lie-rate": Bug(
         "k-ary answers that lie as often as binary ones: each lie is k - 1 times too rare",
         test_randomised_response_closeness,
-        ((randomised_response, "_bar", lambda epsilon, k: int(2**64 / (1 + math.exp(float(epsilon))))),),
+        (
+            (
+                randomised_response,
+                "_bar",
+                lambda epsilon, k: int(2**64 / (1 + math.exp(float(epsilon)))),
+            ),
+        ),
     ),
 }

@@ -1,4 +1,5 @@
-"""Exponential mechanism, permute-and-flip, report noisy max, top-k: laws, prices, closeness, refusals."""
+"""Exponential mechanism, permute-and-flip, report noisy max, top-k: laws, prices, closeness,
+refusals."""
 
 import itertools
 import math
@@ -27,13 +28,15 @@ KINDS = (ExponentialMechanism, PermuteAndFlip, ReportNoisyMax)
 
 def exponential_law(scores, scale, weights=None):
     shares = [
-        w * mpmath.exp(mpmath.mpf(s) / mpmath.mpf(scale)) for s, w in zip(scores, weights or [1] * 99, strict=False)
+        w * mpmath.exp(mpmath.mpf(s) / mpmath.mpf(scale))
+        for s, w in zip(scores, weights or [1] * 99, strict=False)
     ]
     return [share / sum(shares) for share in shares]
 
 
 def flip_law(scores, scale):
-    """P(i) = integral over [0,1] of p_i prod_(j != i) (1 - p_j + p_j t) dt, as a polynomial: exact but for exp."""
+    """P(i) = integral over [0,1] of p_i prod_(j != i) (1 - p_j + p_j t) dt, as a polynomial: exact
+    but for exp."""
     p = [mpmath.exp((mpmath.mpf(s) - max(scores)) / mpmath.mpf(scale)) for s in scores]
     law = []
     for i in range(len(p)):
@@ -41,7 +44,8 @@ def flip_law(scores, scale):
         for j in range(len(p)):
             if j != i:
                 poly = [
-                    (poly[k] if k < len(poly) else 0) * (1 - p[j]) + (poly[k - 1] if k else 0) * p[j]
+                    (poly[k] if k < len(poly) else 0) * (1 - p[j])
+                    + (poly[k - 1] if k else 0) * p[j]
                     for k in range(len(poly) + 1)
                 ]
         law.append(sum(c / (k + 1) for k, c in enumerate(poly)))
@@ -51,7 +55,11 @@ def flip_law(scores, scale):
 def law_of(mechanism, scores):
     scale = Fraction(mechanism.scale)
     number = mpmath.mpf(scale.numerator) / scale.denominator
-    return exponential_law(scores, number) if isinstance(mechanism, ExponentialMechanism) else flip_law(scores, number)
+    return (
+        exponential_law(scores, number)
+        if isinstance(mechanism, ExponentialMechanism)
+        else flip_law(scores, number)
+    )
 
 
 def draws(mechanism, scores, count, seed):
@@ -82,7 +90,8 @@ def test_exact_law_keeps_every_ratio(kind, monotone):
 
 
 def test_range_of_the_loss_is_what_is_priced():
-    """Rule bounded-range: only the exponential mechanism keeps its log-ratios in a range of epsilon (others: 1.490)."""
+    """Rule bounded-range: only the exponential mechanism keeps its log-ratios in a range of epsilon
+    (others: 1.490)."""
     for kind in KINDS:
         mechanism = kind(1, 1)
         claimed = mechanism.loss()
@@ -99,7 +108,8 @@ def test_range_of_the_loss_is_what_is_priced():
 
 
 def test_two_candidates_of_permute_and_flip_have_range_1_490():
-    """Rule bounded-range: range 1.490 > 1 and KL 0.2551 > 1/8 at epsilon 1 (scores 0, 0 against 1, -1)."""
+    """Rule bounded-range: range 1.490 > 1 and KL 0.2551 > 1/8 at epsilon 1 (scores 0, 0 against 1,
+    -1)."""
     p, q = flip_law([0, 0], mpmath.mpf(2)), flip_law([1, -1], mpmath.mpf(2))
     logs = [float(mpmath.log(x / y)) for x, y in zip(p, q, strict=True)]
     assert abs(max(logs) - min(logs) - 1.490) < 5e-4
@@ -116,22 +126,33 @@ def test_draws_follow_the_law(kind):
 def test_pricing_example():
     """A worked example: prices 1.00, 1.01, 3.01, 3.02, sensitivity the largest price."""
     scores = [300, 202, 301, 0]
-    for epsilon, printed in ((1, (0.28898, 0.24570, 0.28946, 0.17586)), (10, (0.45024, 0.08888, 0.45775, 0.00314))):
+    for epsilon, printed in (
+        (1, (0.28898, 0.24570, 0.28946, 0.17586)),
+        (10, (0.45024, 0.08888, 0.45775, 0.00314)),
+    ):
         mechanism = ExponentialMechanism(epsilon, 302)
         assert [round(p, 5) for p in mechanism.law(scores)] == list(printed)
         assert_law(draws(mechanism, scores, 4_000, 5), law_of(mechanism, scores))
-    assert [round(p, 4) for p in ExponentialMechanism(Fraction(1, 10**6), 302).law(scores)] == [0.25] * 4
+    assert [round(p, 4) for p in ExponentialMechanism(Fraction(1, 10**6), 302).law(scores)] == [
+        0.25
+    ] * 4
 
 
 def test_busiest_day_odds():
     """Odds of 771 against 300 kWh at sensitivity 100."""
-    for epsilon, monotone, odds in ((0.1, True, 1.60), (1, True, 111), (0.1, False, 1.27), (1, False, 10.5)):
+    for epsilon, monotone, odds in (
+        (0.1, True, 1.60),
+        (1, True, 111),
+        (0.1, False, 1.27),
+        (1, False, 10.5),
+    ):
         p = ExponentialMechanism(epsilon, 100, monotone).law([771, 300])
         assert abs(p[0] / p[1] / odds - 1) < 5e-3
 
 
 def closeness(kind):
-    """One unit lifts one candidate on one side and all others on the other: the worst case of general scores."""
+    """One unit lifts one candidate on one side and all others on the other: the worst case of
+    general scores."""
     mechanism = kind(2, 1)
     first = draws(mechanism, [1] + [0] * 9, 4_000, 1)
     assert_close(first, draws(mechanism, [0] + [1] * 9, 4_000, 2), pure_epsilon(mechanism.loss()))
@@ -162,12 +183,15 @@ def test_monotone_closeness(kind):
 
 @pytest.mark.all
 def test_top_k_closeness():
-    """Neighbours move three candidates and the other three apart; the output told apart is the set chosen."""
+    """Neighbours move three candidates and the other three apart; the output told apart is the set
+    chosen."""
     mechanism = TopK.for_epsilon(Fraction(5, 2), k=3, sensitivity=1)
 
     def sets(scores, seed):
         source = Seeded(seed)
-        return np.array([sum(1 << i for i in mechanism.release(scores, source=source)) for _ in range(4_400)])
+        return np.array(
+            [sum(1 << i for i in mechanism.release(scores, source=source)) for _ in range(4_400)]
+        )
 
     first, second = sets([1, 1, 1, 0, 0, 0], 1), sets([0, 0, 0, 1, 1, 1], 2)
     assert len(set(first)) == math.comb(6, 3)
@@ -189,29 +213,41 @@ def test_top_k_follows_the_peeling_law_and_composes():
 
 
 def test_weighted_race_follows_the_law():
-    """A candidate of weight w stands for w equal ones; weight 0 never wins; long races are sieved, same law."""
+    """A candidate of weight w stands for w equal ones; weight 0 never wins; long races are sieved,
+    same law."""
     weights, scores, scale = [3, 0, 1, 10**6], [0, 50, 2, -13], 1
     source = Seeded(11)
-    drawn = [argmax.argmax_gumbel(scores, scale, weights=weights, source=source) for _ in range(4_000)]
+    drawn = [
+        argmax.argmax_gumbel(scores, scale, weights=weights, source=source) for _ in range(4_000)
+    ]
     assert_law(drawn, exponential_law(scores, scale, weights))
-    block = 5_000  # three groups of candidates, each seen by its place; 4096 is where the sieve starts
+    block = (
+        5_000  # three groups of candidates, each seen by its place; 4096 is where the sieve starts
+    )
     long = np.repeat([0, 3, -2], block)
     found = [argmax.argmax_gumbel(long, 1, source=source) // block for _ in range(1_000)]
     assert_law(found, exponential_law([0, 3, -2], 1))
     heavy = np.repeat([1, 5, 2], block)
-    found = [argmax.argmax_gumbel(long, 1, weights=heavy, source=source) // block for _ in range(1_000)]
+    found = [
+        argmax.argmax_gumbel(long, 1, weights=heavy, source=source) // block for _ in range(1_000)
+    ]
     assert_law(found, exponential_law([0, 3, -2], 1, [1, 5, 2]))
 
 
 @pytest.mark.parametrize("weights", [(1, 1), (3, 1), (2**40, 1)])
 def test_weighted_race_over_all_bit_strings(weights):
-    """Every string of up to four 3-bit words: the certain mass of each winner brackets its exact probability."""
-    run = lambda source: argmax._argmax([0, 1], Fraction(2), "gumbel", source, 3, weights=np.array(weights))
+    """Every string of up to four 3-bit words: the certain mass of each winner brackets its exact
+    probability."""
+    run = lambda source: argmax._argmax(
+        [0, 1], Fraction(2), "gumbel", source, 3, weights=np.array(weights)
+    )
     mass, undecided = enumerate_outcomes(run, 3, 4)
     law = exponential_law([0, 1], 2, list(weights))
     for winner in range(2):
         certain = mass.get(winner, Fraction(0))
-        low, high = (mpmath.mpf(x.numerator) / x.denominator for x in (certain, certain + undecided))
+        low, high = (
+            mpmath.mpf(x.numerator) / x.denominator for x in (certain, certain + undecided)
+        )
         assert low <= law[winner] <= high
     assert undecided < Fraction(1, 8)
 
@@ -241,7 +277,9 @@ def test_error_law_holds():
     scores = np.concatenate([[100], np.zeros(99, int), np.arange(80, 100)])
     best, source = scores.max(), Seeded(2)
     short = mechanism.error().shortfall(len(scores), 0.5)
-    misses = sum(best - scores[mechanism.release(scores, source=source)] > short for _ in range(1_000))
+    misses = sum(
+        best - scores[mechanism.release(scores, source=source)] > short for _ in range(1_000)
+    )
     assert misses <= 500
     for kind in KINDS:
         law = law_of(kind(1, 1), [3, 2, 0, 0, 1])
@@ -252,7 +290,14 @@ def test_error_law_holds():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_refusals(kind):
-    for arguments in ((0, 1), (-1, 1), (1, 0), (1, 0.5), (1, 1, True, "replace"), (1, 1, False, "sideways")):
+    for arguments in (
+        (0, 1),
+        (-1, 1),
+        (1, 0),
+        (1, 0.5),
+        (1, 1, True, "replace"),
+        (1, 1, False, "sideways"),
+    ):
         with pytest.raises(ParameterError):
             kind(*arguments)
     for scores in ([], [0.5, 1.0], [[1, 2]], ["a"]):
@@ -268,7 +313,8 @@ def test_refusals(kind):
 
 
 def test_selection_sensitivity_by_brute_force():
-    """Counts per candidate: adding a unit moves all scores the same way by at most 1; replacing moves two apart."""
+    """Counts per candidate: adding a unit moves all scores the same way by at most 1; replacing
+    moves two apart."""
     universe = range(3)
     for size in range(4):
         for data in itertools.product(universe, repeat=size):
@@ -277,7 +323,10 @@ def test_selection_sensitivity_by_brute_force():
                 move = np.bincount(np.array([*data, new], int), minlength=3) - scores
                 assert (move >= 0).all() and move.max() <= 1
             for i, new in itertools.product(range(size), universe):
-                move = np.bincount(np.array([*data[:i], new, *data[i + 1 :]], int), minlength=3) - scores
+                move = (
+                    np.bincount(np.array([*data[:i], new, *data[i + 1 :]], int), minlength=3)
+                    - scores
+                )
                 assert abs(move).max() <= 1 and move.max() - move.min() <= 2
 
 
@@ -312,7 +361,11 @@ BUGS = {
         test_top_k_closeness,
         (
             (TopK, "loss", lambda self: self.selection.loss()),
-            (TopK, "for_epsilon", lambda epsilon, k, **rest: TopK(k, ExponentialMechanism(epsilon, **rest))),
+            (
+                TopK,
+                "for_epsilon",
+                lambda epsilon, k, **rest: TopK(k, ExponentialMechanism(epsilon, **rest)),
+            ),
         ),
     ),
 }

@@ -1,4 +1,5 @@
-"""Sparse vector: the exact law of a run by enumerating its noise, the broken variants in print, closeness, refusals."""
+"""Sparse vector: the exact law of a run by enumerating its noise, the broken variants in print,
+closeness, refusals."""
 
 import copy
 import itertools
@@ -29,7 +30,8 @@ def laplace_law(scale):
 
 
 class Tape:
-    """Stands in for discrete_laplace: plays back chosen noise and remembers the scale that was asked for."""
+    """Stands in for discrete_laplace: plays back chosen noise and remembers the scale that was
+    asked for."""
 
     def __init__(self):
         self.play, self.asked = [], []
@@ -40,7 +42,8 @@ class Tape:
 
 
 def branches(tape, act):
-    """(probability, result) for all noise that `act` draws; a draw past the tape tells the scale to branch over."""
+    """(probability, result) for all noise that `act` draws; a draw past the tape tells the scale to
+    branch over."""
     tape.play, tape.asked = [], []
     paths = [((), 1.0)]
     while paths:
@@ -55,7 +58,8 @@ def branches(tape, act):
 
 
 def exact_law(rule, queries, thresholds=None):
-    """{outputs: probability} of the code itself: runs are copied at every query and all noise is enumerated."""
+    """{outputs: probability} of the code itself: runs are copied at every query and all noise is
+    enumerated."""
     tape = Tape()
     with mock.patch.object(sparse_vector, "discrete_laplace", tape):
         states = [(p, (), run) for p, run in branches(tape, lambda: rule.start(source=Seeded()))]
@@ -84,9 +88,14 @@ def exact_law(rule, queries, thresholds=None):
 
 
 def worst_excess(rule, one, two, epsilon):
-    """max over outputs of P1 - e^epsilon P2, both ways: at most the truncated mass if the claim holds."""
+    """max over outputs of P1 - e^epsilon P2, both ways: at most the truncated mass if the claim
+    holds."""
     p, q = exact_law(rule, one), exact_law(rule, two)
-    return max(a[output] - math.exp(epsilon) * b.get(output, 0.0) for a, b in ((p, q), (q, p)) for output in a)
+    return max(
+        a[output] - math.exp(epsilon) * b.get(output, 0.0)
+        for a, b in ((p, q), (q, p))
+        for output in a
+    )
 
 
 def rule_for(epsilon, hits, monotone=False, values=False):
@@ -96,7 +105,8 @@ def rule_for(epsilon, hits, monotone=False, values=False):
 
 
 def test_sparse_vector_exact_law():
-    """Every output of a run keeps its ratio, on the neighbours that break each published variant."""
+    """Every output of a run keeps its ratio, on the neighbours that break each published
+    variant."""
     cases = (
         (rule_for(4, 1), (0, 0, 1), (1, 1, 0)),
         (rule_for(4, 2), (0, 1, 1), (1, 0, 0)),
@@ -118,7 +128,8 @@ def test_law_sums_to_one_and_ends_with_the_last_hit():
 
 
 def test_a_hit_whose_value_is_zero_is_no_miss():
-    """0 == False: outputs of a run with values are told apart by type, and their law has a place for both."""
+    """0 == False: outputs of a run with values are told apart by type, and their law has a place
+    for both."""
     rule = SparseVector(Fraction(2), Fraction(2), 1, value_scale=Fraction(1, 2))
     tape = Tape()
     with mock.patch.object(sparse_vector, "discrete_laplace", tape):
@@ -128,7 +139,9 @@ def test_a_hit_whose_value_is_zero_is_no_miss():
     assert miss is None and hit != miss
     law = exact_law(rule, (0,))
     assert set(map(type, {outputs[0] for outputs in law})) == {int, type(None)}
-    a = math.exp(-2)  # the value is fresh noise of scale 1/2: 0 with probability (1 - a) / (1 + a), given a hit
+    a = math.exp(
+        -2
+    )  # the value is fresh noise of scale 1/2: 0 with probability (1 - a) / (1 + a), given a hit
     assert law[(0,)] == pytest.approx((1 - law[(None,)]) * (1 - a) / (1 + a), abs=1e-5)
 
 
@@ -139,9 +152,13 @@ def test_sparse_vector_closeness():
     def codes(queries, seed):
         source = Seeded(seed)
         answers = [rule.release(queries, source=source) for _ in range(1_200)]
-        return np.array([sum(2 * bool(a) << (2 * i) for i, a in enumerate(row)) + len(row) for row in answers])
+        return np.array(
+            [sum(2 * bool(a) << (2 * i) for i, a in enumerate(row)) + len(row) for row in answers]
+        )
 
-    assert_close(codes([0] * 4 + [1] * 4, 1), codes([1] * 4 + [0] * 4, 2), pure_epsilon(rule.loss()))
+    assert_close(
+        codes([0] * 4 + [1] * 4, 1), codes([1] * 4 + [0] * 4, 2), pure_epsilon(rule.loss())
+    )
 
 
 def test_split_and_losses():
@@ -162,19 +179,32 @@ def test_error_law_holds():
 
 
 def test_query_sensitivity_by_brute_force():
-    """Counting queries over a small universe: one unit moves each by at most 1, all the same way when it joins."""
+    """Counting queries over a small universe: one unit moves each by at most 1, all the same way
+    when it joins."""
     predicates = [set(s) for r in range(4) for s in itertools.combinations(range(3), r)]
     for data in itertools.product(range(3), repeat=2):
         before = [sum(x in s for x in data) for s in predicates]
         for new in range(3):
-            moved = [sum(x in s for x in [*data, new]) - b for s, b in zip(predicates, before, strict=True)]
+            moved = [
+                sum(x in s for x in [*data, new]) - b
+                for s, b in zip(predicates, before, strict=True)
+            ]
             assert set(moved) <= {0, 1}
-            other = [sum(x in s for x in [data[0], new]) - b for s, b in zip(predicates, before, strict=True)]
+            other = [
+                sum(x in s for x in [data[0], new]) - b
+                for s, b in zip(predicates, before, strict=True)
+            ]
             assert set(other) <= {-1, 0, 1}
 
 
 def test_refusals_and_adaptive_runs():
-    for change in ({"hits": 0}, {"sensitivity": 0}, {"threshold_scale": 0}, {"query_scale": 10**30}, {"hits": 1.5}):
+    for change in (
+        {"hits": 0},
+        {"sensitivity": 0},
+        {"threshold_scale": 0},
+        {"query_scale": 10**30},
+        {"hits": 1.5},
+    ):
         with pytest.raises(ParameterError):
             SparseVector(**({"threshold_scale": 1, "query_scale": 1, "hits": 1} | change))
     with pytest.raises(ParameterError):
@@ -191,29 +221,41 @@ def test_refusals_and_adaptive_runs():
         SparseVector.for_epsilon(1, hits=1).start().ask(0.5)
     with pytest.raises(ParameterError):
         SparseVector.for_epsilon(1, hits=1).release([1, 2], [1])
-    answers = SparseVector.for_epsilon(1, hits=2, values=True).release([0, 10**6, 10**6, 10**6], 10**5)
+    answers = SparseVector.for_epsilon(1, hits=2, values=True).release(
+        [0, 10**6, 10**6, 10**6], 10**5
+    )
     assert answers[0] is None and len(answers) == 3 and abs(answers[1] - 10**6) < 10**4
 
 
-# The variants as printed, each at the price its authors claimed: epsilon in total. Scales of algorithms 3 to 6 of Lyu,
-# Su and Li 2017 (figure 1) agree with the code of DP-Sniper (sparse_vector_technique.py) and StatDP (iSVT1 to iSVT4);
-# those of BadGapSVT with CheckDP (badgapsparsevector.c). `dither.audit.zoo.sparse` has the same table.
+# The variants as printed, each at the price its authors claimed: epsilon in total. Scales of
+# algorithms 3 to 6 of Lyu,
+# Su and Li 2017 (figure 1) agree with the code of DP-Sniper (sparse_vector_technique.py) and StatDP
+# (iSVT1 to iSVT4);
+# those of BadGapSVT with CheckDP (badgapsparsevector.c). `dither.audit.zoo.sparse` has the same
+# table.
 
 
 def broken(threshold, query, *, stops=True, shows=False, refresh=False):
-    """Patches that turn the run into a published variant; scales are multiples of sensitivity / epsilon (here 1/4)."""
+    """Patches that turn the run into a published variant; scales are multiples of sensitivity /
+    epsilon (here 1/4)."""
 
     def start(self, rule, source):
         self._rule, self._source, self.hits_left = rule, source, rule.hits
         self._shift = sparse_vector.discrete_laplace(threshold(rule) / 4, source=source)
 
     def ask(self, value, level=0):
-        noise = sparse_vector.discrete_laplace(query(self._rule) / 4, source=self._source) if query else 0
+        noise = (
+            sparse_vector.discrete_laplace(query(self._rule) / 4, source=self._source)
+            if query
+            else 0
+        )
         if value + noise < level + self._shift:
             return None if self._rule.value_scale else False
         self.hits_left -= 1 if stops else 0
         if refresh and self.hits_left:
-            self._shift = sparse_vector.discrete_laplace(threshold(self._rule) / 4, source=self._source)
+            self._shift = sparse_vector.discrete_laplace(
+                threshold(self._rule) / 4, source=self._source
+            )
         return value + noise if shows and self._rule.value_scale else True
 
     return ((SparseVectorRun, "__init__", start), (SparseVectorRun, "ask", ask))
@@ -242,17 +284,20 @@ BUGS = {
         broken(HALF, HALF, stops=False),
     ),
     "svt-gptt-2015": Bug(
-        "generalised private threshold testing (Chen, Machanavajjhala): never stops, any split of epsilon",
+        "generalised private threshold testing (Chen, Machanavajjhala): never stops, any split of "
+        "epsilon",
         test_sparse_vector_exact_law,
         broken(lambda rule: Fraction(4), lambda rule: Fraction(4, 3), stops=False),
     ),
     "svt-bad-gap-2020": Bug(
-        "CheckDP's BadGapSVT: shows the noisy query instead of its gap to the noisy threshold; scales 2 and 4N",
+        "CheckDP's BadGapSVT: shows the noisy query instead of its gap to the noisy threshold; "
+        "scales 2 and 4N",
         test_sparse_vector_exact_law,
         broken(HALF, lambda rule: Fraction(4 * rule.hits), shows=True),
     ),
     "svt-restarted-for-free": Bug(
-        "AboveThreshold of one hit (Dwork, Roth 2014, algorithm 1) started anew after each hit, charged once",
+        "AboveThreshold of one hit (Dwork, Roth 2014, algorithm 1) started anew after each hit, "
+        "charged once",
         test_sparse_vector_exact_law,
         broken(HALF, lambda rule: Fraction(4), refresh=True),
     ),

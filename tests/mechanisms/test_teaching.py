@@ -1,4 +1,5 @@
-"""Teaching mechanisms: corrected local sensitivity by brute force, smoothness, snapping's grid, closeness."""
+"""Teaching mechanisms: corrected local sensitivity by brute force, smoothness, snapping's grid,
+closeness."""
 
 import itertools
 import math
@@ -26,7 +27,8 @@ def median(values):
 
 
 def brute_local(values, distance):
-    """max over data within `distance` replacements of the largest move of the median by one more."""
+    """max over data within `distance` replacements of the largest move of the median by one
+    more."""
     n, best = len(values), 0
     near = [
         y
@@ -44,7 +46,10 @@ def test_local_sensitivity_by_brute_force():
     mechanism = SmoothMedian(1.0, 1e-6, LARGEST)
     for values in itertools.combinations_with_replacement(range(0, LARGEST + 1, 2), 3):
         for distance in range(3):
-            assert mechanism.local_sensitivity(values, distance) == brute_local(values, distance), (values, distance)
+            assert mechanism.local_sensitivity(values, distance) == brute_local(values, distance), (
+                values,
+                distance,
+            )
 
 
 def test_smooth_sensitivity_is_smooth():
@@ -60,7 +65,8 @@ def test_smooth_sensitivity_is_smooth():
 
 
 def test_smooth_median_numbers_and_closeness():
-    """A7: even grid on [0, 1000], eps 1, delta 1e-6: S = 110.5 / 11.05 at n = 101 / 1001, beta 0.03446."""
+    """A7: even grid on [0, 1000], eps 1, delta 1e-6: S = 110.5 / 11.05 at n = 101 / 1001, beta
+    0.03446."""
     even = SmoothMedian(1.0, 1e-6, 1000)
     assert abs(even.beta - 0.03446) < 5e-6
     for n, printed in ((101, 110.5), (1001, 11.05)):
@@ -69,7 +75,11 @@ def test_smooth_median_numbers_and_closeness():
         assert abs(even.smooth_sensitivity(values) / printed - 1) < 1e-3
     mechanism = SmoothMedian(1.0, 0.01, 100)
     draw = lambda values, seed: np.array(
-        [round(mechanism.release(values, source=source)) for source in [Seeded(seed)] for _ in range(1_200)]
+        [
+            round(mechanism.release(values, source=source))
+            for source in [Seeded(seed)]
+            for _ in range(1_200)
+        ]
     )
     assert_close(draw([0] * 11, 1), draw([0] * 10 + [100], 2), 1, 0.01)
 
@@ -80,7 +90,8 @@ def snapped(mechanism, value, seed, count=1_500):
 
 
 def test_snapping_stays_on_its_grid_and_close():
-    """Outputs of neighbours share one grid: no output tells them apart (Mironov); and the claim holds."""
+    """Outputs of neighbours share one grid: no output tells them apart (Mironov); and the claim
+    holds."""
     mechanism = Snapping(1.0, 64.0)
     assert mechanism.grid == 1.0 and abs(mechanism.epsilon - 1) < 1e-12
     assert Snapping(3.0, 64.0).grid == 4.0
@@ -92,15 +103,18 @@ def test_snapping_stays_on_its_grid_and_close():
 
 @pytest.mark.parametrize("file", sorted(file.name for file in (EXAMPLES / "teaching").glob("*.py")))
 def test_the_auditor_does_not_accuse_them(file):
-    """One false alarm in 1 / ALPHA runs of this test; more runs of each in the soak of tests/audit/test_zoo.py."""
+    """One false alarm in 1 / ALPHA runs of this test; more runs of each in the soak of
+    tests/audit/test_zoo.py."""
     assert not load_example(f"teaching/{file}").make_subject().audit(300, ALPHA).violated
 
 
 def test_unreachable_from_the_privacy_layer():
-    """No module of the privacy layer loads anything of dither.audit; the teaching mechanisms are not even installed."""
+    """No module of the privacy layer loads anything of dither.audit; the teaching mechanisms are
+    not even installed."""
     script = (
         "import pkgutil, sys, importlib, dither.privacy as p\n"
-        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(p.__path__, 'dither.privacy.')]\n"
+        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(p.__path__, "
+        "'dither.privacy.')]\n"
         "assert not [name for name in sys.modules if name.startswith('dither.audit')]"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -115,7 +129,9 @@ def test_refusals():
     for arguments in ((0, 1), (2, 1), (1, 2.0**50)):
         with pytest.raises(ParameterError):
             Snapping(*arguments)
-    assert not hasattr(SmoothMedian(1.0, 0.1, 5), "error")  # no interval: its scale depends on the data
+    assert not hasattr(
+        SmoothMedian(1.0, 0.1, 5), "error"
+    )  # no interval: its scale depends on the data
 
 
 def printed_formula(self, values, distance):

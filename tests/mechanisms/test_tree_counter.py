@@ -19,7 +19,9 @@ from tests.mechanisms.seeded import Seeded
 
 def blocks_holding(step, steps):
     """Brute force: complete dyadic blocks of 1..steps that hold a step."""
-    return sum((-(-step // (1 << level))) << level <= steps for level in range(steps.bit_length() + 1))
+    return sum(
+        (-(-step // (1 << level))) << level <= steps for level in range(steps.bit_length() + 1)
+    )
 
 
 def test_tree_sensitivity_by_brute_force():
@@ -29,7 +31,9 @@ def test_tree_sensitivity_by_brute_force():
         assert most == TreeCounter.for_epsilon(1, steps=steps).levels == steps.bit_length()
         assert tree_sensitivity(steps, 1, 1, "add_remove").l1 >= most
     for steps in (1, 2, 7, 8, 9, 33):
-        assert max(blocks_holding(step, steps) for step in range(1, steps + 1)) == steps.bit_length()
+        assert (
+            max(blocks_holding(step, steps) for step in range(1, steps + 1)) == steps.bit_length()
+        )
     assert tree_sensitivity(8, 3, 2, "replace") == Sensitivity.of(cells=16, largest=3)
 
 
@@ -62,13 +66,16 @@ def test_prefix_variance_is_popcount():
         assert law.noises == step.bit_count()
         assert abs(sums[:, step - 1].var() / law.variance - 1) < 0.5
         assert (np.abs(sums[:, step - 1]) > law.interval(0.9)).mean() <= 0.1
-    assert abs(np.cov(sums[:, 0], sums[:, 2])[0, 1]) < 60  # prefix 3 = block(1,2) + block(3): new noise
+    assert (
+        abs(np.cov(sums[:, 0], sums[:, 2])[0, 1]) < 60
+    )  # prefix 3 = block(1,2) + block(3): new noise
     one = counter.error(1).variance
     assert abs(np.cov(sums[:, 7], sums[:, 8])[0, 1] / one - 1) < 0.5  # block(1..8) is drawn once
 
 
 def test_numbers_of_the_spec():
-    """lambda(1000) = 15.8196 and lambda(1024) = 16.5917 with bit_length levels, eps 1, delta 1e-5."""
+    """lambda(1000) = 15.8196 and lambda(1024) = 16.5917 with bit_length levels, eps 1, delta
+    1e-5."""
     for steps, printed in ((1000, 15.8196), (1024, 16.5917)):
         levels = TreeCounter.for_epsilon(1, steps=steps).levels
         assert abs(math.sqrt(2 * levels * (math.log(1e5) + 1)) - printed) < 5e-5
@@ -76,12 +83,15 @@ def test_numbers_of_the_spec():
 
 @pytest.mark.all
 def test_tree_counter_closeness():
-    """One unit in the first of eight steps: the four blocks that hold it are the sums after 1, 2, 4 and 8."""
+    """One unit in the first of eight steps: the four blocks that hold it are the sums after 1, 2, 4
+    and 8."""
     counter = TreeCounter.for_epsilon(2, steps=8)
 
     def codes(values, seed):
         source = Seeded(seed)
-        sums = np.array([counter.release(values, source=source)[[0, 1, 3, 7]] for _ in range(1_500)])
+        sums = np.array(
+            [counter.release(values, source=source)[[0, 1, 3, 7]] for _ in range(1_500)]
+        )
         return (sums > 0) @ [1, 2, 4, 8]
 
     assert_close(codes([1] + [0] * 7, 1), codes([0] * 8, 2), 2)
@@ -93,7 +103,9 @@ def test_losses_and_refusals():
     assert TreeCounter.for_rho(0.5, steps=8).loss() == DiscreteGaussianVector(2, 4)
     assert TreeCounter.for_epsilon(1, steps=8, neighbours="replace").noise.scale == 8
     with pytest.raises(ParameterError):
-        TreeCounter(8, IntegerLaplace.for_epsilon(1, Sensitivity.of(cells=3)))  # ceil(log2 8) = 3 is one too few
+        TreeCounter(
+            8, IntegerLaplace.for_epsilon(1, Sensitivity.of(cells=3))
+        )  # ceil(log2 8) = 3 is one too few
     for bad in (0, 1.5, True):
         with pytest.raises(ParameterError):
             TreeCounter.for_epsilon(1, steps=bad)
@@ -117,7 +129,9 @@ BUGS = {
             (
                 tree_counter,
                 "tree_sensitivity",
-                lambda steps, *rest: tree_sensitivity((steps + 1) // 2 if steps.bit_count() == 1 else steps, *rest),
+                lambda steps, *rest: tree_sensitivity(
+                    (steps + 1) // 2 if steps.bit_count() == 1 else steps, *rest
+                ),
             ),
             (TreeCounter, "levels", property(lambda self: math.ceil(math.log2(self.steps)))),
             (TreeCounter, "__post_init__", lambda self: None),
@@ -127,7 +141,11 @@ BUGS = {
         "noise for one block on every block",
         test_tree_counter_closeness,
         (
-            (tree_counter, "tree_sensitivity", lambda steps, largest, k, neighbours: Sensitivity.of(largest=largest)),
+            (
+                tree_counter,
+                "tree_sensitivity",
+                lambda steps, largest, k, neighbours: Sensitivity.of(largest=largest),
+            ),
             (TreeCounter, "__post_init__", lambda self: None),
         ),
     ),

@@ -1,4 +1,5 @@
-"""Box noise: a proposal is kept by exactly its probability, word for word, and what is kept is kept in order."""
+"""Box noise: a proposal is kept by exactly its probability, word for word, and what is kept is kept
+in order."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ BOXES = [
 
 
 def exponent(z, sides, scale):
-    """Of the chance to be kept, from the definition: the norm of z less that which the proposals have already."""
+    """Of the chance to be kept, from the definition: the norm of z less that which the proposals
+    have already."""
     norms = [Fraction(abs(int(value)), side) / scale for value, side in zip(z, sides, strict=True)]
     return max(norms) - sum(norms) / len(norms)
 
@@ -40,24 +42,38 @@ def chance(x):
 
 
 def kept_words(values, sides, scale, after):
-    """How many of the 2**53 first words keep each proposal, if further words are all `after`; by bisection.
+    """How many of the 2**53 first words keep each proposal, if further words are all `after`; by
+    bisection.
 
     More uniform means less chance, so the words that keep a proposal are the first ones.
     """
-    low, high = np.zeros(len(values), np.int64), np.full(len(values), ALL, np.int64)  # low keep, high may not
+    low, high = (
+        np.zeros(len(values), np.int64),
+        np.full(len(values), ALL, np.int64),
+    )  # low keep, high may not
     while (low < high).any():
         middle = (low + high + 1) // 2
-        kept = _accepted(values, sides, scale, TestSource(np.maximum(middle - 1, 0).tolist(), after))
-        low, high = np.where(kept & (low < high), middle, low), np.where(kept | (low == high), high, middle - 1)
+        kept = _accepted(
+            values, sides, scale, TestSource(np.maximum(middle - 1, 0).tolist(), after)
+        )
+        low, high = (
+            np.where(kept & (low < high), middle, low),
+            np.where(kept | (low == high), high, middle - 1),
+        )
     return low
 
 
 def proposals(sides, scale):
     """Zero, the neighbourhood of the corner, real proposals, and far ones that no float decides."""
     near = list(itertools.product((0, 1, -2), repeat=len(sides)))
-    drawn = np.stack([discrete_laplace(len(sides) * side * scale, 40).astype(object) for side in sides], axis=1)
+    drawn = np.stack(
+        [discrete_laplace(len(sides) * side * scale, 40).astype(object) for side in sides], axis=1
+    )
     units = [max(1, int(side * scale)) for side in sides]
-    far = [[k * unit if i == 0 else -i * unit for i, unit in enumerate(units)] for k in (20, 63, 64, 65, 90)]
+    far = [
+        [k * unit if i == 0 else -i * unit for i, unit in enumerate(units)]
+        for k in (20, 63, 64, 65, 90)
+    ]
     values = np.array([*map(list, near), *drawn.tolist(), *far], object)
     wide = any(abs(int(value)) >= 2**63 for value in values.ravel())
     return values if wide else values.astype(np.int64)
@@ -66,7 +82,10 @@ def proposals(sides, scale):
 @pytest.mark.parametrize(("sides", "scale"), BOXES)
 def test_a_proposal_is_kept_by_the_floor_or_the_ceiling_of_its_exact_probability(sides, scale):
     values = proposals(sides, scale)
-    fewest, most = kept_words(values, sides, scale, LARGEST_WORD), kept_words(values, sides, scale, 0)
+    fewest, most = (
+        kept_words(values, sides, scale, LARGEST_WORD),
+        kept_words(values, sides, scale, 0),
+    )
     with mp.workdps(60):
         for z, few, many in zip(values, fewest, most, strict=True):
             exact = chance(exponent(z, sides, scale)) * ALL
@@ -74,10 +93,13 @@ def test_a_proposal_is_kept_by_the_floor_or_the_ceiling_of_its_exact_probability
 
 
 def test_the_float_of_the_chance_errs_by_far_less_than_its_margin():
-    x = np.concatenate([np.linspace(0, 64, 3001), np.arange(513) / 8, np.nextafter(np.arange(1, 513) / 8, 0)])
+    x = np.concatenate(
+        [np.linspace(0, 64, 3001), np.arange(513) / 8, np.nextafter(np.arange(1, 513) / 8, 0)]
+    )
     with mp.workdps(40):
         worst = max(
-            abs(mpf(float(found)) - mp.exp(-mpf(float(at)))) for at, found in zip(x, _exp_minus(x), strict=True)
+            abs(mpf(float(found)) - mp.exp(-mpf(float(at))))
+            for at, found in zip(x, _exp_minus(x), strict=True)
         )
     assert worst < mpf(2) ** -50
 
@@ -115,7 +137,12 @@ def test_what_is_kept_is_the_first_of_all_that_could_be_kept_whatever_the_batche
 
 
 def test_one_element_beyond_int64_makes_python_integers_of_all():
-    blocks = [np.array([1, 2**70, 3], object), np.array([4, 5, 6], object), np.arange(7, 16), np.arange(7, 16)]
+    blocks = [
+        np.array([1, 2**70, 3], object),
+        np.array([4, 5, 6], object),
+        np.arange(7, 16),
+        np.arange(7, 16),
+    ]
     with (
         mock.patch.object(box, "discrete_laplace", side_effect=blocks),
         mock.patch.object(box, "_accepted", lambda values, *_: np.ones(len(values), bool)),
@@ -135,7 +162,8 @@ def test_one_element_beyond_int64_makes_python_integers_of_all():
     ],
 )
 def test_wide_noise_follows_the_law_in_norm_direction_and_sign(sides, scale, draws):
-    """On so fine a lattice (2**40 and up) the law is that of the plane to 1e-11: norm / scale has r^(d-1) e^-r."""
+    """On so fine a lattice (2**40 and up) the law is that of the plane to 1e-11: norm / scale has
+    r^(d-1) e^-r."""
     z = box_noise(sides, Fraction(scale), draws, SystemSource())
     sizes = np.abs(z.astype(np.float64)) / (np.array(sides, float) * scale)
     norm, first = sizes.max(axis=1), sizes.argmax(axis=1)
@@ -149,9 +177,15 @@ def test_wide_noise_follows_the_law_in_norm_direction_and_sign(sides, scale, dra
         counts[event] = int((np.sign(z.astype(np.float64)) == signs).all(axis=1).sum())
         expected[event] = 0.5**count
     for side in range(count):
-        counts[f"largest is {side}"], expected[f"largest is {side}"] = int((first == side).sum()), 1 / count
+        counts[f"largest is {side}"], expected[f"largest is {side}"] = (
+            int((first == side).sum()),
+            1 / count,
+        )
     # given the largest, every other number is uniform below it
     next_one = sizes[np.arange(draws), (first + 1) % count] / norm
-    counts |= {"next below a half": int((next_one < 0.5).sum()), "next below a tenth": int((next_one < 0.1).sum())}
+    counts |= {
+        "next below a half": int((next_one < 0.5).sum()),
+        "next below a tenth": int((next_one < 0.1).sum()),
+    }
     expected |= {"next below a half": 0.5, "next below a tenth": 0.1}
     assert_counts(counts, draws, expected)

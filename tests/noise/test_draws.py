@@ -57,10 +57,16 @@ def check(family: str, scale: int | Fraction, draws: int, sample=None) -> None:
             "odd": np.count_nonzero(z & 1) if scale >= 100 else 0,
         }
         above = [np.count_nonzero(z >= edge) for edge in edges]
-        found |= {f"in [{edges[i]}, {edges[i + 1]})": above[i] - above[i + 1] for i in range(len(edges) - 1)}
+        found |= {
+            f"in [{edges[i]}, {edges[i + 1]})": above[i] - above[i + 1]
+            for i in range(len(edges) - 1)
+        }
         for event, count in found.items():
             counts[event] = counts.get(event, 0) + int(count)
-    tail = {t: tail_of(family, Fraction(scale), t) for t in {*edges, 1, far, 3 * far, 0, -far + 1, -3 * far + 1}}
+    tail = {
+        t: tail_of(family, Fraction(scale), t)
+        for t in {*edges, 1, far, 3 * far, 0, -far + 1, -3 * far + 1}
+    }
     probabilities = {
         "zero": tail[0] - tail[1],
         "positive": tail[1],
@@ -102,7 +108,11 @@ def test_bernoulli_of_an_exponential_follows_its_probability(x):
 
 
 def test_bernoulli_follows_its_probability():
-    assert_counts({"true": int(noise.bernoulli(Fraction(1, 7), 10 * MILLION).sum())}, 10 * MILLION, {"true": 1 / 7})
+    assert_counts(
+        {"true": int(noise.bernoulli(Fraction(1, 7), 10 * MILLION).sum())},
+        10 * MILLION,
+        {"true": 1 / 7},
+    )
 
 
 @pytest.mark.parametrize("n", [2, 10, 3 * 2**62 // 2])
@@ -159,7 +169,9 @@ def test_wrong_symmetry_is_caught(scale):
         return np.where(noise.bernoulli(Fraction(1, 2), n), magnitude, -1 - magnitude)
 
     with pytest.raises(AssertionError):
-        check("laplace", scale, scale * MILLION // 10, shifted)  # off by 16 standard errors either way
+        check(
+            "laplace", scale, scale * MILLION // 10, shifted
+        )  # off by 16 standard errors either way
 
 
 @pytest.mark.parametrize("scale", [10, 1000])
@@ -177,7 +189,8 @@ def test_sigma_for_sigma_squared_is_caught(monkeypatch, scale):
 
 
 def test_a_tail_cut_at_fifty_three_bits_of_a_uniform_is_too_rare_for_statistics_and_left_to_chosen_words():
-    # honest about power: tests/noise/test_exact_tables.py feeds the words; here the biased inversion passes
+    # honest about power: tests/noise/test_exact_tables.py feeds the words; here the biased
+    # inversion passes
     def inverted(scale, n):
         u = noise.uniform_below(2**53, n).astype(np.float64) + 0.5
         sign = np.where(noise.bernoulli(Fraction(1, 2), n), 1, -1)

@@ -1,4 +1,5 @@
-"""The mechanical proof, part two: cells, comparisons and races over all bit strings at small word widths."""
+"""The mechanical proof, part two: cells, comparisons and races over all bit strings at small word
+widths."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from tests.evidence import to_real
 from tests.sources import TestSource, enumerate_outcomes
 
 
-def small_plan(family: str, near: int, shift: int, *, signed: bool, shared: bool, width: int) -> Plan:
+def small_plan(
+    family: str, near: int, shift: int, *, signed: bool, shared: bool, width: int
+) -> Plan:
     rate = Fraction(1, near) if family == "laplace" else Fraction(1, 2 * near * near)
     return Plan(build(Law(family, rate, two_sided=False), width), shift, signed, False, shared)
 
@@ -35,7 +38,8 @@ PLANS = [
 
 
 def accepted_proposals(plan: Plan, after: int) -> Counter[tuple[int, int]]:
-    """(cell, value) -> accepted strings, over all strings of the words of a proposal whose cell needs no residual."""
+    """(cell, value) -> accepted strings, over all strings of the words of a proposal whose cell
+    needs no residual."""
     width = plan.table.width
     words = np.arange(1 << width, dtype=np.uint64)
     cells = words[plan.table.look_up(words) != RESIDUAL]
@@ -49,7 +53,8 @@ def accepted_proposals(plan: Plan, after: int) -> Counter[tuple[int, int]]:
 @pytest.mark.parametrize("plan", mark_between(PLANS, step=2))
 def test_a_proposal_is_accepted_by_the_floor_or_the_ceiling_of_its_exact_probability(plan):
     width, spare = plan.table.width, plan.spare
-    # a uniform that goes on with ones is as large as it can be, one that goes on with zeros as small
+    # a uniform that goes on with ones is as large as it can be, one that goes on with zeros as
+    # small
     fewest, most = accepted_proposals(plan, (1 << width) - 1), accepted_proposals(plan, 0)
     seen: dict[int, int] = {}
     # the bits of the place's word that are neither place, nor (if used) sign, nor uniform are free
@@ -61,7 +66,9 @@ def test_a_proposal_is_accepted_by_the_floor_or_the_ceiling_of_its_exact_probabi
         magnitude = abs(value)
         y = plan.exponent(cell, magnitude - (cell << plan.shift))
         rate = plan.table.law.rate
-        if plan.table.law.family == "laplace":  # exponents of cell and place add up to the law's, exactly
+        if (
+            plan.table.law.family == "laplace"
+        ):  # exponents of cell and place add up to the law's, exactly
             assert cell * rate + y == magnitude * rate / (1 << plan.shift)
         else:
             assert cell**2 * rate + y == magnitude**2 * rate / (1 << plan.shift) ** 2
@@ -76,10 +83,14 @@ def test_a_proposal_is_accepted_by_the_floor_or_the_ceiling_of_its_exact_probabi
 @pytest.mark.parametrize("plan", [PLANS[0], PLANS[4]])
 def test_a_cell_from_the_residual_is_proposed_like_any_other(plan):
     width = plan.table.width
-    word = next(w for w in range(1 << width) if plan.table.look_up(np.array([w], np.uint64))[0] == RESIDUAL)
+    word = next(
+        w for w in range(1 << width) if plan.table.look_up(np.array([w], np.uint64))[0] == RESIDUAL
+    )
     middle = 1 << (width - 1)
     cell = plan.table.residual(TestSource([middle], after=middle))
-    values, accepted = propose(plan, TestSource([word, 0] if plan.shared else [word, 0, 0], after=middle), 1)
+    values, accepted = propose(
+        plan, TestSource([word, 0] if plan.shared else [word, 0, 0], after=middle), 1
+    )
     assert accepted[0] and values[0] == cell << plan.shift
 
 
@@ -88,9 +99,15 @@ def test_a_cell_from_the_residual_is_proposed_like_any_other(plan):
 def test_a_uniform_falls_below_the_exponential_with_its_probability(x, width):
     x = Fraction(x)
     words = 12 // width
-    mass, undecided = enumerate_outcomes(lambda source: below_exp(x, 0, 0, source, width), width, words)
+    mass, undecided = enumerate_outcomes(
+        lambda source: below_exp(x, 0, 0, source, width), width, words
+    )
     exact = mp.exp(-to_real(x))
-    assert to_real(mass.get(True, Fraction(0))) <= exact <= to_real(mass.get(True, Fraction(0)) + undecided)
+    assert (
+        to_real(mass.get(True, Fraction(0)))
+        <= exact
+        <= to_real(mass.get(True, Fraction(0)) + undecided)
+    )
     assert undecided <= Fraction(1, 2**12)  # one string of all can be open, no more
 
 
@@ -117,7 +134,9 @@ def test_the_words_that_decide_for_true_are_the_floor(x):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 16])
 def test_a_bounded_uniform_gives_every_value_the_same_mass(n):
-    mass, undecided = enumerate_outcomes(lambda source: int(samplers._kept_below(n, 1, source, 4)[0]), 4, 3)
+    mass, undecided = enumerate_outcomes(
+        lambda source: int(samplers._kept_below(n, 1, source, 4)[0]), 4, 3
+    )
     assert set(mass) == set(range(n)) and len(set(mass.values())) == 1
     assert undecided == (Fraction(16 % n, 16)) ** 3
 
@@ -134,9 +153,15 @@ RACES = [((0, 1), 1), ((3, 0), Fraction(5, 2)), ((0, 0), 1), ((7, -9), 10)]
 @pytest.mark.parametrize(("scores", "scale"), mark_rest(RACES, quick=1))
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 def test_a_race_is_won_with_its_exact_probability(scores, scale, noise):
-    mass, undecided = enumerate_outcomes(lambda s: _argmax(list(scores), Fraction(scale), noise, s, 3), 3, 4)
+    mass, undecided = enumerate_outcomes(
+        lambda s: _argmax(list(scores), Fraction(scale), noise, s, 3), 3, 4
+    )
     gap = to_real(Fraction(scores[0] - scores[1]) / Fraction(scale))
-    first = 1 / (1 + mp.exp(-gap)) if noise == "gumbel" else (mp.exp(gap) / 2 if gap < 0 else 1 - mp.exp(-gap) / 2)
+    first = (
+        1 / (1 + mp.exp(-gap))
+        if noise == "gumbel"
+        else (mp.exp(gap) / 2 if gap < 0 else 1 - mp.exp(-gap) / 2)
+    )
     for winner, exact in ((0, first), (1, 1 - first)):
         certain = mass.get(winner, Fraction(0))
         assert to_real(certain) <= exact <= to_real(certain + undecided)
@@ -144,7 +169,9 @@ def test_a_race_is_won_with_its_exact_probability(scores, scale, noise):
 
 
 def test_a_race_of_three_is_won_with_its_exact_probability():
-    mass, undecided = enumerate_outcomes(lambda s: _argmax([0, 1, 2], Fraction(1), "gumbel", s, 2), 2, 6)
+    mass, undecided = enumerate_outcomes(
+        lambda s: _argmax([0, 1, 2], Fraction(1), "gumbel", s, 2), 2, 6
+    )
     total = sum(mp.exp(k) for k in range(3))
     for winner in range(3):
         certain = mass.get(winner, Fraction(0))
@@ -165,7 +192,10 @@ def test_a_weight_in_a_race_of_exponentials_is_the_largest_of_so_many(gap, weigh
     one, other = weights
     far = max(mpf(0), -to_real(Fraction(gap)))
     density = lambda m: one * (1 - mp.exp(-m)) ** (one - 1) * mp.exp(-m)
-    first = mp.quad(lambda m: density(m) * (1 - mp.exp(-(m + to_real(Fraction(gap))))) ** other, [far, far + 2, mp.inf])
+    first = mp.quad(
+        lambda m: density(m) * (1 - mp.exp(-(m + to_real(Fraction(gap))))) ** other,
+        [far, far + 2, mp.inf],
+    )
     for winner, exact in ((0, first), (1, 1 - first)):
         certain = mass.get(winner, Fraction(0))
         assert to_real(certain) <= exact <= to_real(certain + undecided)

@@ -1,4 +1,5 @@
-"""The mechanical proof, part one: tables. The functions of `src` at small word widths, over all bit strings."""
+"""The mechanical proof, part one: tables. The functions of `src` at small word widths, over all bit
+strings."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def test_enclosures_hold_the_exponential_and_are_at_most_two_units_wide(x, bits)
 
 
 @pytest.mark.parametrize("bits", [20, 96])
-@pytest.mark.parametrize("law", [*LAWS, Law("laplace", Fraction(1, 64), False), Law("laplace", Fraction(1000), True)])
+@pytest.mark.parametrize(
+    "law", [*LAWS, Law("laplace", Fraction(1, 64), False), Law("laplace", Fraction(1000), True)]
+)
 def test_enclosures_of_the_distribution_function_hold_its_exact_value(law, bits):
     first, cdf = law.cdf(bits)
     rate = mpf(law.rate.numerator) / law.rate.denominator
@@ -76,7 +79,8 @@ def test_enclosures_of_the_distribution_function_hold_its_exact_value(law, bits)
 
 
 def test_the_cut_tail_of_a_slow_law_is_inside_its_enclosure():
-    # a bound computed from weights of one unit said 1 unit where 63 are left: found by attack, never again
+    # a bound computed from weights of one unit said 1 unit where 63 are left: found by attack,
+    # never again
     law = Law("laplace", Fraction(1, 64), False)
     _, cdf = law.cdf(40)
     beyond = mp.exp(-mpf(len(cdf) - 1) / 64)
@@ -107,7 +111,11 @@ def test_the_residual_has_the_law_that_the_floors_cut_off(law, width):
         exact = (probability(law, k) * 2**width - count) / table.left_over
         certain = mass.get(k, Fraction(0))
         assert certain.numerator <= exact * certain.denominator
-        assert exact <= mpf(certain.numerator) / certain.denominator + mpf(undecided.numerator) / undecided.denominator
+        assert (
+            exact
+            <= mpf(certain.numerator) / certain.denominator
+            + mpf(undecided.numerator) / undecided.denominator
+        )
 
 
 def test_the_residual_at_one_more_word_only_refines_what_was_decided():
@@ -118,9 +126,15 @@ def test_the_residual_at_one_more_word_only_refines_what_was_decided():
             assert table._locate(drawn, 8) == coarse
 
 
-# every count of real tables, by another route, at twice the precision; and the layout read off at chosen words
+# every count of real tables, by another route, at twice the precision; and the layout read off at
+# chosen words
 
-REAL = [("laplace", Fraction(10)), ("laplace", Fraction(1, 3)), ("gaussian", Fraction(10)), ("gaussian", Fraction(129))]
+REAL = [
+    ("laplace", Fraction(10)),
+    ("laplace", Fraction(1, 3)),
+    ("gaussian", Fraction(10)),
+    ("gaussian", Fraction(129)),
+]
 
 
 def words_per_meaning(table: DrawTable) -> dict[int, int]:
@@ -145,12 +159,17 @@ def check_thresholds(table: DrawTable) -> None:
     assert found.pop(RESIDUAL) == table.left_over
     law = table.law
     start = table.first - 2 if law.two_sided else 0
-    exact = {k: int(mp.floor(probability(law, k) * 2**table.width)) for k in range(start, table.largest + 3)}
+    exact = {
+        k: int(mp.floor(probability(law, k) * 2**table.width))
+        for k in range(start, table.largest + 3)
+    }
     assert found == {k: n for k, n in exact.items() if n}
 
 
 @pytest.mark.parametrize(("family", "scale"), REAL)
-def test_every_threshold_of_a_real_table_is_the_integer_of_another_route_at_twice_the_precision(family, scale):
+def test_every_threshold_of_a_real_table_is_the_integer_of_another_route_at_twice_the_precision(
+    family, scale
+):
     check_thresholds(plan_for(family, scale, True).table)
 
 
@@ -161,7 +180,9 @@ def test_a_table_built_in_float64_is_caught(family, scale):
     k = np.arange(table.first, table.largest + 1)
     weights = np.exp(-rate * (np.abs(k) if family == "laplace" else k * k))
     counts = [int(count) for count in np.floor(weights / weights.sum() * 2.0**64)]
-    counts[-table.first] -= max(0, sum(counts) - 2**64 + 1)  # so that the words suffice and only the law is wrong
+    counts[-table.first] -= max(
+        0, sum(counts) - 2**64 + 1
+    )  # so that the words suffice and only the law is wrong
     with pytest.raises(AssertionError):
         check_thresholds(_table_of(table, tuple(counts)))
 
@@ -181,7 +202,9 @@ def test_float_rounded_inversion_with_a_biased_tail_is_caught_by_chosen_words(mo
     table = plan_for("laplace", Fraction(10), True).table
 
     def inverted(self: DrawTable, words: np.ndarray) -> np.ndarray:
-        u = words.astype(np.float64) * 2.0**-64  # keeps 53 of 64 bits: the tail beyond 2**-53 is never reached
+        u = (
+            words.astype(np.float64) * 2.0**-64
+        )  # keeps 53 of 64 bits: the tail beyond 2**-53 is never reached
         magnitude = np.floor(-10 * np.log1p(-np.abs(2 * u - 1)))
         return np.where(u < 0.5, -magnitude, magnitude).astype(np.int64)
 

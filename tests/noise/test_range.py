@@ -19,7 +19,9 @@ SCALED = [*SIGNED, noise.geometric]
 
 
 @pytest.mark.parametrize("sampler", SCALED)
-@pytest.mark.parametrize("scale", [1e-3, Fraction(1, 1000), 0.1, 10, 64, 65, 256, 257, 2**40, 2**52])
+@pytest.mark.parametrize(
+    "scale", [1e-3, Fraction(1, 1000), 0.1, 10, 64, 65, 256, 257, 2**40, 2**52]
+)
 def test_up_to_two_to_the_fifty_two_draws_are_int64(sampler, scale):
     drawn = sampler(scale, 100)
     assert drawn.dtype == np.int64 and drawn.shape == (100,)
@@ -39,7 +41,19 @@ def test_above_two_to_the_fifty_two_draws_are_python_integers(sampler, scale):
 @pytest.mark.parametrize("sampler", SCALED)
 @pytest.mark.parametrize(
     "scale",
-    [0, -1, 1e-4, Fraction(1, 1001), 2**60 + 1, 2.0**61, float("nan"), float("inf"), -float("inf"), -0.0, *NO_NUMBERS],
+    [
+        0,
+        -1,
+        1e-4,
+        Fraction(1, 1001),
+        2**60 + 1,
+        2.0**61,
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        -0.0,
+        *NO_NUMBERS,
+    ],
 )
 def test_a_scale_outside_the_proved_range_is_refused_before_anything_is_drawn(sampler, scale):
     with pytest.raises(ParameterError, match=r"scale|sigma"):
@@ -54,20 +68,29 @@ def test_a_size_that_is_no_shape_is_refused_before_anything_is_drawn(sampler, si
 
 
 @pytest.mark.parametrize("scale", [10, 1000, 2**53])
-@pytest.mark.parametrize("size", [0, 1, 7, (), (0,), (0, 3), (2, 3), (2, 1, 4), np.int64(5), (np.int64(2), 2)])
+@pytest.mark.parametrize(
+    "size", [0, 1, 7, (), (0,), (0, 3), (2, 3), (2, 1, 4), np.int64(5), (np.int64(2), 2)]
+)
 def test_any_shape_is_served(scale, size):
     for sampler in SCALED:
         assert sampler(scale, size).shape == (size if isinstance(size, tuple) else (int(size),))
-    assert noise.bernoulli_exp(1, size).shape == noise.uniform_below(9, size).shape == noise.geometric(3, size).shape
+    assert (
+        noise.bernoulli_exp(1, size).shape
+        == noise.uniform_below(9, size).shape
+        == noise.geometric(3, size).shape
+    )
 
 
-@pytest.mark.parametrize("scale", [np.int64(10), np.int32(10), np.uint8(10), np.float64(10), 10.0, Fraction(10), 10])
+@pytest.mark.parametrize(
+    "scale", [np.int64(10), np.int32(10), np.uint8(10), np.float64(10), 10.0, Fraction(10), 10]
+)
 def test_a_scale_means_its_exact_value_whatever_its_type(scale):
     words = [0, 1 << 63, 2**64 - 1, 123456789 << 30] * 5
     for sampler in SCALED:
         expected = sampler(10, 20, source=TestSource(words, after=1))
         assert (sampler(scale, 20, source=TestSource(words, after=1)) == expected).all()
-    samplers.plan_for.cache_clear()  # a cached plan of an equal number would hide what this type does
+    # a cached plan of an equal number would hide what this type does
+    samplers.plan_for.cache_clear()
     noise.discrete_laplace(scale, 20)
 
 
@@ -101,7 +124,9 @@ def test_a_bad_scale_of_a_race_is_refused_before_anything_is_drawn(argmax, scale
         argmax([1, 2], scale, source=Refusing())
 
 
-@pytest.mark.parametrize("scores", [[], [[1]], [0.5, 1], ["a"], [True, False], np.array([1.0]), [1, None]])
+@pytest.mark.parametrize(
+    "scores", [[], [[1]], [0.5, 1], ["a"], [True, False], np.array([1.0]), [1, None]]
+)
 def test_scores_that_are_no_integers_are_refused_before_anything_is_drawn(scores):
     with pytest.raises(ParameterError, match="scores"):
         noise.argmax_gumbel(scores, 1, source=Refusing())
@@ -109,7 +134,13 @@ def test_scores_that_are_no_integers_are_refused_before_anything_is_drawn(scores
 
 @pytest.mark.parametrize(
     "scores",
-    [[-1, 2**63], [0, 10**400], np.array([-(2**63), 2**63 - 1]), np.array([0, 2**64 - 1], np.uint64), [-(2**70), 0]],
+    [
+        [-1, 2**63],
+        [0, 10**400],
+        np.array([-(2**63), 2**63 - 1]),
+        np.array([0, 2**64 - 1], np.uint64),
+        [-(2**70), 0],
+    ],
 )
 def test_scores_of_any_size_race_exactly(scores):
     assert noise.argmax_gumbel(scores, 1) == noise.argmax_exponential(scores, np.int64(3)) == 1

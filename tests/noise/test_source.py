@@ -51,7 +51,9 @@ def _send_words(source: Words | None, pipe) -> None:
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_multiprocessing_never_repeats_words(method):
     context = multiprocessing.get_context(method)
-    source = SystemSource() if method == "fork" else None  # spawn pickles its arguments, which is refused
+    source = (
+        SystemSource() if method == "fork" else None
+    )  # spawn pickles its arguments, which is refused
     seen: list[int] = []
     for _ in range(2):
         here, there = context.Pipe()
@@ -66,7 +68,9 @@ def test_multiprocessing_never_repeats_words(method):
 
 def test_a_source_cannot_be_handed_to_a_spawned_process():
     with pytest.raises(TypeError, match="copied, pickled"):
-        multiprocessing.get_context("spawn").Process(target=_send_words, args=(SystemSource(), None)).start()
+        multiprocessing.get_context("spawn").Process(
+            target=_send_words, args=(SystemSource(), None)
+        ).start()
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -75,7 +79,9 @@ def test_a_source_cannot_be_pickled(protocol):
         pickle.dumps(SystemSource(), protocol)
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda s: s.__reduce__(), lambda s: s.__getstate__()])
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda s: s.__reduce__(), lambda s: s.__getstate__()]
+)
 def test_a_source_cannot_be_copied(duplicate):
     with pytest.raises(TypeError):
         duplicate(SystemSource())
@@ -156,8 +162,11 @@ def untemper(y: int) -> int:
 
 
 def predicts_next_word(source: Words) -> bool:
-    """Whether the state of a Mersenne Twister, recovered from 624 outputs, foretells the next word."""
-    outputs = [half for word in source.words(312) for half in (int(word) & 0xFFFFFFFF, int(word) >> 32)]
+    """Whether the state of a Mersenne Twister, recovered from 624 outputs, foretells the next
+    word."""
+    outputs = [
+        half for word in source.words(312) for half in (int(word) & 0xFFFFFFFF, int(word) >> 32)
+    ]
     clone = random.Random()
     clone.setstate((3, (*map(untemper, outputs), 624), None))
     return clone.getrandbits(64) == int(source.words(1)[0])
@@ -169,10 +178,23 @@ def test_a_mersenne_twister_is_foretold_from_624_words_and_our_source_is_not():
 
 
 @pytest.mark.parametrize(
-    "generator", [np.random.default_rng(), np.random.RandomState(), random.Random(), random.SystemRandom(), 7, "os"]
+    "generator",
+    [
+        np.random.default_rng(),
+        np.random.RandomState(),
+        random.Random(),
+        random.SystemRandom(),
+        7,
+        "os",
+    ],
 )
 def test_generators_of_other_libraries_and_seeds_are_refused_by_type(generator):
-    for draw in (noise.discrete_laplace, noise.discrete_gaussian, noise.geometric, noise.bernoulli_exp):
+    for draw in (
+        noise.discrete_laplace,
+        noise.discrete_gaussian,
+        noise.geometric,
+        noise.bernoulli_exp,
+    ):
         with pytest.raises(ParameterError, match="source must be left out"):
             draw(1, 3, source=generator)
     with pytest.raises(ParameterError, match="source must be left out"):
@@ -215,10 +237,21 @@ def test_no_module_of_the_library_imports_another_source_of_randomness():
             if isinstance(node, ast.Import):
                 imported |= {alias.name for alias in node.names}
             if isinstance(node, ast.ImportFrom):
-                imported |= {f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)}
+                imported |= {
+                    f"{node.module}",
+                    *(f"{node.module}.{alias.name}" for alias in node.names),
+                }
             if isinstance(node, ast.Attribute):
                 imported.add(ast.unparse(node))
-        for banned in ("numpy.random", "np.random", "random", "secrets", "os.urandom", "uuid", "os.getrandom"):
+        for banned in (
+            "numpy.random",
+            "np.random",
+            "random",
+            "secrets",
+            "os.urandom",
+            "uuid",
+            "os.getrandom",
+        ):
             assert banned not in imported, (path, banned)
         assert "TestSource" not in names | imported, path
 

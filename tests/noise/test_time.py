@@ -84,7 +84,9 @@ def test_a_proposal_takes_the_same_words_whatever_comes_out(scale, per_proposal)
     words = np.array([column * size for column in range(1 << table.columns)], np.uint64)
     magnitudes = []
     for word in words[table.look_up(words) != RESIDUAL].tolist():
-        source = TestSource([word, 0, 0][:per_proposal])  # a uniform of 0 is accepted wherever the value lies
+        source = TestSource(
+            [word, 0, 0][:per_proposal]
+        )  # a uniform of 0 is accepted wherever the value lies
         magnitudes.append(abs(noise.discrete_laplace(scale, source=source)))
         assert (source.asked, source.calls) == (per_proposal, 1)
     assert min(magnitudes) == 0 and max(magnitudes) > 30 * scale

@@ -26,9 +26,15 @@ PARTS = {
     "facts": write_facts([(HOSTILE, HOSTILE)]),
     "dots": draw_dots([ChartPoint(HOSTILE, 1.0, 0.0, 2.0, 1.5)], HOSTILE),
     "meter": draw_meter([(HOSTILE, 1.0)], 2.0, 3.0),
-    "curves": draw_curves([ChartLine([(0.0, 1.0)], "shown")], Axis(HOSTILE, 1.0), Axis(HOSTILE, 1.0), HOSTILE),
+    "curves": draw_curves(
+        [ChartLine([(0.0, 1.0)], "shown")], Axis(HOSTILE, 1.0), Axis(HOSTILE, 1.0), HOSTILE
+    ),
     "lengths": draw_lengths([(HOSTILE, 1.0, "claim")], 2.0, HOSTILE),
-    "page": write_page(HOSTILE, [PageSection(HOSTILE, write_list([HOSTILE]), "a")], lead=write_element("p", HOSTILE)),
+    "page": write_page(
+        HOSTILE,
+        [PageSection(HOSTILE, write_list([HOSTILE]), "a")],
+        lead=write_element("p", HOSTILE),
+    ),
 }
 
 
@@ -40,7 +46,8 @@ def test_no_part_lets_markup_through(name: str) -> None:
 
 
 def test_markup_is_lost_by_formatting_and_so_escaped() -> None:
-    """An f-string or a sum is a plain text: a forgotten escape shows tags to the reader, and obeys none."""
+    """An f-string or a sum is a plain text: a forgotten escape shows tags to the reader, and obeys
+    none."""
     bold = write_element("b", "x")
     assert join([bold]) == "<b>x</b>" and isinstance(bold, Html)
     assert join([f"{bold}"]) == join([bold + ""]) == "&lt;b&gt;x&lt;/b&gt;"
@@ -48,7 +55,12 @@ def test_markup_is_lost_by_formatting_and_so_escaped() -> None:
 
 def test_sections_without_a_body_are_left_out_and_those_with_an_anchor_are_linked() -> None:
     page = write_page(
-        "t", [PageSection("kept", Html("x"), "k"), PageSection("empty", Html()), PageSection("y", Html("y"))]
+        "t",
+        [
+            PageSection("kept", Html("x"), "k"),
+            PageSection("empty", Html()),
+            PageSection("y", Html("y")),
+        ],
     )
     assert "<a href='#k'>kept</a>" in page and "<section id='k'>" in page
     assert "empty" not in page and page.count("<a ") == 1 and "<section><h2>y</h2>" in page

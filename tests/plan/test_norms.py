@@ -36,8 +36,12 @@ def test_bounds_that_are_drawn_from_others_still_hold_for_every_change(l0, l1, l
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 3000), st.integers(0, 50))
 def test_all_four_bounds_agree(l0, l1, l2_squared, linf):
     s = Sensitivity(l0, l1, l2_squared, linf)
-    assert s.l1 <= s.l0 * s.linf and s.l2_squared <= s.l1 * s.linf and s.linf <= s.l1 and s.l0 <= s.l1
-    if s.l0 == 1:  # a single cell: every norm says the same, so no calibration can charge more than was asked
+    assert (
+        s.l1 <= s.l0 * s.linf and s.l2_squared <= s.l1 * s.linf and s.linf <= s.l1 and s.l0 <= s.l1
+    )
+    if (
+        s.l0 == 1
+    ):  # a single cell: every norm says the same, so no calibration can charge more than was asked
         assert s.l1 == s.linf and s.l2_squared == s.linf**2
 
 

@@ -35,7 +35,11 @@ def read_members(text: str) -> Members:
 def describe(tree: Any) -> str:
     """One text for all documents that say the same: objects sorted, types kept."""
     if isinstance(tree, Members):
-        return "{" + ",".join(sorted(f"{json.dumps(key)}:{describe(value)}" for key, value in tree)) + "}"
+        return (
+            "{"
+            + ",".join(sorted(f"{json.dumps(key)}:{describe(value)}" for key, value in tree))
+            + "}"
+        )
     if isinstance(tree, list):
         return "[" + ",".join(map(describe, tree)) + "]"
     return f"verbatim {tree}" if isinstance(tree, Verbatim) else json.dumps(tree)
@@ -111,7 +115,11 @@ def choose_object(tree: Members, choose: random.Random) -> Members:
     """Any object, the outermost ones as often as all others together."""
     objects = list(list_objects(tree))
     body = get(tree, "body")
-    return choose.choice(objects) if choose.random() < 0.5 or not body else choose.choice([tree, body, body])
+    return (
+        choose.choice(objects)
+        if choose.random() < 0.5 or not body
+        else choose.choice([tree, body, body])
+    )
 
 
 def choose_member(tree: Members, choose: random.Random) -> tuple[Members, int]:
@@ -121,7 +129,9 @@ def choose_member(tree: Members, choose: random.Random) -> tuple[Members, int]:
 
 def get(tree: Members, key: str) -> Members:
     """The object under a key; an empty one that belongs to nothing where there is none."""
-    return next((value for name, value in tree if name == key and isinstance(value, Members)), Members())
+    return next(
+        (value for name, value in tree if name == key and isinstance(value, Members)), Members()
+    )
 
 
 # -- mutations -------------------------------------------------------------------------------------
@@ -175,7 +185,9 @@ def change_member(tree: Members, choose: random.Random) -> None:
     target, index = choose_member(tree, choose)
     key, value = target[index]
     if isinstance(value, str):
-        value = choose.choice([value + "0", value[:-1], value.upper(), f" {value}", value.replace("3", "1")])
+        value = choose.choice(
+            [value + "0", value[:-1], value.upper(), f" {value}", value.replace("3", "1")]
+        )
     else:
         value = choose.choice(SCALARS)
     target[index] = (key, value)
@@ -205,7 +217,9 @@ def duplicate_member(tree: Members, choose: random.Random) -> None:
 
 def hide_under_key(tree: Members, choose: random.Random) -> None:
     """The forgery of version 1 and its relatives: the signed object below a key of another."""
-    target = choose.choice([get(tree, "body"), choose_object(tree, choose), get(tree, "header")]) or tree
+    target = (
+        choose.choice([get(tree, "body"), choose_object(tree, choose), get(tree, "header")]) or tree
+    )
     signed = copy.deepcopy(target)
     if choose.random() < 0.5:
         change_member(target, choose)
@@ -234,7 +248,12 @@ def flatten_object(tree: Members, choose: random.Random) -> None:
 
 def split_name(tree: Members, choose: random.Random) -> None:
     """A dotted name as an object in an object."""
-    dotted = [(target, i) for target in list_objects(tree) for i, (key, _) in enumerate(target) if "." in key]
+    dotted = [
+        (target, i)
+        for target in list_objects(tree)
+        for i, (key, _) in enumerate(target)
+        if "." in key
+    ]
     if dotted:
         target, index = choose.choice(dotted)
         key, value = target[index]
@@ -270,7 +289,9 @@ def retype_value(tree: Members, choose: random.Random) -> None:
 
 def list_numbers(tree: Members) -> Iterator[tuple[Members, int]]:
     for target in list_objects(tree):
-        yield from ((target, index) for index, (_, value) in enumerate(target) if isinstance(value, int))
+        yield from (
+            (target, index) for index, (_, value) in enumerate(target) if isinstance(value, int)
+        )
 
 
 def normalise_text(tree: Members, choose: random.Random) -> None:
@@ -283,7 +304,9 @@ def normalise_text(tree: Members, choose: random.Random) -> None:
     target, index = choose_member(tree, choose)
     key, value = target[index]
     if isinstance(value, str) and value:
-        wide = "".join(chr(ord(letter) + 0xFEE0) if letter.isdigit() else letter for letter in value)
+        wide = "".join(
+            chr(ord(letter) + 0xFEE0) if letter.isdigit() else letter for letter in value
+        )
         value = choose.choice(
             [
                 wide,
@@ -330,13 +353,19 @@ def respell_hex(tree: Members, choose: random.Random) -> None:
 
 def change_version(tree: Members, choose: random.Random) -> None:
     header = get(tree, "header")
-    header[:] = [(key, choose.choice([0, 1, 2, 3, True, "2"]) if key == "v" else value) for key, value in header]
+    header[:] = [
+        (key, choose.choice([0, 1, 2, 3, True, "2"]) if key == "v" else value)
+        for key, value in header
+    ]
 
 
 def forge_digests(tree: Members, choose: random.Random) -> None:
     """A changed body with digests that fit it, as anyone can compute them without the key."""
     change_member(get(tree, "body") or tree, choose)
-    fitting = [(path, digest_field(path, value)) for path, value in list_fields(make_plain(get(tree, "body")))]
+    fitting = [
+        (path, digest_field(path, value))
+        for path, value in list_fields(make_plain(get(tree, "body")))
+    ]
     header = get(tree, "header")
     header[:] = [(key, Members(fitting) if key == "digests" else value) for key, value in header]
 

@@ -21,7 +21,9 @@ VERSION_ONE = tuple(sorted((Path(__file__).parent / "version_one").glob("*.json"
 
 def sample_body() -> dict[str, Any]:
     """The body of a real certificate, with texts outside ASCII that have several Unicode forms."""
-    body: dict[str, Any] = json.loads((Path(__file__).parent / "version_one" / "with_values.json").read_text())["body"]
+    body: dict[str, Any] = json.loads(
+        (Path(__file__).parent / "version_one" / "with_values.json").read_text()
+    )["body"]
     body["pots"]["total"]["purpose"]["recipient"] = "the board of Zürich, ﬁrst floor"
     body["release"]["sql"] += " HAVING ward <> 'Ångström'"
     return copy.deepcopy(body)

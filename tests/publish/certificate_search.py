@@ -9,7 +9,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.publish.certificate_mutations import MUTATIONS, Members, Mutation, describe, read_members, write_styled
+from tests.publish.certificate_mutations import (
+    MUTATIONS,
+    Members,
+    Mutation,
+    describe,
+    read_members,
+    write_styled,
+)
 
 
 @dataclass

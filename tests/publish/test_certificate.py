@@ -39,7 +39,9 @@ def made(tmp_path_factory):
         folder = home / "clinic"
         folder.mkdir()
         (folder / "clinic.yaml").write_text(clinic.CATALOG)
-        clinic.write_csv(folder / "visits.csv", [clinic.row(f"v{i}", f"p{i}", cost="7.13") for i in range(900)])
+        clinic.write_csv(
+            folder / "visits.csv", [clinic.row(f"v{i}", f"p{i}", cost="7.13") for i in range(900)]
+        )
         place = State(folder / "clinic.dither")
         catalog = steward.register(folder / "clinic.yaml").catalog
         steward.open_pot(place, catalog, "total", rule="zcdp", rho="1", ceiling="2", delta_conversion="1e-6",
@@ -80,7 +82,8 @@ def test_it_says_what_issue_nine_asks(made):
     assert body["guarantee"]["variant"].startswith("approximate zero-concentrated")
     assert F(body["guarantee"]["native"]["rho"]) <= F(1, 10)
     assert body["guarantee"]["delta"] == "0.000001"
-    # Bun and Steinke 2016: epsilon = rho + 2 sqrt(rho ln(1/delta)) is an upper bound of the conversion
+    # Bun and Steinke 2016: epsilon = rho + 2 sqrt(rho ln(1/delta)) is an upper bound of the
+    # conversion
     assert 1 < float(F(body["guarantee"]["epsilon"])) <= 0.1 + 2 * (0.1 * 13.8155105579) ** 0.5
     assert [each["mechanism"] for each in body["mechanisms"]] == ["IntegerGaussian"] * 2
     assert body["mechanisms"][0]["sensitivity"]["l2_squared"] == "9"  # three visits in one ward
@@ -91,7 +94,10 @@ def test_it_says_what_issue_nine_asks(made):
     assert "visits.score" not in body["bounds"]
     assert body["limits"] == ["at most 3 rows of visits per person", "cost clamped"]
     board, total = body["pots"]["board"], body["pots"]["total"]
-    assert board["rule"]["name"] == "zcdp" and board["paid"] == board["cumulative"] == total["cumulative"]
+    assert (
+        board["rule"]["name"] == "zcdp"
+        and board["paid"] == board["cumulative"] == total["cumulative"]
+    )
     assert float(total["whatever_is_asked"]["epsilon"]) > 2
     assert body["unprotected"] and body["incidents"] == []
     assert body["context"] == "prod" and "readable" in " ".join(body["mode"]["not_promised"])
@@ -106,9 +112,12 @@ def test_epsilon_is_never_stated_without_delta_and_unit(made):
 
 def test_it_holds_no_value_no_count_of_rows_no_duration(made):
     body, release, _, way = made
-    other = replace(release, values=tuple(tuple(cell + 10**6 for cell in step) for step in release.values))
+    other = replace(
+        release, values=tuple(tuple(cell + 10**6 for cell in step) for step in release.values)
+    )
     assert (
-        write_body(other, "SELECT ...", ["at most 3 rows per person", "cost clamped"], way, ()) == body
+        write_body(other, "SELECT ...", ["at most 3 rows per person", "cost clamped"], way, ())
+        == body
     )  # not a function of the values
     text = json.dumps(body)
     for value in (900, 7.13, 713):
@@ -161,7 +170,9 @@ def test_every_removed_field_is_named(certificate):
     for path in dict(seal.list_leaves(certificate["body"])):
         changed = copy.deepcopy(certificate)
         set_at(changed["body"], path, None, remove=True)
-        assert f"{path}: was removed" in seal.check(seal.write_certificate(changed), [PUBLIC]).problems
+        assert (
+            f"{path}: was removed" in seal.check(seal.write_certificate(changed), [PUBLIC]).problems
+        )
 
 
 def test_an_added_field_is_named(certificate):
@@ -171,7 +182,8 @@ def test_an_added_field_is_named(certificate):
 
 
 def test_a_field_moved_to_another_place_is_noticed(certificate):
-    """Digests hold the path: a digest of the value alone would let two equal-typed fields change places."""
+    """Digests hold the path: a digest of the value alone would let two equal-typed fields change
+    places."""
     digests = certificate["header"]["digests"]
     body = certificate["body"]["pots"]
     body["board"]["cap"], body["board"]["ceiling"] = body["board"]["ceiling"], body["board"]["cap"]
@@ -184,15 +196,18 @@ def test_a_field_moved_to_another_place_is_noticed(certificate):
 def test_a_changed_field_with_its_digest_still_breaks_the_signature(certificate):
     forged = seal.sign(certificate["body"] | {"context": "dev"}, KEY)
     certificate["body"], certificate["header"] = forged["body"], forged["header"]
-    assert [p.split(":")[0] for p in seal.check(seal.write_certificate(certificate), [PUBLIC]).problems] == [
-        "signature"
-    ]
+    assert [
+        p.split(":")[0] for p in seal.check(seal.write_certificate(certificate), [PUBLIC]).problems
+    ] == ["signature"]
 
 
 @pytest.mark.parametrize(("field", "value"), [("format", "other"), ("v", 3), ("algorithm", "none")])
 def test_the_header_is_covered(certificate, field, value):
     certificate["header"][field] = value
-    assert any(f"header.{field}" in p for p in seal.check(seal.write_certificate(certificate), [PUBLIC]).problems)
+    assert any(
+        f"header.{field}" in p
+        for p in seal.check(seal.write_certificate(certificate), [PUBLIC]).problems
+    )
 
 
 def test_every_bit_of_the_signature_counts(certificate):
@@ -212,7 +227,9 @@ def test_signed_again_by_another_key_it_is_intact_but_not_known(certificate):
     assert unasked.intact and not unasked.has_known_key
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"header":{},"body":{},"signature":""}', "[" * 5000, "nan"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "null", '{"header":{},"body":{},"signature":""}', "[" * 5000, "nan"]
+)
 def test_what_is_no_certificate_is_said_to_be_none(text):
     assert seal.check(text, [PUBLIC]).problems == ("this is not a certificate of dither",)
 
@@ -247,7 +264,10 @@ class TestSigningKey:
         place = made[2]
         (place.root / "signing.key").unlink(missing_ok=True)
         with ThreadPoolExecutor(8) as pool:
-            keys = {key.private_bytes_raw() for key in pool.map(lambda _: ensure_signing_key(place), range(8))}
+            keys = {
+                key.private_bytes_raw()
+                for key in pool.map(lambda _: ensure_signing_key(place), range(8))
+            }
         assert len(keys) == 1
 
     def test_a_broken_key_and_no_registration_are_messages(self, made, tmp_path):
@@ -277,13 +297,22 @@ class TestPlantedBugs:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(F(1, 2), "0.5"), (F(3), "3"), (F(-1, 8), "-0.125"), (F(1, 3), "1/3"), (F(1, 10**6), "0.000001"), (F(0), "0")],
+    [
+        (F(1, 2), "0.5"),
+        (F(3), "3"),
+        (F(-1, 8), "-0.125"),
+        (F(1, 3), "1/3"),
+        (F(1, 10**6), "0.000001"),
+        (F(0), "0"),
+    ],
 )
 def test_numbers_are_exact_texts(value, text):
     assert format_exact(value) == text and F(text) == value
 
 
-@pytest.mark.parametrize("value", [F(1, 3), F(10**9 + 1, 7), F(1, 3 * 10**12), F(2), F(123456789, 10**8)])
+@pytest.mark.parametrize(
+    "value", [F(1, 3), F(10**9 + 1, 7), F(1, 3 * 10**12), F(2), F(123456789, 10**8)]
+)
 def test_rounding_is_against_us(value):
     text = F(format_rounded_up(value))
     assert value <= text <= value * (1 + F(1, 10**5))

@@ -68,7 +68,9 @@ WRONG = [
 def test_a_body_with_other_fields_is_refused_though_it_is_signed(path, value, problem):
     body = change(path, value)
     assert find_field_problems(body, 2) == find_field_problems(body, 1) == [problem]
-    assert seal.check(seal.write_certificate(sign_version_one(body)), [PUBLIC]).problems == (problem,)
+    assert seal.check(seal.write_certificate(sign_version_one(body)), [PUBLIC]).problems == (
+        problem,
+    )
     with pytest.raises(DitherError, match="would not verify"):
         seal.sign(body, KEY)
 
@@ -138,7 +140,8 @@ RULES: dict[str, dict[str, str]] = {
 @pytest.mark.all
 @pytest.mark.parametrize("rule", RULES)
 def test_every_certificate_that_is_made_has_the_known_fields(rule, tmp_path, monkeypatch):
-    """`sign` checks what it signs: a mechanism or a rule with a field of its own would stop here."""
+    """`sign` checks what it signs: a mechanism or a rule with a field of its own would stop
+    here."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     listed = "values: [north, south], other: keep, nulls: keep"
     wards = listed if rule == "pure" else "values: undeclared, width: 9, nulls: keep"

@@ -1,4 +1,5 @@
-"""Nobody without the key makes a certificate that verifies: by hand, and by search among mutants."""
+"""Nobody without the key makes a certificate that verifies: by hand, and by search among
+mutants."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def test_a_signed_body_under_the_empty_key_does_not_vouch_for_another(signed):
     assert read(signed) == NOT_A_CERTIFICATE
 
 
-@pytest.mark.parametrize("path", [(), ("body", "unit"), ("header",), ("header", "digests"), ("body", "mechanisms", 0)])
+@pytest.mark.parametrize(
+    "path", [(), ("body", "unit"), ("header",), ("header", "digests"), ("body", "mechanisms", 0)]
+)
 def test_an_empty_key_is_refused_wherever_it_stands(signed, path):
     target: Any = signed
     for key in path:
@@ -64,7 +67,11 @@ def test_an_empty_key_is_refused_wherever_it_stands(signed, path):
 
 def test_every_leaf_has_a_path_of_its_own():
     """In version 1 an empty key at the top had no name: what lay below it took others' names."""
-    fields = list(seal.list_leaves({"": {"a": 1, "": 2}, "a": 1, "b": {"": {"c": 3}}, "b.": 4, "\\": {".": 5}}))
+    fields = list(
+        seal.list_leaves(
+            {"": {"a": 1, "": 2}, "a": 1, "b": {"": {"c": 3}}, "b.": 4, "\\": {".": 5}}
+        )
+    )
     assert len({path for path, _ in fields}) == len(fields)
 
 
@@ -223,7 +230,9 @@ class TestPlantedBugs:
         assert len(self.search(sign_version_one(sample_body()), check)) > len(MUTATIONS)
 
     @pytest.mark.parametrize(
-        "missing", [("read_json",), ("list_leaves",), ("read_json", "list_leaves")], ids=" and ".join
+        "missing",
+        [("read_json",), ("list_leaves",), ("read_json", "list_leaves")],
+        ids=" and ".join,
     )
     def test_the_empty_key_is_refused_by_what_is_left(self, signed, missing, monkeypatch):
         """Without the strict reader, without the paths of today, and without both."""

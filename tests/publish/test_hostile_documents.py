@@ -56,8 +56,12 @@ def test_what_is_too_large_too_deep_or_ambiguous_is_no_certificate(place, raw):
     assert seal.check(write_with(place, raw), [PUBLIC]).problems == NOT_A_CERTIFICATE
 
 
-@pytest.mark.parametrize("raw", ["null", "true", "[]", "{}", '""', "-1", '"\\u0000"', '["x"]', '{"a": {}}'])
-@pytest.mark.parametrize("place", [*PLACES, ("header", "digests"), ("header",), ("body",), ("body", "guarantee")])
+@pytest.mark.parametrize(
+    "raw", ["null", "true", "[]", "{}", '""', "-1", '"\\u0000"', '["x"]', '{"a": {}}']
+)
+@pytest.mark.parametrize(
+    "place", [*PLACES, ("header", "digests"), ("header",), ("body",), ("body", "guarantee")]
+)
 def test_a_value_of_any_other_kind_gives_a_verdict(place, raw):
     verdict = seal.check(write_with(place, raw), [PUBLIC])
     assert not verdict.intact and verdict.body is None
@@ -159,7 +163,9 @@ def test_a_forged_certificate_is_refused_by_the_command(tmp_path):
 
 def test_a_long_list_of_problems_is_cut_on_the_terminal_and_whole_in_json(tmp_path):
     certificate = sign_sample()
-    certificate["body"]["bounds"] |= {f"{number}" * 300: {"provenance": "x"} for number in range(1000, 1300)}
+    certificate["body"]["bounds"] |= {
+        f"{number}" * 300: {"provenance": "x"} for number in range(1000, 1300)
+    }
     (tmp_path / "long.json").write_text(json.dumps(certificate))
     code, shown = verify(tmp_path / "long.json")
     assert code == 1 and len(shown.splitlines()) < 110 and max(map(len, shown.splitlines())) < 500
@@ -192,7 +198,9 @@ PROMISED = commitment({"n": [1, 2.5], "": ["é"]}, NONCE)
 
 
 def test_values_open_the_commitment_whatever_their_style():
-    assert opens(write_values(), PROMISED) and opens(write_values(info={"charged": "1/2"}), PROMISED)
+    assert opens(write_values(), PROMISED) and opens(
+        write_values(info={"charged": "1/2"}), PROMISED
+    )
     assert opens(
         json.dumps(json.loads(write_values()), indent=3, sort_keys=True, ensure_ascii=False),
         PROMISED,
@@ -229,7 +237,10 @@ def test_the_command_says_that_only_the_columns_are_signed(tmp_path):
     values = tmp_path / "values.json"
     values.write_text(write_values(info={"charged": "0/1"}))
     code, shown = verify(tmp_path / "certificate.json", "--key", PUBLIC, "--values", values)
-    assert code == 0 and "its columns are the numbers that it is of; nothing else in it is signed" in shown
+    assert (
+        code == 0
+        and "its columns are the numbers that it is of; nothing else in it is signed" in shown
+    )
     values.write_text(write_values(columns={"n": [1, 2.5]}))
     assert verify(tmp_path / "certificate.json", "--key", PUBLIC, "--values", Path(values))[0] == 1
 
@@ -242,7 +253,8 @@ def test_the_command_says_that_only_the_columns_are_signed(tmp_path):
     ],
 )
 def test_a_file_of_values_says_each_thing_once(text: str) -> None:
-    """The check read the last of two columns and a reader the first: a changed table passed as the certified one."""
+    """The check read the last of two columns and a reader the first: a changed table passed as the
+    certified one."""
     promised = commitment({"n": [12]}, NONCE)
     assert opens(json.dumps({"columns": {"n": [12]}, "nonce": NONCE}), promised)
     with pytest.raises(DitherError, match="columns and nonce"):

@@ -1,4 +1,5 @@
-"""The interpreter, against formulas computed another way and against the testing view by brute force."""
+"""The interpreter, against formulas computed another way and against the testing view by brute
+force."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from dither.privacy.losses import DiscreteLaplace, Gaussian, RandomizedResponse
 from dither.publish.interpret import Meaning, interpret, interpret_loss, interpret_pot
 
 PERSON = {"unit": "person", "neighbours": "add_remove"}
-PURPOSE = {"question": "How many visits are urgent, by age?", "population": "residents of the county in 2026",
+PURPOSE = {"question": "How many visits are urgent, " "by age?", "population": "residents of the " "county in 2026",
            "recipient": "the county health board"}  # fmt: skip
 
 
@@ -30,7 +31,8 @@ def test_at_nothing_the_posterior_is_the_prior_and_the_power_is_the_rate():
 
 @pytest.mark.parametrize("prior", [0.001, 0.1, 0.5, 0.97])
 def test_posterior_is_the_worst_of_randomised_response_by_bayes(prior):
-    """Randomised response at epsilon has both extreme likelihood ratios: Bayes' rule on its table, in fractions."""
+    """Randomised response at epsilon has both extreme likelihood ratios: Bayes' rule on its table,
+    in fractions."""
     with mp.workdps(40):
         e = mp.e ** mpf("1.3")
         p = mpf(prior)
@@ -42,7 +44,8 @@ def test_posterior_is_the_worst_of_randomised_response_by_bayes(prior):
 
 
 def test_power_bounds_every_test_on_a_grid_of_laws():
-    """The extreme (eps, delta) law on four outcomes (Kairouz, Oh, Viswanath 2015): its best test meets the bound."""
+    """The extreme (eps, delta) law on four outcomes (Kairouz, Oh, Viswanath 2015): its best test
+    meets the bound."""
     eps, delta = 0.8, 0.01
     e = math.exp(eps)
     present = np.array([delta, (1 - delta) * e / (1 + e), (1 - delta) / (1 + e), 0])
@@ -67,7 +70,8 @@ def test_power_of_a_gaussian_comes_from_its_own_curve():
 
 
 def test_posterior_with_delta_fails_no_more_often_than_it_says():
-    """The same extreme law: outcomes whose likelihood ratio leaves [1/2e^eps, 2e^eps] have at most `exception`."""
+    """The same extreme law: outcomes whose likelihood ratio leaves [1/2e^eps, 2e^eps] have at most
+    `exception`."""
     for eps, delta in ((0.1, 0.05), (1.0, 1e-3), (0.01, 0.2)):
         e = math.exp(eps)
         present = np.array([delta, (1 - delta) * e / (1 + e), (1 - delta) / (1 + e), 0])
@@ -83,7 +87,9 @@ def test_a_household_of_four():
     four = interpret("0.5", "1e-6", **PERSON).together(4)
     assert four.epsilon == 2
     assert float(four.delta) == pytest.approx(1e-6 * 9.8486921695, rel=1e-9)
-    assert float(four.delta) <= 4 * math.exp(1.5) * 1e-6  # the cruder k e^((k-1) eps) delta of Dwork and Roth
+    assert (
+        float(four.delta) <= 4 * math.exp(1.5) * 1e-6
+    )  # the cruder k e^((k-1) eps) delta of Dwork and Roth
     assert interpret(1, 0, **PERSON).together(4).epsilon == 4
     empty = interpret(5, "0.01", **PERSON).together(4)
     assert empty.delta == 1 and "no guarantee" in empty.phrase("at once")
@@ -102,7 +108,9 @@ def test_a_group_under_a_loss_is_stated_at_the_same_delta():
 
 def test_rows_and_windows():
     row = interpret("0.1", 0, unit="row", neighbours="add_remove")
-    assert any("A person with 7 rows has epsilon 0.7 at delta 0" in line for line in row.lines(rows=7))
+    assert any(
+        "A person with 7 rows has epsilon 0.7 at delta 0" in line for line in row.lines(rows=7)
+    )
     month = interpret("0.25", "1e-7", unit="person_month", neighbours="add_remove")
     (said,) = [line for line in month.lines(windows=12) if "12 months" in line]
     # for W = 12 windows: delta (e^(W eps) - 1) / (e^eps - 1) = 1e-7 * 19.0855 / 0.284025
@@ -128,12 +136,16 @@ def test_epsilon_is_never_printed_without_delta_and_a_unit(unit, neighbours, del
 def test_a_pot_is_read_at_its_ceiling():
     pot = opened("total", 1, 2, **PERSON, **PURPOSE)
     assert interpret_pot(pot).epsilon == 2
-    rho = opened("total", "0.1", "0.2", **PERSON, **PURPOSE, rule=Rule("zcdp", delta_conversion=F(1, 10**6)))
+    rho = opened(
+        "total", "0.1", "0.2", **PERSON, **PURPOSE, rule=Rule("zcdp", delta_conversion=F(1, 10**6))
+    )
     told = interpret_pot(rho)
     assert told.delta == F(1, 10**6)
     assert 3 < told.epsilon < 0.2 + 2 * math.sqrt(0.2 * math.log(1e6))
     four = told.together(4)  # rho grows with the square: 3.2, at the same delta
-    assert four.delta == told.delta and float(four.epsilon) < 3.2 + 2 * math.sqrt(3.2 * math.log(1e6))
+    assert four.delta == told.delta and float(four.epsilon) < 3.2 + 2 * math.sqrt(
+        3.2 * math.log(1e6)
+    )
 
 
 def test_numbers_in_words_are_rounded_against_us():
@@ -141,15 +153,24 @@ def test_numbers_in_words_are_rounded_against_us():
     assert "at most 23.2%" in lines  # 0.231969...
     assert "at least 3.92%" in lines  # 0.039272...
     assert "finds at most 13.6% of the present" in lines  # 0.135914...
-    assert "99.9996" in interpret(13, 0, **PERSON).lines()[3] or "100%" not in interpret(13, 0, **PERSON).lines()[3]
+    assert (
+        "99.9996" in interpret(13, 0, **PERSON).lines()[3]
+        or "100%" not in interpret(13, 0, **PERSON).lines()[3]
+    )
 
 
 def test_laplace_and_response_agree_with_the_closed_form():
-    """At the corner both attain the pure bound: the curve may not be below what the mechanism really leaks."""
+    """At the corner both attain the pure bound: the curve may not be below what the mechanism
+    really leaks."""
     told = interpret_loss(DiscreteLaplace(1, 1, **PERSON), "1e-9")
     a = float(1 / (1 + math.e))  # P(noise >= 1) = e^-1 / (1 + e^-1)
     assert told.power(a) >= 1 - a - 1e-9
-    assert interpret_loss(RandomizedResponse(1, neighbours="replace", unit="person"), "1e-9").neighbours == "replace"
+    assert (
+        interpret_loss(
+            RandomizedResponse(1, neighbours="replace", unit="person"), "1e-9"
+        ).neighbours
+        == "replace"
+    )
 
 
 @pytest.mark.parametrize("bad", [{"epsilon": -1}, {"delta": 2}, {"unit": ""}])
@@ -160,11 +181,15 @@ def test_what_means_nothing_is_refused(bad):
 
 class TestPlantedBugs:
     def test_four_times_delta_would_be_too_small(self):
-        """The obvious k * delta is below the extreme law's: two members of a chain already exceed it."""
+        """The obvious k * delta is below the extreme law's: two members of a chain already exceed
+        it."""
         eps, delta = 1.0, 0.01
         honest = float(interpret(1, "0.01", **PERSON).together(2).delta)
         assert honest == pytest.approx(delta * (1 + math.exp(eps)), rel=1e-9) and honest > 2 * delta
 
     def test_pure_posterior_with_a_delta_would_be_wrong(self):
         told = interpret("0.1", "0.05", **PERSON)
-        assert told.posterior(0.5)[1] > Meaning(told.epsilon, F(0), "person", "add_remove").posterior(0.5)[1]
+        assert (
+            told.posterior(0.5)[1]
+            > Meaning(told.epsilon, F(0), "person", "add_remove").posterior(0.5)[1]
+        )

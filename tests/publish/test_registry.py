@@ -1,4 +1,5 @@
-"""The register entry and the statement: filled from public facts, checked field by field, hazards named."""
+"""The register entry and the statement: filled from public facts, checked field by field, hazards
+named."""
 
 from __future__ import annotations
 
@@ -55,7 +56,10 @@ def test_what_the_ledger_knows_is_filled_and_the_rest_is_a_prompt():
     assert filled["deployment"]["dp_variant"]["variant_name"] == "Pure DP"
     assert filled["deployment"]["basic"]["publication_date"] == "2026-03-01"
     assert "discrete_laplace" in filled["deployment"]["implementation"]["mechanisms"]
-    assert "tariff" in filled["deployment"]["implementation"]["preprocessing_and_hyperparameter_tuning"]
+    assert (
+        "tariff"
+        in filled["deployment"]["implementation"]["preprocessing_and_hyperparameter_tuning"]
+    )
     left = dict(list_prompts(filled))
     assert "deployment.implementation.justification" in left and len(left) < 10
     assert [line for line in find_problems(filled) if "PLEASE WRITE" not in line] == []
@@ -163,14 +167,15 @@ def test_a_wrong_value_is_named(path, value):
         ({"incidents": (Incident(9, 8, "failed_after_reserve"),)}, "incidents"),
         ({"context": "dev"}, "dev"),
         ({"population_notes": ("lineage other (same people): epsilon 1",)}, "same-people"),
-        ({"catalog": parse(clinic.CATALOG.replace("provenance: tariff", "provenance: maximum of the data"))},
+        ({"catalog": parse(clinic.CATALOG.replace("provenance: tariff", "provenance: maximum " "of the data"))},
          "bounds-from-data"),
         ({"catalog": parse(clinic.CATALOG.replace("rows_per_unit: 3", "rows_per_unit: 30"))}, "contribution-bound"),
         ({"catalog": parse(clinic.CATALOG.replace("unit: {kind: person}", "unit: {kind: row}").replace(
-            "    owner: {column: patient}\n", "").replace("rows_per_unit: 3", "rows_per_unit: 1").replace(
+            "    owner: {column: " "patient}\n", "").replace("rows_per_unit: 3", "rows_per_unit: 1").replace(
             "protected: true", "protected: false, because: rows are the unit"))}, "event-level"),
         ({"catalog": parse(clinic.CATALOG.replace(
-            "day:     {type: date, bounds: [2024-01-01, 2024-12-31], nulls: keep, provenance: the extract}",
+            "day:     {type: date, bounds: [2024-01-01, 2024-12-31], nulls: keep, provenance: the "
+            "extract}",
             "day: {type: text, width: 9, nulls: keep}"))}, "unstructured"),
     ],
 )  # fmt: skip

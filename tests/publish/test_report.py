@@ -23,7 +23,11 @@ from dither.steward.stages import measure_stages, measure_truth
 from tests.datasets import clinic
 
 VOID = {"meta", "line", "circle", "rect", "br", "link", "img"}
-POINTS = (ChartPoint("a", 10.0, 8.0, 12.0, 9.0), ChartPoint("<b>", -3.0, None, 1.0, None), ChartPoint("c", math.nan))
+POINTS = (
+    ChartPoint("a", 10.0, 8.0, 12.0, 9.0),
+    ChartPoint("<b>", -3.0, None, 1.0, None),
+    ChartPoint("c", math.nan),
+)
 
 
 class Checker(HTMLParser):
@@ -35,7 +39,11 @@ class Checker(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         for name, value in attrs:
-            if name in ("src", "action") or (name == "href" and not value.startswith("#")) or name.startswith("on"):
+            if (
+                name in ("src", "action")
+                or (name == "href" and not value.startswith("#"))
+                or name.startswith("on")
+            ):
                 self.problems.append((tag, name, value))
         if tag in ("script", "iframe", "link", "img", "object"):
             self.problems.append(tag)
@@ -95,7 +103,9 @@ def test_every_harm_of_the_matrix_is_shown_and_few_are_covered():
 
 
 def test_dots_are_where_the_numbers_are():
-    text = draw_dots((ChartPoint("a", 50.0, 40.0, 60.0, 55.0), ChartPoint("b", 100.0, 90.0, 110.0)), "x")
+    text = draw_dots(
+        (ChartPoint("a", 50.0, 40.0, 60.0, 55.0), ChartPoint("b", 100.0, 90.0, 110.0)), "x"
+    )
     places = [float(x) for x in re.findall(r"cx='([0-9.]+)%'", text)]
     assert places == pytest.approx([1 + 98 * 50 / 110, 1 + 98 * 100 / 110], abs=0.01)
     truth = float(re.search(r"class='truth' x1='([0-9.]+)%'", text)[1])
@@ -103,7 +113,13 @@ def test_dots_are_where_the_numbers_are():
 
 
 @pytest.mark.parametrize(
-    "points", [(), (ChartPoint("a", math.nan),), (ChartPoint("a", 0.0),), (ChartPoint("a", -5.0, -9.0, -1.0),)]
+    "points",
+    [
+        (),
+        (ChartPoint("a", math.nan),),
+        (ChartPoint("a", 0.0),),
+        (ChartPoint("a", -5.0, -9.0, -1.0),),
+    ],
 )
 def test_charts_of_nothing_zero_and_negatives(points):
     checked(f"<div>{draw_dots(points, 'x')}</div>")
@@ -124,20 +140,26 @@ def test_small_parts():
 
 
 class TestStages:
-    """Stage by stage on a table that can be done by hand: three rows a person, costs clamped to [-10, 500]."""
+    """Stage by stage on a table that can be done by hand: three rows a person, costs clamped to
+    [-10, 500]."""
 
     @pytest.fixture
     def place(self, tmp_path):
         (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
         rows = [clinic.row(f"v{i}", "p1", ward="north", cost="100") for i in range(5)]
-        rows += [clinic.row("w1", "p2", ward="south", cost="9000"), clinic.row("w2", "p3", ward="south", cost=None)]
+        rows += [
+            clinic.row("w1", "p2", ward="south", cost="9000"),
+            clinic.row("w2", "p3", ward="south", cost=None),
+        ]
         clinic.write_csv(tmp_path / "visits.csv", rows)
         return tmp_path
 
     def test_changes_are_those_of_the_hand(self, place):
         steward.register(place / "clinic.yaml", dev=True)
         query = Cells(Scan("visits"), ("ward",), (Count(), Sum("cost")))
-        ((raw, clamped, limited),) = measure_stages(State(place / "clinic.dither"), place / "clinic.yaml", query)
+        ((raw, clamped, limited),) = measure_stages(
+            State(place / "clinic.dither"), place / "clinic.yaml", query
+        )
         assert [stage.name for stage in (raw, clamped, limited)] == ["file", "clamps", "limits"]
         assert raw.cells[(), 0] == (5, 50000) and raw.cells[(), 1] == (2, 900000)
         assert clamped.cells[(), 0] == (5, 50000) and clamped.cells[(), 1] == (2, 50000)
@@ -146,11 +168,17 @@ class TestStages:
     def test_a_prod_lineage_has_neither_truth_nor_stages(self, place):
         done = steward.register(place / "clinic.yaml")
         state = State(place / "clinic.dither")
-        steward.open_pot(state, done.catalog, "total", epsilon="2", ceiling="2", purpose=clinic.PURPOSE)
+        steward.open_pot(
+            state, done.catalog, "total", epsilon="2", ceiling="2", purpose=clinic.PURPOSE
+        )
         query = Cells(Scan("visits"), ("ward",), (Count(),))
         with pytest.raises(RefusedError, match="dev lineages only"):
             measure_stages(state, place / "clinic.yaml", query)
-        release = connect(place / "clinic.yaml").sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)._release
+        release = (
+            connect(place / "clinic.yaml")
+            .sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)
+            ._release
+        )
         with pytest.raises(RefusedError, match="dev lineages only"):
             measure_truth(state, release)
 
@@ -159,12 +187,25 @@ def test_the_demonstration_writes_a_page_that_holds_together(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     ran = CliRunner().invoke(app, ["demo", "--people", "400"])
     assert ran.exit_code == 0, ran.exception
-    for part in ("Protected:", "noise scale", "95% interval", "cannot pay", "the ledger verifies", "intact"):
+    for part in (
+        "Protected:",
+        "noise scale",
+        "95% interval",
+        "cannot pay",
+        "the ledger verifies",
+        "intact",
+    ):
         assert part in ran.output
     text = Path("report.html").read_text()
     checked(text)
     assert text.count("<article>") == 14  # a dozen questions and two stories of error
-    for part in ("cannot pay", "the whole certificate", "household of 4", "suppression", "dev lineage"):
+    for part in (
+        "cannot pay",
+        "the whole certificate",
+        "household of 4",
+        "suppression",
+        "dev lineage",
+    ):
         assert part in text
     assert list(Path(tmp_path).iterdir()) == [Path(tmp_path) / "report.html"]
 
@@ -177,13 +218,27 @@ def test_the_invented_clinic_is_skewed_broken_and_correlated(tmp_path):
     patients = list(csv.DictReader((tmp_path / "patients.csv").open()))
     costs = [float(row["cost"]) for row in visits if row["cost"] not in ("", "n/a")]
     assert len(patients) == 3000 and max(costs) > 5000  # outliers beyond the tariff
-    assert any(row["cost"] == "n/a" for row in visits) and any(row["smoker"] == "" for row in patients)
+    assert any(row["cost"] == "n/a" for row in visits) and any(
+        row["smoker"] == "" for row in patients
+    )
     often = {}
     for row in visits:
         often[row["patient_id"]] = often.get(row["patient_id"], 0) + 1
     assert max(often.values()) > 10  # far beyond the limit of five
-    counties = sorted((sum(row["county"] == name for row in patients) for name in ("ash", "oak")), reverse=True)
+    counties = sorted(
+        (sum(row["county"] == name for row in patients) for name in ("ash", "oak")), reverse=True
+    )
     assert counties[0] > 5 * counties[1]
-    old = [often.get(row["patient_id"], 0) for row in patients if row["age"].isdigit() and 70 <= int(row["age"]) < 110]
-    young = [often.get(row["patient_id"], 0) for row in patients if row["age"].isdigit() and int(row["age"]) < 25]
-    assert F(sum(old), len(old)) > F(sum(young), len(young))  # 2.3 against 0.9 on average, hundreds of people each
+    old = [
+        often.get(row["patient_id"], 0)
+        for row in patients
+        if row["age"].isdigit() and 70 <= int(row["age"]) < 110
+    ]
+    young = [
+        often.get(row["patient_id"], 0)
+        for row in patients
+        if row["age"].isdigit() and int(row["age"]) < 25
+    ]
+    assert F(sum(old), len(old)) > F(
+        sum(young), len(young)
+    )  # 2.3 against 0.9 on average, hundreds of people each

@@ -1,4 +1,5 @@
-"""Questions made by a grammar: sources, conditions, keys and aggregates drawn at random, valid in DuckDB and here."""
+"""Questions made by a grammar: sources, conditions, keys and aggregates drawn at random, valid in
+DuckDB and here."""
 
 from __future__ import annotations
 
@@ -41,17 +42,22 @@ class Maker:
     def one(self, *options: str) -> str:
         return self.draw.choice(options)
 
-    # -- rows ----------------------------------------------------------------------------------------------------
+    # -- rows
+    # ---------------------------------------------------------------------------------------------------
 
     def source(self) -> Source:
         pick = self.draw.randrange(13)
         if pick <= 2:
             return VISITS
         if pick == 3:
-            return Source("patients p", ["p.age"], ["p.born"], [], [], [], ["p.sex"], "p.patient_id")
+            return Source(
+                "patients p", ["p.age"], ["p.born"], [], [], [], ["p.sex"], "p.patient_id"
+            )
         if pick == 4:
             join = self.one("JOIN", "LEFT JOIN")
-            joined = Source(f"visits v {join} patients p ON v.patient_id = p.patient_id", **_kinds(VISITS))
+            joined = Source(
+                f"visits v {join} patients p ON v.patient_id = p.patient_id", **_kinds(VISITS)
+            )
             return self._more(joined, ["p.age"], ["p.born"], ["p.sex"])
         if pick == 5:
             extra = self.one("", f" AND {self.condition(VISITS, 1)}")
@@ -62,19 +68,40 @@ class Maker:
             sql = f"visits v {self.one('JOIN', 'LEFT JOIN')} counties c ON v.county = c.county"
             return self._more(Source(sql, **_kinds(VISITS)), ["c.beds"], [], [])
         if pick == 7:
-            sql = f"visits v {self.one('JOIN', 'LEFT JOIN')} prescriptions r ON v.visit_id = r.visit_id"
+            sql = (
+                f"visits v {self.one('JOIN', 'LEFT JOIN')} prescriptions r ON v.visit_id "
+                "= r.visit_id"
+            )
             return self._more(Source(sql, **_kinds(VISITS)), ["r.dose"], [], [])
         if pick == 8:
             return self._per_person()
         if pick == 9:
-            rows = [f"SELECT patient_id, cost, urgent, ward, date FROM visits v WHERE {self.condition(VISITS, 1)}"] * 1
-            rows.append(f"SELECT patient_id, cost, urgent, ward, date FROM visits v WHERE {self.condition(VISITS, 1)}")
+            rows = [
+                f"SELECT patient_id, cost, urgent, ward, date FROM visits v WHERE "
+                f"{self.condition(VISITS, 1)}"
+            ] * 1
+            rows.append(
+                f"SELECT patient_id, cost, urgent, ward, date FROM visits v WHERE "
+                f"{self.condition(VISITS, 1)}"
+            )
             union = self.one(" UNION ALL ", " UNION ALL ", " UNION ").join(rows)
-            return Source(f"({union}) t", ["t.cost"], ["t.date"], ["t.urgent"], ["t.ward"], [], [], "t.patient_id")
+            return Source(
+                f"({union}) t",
+                ["t.cost"],
+                ["t.date"],
+                ["t.urgent"],
+                ["t.ward"],
+                [],
+                [],
+                "t.patient_id",
+            )
         if pick >= 11:
             return self._mixed()
         number = self.number(VISITS, 2)
-        sql = f"(SELECT patient_id, {number} AS x, ward AS w, urgent FROM visits v WHERE {self.condition(VISITS, 1)}) t"
+        sql = (
+            f"(SELECT patient_id, {number} AS x, ward AS w, urgent FROM visits v WHERE "
+            f"{self.condition(VISITS, 1)}) t"
+        )
         return Source(sql, ["t.x"], [], ["t.urgent"], ["t.w"], [], [], "t.patient_id")
 
     def _mixed(self) -> Source:
@@ -84,7 +111,8 @@ class Maker:
         sides = [
             f"SELECT v.patient_id, v.cost AS x, v.ward AS k FROM visits v {where}",
             f"SELECT v.patient_id, v.score AS x, 'visit' AS k FROM visits v {where}",
-            "SELECT v.patient_id, v.cost / 3 AS x, CASE WHEN v.urgent THEN 'north' ELSE 'soon' END AS k FROM visits v",
+            "SELECT v.patient_id, v.cost / 3 AS x, CASE WHEN v.urgent THEN 'north' ELSE 'soon' END "
+            "AS k FROM visits v",
             "SELECT p.patient_id, p.age AS x, p.sex AS k FROM patients p",
             f"SELECT v.patient_id, r.dose AS x, r.drug AS k FROM {drugs} {where}",
         ]
@@ -98,18 +126,33 @@ class Maker:
         total = self.one("SUM", "AVG", "MAX", "MIN")
         where = self.one("", f" WHERE {self.condition(VISITS, 1)}")
         having = self.one(
-            "", "", f" HAVING COUNT(*) > {self.draw.randrange(3)}", f" HAVING SUM(score) > {self.draw.randrange(-3, 3)}"
+            "",
+            "",
+            f" HAVING COUNT(*) > {self.draw.randrange(3)}",
+            f" HAVING SUM(score) > {self.draw.randrange(-3, 3)}",
         )
         inner = (
-            f"SELECT patient_id{more}, COUNT(*) AS n, {total}({number}) AS x, COUNT_IF(urgent) AS u, MAX(date) AS last "
+            f"SELECT patient_id{more}, COUNT(*) AS n, {total}({number}) AS x, COUNT_IF(urgent) AS "
+            f"u, MAX(date) AS last "
             f"FROM visits v{where} GROUP BY patient_id{more}{having}"
         )
         wards = ["t.ward"] if more else []
         if self.draw.random() < 0.4:
             join = self.one("JOIN", "LEFT JOIN")
             sql = f"patients p {join} ({inner}) t ON p.patient_id = t.patient_id"
-            return Source(sql, ["t.n", "t.x", "t.u", "p.age"], ["t.last"], [], wards, [], ["p.sex"], "p.patient_id")
-        return Source(f"({inner}) t", ["t.n", "t.x", "t.u"], ["t.last"], [], wards, [], [], "t.patient_id")
+            return Source(
+                sql,
+                ["t.n", "t.x", "t.u", "p.age"],
+                ["t.last"],
+                [],
+                wards,
+                [],
+                ["p.sex"],
+                "p.patient_id",
+            )
+        return Source(
+            f"({inner}) t", ["t.n", "t.x", "t.u"], ["t.last"], [], wards, [], [], "t.patient_id"
+        )
 
     @staticmethod
     def _more(source: Source, numbers: list[str], dates: list[str], sexes: list[str]) -> Source:
@@ -118,7 +161,8 @@ class Maker:
             source.sexes + sexes, source.owner,
         )  # fmt: skip
 
-    # -- expressions ---------------------------------------------------------------------------------------------
+    # -- expressions
+    # --------------------------------------------------------------------------------------------
 
     def number(self, of: Source, depth: int) -> str:
         column = self.draw.choice(of.numbers)
@@ -141,7 +185,11 @@ class Maker:
         ]
         if of.dates:
             day = self.draw.choice(of.dates)
-            options += [f"year({day})", f"date_diff('day', DATE '2024-01-01', {day})", f"month({day})"]
+            options += [
+                f"year({day})",
+                f"date_diff('day', DATE '2024-01-01', {day})",
+                f"month({day})",
+            ]
         return self.draw.choice(options)
 
     def condition(self, of: Source, depth: int) -> str:
@@ -154,7 +202,10 @@ class Maker:
                 f"{left} IS NULL",
                 f"{left} IS NOT NULL",
             ]
-            options += [f"{left} BETWEEN {n} AND {n + 100}", f"{left} {self.one('IN', 'NOT IN')} (0, 1, 2, {n})"]
+            options += [
+                f"{left} BETWEEN {n} AND {n + 100}",
+                f"{left} {self.one('IN', 'NOT IN')} (0, 1, 2, {n})",
+            ]
         if of.dates:
             day = self.draw.choice(of.dates)
             options += [
@@ -176,36 +227,52 @@ class Maker:
         options += [f"{sex} = 'f'" for sex in of.sexes]
         if depth > 0:
             parts = [self.condition(of, depth - 1) for _ in range(2)]
-            options += [f"({parts[0]} AND {parts[1]})", f"({parts[0]} OR {parts[1]})", f"NOT ({parts[0]})"]
+            options += [
+                f"({parts[0]} AND {parts[1]})",
+                f"({parts[0]} OR {parts[1]})",
+                f"NOT ({parts[0]})",
+            ]
             options += [f"({parts[0]}) IS {self.one('', 'NOT ')}{self.one('TRUE', 'FALSE')}"]
         return self.draw.choice(options)
 
     def among(self, of: Source) -> str:
         """IN and EXISTS within the owner, or over a public table."""
         inner = Source(
-            "visits w", ["w.cost", "w.score"], ["w.date"], ["w.urgent"], ["w.ward"], ["w.note"], [], "w.patient_id"
+            "visits w",
+            ["w.cost", "w.score"],
+            ["w.date"],
+            ["w.urgent"],
+            ["w.ward"],
+            ["w.note"],
+            [],
+            "w.patient_id",
         )
         sure, negated = self.condition(inner, 1), self.one("", "NOT ")
         options = [
             f"{of.owner} {negated}IN (SELECT w.patient_id FROM visits w WHERE {sure})",
             f"{negated}EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = {of.owner} AND {sure})",
-            f"{of.owner} IN (SELECT patient_id FROM visits w GROUP BY patient_id HAVING COUNT(*) > {self.draw.randrange(4)})",
+            f"{of.owner} IN (SELECT patient_id FROM visits w GROUP BY patient_id HAVING COUNT(*) > "
+            f"{self.draw.randrange(4)})",
         ]
         if of.wards and of.wards[0] == "v.ward":
             options += [
-                f"{negated}EXISTS (SELECT 1 FROM counties k WHERE k.county = v.county AND k.beds > 5)",
+                f"{negated}EXISTS (SELECT 1 FROM counties k WHERE k.county = v.county AND k.beds > "
+                f"5)",
                 f"{negated}EXISTS (SELECT 1 FROM stations s WHERE s.county = v.county)",
-                f"v.county IN (SELECT s.county FROM stations s WHERE s.level > {self.draw.randrange(3)})",
+                f"v.county IN (SELECT s.county FROM stations s WHERE s.level > "
+                f"{self.draw.randrange(3)})",
                 "v.score IN (SELECT level FROM stations)",
                 f"v.doctor_id IS {negated}NULL",
-                f"{negated}EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND w.ward = v.ward AND w.urgent)",
+                f"{negated}EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND "
+                f"w.ward = v.ward AND w.urgent)",
             ]
         return self.draw.choice(options)
 
     def key(self, of: Source) -> str:
         options = [*of.truths, *of.wards, *of.sexes]
         options.append(
-            f"CASE WHEN {self.condition(of, 1)} THEN 'yes' WHEN {self.condition(of, 0)} THEN 'no' ELSE 'maybe' END"
+            f"CASE WHEN {self.condition(of, 1)} THEN 'yes' WHEN {self.condition(of, 0)} THEN 'no' "
+            f"ELSE 'maybe' END"
         )
         options.append(f"({self.condition(of, 1)})")
         for day in of.dates:
@@ -232,7 +299,11 @@ class Maker:
                 f"COVAR_POP({self.draw.choice(of.numbers)}, {number})",
             ]
         )
-        plain = f"{plain} FILTER (WHERE {self.condition(of, 1)})" if self.draw.random() < 0.25 else plain
+        plain = (
+            f"{plain} FILTER (WHERE {self.condition(of, 1)})"
+            if self.draw.random() < 0.25
+            else plain
+        )
         return self.one(
             plain,
             plain,
@@ -246,7 +317,9 @@ class Maker:
         of = self.source()
         keys = list(dict.fromkeys(self.key(of) for _ in range(self.draw.choice([0, 1, 1, 2]))))
         shown = [f"{key} AS k{place}" for place, key in enumerate(keys)]
-        shown += [f"{self.aggregate(of)} AS a{place}" for place in range(self.draw.choice([1, 2, 3]))]
+        shown += [
+            f"{self.aggregate(of)} AS a{place}" for place in range(self.draw.choice([1, 2, 3]))
+        ]
         where = [self.condition(of, 2) for _ in range(self.draw.choice([0, 1, 1, 2]))]
         if self.draw.random() < 0.3:
             where.append(self.among(of))
@@ -255,7 +328,12 @@ class Maker:
         if keys:
             names = ", ".join(f"k{place}" for place in range(len(keys)))
             sql += " GROUP BY " + self.one(
-                names, names, f"ROLLUP ({names})", f"CUBE ({names})", f"ROLLUP ({names}, k0)", f"k0, CUBE ({names})"
+                names,
+                names,
+                f"ROLLUP ({names})",
+                f"CUBE ({names})",
+                f"ROLLUP ({names}, k0)",
+                f"k0, CUBE ({names})",
             )
             sql += self.one("", "", " HAVING COUNT(*) > 2")
         return sql

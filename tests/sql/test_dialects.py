@@ -1,4 +1,5 @@
-"""The SQL people already know: what GoogleSQL and Snowflake write is cut by tokens, and may tighten, never loosen."""
+"""The SQL people already know: what GoogleSQL and Snowflake write is cut by tokens, and may
+tighten, never loosen."""
 
 from __future__ import annotations
 
@@ -11,11 +12,19 @@ from dither.sql.dialects import IntervalColumn, read_dialect
 from dither.sql.refusals.refuse import refuse
 from tests.datasets import clinic
 
-CLAUSE = "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.5, delta=1e-6, max_groups_contributed=2, privacy_unit_column=v.p)"
+CLAUSE = (
+    "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.5, delta=1e-6, "
+    "max_groups_contributed=2, privacy_unit_column=v.p)"
+)
 
 
 def test_plain_sql_is_left_alone():
-    for sql in ("SELECT COUNT(*) FROM t", "", "SELECT 'contribution_bounds_per_row =>' FROM t", "SELECT 'unclosed"):
+    for sql in (
+        "SELECT COUNT(*) FROM t",
+        "",
+        "SELECT 'contribution_bounds_per_row =>' FROM t",
+        "SELECT 'unclosed",
+    ):
         assert read_dialect(sql).is_plain and read_dialect(sql).epsilon is None
 
 
@@ -23,14 +32,26 @@ def test_the_clause_is_cut_and_every_place_is_kept():
     sql = f"SELECT {CLAUSE}\n  k, COUNT(*) AS n FROM visits v GROUP BY k"
     found = read_dialect(sql)
     assert len(found.sql) == len(sql) and found.sql.index("COUNT") == sql.index("COUNT")
-    assert (found.epsilon, found.delta, found.max_groups, found.unit) == (F(1, 2), F(1, 10**6), 2, "p")
+    assert (found.epsilon, found.delta, found.max_groups, found.unit) == (
+        F(1, 2),
+        F(1, 10**6),
+        2,
+        "p",
+    )
     with pytest.raises(QueryError) as caught, found.locate_errors():
-        raise refuse("no such column", found.sql, span=(found.sql.index("k,"), found.sql.index("k,") + 1))
-    assert str(caught.value) == "no such column\n    k, COUNT(*) AS n FROM visits v GROUP BY k\n    ^"
+        raise refuse(
+            "no such column", found.sql, span=(found.sql.index("k,"), found.sql.index("k,") + 1)
+        )
+    assert (
+        str(caught.value) == "no such column\n    k, COUNT(*) AS n FROM visits v GROUP BY k\n    ^"
+    )
 
 
 def test_google_limits_groups_to_one_unless_told_otherwise():
-    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, privacy_unit_column=p{}) COUNT(*) FROM t"
+    sql = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, privacy_unit_column=p{}) "
+        "COUNT(*) FROM t"
+    )
     assert read_dialect(sql.format("")).max_groups == 1
     assert read_dialect(sql.format(", max_groups_contributed=7")).max_groups == 7
     public = read_dialect(sql.format(", group_selection_strategy=PUBLIC_GROUPS"))
@@ -71,7 +92,8 @@ def test_options_that_loosen_or_mean_nothing_are_refused(said, words):
 
 
 @pytest.mark.parametrize(
-    ("word", "says"), [("AGGREGATION_THRESHOLD", "not differential privacy"), ("ANONYMIZATION", "older")]
+    ("word", "says"),
+    [("AGGREGATION_THRESHOLD", "not differential privacy"), ("ANONYMIZATION", "older")],
 )
 def test_what_is_no_differential_privacy_is_told_so(word, says):
     with pytest.raises(QueryError, match=says):
@@ -79,8 +101,14 @@ def test_what_is_no_differential_privacy_is_told_so(word, says):
 
 
 def test_row_bounds_clamp_the_argument():
-    sql = "SELECT PERCENTILE_CONT(LEAST(x, y), 0.5, contribution_bounds_per_row => (-1, 9)), SUM(z) FROM t"
-    assert read_dialect(sql).sql == "SELECT PERCENTILE_CONT(CLAMP(LEAST(x, y), -1, 9), 0.5), SUM(z) FROM t"
+    sql = (
+        "SELECT PERCENTILE_CONT(LEAST(x, y), 0.5, contribution_bounds_per_row => (-1, "
+        "9)), SUM(z) FROM t"
+    )
+    assert (
+        read_dialect(sql).sql
+        == "SELECT PERCENTILE_CONT(CLAMP(LEAST(x, y), -1, 9), 0.5), SUM(z) FROM t"
+    )
     found = read_dialect(sql)
     place = found.sql.index("z)")
     with pytest.raises(QueryError) as caught, found.locate_errors():
@@ -90,14 +118,18 @@ def test_row_bounds_clamp_the_argument():
 
 def test_group_bounds_bound_what_one_person_adds_to_a_group():
     sql = (
-        f"SELECT {CLAUSE} county, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n, SUM(cost), "
+        f"SELECT {CLAUSE} county, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n, "
+        f"SUM(cost), "
         "AVG(cost, contribution_bounds_per_group => (0, 100)) FROM visits v WHERE age > 3 "
         "GROUP BY county HAVING COUNT(*) > 3 ORDER BY n"
     )
     assert read_dialect(sql).sql == (
-        "SELECT dp_key_1 AS county, SUM(CLAMP(dp_value_1, 0, 3)) AS n, SUM(dp_value_2) AS sum_cost, "
-        "AVG(CLAMP(dp_value_2 / dp_value_3, 0, 100)) AS avg_cost FROM (SELECT p, county AS dp_key_1, "
-        "COUNT(*) AS dp_value_1, SUM(cost) AS dp_value_2, COUNT(cost) AS dp_value_3 FROM visits AS v WHERE age > 3 "
+        "SELECT dp_key_1 AS county, SUM(CLAMP(dp_value_1, 0, 3)) AS n, SUM(dp_value_2) AS "
+        "sum_cost, "
+        "AVG(CLAMP(dp_value_2 / dp_value_3, 0, 100)) AS avg_cost FROM (SELECT p, county AS "
+        "dp_key_1, "
+        "COUNT(*) AS dp_value_1, SUM(cost) AS dp_value_2, COUNT(cost) AS dp_value_3 FROM visits AS "
+        "v WHERE age > 3 "
         "GROUP BY p, county) AS dp_units GROUP BY dp_key_1 HAVING SUM(dp_value_1) > 3 ORDER BY n"
     )
 
@@ -105,12 +137,21 @@ def test_group_bounds_bound_what_one_person_adds_to_a_group():
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("SELECT SUM(x, contribution_bounds_per_group => (0, 3)) FROM t", "needs privacy_unit_column"),
+        (
+            "SELECT SUM(x, contribution_bounds_per_group => (0, 3)) FROM t",
+            "needs privacy_unit_column",
+        ),
         (f"SELECT {CLAUSE} SUM(x, contribution_bounds_per_row => (3, 0)) FROM t", "two numbers"),
         (f"SELECT {CLAUSE} SUM(x, contribution_bounds_per_row => (0, NULL)) FROM t", "two numbers"),
         (f"SELECT {CLAUSE} SUM(x, contribution_bounds_per_row => 3) FROM t", r"\(lower, upper\)"),
-        (f"SELECT {CLAUSE} MEDIAN(x), SUM(x, contribution_bounds_per_group => (0, 3)) FROM t", "question of its own"),
-        (f"SELECT {CLAUSE} COUNT(*) FROM (SELECT {CLAUSE} 1 FROM t)", "one WITH DIFFERENTIAL_PRIVACY"),
+        (
+            f"SELECT {CLAUSE} MEDIAN(x), SUM(x, contribution_bounds_per_group => (0, 3)) FROM t",
+            "question of its own",
+        ),
+        (
+            f"SELECT {CLAUSE} COUNT(*) FROM (SELECT {CLAUSE} 1 FROM t)",
+            "one WITH DIFFERENTIAL_PRIVACY",
+        ),
         ("SELECT COUNT(*) AS n, 1 + DP_INTERVAL_LOW(n) FROM t", "column of its own"),
     ],
 )
@@ -122,25 +163,45 @@ def test_what_cannot_be_said_says_what_to_write(sql, words):
 def test_snowflakes_interval_columns_name_columns_that_are_there():
     sql = "SELECT k, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) FROM t GROUP BY k"
     found = read_dialect(sql)
-    assert found.sql.split() == ["SELECT", "k,", "COUNT(*)", "AS", "n", "FROM", "t", "GROUP", "BY", "k"]
-    assert found.intervals == (IntervalColumn("n", "low", "lo"), IntervalColumn("n", "high", "n_high"))
+    assert found.sql.split() == [
+        "SELECT",
+        "k,",
+        "COUNT(*)",
+        "AS",
+        "n",
+        "FROM",
+        "t",
+        "GROUP",
+        "BY",
+        "k",
+    ]
+    assert found.intervals == (
+        IntervalColumn("n", "low", "lo"),
+        IntervalColumn("n", "high", "n_high"),
+    )
 
 
 @pytest.fixture
 def con(tmp_path):
-    text = clinic.CATALOG.replace("values: [north, south], other: keep", "values: undeclared, width: 9")
-    rows = [clinic.row(f"v{i}", f"p{i // 3}", ward="north" if i % 2 else "south") for i in range(600)]
+    text = clinic.CATALOG.replace(
+        "values: [north, south], other: keep", "values: undeclared, width: 9"
+    )
+    rows = [
+        clinic.row(f"v{i}", f"p{i // 3}", ward="north" if i % 2 else "south") for i in range(600)
+    ]
     file, place = clinic.register(tmp_path, rows, text)
     clinic.open_total(place, rule="approx", delta="1e-3", delta_per_question="1e-6")
     return connect(file)
 
 
 class TestAsked:
-    """A BigQuery user pastes a question, a Snowflake user another; both get what they expect, or a reason."""
+    """A BigQuery user pastes a question, a Snowflake user another; both get what they expect, or a
+    reason."""
 
     GOOGLE = (
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=3, delta=1e-5, max_groups_contributed=2, "
-        "privacy_unit_column=patient) ward, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits "
+        "privacy_unit_column=patient) ward, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n "
+        "FROM visits "
         "GROUP BY ward"
     )
 
@@ -148,7 +209,9 @@ class TestAsked:
         found = con.sql(self.GOOGLE)
         assert F(found.info["price_asked"]) == 3 and found.info["sql"] == self.GOOGLE
         assert found.to_dict()["ward"] == ["north", "south"]
-        assert all(abs(n - 200) < 40 for n in found.to_dict()["n"])  # every person once in both wards: 200, not 300
+        assert all(
+            abs(n - 200) < 40 for n in found.to_dict()["n"]
+        )  # every person once in both wards: 200, not 300
         assert con.preview(self.GOOGLE).smallest_group < 60
 
     def test_its_options_tighten_and_never_loosen(self, con):
@@ -161,19 +224,23 @@ class TestAsked:
         assert con._kernel.ledger.pot("total").spent == 0
 
     def test_public_groups_are_public(self, con):
-        public = self.GOOGLE.replace("max_groups_contributed=2", "group_selection_strategy=PUBLIC_GROUPS")
+        public = self.GOOGLE.replace(
+            "max_groups_contributed=2", "group_selection_strategy=PUBLIC_GROUPS"
+        )
         with pytest.raises(QueryError, match="some keys are in no list"):
             con.sql(public)
         assert len(con.sql(public.replace("ward", "kind")).to_dict()["kind"]) == 2
 
     def test_a_snowflake_question(self, con):
         sql = (
-            "SELECT kind, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) AS hi FROM visits GROUP BY kind"
+            "SELECT kind, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) "
+            "AS hi FROM visits GROUP BY kind"
         )
         found = con.sql(sql, epsilon=1)
         assert list(found.to_dict()) == ["kind", "n", "lo", "hi"]
         assert all(
-            low < n < high for n, low, high in zip(*(found.to_dict()[k] for k in ("n", "lo", "hi")), strict=True)
+            low < n < high
+            for n, low, high in zip(*(found.to_dict()[k] for k in ("n", "lo", "hi")), strict=True)
         )
         assert "lo" in found.interval(0.5).to_dict() and "95% interval" in str(found)
         assert "<table>" in found._repr_html_()
@@ -185,7 +252,10 @@ class TestAsked:
     ("sql", "words"),
     [
         ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS", "opening parenthesis"),
-        ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS epsilon=1 COUNT(*) FROM t", "opening parenthesis"),
+        (
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS epsilon=1 COUNT(*) FROM t",
+            "opening parenthesis",
+        ),
         ("SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) AS", "AS name"),
     ],
 )

@@ -1,4 +1,5 @@
-"""Formulas over aggregates are bounded by the nodes that they have when shared parts are written out."""
+"""Formulas over aggregates are bounded by the nodes that they have when shared parts are written
+out."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def test_sizes_count_shared_parts_without_walking_them():
 
 
 @pytest.mark.parametrize(
-    "body", ["x + x", "CASE WHEN x > 1 THEN x ELSE -x END", "LEAST(x, -x)", "x % x", "COALESCE(x, x)"]
+    "body",
+    ["x + x", "CASE WHEN x > 1 THEN x ELSE -x END", "LEAST(x, -x)", "x % x", "COALESCE(x, x)"],
 )
 def test_answers_over_answers_that_double_are_refused(body):
     assert bind(nest_selects(2, body), clinic_sql.catalog()).outputs
@@ -83,7 +85,9 @@ def test_nested_conditions_are_read_once(level):
     "columns",
     [
         ", ".join(f"AVG(cost) * {i} AS c{i}" for i in range(1, 41)),
-        "CASE " + " ".join(f"WHEN COUNT(*) < {i} THEN {i}" for i in range(30)) + " ELSE 99 END AS c",
+        "CASE "
+        + " ".join(f"WHEN COUNT(*) < {i} THEN {i}" for i in range(30))
+        + " ELSE 99 END AS c",
         "CASE ROUND(AVG(cost)) " + " ".join(f"WHEN {i} THEN {i}" for i in range(30)) + " END AS c",
     ],
 )

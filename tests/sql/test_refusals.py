@@ -1,4 +1,5 @@
-"""Every row of the table of refusals: its example is refused in its words, its rewrite is answered, the page shows it."""
+"""Every row of the table of refusals: its example is refused in its words, its rewrite is answered,
+the page shows it."""
 
 from __future__ import annotations
 
@@ -41,20 +42,26 @@ def test_a_refusal_shows_its_place():
 
 FIXTURES = [
     ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.date = b.date",
-     "a join of two private tables that does not say that both rows have the same owner: rows of different people would meet. "
-     "Instead: add AND a.patient_id = b.patient_id (or join by the foreign key that leads to the owner) "
+     "a join of two private tables that does not say that both rows have the same owner: rows of "
+     "different people would meet. "
+     "Instead: add AND a.patient_id = b.patient_id (or join by the foreign key that leads to the "
+     "owner) "
      "[rule: no row meets another owner's row]\n"
      "  SELECT COUNT(*) FROM visits a JOIN visits b ON a.date = b.date\n"
      "                                                 ^^^^^^^^^^^^^^^"),
     ("SELECT COUNT(*) FROM patients p JOIN visits v ON p.patient_id = v.doctor_id",
      "a join of two private tables that does not say that both rows have the same owner"),
-    ("SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND v.cost > c.beds",
-     "a condition on the left side, or on both, in the ON of a LEFT JOIN: the left side keeps all of its rows. "
-     "Instead: put it in WHERE, or in a subquery of the right side [rule: every row has one owner]\n"
-     "  SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND v.cost > c.beds\n"
-     "                                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"),
+    ("SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON " "v.county = " "c.county AND " "v.cost > c.beds",
+     "a condition on the left side, or on both, in the ON of a LEFT JOIN: the left side keeps all "
+     "of its rows. "
+     "Instead: put it in WHERE, or in a subquery of the right side [rule: every row has one "
+     "owner]\n"
+     "  SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND v.cost > "
+     "c.beds\n"
+     "                                              " "     " "     " "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"),
     ("SELECT MAX(cost) OVER () FROM visits",
-     "window functions: their value depends on the order of rows, or on other people's rows. Instead: aggregate per person in a "
+     "window functions: their value depends on the order of rows, or on other people's rows. "
+     "Instead: aggregate per person in a "
      "subquery with GROUP BY patient_id [rule: inside a person rows are a set]\n"
      "  SELECT MAX(cost) OVER () FROM visits\n"
      "             ^^^^"),
@@ -88,5 +95,7 @@ def test_every_refusal_of_the_code_is_in_the_table_and_none_is_left_over():
     for file in folder.glob("*.py"):
         used |= set(re.findall(r'make_refusal\(\s*"([a-z ]+)"', file.read_text()))
         used |= set(re.findall(r'REFUSALS\["([a-z ]+)"\]', file.read_text()))
-        used |= set(re.findall(r'make_refusal\("[a-z ]+" if .*? else "([a-z ]+)"', file.read_text()))
+        used |= set(
+            re.findall(r'make_refusal\("[a-z ]+" if .*? else "([a-z ]+)"', file.read_text())
+        )
     assert used == set(REFUSALS)

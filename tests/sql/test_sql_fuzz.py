@@ -1,4 +1,5 @@
-"""Any text is answered or refused with an error of dither: no RecursionError, nothing of the parser's."""
+"""Any text is answered or refused with an error of dither: no RecursionError, nothing of the
+parser's."""
 
 from __future__ import annotations
 
@@ -40,12 +41,17 @@ def ask(sql: str) -> bool:
 @settings(max_examples=250, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=16).map(" ".join))
 def test_token_soup(text):
-    for sql in (text, f"SELECT COUNT(*) FROM visits v WHERE {text}", f"SELECT {text} FROM visits GROUP BY ward"):
+    for sql in (
+        text,
+        f"SELECT COUNT(*) FROM visits v WHERE {text}",
+        f"SELECT {text} FROM visits GROUP BY ward",
+    ):
         ask(sql)
 
 
 def test_questions_with_words_changed():
-    """Real questions with a word dropped, doubled, swapped or replaced: near misses reach deeper than soup."""
+    """Real questions with a word dropped, doubled, swapped or replaced: near misses reach deeper
+    than soup."""
     from tests.sql.test_sql_answers import ORDERED, QUESTIONS
 
     draw = random.Random(8)
@@ -53,7 +59,9 @@ def test_questions_with_words_changed():
     texts += [row.example for row in REFUSALS.values() if row.example]
     answered = 0
     for _ in range(700):
-        words = draw.choice(texts).replace("(", " ( ").replace(")", " ) ").replace(",", " , ").split()
+        words = (
+            draw.choice(texts).replace("(", " ( ").replace(")", " ) ").replace(",", " , ").split()
+        )
         for _ in range(draw.choice([1, 1, 2])):
             place = draw.randrange(len(words))
             change = draw.randrange(4)
@@ -79,7 +87,9 @@ def test_questions_with_words_changed():
         "SELECT SUM(" + "abs(" * 200 + "cost" + ")" * 200 + ") FROM visits",
         "SELECT COUNT(*) FROM " + "(SELECT * FROM " * 200 + "visits" + ")" * 200,
         "WITH a0 AS (SELECT cost FROM visits)"
-        + "".join(f", a{i + 1} AS (SELECT * FROM a{i} UNION ALL SELECT * FROM a{i})" for i in range(40))
+        + "".join(
+            f", a{i + 1} AS (SELECT * FROM a{i} UNION ALL SELECT * FROM a{i})" for i in range(40)
+        )
         + " SELECT COUNT(*) FROM a40",
         "WITH a0 AS (SELECT cost AS c FROM visits)"
         + "".join(f", a{i + 1} AS (SELECT c + c AS c FROM a{i})" for i in range(40))

@@ -38,7 +38,8 @@ def test_a_whole_number_without_end_is_refused_as_a_question(sql, digits):
 
 
 @pytest.mark.parametrize(
-    "option", ["epsilon=1e-99999999", "epsilon=1, delta=1e-99999999", "epsilon=" + "9" * 900 + "9e999999"]
+    "option",
+    ["epsilon=1e-99999999", "epsilon=1, delta=1e-99999999", "epsilon=" + "9" * 900 + "9e999999"],
 )
 def test_an_option_without_end_is_refused(option):
     with time_guard(), pytest.raises(QueryError, match="must be set|must lie in"):
@@ -48,13 +49,18 @@ def test_an_option_without_end_is_refused(option):
 def test_parentheses_in_a_dialect_are_bounded():
     deep = "(" * 200 + "cost" + ")" * 200
     for bounds in ("per_group", "per_row"):
-        sql = CLAUSE.format("epsilon=1") + f" SUM({deep}, contribution_bounds_{bounds} => (0, 1)) FROM visits"
+        sql = (
+            CLAUSE.format("epsilon=1")
+            + f" SUM({deep}, contribution_bounds_{bounds} => (0, 1)) FROM visits"
+        )
         with pytest.raises(QueryError, match="nested too deeply"):
             read_dialect(sql)
 
 
 @pytest.mark.parametrize("term", ["*1e999", "/1e999", "+1", "-cost"])
-@pytest.mark.parametrize("head", ["SELECT COUNT(*){} AS n FROM visits", "SELECT SUM(cost{}) AS n FROM visits"])
+@pytest.mark.parametrize(
+    "head", ["SELECT COUNT(*){} AS n FROM visits", "SELECT SUM(cost{}) AS n FROM visits"]
+)
 def test_a_long_chain_is_refused_before_it_is_bound(head, term, monkeypatch):
     """Binding looks at all that is under a node: a chain of 2,000 took 20 seconds to be refused."""
     monkeypatch.setattr(binder, "_bind", lambda *_: pytest.fail("a chain without end was bound"))
@@ -74,7 +80,10 @@ def test_many_chains_are_refused_before_they_are_bound(monkeypatch):
     [
         ("SELECT " + "x, " * MAX_LENGTH, "longer than 100,000 characters"),
         (f"SELECT {'x' * (MAX_WORD + 1)} FROM visits", "more than 1,000 characters"),
-        (f"SELECT COUNT(*) FROM visits WHERE cost > {'9' * (MAX_WORD + 1)}", "more than 1,000 characters"),
+        (
+            f"SELECT COUNT(*) FROM visits WHERE cost > {'9' * (MAX_WORD + 1)}",
+            "more than 1,000 characters",
+        ),
         ("SELECT " + "(" * (MAX_PARENTHESES + 1), "nested too deeply"),
         ("SELECT " + "[{(" * MAX_PARENTHESES, "nested too deeply"),
     ],
@@ -90,10 +99,17 @@ def test_what_people_write_is_within_the_limits():
     assert parse(f"SELECT COUNT(*) FROM visits WHERE {many}")
     cases = " ".join(f"WHEN cost = {i} THEN {i}" for i in range(500))
     assert parse(f"SELECT SUM(CASE {cases} END) FROM visits")
-    columns = ", ".join(f"AVG(CASE WHEN ward = 'north' AND age > {i} THEN cost * 2 + 1 END) AS n{i}" for i in range(50))
+    columns = ", ".join(
+        f"AVG(CASE WHEN ward = 'north' AND age > {i} THEN cost * 2 + 1 END) AS n{i}"
+        for i in range(50)
+    )
     assert parse(f"SELECT {columns} FROM visits WHERE {many[:2_000].rpartition(' OR ')[0]}")
-    assert isinstance(parse("SELECT " + "(" * 30 + "COUNT(*)" + ")" * 30 + " FROM visits"), exp.Select)
-    assert bind("SELECT COUNT(*)" + "+1" * (MAX_DEPTH - 10) + " AS n FROM visits", CATALOG, NO_FACTS).queries
+    assert isinstance(
+        parse("SELECT " + "(" * 30 + "COUNT(*)" + ")" * 30 + " FROM visits"), exp.Select
+    )
+    assert bind(
+        "SELECT COUNT(*)" + "+1" * (MAX_DEPTH - 10) + " AS n FROM visits", CATALOG, NO_FACTS
+    ).queries
 
 
 @pytest.mark.parametrize("factors", ["*1e101", "/1e101", "*1e99" * 2, "/1e-99" * 50, "*1e999" * 60])
@@ -106,4 +122,8 @@ def test_constants_over_aggregates_stay_where_errors_can_be_computed(value, fact
 
 def test_arithmetic_on_constants_does_not_grow_without_bound():
     with pytest.raises(QueryError):
-        bind("SELECT SUM(cost * (" + "*".join(["1e999"] * 50) + ")) AS n FROM visits", CATALOG, NO_FACTS)
+        bind(
+            "SELECT SUM(cost * (" + "*".join(["1e999"] * 50) + ")) AS n FROM visits",
+            CATALOG,
+            NO_FACTS,
+        )

@@ -1,4 +1,5 @@
-"""The steward's and the auditor's commands: rules, groups, lineages, populations, exports, reissues."""
+"""The steward's and the auditor's commands: rules, groups, lineages, populations, exports,
+reissues."""
 
 from __future__ import annotations
 
@@ -36,17 +37,56 @@ def budget(clinic: Clinic, *arguments: object) -> str:
 
 
 def test_pots_of_every_rule_by_command(clinic: Clinic) -> None:
-    zcdp = ["--rule", "zcdp", "--rho", "0.5", "--ceiling", "1", "--delta-conversion", "1e-6", "--policy", "separate"]
+    zcdp = [
+        "--rule",
+        "zcdp",
+        "--rho",
+        "0.5",
+        "--ceiling",
+        "1",
+        "--delta-conversion",
+        "1e-6",
+        "--policy",
+        "separate",
+    ]
     said = budget(clinic, "total", *zcdp)
     assert "whatever is asked: epsilon 7.766" in said and "delta 1e-06" in said
-    budget(clinic, "board", "--inside", "total", "--kind", "group", "--epsilon", "1", "--ceiling", "1")
-    approx = ["--rule", "approx", "--epsilon", "1", "--ceiling", "1", "--delta", "1e-6", "--delta-per-question", "1e-7"]
+    budget(
+        clinic, "board", "--inside", "total", "--kind", "group", "--epsilon", "1", "--ceiling", "1"
+    )
+    approx = [
+        "--rule",
+        "approx",
+        "--epsilon",
+        "1",
+        "--ceiling",
+        "1",
+        "--delta",
+        "1e-6",
+        "--delta-per-question",
+        "1e-7",
+    ]
     budget(clinic, "ann", "--inside", "board", "--kind", "analyst", *approx)
-    rdp = ["--rule", "rdp", "--renyi", "1", "--ceiling", "1", "--alpha", "16", "--delta-conversion", "1e-6"]
+    rdp = [
+        "--rule",
+        "rdp",
+        "--renyi",
+        "1",
+        "--ceiling",
+        "1",
+        "--alpha",
+        "16",
+        "--delta-conversion",
+        "1e-6",
+    ]
     budget(clinic, "press", "--inside", "total", "--kind", "purpose", *rdp)
     run("sql", clinic.file, COUNT, "--epsilon", "0.1", "--pot", "ann")
     shown = run("budget", "show", clinic.file)
-    assert "ann in board" in shown and "rdp at 16" in shown and "policy separate: each group's own pot" in shown
+    assert (
+        "ann in board" in shown
+        and "rdp at 16" in shown
+        and "policy separate: each group's own pot" in shown
+    )
     assert "all groups together, whatever is asked: epsilon 7.766" in shown
     assert "total, so far, as if stopped at a point fixed in advance" in shown
     assert "ann, so far: epsilon 0.1" in shown
@@ -78,23 +118,35 @@ def test_impossible_openings_say_so_and_open_nothing(clinic: Clinic, terms: list
 def test_history_and_exports_show_parameters_never_values(clinic: Clinic) -> None:
     clinic.open(**GAUSSIAN)
     con = clinic.connect()
-    result = con.sql(BY_REGION, rho="0.00000001")  # noise in the thousands: the values are unlike anything else
+    result = con.sql(
+        BY_REGION, rho="0.00000001"
+    )  # noise in the thousands: the values are unlike anything else
     values = [str(value) for value in result.to_dict(intervals=False)["n"]]
     kernel = clinic.kernel()
     kernel.reserve(kernel.price(con.request(COUNT, rho="0.1")))  # charged, never released
     stored = clinic.ledger().release(clinic.ledger().number_of(result.info["release_id"]))
     assert stored is not None
-    exports = [run("ledger", "export", clinic.file), run("ledger", "export", clinic.file, "--format", "csv")]
+    exports = [
+        run("ledger", "export", clinic.file),
+        run("ledger", "export", clinic.file, "--format", "csv"),
+    ]
     for text in (*exports, run("history", clinic.file)):
         assert not any(value in text for value in values if len(value) > 3)
         assert stored.nonce.hex() not in text and "nonce" not in text
     tree = json.loads(exports[0])
-    (release,) = tree["releases"]  # what is between charge and release is the steward's to see alone
-    assert release["mechanisms"] == ["discrete_gaussian"] and release["released_at"] == result.info["released_at"]
+    (release,) = tree[
+        "releases"
+    ]  # what is between charge and release is the steward's to see alone
+    assert (
+        release["mechanisms"] == ["discrete_gaussian"]
+        and release["released_at"] == result.info["released_at"]
+    )
     assert tree["pots"][0]["purpose"] == PURPOSE and tree["pots"][0]["rule"]["name"] == "zcdp"
     (row,) = csv.DictReader(io.StringIO(exports[1]))
     assert row["charge"] == release["charge"] and json.loads(row["loss"]) == release["loss"]
-    assert "never" not in run("history", clinic.file) and "never" in run("history", clinic.file, "--unreleased")
+    assert "never" not in run("history", clinic.file) and "never" in run(
+        "history", clinic.file, "--unreleased"
+    )
 
 
 def test_visible_times_are_release_times_in_whole_seconds(clinic: Clinic) -> None:
@@ -110,7 +162,9 @@ def test_a_reissue_by_command(clinic: Clinic) -> None:
     con = clinic.connect()
     first = con.sql(COUNT, epsilon="0.4")
     note = "the catalog had a wrong bound"
-    said = run("reissue", clinic.file, first.info["release_id"], COUNT, "--epsilon", "0.4", "--note", note)
+    said = run(
+        "reissue", clinic.file, first.info["release_id"], COUNT, "--epsilon", "0.4", "--note", note
+    )
     assert f"supersedes {first.info['release_id']}" in said
     again = con.sql(COUNT, epsilon="0.4")
     assert again.info["repeated"] and again.info["release_id"] != first.info["release_id"]
@@ -119,7 +173,8 @@ def test_a_reissue_by_command(clinic: Clinic) -> None:
     assert (float(pot.spent), float(pot.reissued)) == (0.4, 0.4) and clinic.verify().ok
 
 
-# -- lineages -----------------------------------------------------------------------------------------------------
+# -- lineages
+# --------------------------------------------------------------------------------------------------
 
 
 def second(clinic: Clinic, **changes: str) -> Clinic:
@@ -137,10 +192,15 @@ def second(clinic: Clinic, **changes: str) -> Clinic:
 
 
 @pytest.mark.parametrize("changes", [{}, {"lineage": "hospital"}], ids=["copied", "renamed"])
-def test_a_copied_or_renamed_catalog_opens_no_budget_silently(clinic: Clinic, changes: dict[str, str]) -> None:
+def test_a_copied_or_renamed_catalog_opens_no_budget_silently(
+    clinic: Clinic, changes: dict[str, str]
+) -> None:
     clinic.open(epsilon=2, ceiling=3)
     copy = second(clinic, **changes)
-    with pytest.raises(RefusedError, match=r"has a budget already. Are these the same people\? Say --relation clinic="):
+    with pytest.raises(
+        RefusedError,
+        match=r"has a budget already. Are these the same people\? Say --relation clinic=",
+    ):
         copy.open(epsilon=1, ceiling=4)
     for relation in ({"clinic": "maybe"}, {"elsewhere": "same", "*": "same"}):
         with pytest.raises(DitherError):
@@ -150,9 +210,14 @@ def test_a_copied_or_renamed_catalog_opens_no_budget_silently(clinic: Clinic, ch
     assert list(pot.relations.values()) == ["unknown"] and copy.verify().ok
     shown = run("budget", "show", copy.file)
     assert "(unknown people): epsilon 3" in shown
-    assert "population county-residents, all its datasets together, whatever is asked: epsilon 7" in shown
+    assert (
+        "population county-residents, all its datasets together, whatever is asked: epsilon 7"
+        in shown
+    )
     # and the first dataset's report counts the second from now on
-    assert "all its datasets together, whatever is asked: epsilon 7" in run("budget", "show", clinic.file)
+    assert "all its datasets together, whatever is asked: epsilon 7" in run(
+        "budget", "show", clinic.file
+    )
 
 
 def test_disjoint_people_do_not_add_up_unless_the_population_is_one(clinic: Clinic) -> None:
@@ -163,7 +228,9 @@ def test_disjoint_people_do_not_add_up_unless_the_population_is_one(clinic: Clin
     assert "all its datasets together" in run("budget", "show", copy.file)
 
 
-def test_people_said_to_be_disjoint_by_the_later_opening_do_not_add_up_in_either_report(clinic: Clinic) -> None:
+def test_people_said_to_be_disjoint_by_the_later_opening_do_not_add_up_in_either_report(
+    clinic: Clinic,
+) -> None:
     clinic.open(epsilon=2, ceiling=3)
     copy = second(clinic, lineage="abroad", population="foreigners")
     copy.file.write_text(copy.file.read_text().replace("county-residents", "foreigners"))
@@ -185,7 +252,8 @@ def changed(clinic: Clinic, old: str, new: str) -> Clinic:
 
 
 def test_a_population_sums_what_one_person_is_promised(clinic: Clinic) -> None:
-    """Rule populations-add-up: units and neighbours of all datasets are brought to one person, then added."""
+    """Rule populations-add-up: units and neighbours of all datasets are brought to one person, then
+    added."""
     clinic.open(epsilon=2, ceiling=3)
     clinic.connect().sql(COUNT, epsilon="0.5")
     replacing = changed(clinic, "neighbours: add_remove", "neighbours: replace")
@@ -193,7 +261,10 @@ def test_a_population_sums_what_one_person_is_promised(clinic: Clinic) -> None:
     shown = run("budget", "show", replacing.file)
     # replacing a person = removing one and adding another: 2 * 3 for the first, 4 for the second
     assert "whatever is asked: epsilon 10, delta 0, for replacing a person" in shown
-    assert "so far, as if stopped at a point fixed in advance: epsilon 1, delta 0, for replacing a person" in shown
+    assert (
+        "so far, as if stopped at a point fixed in advance: epsilon 1, delta 0, for replacing a "
+        "person" in shown
+    )
     assert "lineage changed (same people): epsilon 4" in run("budget", "show", clinic.file)
 
 
@@ -204,7 +275,9 @@ def test_what_promises_nothing_to_people_is_named_and_the_sum_says_at_least(clin
     shutil.rmtree(other.place.root)
     shown = run("budget", "show", clinic.file)
     assert "its ledger cannot be read, so it is not in the sum" in shown
-    assert "whatever is asked: at least epsilon 3, delta 0, for adding or removing a person" in shown
+    assert (
+        "whatever is asked: at least epsilon 3, delta 0, for adding or removing a person" in shown
+    )
 
 
 def test_a_population_over_windows_sums_all_of_a_persons_windows(
@@ -220,15 +293,24 @@ def test_a_population_over_windows_sums_all_of_a_persons_windows(
     assert "together, whatever is asked: epsilon 18, delta 0, for adding" in run(
         "budget", "show", again.file
     )  # 6 * 1 + 6 * 2
-    rows = monthly_clinic.CATALOG.replace("lineage: clinic", "lineage: rows").replace("people:", "people: {}", 1)
+    rows = monthly_clinic.CATALOG.replace("lineage: clinic", "lineage: rows").replace(
+        "people:", "people: {}", 1
+    )
     unit = "{kind: person_window, column: day, every: month, zone: UTC}"
-    rows = rows.replace(unit, "{kind: row}").replace("  person: {protected: true}\n", "").replace("{type: id}", ID)
+    rows = (
+        rows.replace(unit, "{kind: row}")
+        .replace("  person: {protected: true}\n", "")
+        .replace("{type: id}", ID)
+    )
     by_row = monthly_clinic.register(
-        tmp_path / "rows", rows.replace("    owner: {column: person}\n", "").replace("unit: 2", "unit: 1")
+        tmp_path / "rows",
+        rows.replace("    owner: {column: person}\n", "").replace("unit: 2", "unit: 1"),
     )
     by_row.open(epsilon=1, ceiling=2, relations={"*": "same"})
     shown = run("budget", "show", months.file)
-    assert "lineage rows (same people): it protects rows, not people, so it is not in the sum" in shown
+    assert (
+        "lineage rows (same people): it protects rows, not people, so it is not in the sum" in shown
+    )
     assert "whatever is asked: at least epsilon 18" in shown
 
 
@@ -237,7 +319,8 @@ ID = "{type: text, width: 4, nulls: keep}"
 
 @pytest.mark.parametrize("renamed", [False, True])
 def test_what_ever_had_a_budget_cannot_be_dev_elsewhere(clinic: Clinic, renamed: bool) -> None:
-    """A dev lineage shows exact answers (rule dev-never-prod): neither the lineage nor its source, in any folder."""
+    """A dev lineage shows exact answers (rule dev-never-prod): neither the lineage nor its source,
+    in any folder."""
     steward.register(clinic.file)  # also with no total yet
     clinic.open()
     if renamed:
@@ -249,7 +332,8 @@ def test_what_ever_had_a_budget_cannot_be_dev_elsewhere(clinic: Clinic, renamed:
 
 
 def test_a_lost_ledger_and_head_open_no_second_total(clinic: Clinic) -> None:
-    """Delete ledger, head and versions, register again in the same folder: still the same people."""
+    """Delete ledger, head and versions, register again in the same folder: still the same
+    people."""
     clinic.open()
     clinic.connect().sql(COUNT, epsilon=1)
     head = default_head_path(clinic.place.installation_id())
@@ -262,7 +346,9 @@ def test_a_lost_ledger_and_head_open_no_second_total(clinic: Clinic) -> None:
     assert clinic.ledger().pots() == ()
 
 
-def test_a_crash_before_the_first_total_does_not_block_it(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_before_the_first_total_does_not_block_it(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def crash(*_: Any, **__: Any) -> None:
         raise OSError("power cut")
 

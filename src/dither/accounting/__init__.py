@@ -1,4 +1,5 @@
-"""The accountant: losses in, brackets of (epsilon, delta) out. Re-exports this package and `privacy.losses`.
+"""The accountant: losses in, brackets of (epsilon, delta) out. Re-exports this package and
+`privacy.losses`.
 
 >>> from dither import accounting as acc
 >>> loss = acc.PoissonSampled(0.01, acc.Gaussian(1.1)) * 10_000

@@ -1,7 +1,9 @@
-"""Finitely many atoms, summed outright: the exact binomial of Kairouz, Oh and Viswanath and small products of such.
+"""Finitely many atoms, summed outright: the exact binomial of Kairouz, Oh and Viswanath and small
+products of such.
 
-delta(eps) = sum of mass * (1 - e^{eps - loss}) over the atoms above eps: no term is negative, so floats keep full
-relative accuracy at any delta. Used while the number of atoms of the composition stays below two million.
+delta(eps) = sum of mass * (1 - e^{eps - loss}) over the atoms above eps: no term is negative, so
+floats keep full relative accuracy at any delta. Used while the number of atoms of the composition
+stays below two million.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _WINDOW = 390.0  # binomials are cut where Hoeffding leaves 2 e^{-2 * 390}
 
 @dataclass(frozen=True)
 class Atoms:
-    """A whole composition: places (each within `place_error`), masses (relative error `relative`), mass left out."""
+    """A whole composition: places (each within `place_error`), masses (relative error `relative`),
+    mass left out."""
 
     losses: Real
     place_error: Real
@@ -37,11 +40,15 @@ class Atoms:
         low = self.masses * np.maximum(-np.expm1(np.minimum(gap + blur, 0.0)), 0.0)
         slack = self.relative + 2 * LIBM + UNIT * (8 + math.ceil(math.log2(len(high) + 1)))
         upper = float(pairwise(high * (1 + slack))) + self.missing
-        return Bounds(float(pairwise(low * (1 - np.minimum(slack, 1.0)))), min(1.0, upper * (1 + 4 * UNIT) + 5e-324))
+        return Bounds(
+            float(pairwise(low * (1 - np.minimum(slack, 1.0)))),
+            min(1.0, upper * (1 + 4 * UNIT) + 5e-324),
+        )
 
 
 def _binomial(factor: AtomsFactor) -> Atoms:
-    """`count` copies of a two-atom law: masses by ratios outward from the mode, normalised at the end."""
+    """`count` copies of a two-atom law: masses by ratios outward from the mode, normalised at the
+    end."""
     low, high = factor.losses
     p_low, p_high = factor.masses
     count = factor.count
@@ -61,10 +68,14 @@ def _binomial(factor: AtomsFactor) -> Atoms:
     total = float(pairwise(weights))
     ratio_error = 4 * UNIT + np.max(factor.relative) * 2
     steps = np.abs(ups - mode)
-    relative = steps * ratio_error + 2 * float(np.sum(weights * steps)) / total * ratio_error + UNIT * 64
+    relative = (
+        steps * ratio_error + 2 * float(np.sum(weights * steps)) / total * ratio_error + UNIT * 64
+    )
     # the binomial of p_high = e^{loss} p_low; a relative error of the odds is one of each ratio
     losses = ups * high + (count - ups) * low
-    loss_errors = (ups * abs(high) + (count - ups) * abs(low)) * (np.max(factor.loss_relative) + 2 * UNIT)
+    loss_errors = (ups * abs(high) + (count - ups) * abs(low)) * (
+        np.max(factor.loss_relative) + 2 * UNIT
+    )
     cut = 0.0 if (first, last) == (0, count) else 4 * math.exp(-2 * (window - 2) ** 2 / count)
     return Atoms(losses, loss_errors, weights / total, relative, cut + count * factor.missing)
 
@@ -82,11 +93,16 @@ def _product(first: Atoms, second: Atoms) -> Atoms:
 
 
 def atomic(factors: Sequence[AtomsFactor], most: int = _MOST) -> Atoms:
-    """The composition of two-atom laws (any count) and other finite laws (count one), while it stays small."""
+    """The composition of two-atom laws (any count) and other finite laws (count one), while it
+    stays small."""
     size = 1
     for factor in factors:
         two = len(factor.losses) == 2
-        size *= min(factor.count, 2 * math.isqrt(factor.count * 390) + 8) + 1 if two else len(factor.losses)
+        size *= (
+            min(factor.count, 2 * math.isqrt(factor.count * 390) + 8) + 1
+            if two
+            else len(factor.losses)
+        )
         # one homogeneous binomial is always summed: it is exact and needs no transform
         if (not two and factor.count > 1) or size > (_MOST if len(factors) == 1 else most):
             raise OutOfReach
@@ -97,7 +113,9 @@ def atomic(factors: Sequence[AtomsFactor], most: int = _MOST) -> Atoms:
         else:
             zero = np.zeros(len(factor.losses))
             error = np.abs(factor.losses) * factor.loss_relative
-            atoms = Atoms(factor.losses, error, factor.masses, zero + factor.relative, factor.missing)
+            atoms = Atoms(
+                factor.losses, error, factor.masses, zero + factor.relative, factor.missing
+            )
         composed = atoms if composed is None else _product(composed, atoms)
     assert composed is not None
     return composed

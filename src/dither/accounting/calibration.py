@@ -1,7 +1,7 @@
 """Calibration: solve a workload of equal steps for the one parameter that is left open.
 
-A noise is rounded up, a rate or a count down; the loss that comes back keeps the budget by the upper end of its
-bracket.
+A noise is rounded up, a rate or a count down; the loss that comes back keeps the budget by the
+upper end of its bracket.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Noise = Literal["gaussian", "laplace", "discrete_laplace", "discrete_gaussian"]
 
 @dataclass(frozen=True)
 class CalibrationPlan:
-    """A workload of equal steps with every parameter known; `solved` names the one that was asked for.
+    """A workload of equal steps with every parameter known; `solved` names the one that was asked
+    for.
 
     `sigma` is the noise's own scale: the deviation of Gaussian noise, the scale of Laplace noise.
     """
@@ -55,8 +56,8 @@ def calibrate(
 ) -> CalibrationPlan:
     """Solve for the one of sigma, epsilon, steps (or number of queries) and q that is None.
 
-    `noise` is the mechanism of a step; `sigma` its deviation or scale. `sensitivity` is the clip norm when q < 1 under
-    'replace' (see GaussianSum), and an integer for integer noise.
+    `noise` is the mechanism of a step; `sigma` its deviation or scale. `sensitivity` is the clip
+    norm when q < 1 under 'replace' (see GaussianSum), and an integer for integer noise.
 
     >>> round(float(calibrate(epsilon=1, delta=1e-6).sigma), 6)
     4.224679
@@ -66,16 +67,28 @@ def calibrate(
     10.0
     """
     missing = [
-        name for name, value in (("sigma", sigma), ("epsilon", epsilon), ("steps", steps), ("q", q)) if value is None
+        name
+        for name, value in (("sigma", sigma), ("epsilon", epsilon), ("steps", steps), ("q", q))
+        if value is None
     ]
     if len(missing) != 1:
-        raise ParameterError(f"leave exactly one of sigma, epsilon, steps and q as None, got {missing or 'none'}")
+        raise ParameterError(
+            f"leave exactly one of sigma, epsilon, steps and q as None, got {missing or 'none'}"
+        )
     if noise not in get_args(Noise):
         raise ParameterError(f"noise is one of {', '.join(get_args(Noise))}, got {quote(noise)}")
-    parameters = {"delta": delta, "sigma": sigma, "epsilon": epsilon, "q": q, "sensitivity": sensitivity}
+    parameters = {
+        "delta": delta,
+        "sigma": sigma,
+        "epsilon": epsilon,
+        "q": q,
+        "sensitivity": sensitivity,
+    }
     for name, value in parameters.items():
         if value is not None:
-            as_float(value, name)  # beyond floats the search below would only run into its bound, slowly
+            as_float(
+                value, name
+            )  # beyond floats the search below would only run into its bound, slowly
     norm = positive(sensitivity, "sensitivity")
     target = exact(delta, "delta")
     goal = None if epsilon is None else positive(epsilon, "epsilon")
@@ -98,16 +111,24 @@ def calibrate(
             scale = count * norm / goal  # the sum of pure epsilons is exact
     elif steps is None:
         count = find_largest_count(
-            lambda k: fits_budget(build(scale, rate, k)), _clt_steps(scale / norm, rate, goal, target)
+            lambda k: fits_budget(build(scale, rate, k)),
+            _clt_steps(scale / norm, rate, goal, target),
         )
     elif q is None:
         rate = _find_rate(lambda x: fits_budget(build(scale, x, count)))
     loss = build(scale, rate, count)
-    return CalibrationPlan(missing[0], scale, rate, count, target, curve_epsilon(loss, target), loss)
+    return CalibrationPlan(
+        missing[0], scale, rate, count, target, curve_epsilon(loss, target), loss
+    )
 
 
 def _build_step(
-    noise: Noise, scale: Fraction, norm: Fraction, rate: Fraction, neighbours: ls.Neighbours, unit: str
+    noise: Noise,
+    scale: Fraction,
+    norm: Fraction,
+    rate: Fraction,
+    neighbours: ls.Neighbours,
+    unit: str,
 ) -> ls.Loss:
     if noise == "gaussian" and rate < 1 and neighbours == "replace":
         return ls.GaussianSum(scale, norm, neighbours=neighbours, unit=unit)
@@ -133,7 +154,9 @@ def _clt_steps(noise: Fraction, rate: Fraction, goal: Fraction | None, target: F
     if target == 0:
         return 1
     step_mu_squared = (
-        float(rate) ** 2 * math.expm1(min(1 / float(noise) ** 2, 600.0)) if rate < 1 else 1 / float(noise) ** 2
+        float(rate) ** 2 * math.expm1(min(1 / float(noise) ** 2, 600.0))
+        if rate < 1
+        else 1 / float(noise) ** 2
     )
     mu = float(goal) / math.sqrt(2 * max(1.0, -math.log(float(target)) + float(goal)))
     return max(1, min(MOST_STEPS, int(mu * mu / step_mu_squared)))

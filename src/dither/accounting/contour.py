@@ -4,10 +4,11 @@ For any c > 0 with M(c) finite,
 
     delta(eps) = 1/(2 pi i) * integral over Re s = c of M(s) e^{-s eps} / (s (s+1)) ds,
 
-and the trapezoid rule of step h on that line equals the sum over integers m of e^{2 pi c m/h} delta(eps + 2 pi m/h):
-no term is negative, so the discretisation alone never under-reports. What remains (aliasing from the lower end,
-truncation, the error of M, roundoff) is bounded term by term in docs/proofs/contour-accounting.md. When some bound
-cannot be made small, `Contour.build` raises `OutOfReach` and another engine serves.
+and the trapezoid rule of step h on that line equals the sum over integers m of e^{2 pi c m/h}
+delta(eps + 2 pi m/h): no term is negative, so the discretisation alone never under-reports. What
+remains (aliasing from the lower end, truncation, the error of M, roundoff) is bounded term by term
+in docs/proofs/contour-accounting.md. When some bound cannot be made small, `Contour.build` raises
+`OutOfReach` and another engine serves.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _MOST_NODES = 60_000
 
 
 def _cumulants(factors: Sequence[Factor], c: float) -> tuple[float, float, float]:
-    """log M and its first two derivatives at c, roughly: they choose the contour and prove nothing."""
+    """log M and its first two derivatives at c, roughly: they choose the contour and prove
+    nothing."""
     level = first = second = 0.0
     tiny = 1e-3 * min(1.0, c) if c < 1e3 else 1e-3
     for factor in factors:
@@ -73,7 +75,8 @@ _HIGHEST = 93
 
 
 def _on_grid(index: int) -> float:
-    """The real parts that are tried: 2^(index/4), so that one workload and the next meet on the same contour."""
+    """The real parts that are tried: 2^(index/4), so that one workload and the next meet on the
+    same contour."""
     return float(2.0 ** (index / _FINE))
 
 
@@ -82,8 +85,11 @@ class _Saddle(NamedTuple):
     epsilon: float
 
 
-def _find_saddle(factors: Sequence[Factor], log_delta: float | None, epsilon: float | None) -> _Saddle:
-    """A c on the grid, near the saddle of the integrand for the delta or the epsilon asked for; and that epsilon."""
+def _find_saddle(
+    factors: Sequence[Factor], log_delta: float | None, epsilon: float | None
+) -> _Saddle:
+    """A c on the grid, near the saddle of the integrand for the delta or the epsilon asked for; and
+    that epsilon."""
 
     def away(index: int) -> tuple[float, float]:
         c = _on_grid(index)
@@ -97,7 +103,9 @@ def _find_saddle(factors: Sequence[Factor], log_delta: float | None, epsilon: fl
         assert log_delta is not None
         spread = second + 1 / c**2 + 1 / (c + 1) ** 2
         payoff = math.log(c * (c + 1))
-        saddle_log_delta = level - c * saddle_epsilon - payoff - 0.5 * math.log(2 * math.pi * spread)
+        saddle_log_delta = (
+            level - c * saddle_epsilon - payoff - 0.5 * math.log(2 * math.pi * spread)
+        )
         return log_delta - saddle_log_delta, saddle_epsilon
 
     low, high = _LOWEST, _HIGHEST
@@ -116,10 +124,14 @@ def _find_saddle(factors: Sequence[Factor], log_delta: float | None, epsilon: fl
         if low > _LOWEST and high < _HIGHEST:
             index = (low + high) // 2
         else:
-            index = min(_HIGHEST - 1, low + jump) if high == _HIGHEST else max(_LOWEST + 1, high - jump)
+            index = (
+                min(_HIGHEST - 1, low + jump) if high == _HIGHEST else max(_LOWEST + 1, high - jump)
+            )
             jump *= 2
     if not (math.isfinite(below[0]) and math.isfinite(above[0])):
-        return _Saddle(_on_grid(low if low > _LOWEST else high), below[1] if low > _LOWEST else above[1])
+        return _Saddle(
+            _on_grid(low if low > _LOWEST else high), below[1] if low > _LOWEST else above[1]
+        )
     share = below[0] / (below[0] - above[0])
     return _Saddle(_on_grid(high if share > 0.5 else low), below[1] + share * (above[1] - below[1]))
 
@@ -153,7 +165,9 @@ class Contour:
     imaginary: Real
 
     @staticmethod
-    def build(factors: Sequence[Factor], log_delta: float | None = None, epsilon: float | None = None) -> Contour:
+    def build(
+        factors: Sequence[Factor], log_delta: float | None = None, epsilon: float | None = None
+    ) -> Contour:
         """Nodes for the epsilon at which delta = exp(log_delta), or for the delta at `epsilon`."""
         factors = group_sampled(factors)
         c, near_epsilon = _find_saddle(factors, log_delta, epsilon)
@@ -166,7 +180,10 @@ class Contour:
         near_epsilon = epsilon if epsilon is not None else max(0.0, near_epsilon)
         if log_delta is None:
             log_delta = (
-                level - c * near_epsilon - math.log(c * (c + 1)) - 0.5 * math.log1p(2 * math.pi * second * c * c)
+                level
+                - c * near_epsilon
+                - math.log(c * (c + 1))
+                - 0.5 * math.log1p(2 * math.pi * second * c * c)
             )
         chernoff = _bound_by_chernoff(factors, c)
         step = _step(c, near_epsilon, log_delta, chernoff)
@@ -182,7 +199,16 @@ class Contour:
             errors = errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
             logs = logs + value
         return _build_contour(
-            c, step, near_epsilon, nodes, 1 / (s * (s + 1)), logs, errors, truncation, tolerance, chernoff
+            c,
+            step,
+            near_epsilon,
+            nodes,
+            1 / (s * (s + 1)),
+            logs,
+            errors,
+            truncation,
+            tolerance,
+            chernoff,
         )
 
     def extended(self, factors: Sequence[Factor], near_epsilon: float) -> Contour:
@@ -190,7 +216,9 @@ class Contour:
 
         (T1) holds as it stands, since no event has |M(c+iy)| above M(c); the rest is added up anew.
         """
-        by_bound = sorted(self.chernoff, key=lambda point: point[1] - point[0] * (near_epsilon + self.period))
+        by_bound = sorted(
+            self.chernoff, key=lambda point: point[1] - point[0] * (near_epsilon + self.period)
+        )
         sharpest = by_bound[:_EXTENDED]
         logs = self.logs
         errors = self.errors
@@ -198,7 +226,9 @@ class Contour:
         real_parts = [other for other, _ in sharpest]
         for factor in group_sampled(factors):
             if isinstance(factor, SampledGroup):
-                value, error, levels = factor.log_mgf_and_levels(self.c, self.nodes, self.tolerance, real_parts)
+                value, error, levels = factor.log_mgf_and_levels(
+                    self.c, self.nodes, self.tolerance, real_parts
+                )
             else:
                 value, error = factor.log_mgf(self.c, self.nodes, self.tolerance)
                 levels = _bound_logs([factor], real_parts)
@@ -228,7 +258,9 @@ class Contour:
 
     def delta(self, epsilon: float) -> Bounds:
         """A bracket of delta at epsilon."""
-        if epsilon > self.farthest:  # the phase's roundoff was counted up to there; delta does not increase
+        if (
+            epsilon > self.farthest
+        ):  # the phase's roundoff was counted up to there; delta does not increase
             return Bounds(0.0, self.delta(self.farthest).upper)
         exponent = self.level - self.c * epsilon
         blur = 4 * UNIT * (abs(self.level) + abs(self.c * epsilon) + 1)
@@ -246,7 +278,8 @@ class Contour:
         return Bounds(low * (1 - 8 * UNIT), min(1.0, high) if high == high else 1.0)
 
     def _alias(self, epsilon: float) -> float:
-        """(T2) the other terms of the trapezoid identity, which only a lower bound has to give back."""
+        """(T2) the other terms of the trapezoid identity, which only a lower bound has to give
+        back."""
         return math.exp(min(700.0, _log_alias(self.aliases, epsilon))) * (1 + 1e-9)
 
 
@@ -269,11 +302,14 @@ def _build_contour(
         raise OutOfReach
     values = np.exp(logs - level) * payoff
     sizes = np.abs(values)
-    # (R1) error of each node: of log M, of the phase, of the elementary functions; |M(s)| <= M(c) caps it
+    # (R1) error of each node: of log M, of the phase, of the elementary functions; |M(s)| <= M(c)
+    # caps it
     farthest = 4 * near_epsilon + 40 / c
     phase = 4 * UNIT * (np.abs(logs.imag) + nodes * farthest + np.abs(logs.real - level) + 16)
     with np.errstate(over="ignore", invalid="ignore"):
-        node_errors = np.minimum(sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * np.abs(payoff) + sizes)
+        node_errors = np.minimum(
+            sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * np.abs(payoff) + sizes
+        )
     noise = 2 * float(node_errors.sum()) + 2 * len(values) * UNIT * float(sizes.sum())
     # (T1) the nodes beyond the last one
     noise = step / (2 * math.pi) * noise * (1 + 1e-12) + truncation * math.exp(slack)
@@ -281,9 +317,23 @@ def _build_contour(
     real = np.ascontiguousarray(values.real)
     imaginary = np.ascontiguousarray(values.imag)
     return Contour(
-        c, step, near_epsilon, nodes, payoff, logs, errors, truncation, tolerance, chernoff,
-        _aliases(c, step, chernoff), level, noise, farthest, real, imaginary,
-    )  # fmt: skip
+        c,
+        step,
+        near_epsilon,
+        nodes,
+        payoff,
+        logs,
+        errors,
+        truncation,
+        tolerance,
+        chernoff,
+        _aliases(c, step, chernoff),
+        level,
+        noise,
+        farthest,
+        real,
+        imaginary,
+    )
 
 
 def _aliases(c: float, step: float, chernoff: tuple[tuple[float, float], ...]) -> _Aliases:
@@ -291,7 +341,9 @@ def _aliases(c: float, step: float, chernoff: tuple[tuple[float, float], ...]) -
     above = [(other, level, (other - c) * period) for other, level in chernoff]
     return _Aliases(
         -c * period - math.log(-math.expm1(-c * period)),
-        tuple((other, level - d - math.log(-math.expm1(-d))) for other, level, d in above if d > 1e-3),
+        tuple(
+            (other, level - d - math.log(-math.expm1(-d))) for other, level, d in above if d > 1e-3
+        ),
     )
 
 
@@ -307,7 +359,12 @@ def _log_alias(aliases: _Aliases, epsilon: float) -> float:
 def _bound_by_chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float, float], ...]:
     """(c', log M(c') + log payoff) for a few c' > c, each proved."""
     points: list[tuple[float, float]] = []
-    for ratios in ((1.0, 1.02, 1.06, 1.2, 2.0), (1.02,), (1.06,), (4.0,)):  # 1.0 is for the decay at c, asked for next
+    for ratios in (
+        (1.0, 1.02, 1.06, 1.2, 2.0),
+        (1.02,),
+        (1.06,),
+        (4.0,),
+    ):  # 1.0 is for the decay at c, asked for next
         real_parts = [ratio * c for ratio in ratios]
         try:
             levels = _bound_logs(factors, real_parts)
@@ -323,7 +380,9 @@ def _bound_by_chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float
     return tuple(points)
 
 
-def _step(c: float, epsilon: float, log_delta: float, chernoff: tuple[tuple[float, float], ...]) -> float:
+def _step(
+    c: float, epsilon: float, log_delta: float, chernoff: tuple[tuple[float, float], ...]
+) -> float:
     step = 2 * math.pi * c / (max(0.0, -log_delta) + 30.0)
     for _ in range(60):
         if _log_alias(_aliases(c, step, chernoff), epsilon) <= log_delta + math.log(_GOAL):
@@ -353,7 +412,8 @@ def _find_reach(
 
 
 def find_saddle_epsilon(factors: Sequence[Factor], log_delta: float) -> tuple[float, float]:
-    """Roughly the epsilon at delta = exp(log_delta) and the slope of log delta there; proves nothing."""
+    """Roughly the epsilon at delta = exp(log_delta) and the slope of log delta there; proves
+    nothing."""
     c, epsilon = _find_saddle(group_sampled(factors), log_delta, None)
     return max(1e-3, epsilon), -c
 

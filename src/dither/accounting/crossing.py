@@ -1,7 +1,8 @@
-"""Where a curve that is known by brackets crosses a target. Nothing about the search needs to be trusted.
+"""Where a curve that is known by brackets crosses a target. Nothing about the search needs to be
+trusted.
 
-The upper end is a place at which the *upper* bound is at most the target, the lower end one at which the *lower* bound
-is at least the target, and the curve does not increase.
+The upper end is a place at which the *upper* bound is at most the target, the lower end one at
+which the *lower* bound is at least the target, and the curve does not increase.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ def invert(
     slope: float,
     certain: bool = False,
 ) -> tuple[Bounds, float]:
-    """Where a non-increasing curve known by brackets crosses a target between `target` and `target_upper`.
+    """Where a non-increasing curve known by brackets crosses a target between `target` and
+    `target_upper`.
 
-    Also the slope of its logarithm there. `certain` saves a look at zero, where the curve may start below the target;
-    without that look the answer is just wider.
+    Also the slope of its logarithm there. `certain` saves a look at zero, where the curve may start
+    below the target; without that look the answer is just wider.
     """
     brackets: dict[float, Bounds] = {}
 
@@ -44,10 +46,12 @@ def invert(
 def _find_crossing(
     curve: Callable[[float], Bounds], end: int, target: float, guess: float, slope: float
 ) -> tuple[float, float]:
-    """Where the lower (end 0) or upper (end 1) bound of the curve crosses the target, on the safe side; and its slope.
+    """Where the lower (end 0) or upper (end 1) bound of the curve crosses the target, on the safe
+    side; and its slope.
 
-    Guarded Newton on logarithms. The safe side: an upper bound is at most the target there, a lower bound at least.
-    It stops when the place moves the bound by a fifth of the width of the bracket, or by nothing.
+    Guarded Newton on logarithms. The safe side: an upper bound is at most the target there, a lower
+    bound at least. It stops when the place moves the bound by a fifth of the width of the bracket,
+    or by nothing.
     """
     blur = 1e-16
 

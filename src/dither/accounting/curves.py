@@ -1,4 +1,5 @@
-"""epsilon(loss, delta) and delta(loss, epsilon): brackets that hold for every mechanism with that loss.
+"""epsilon(loss, delta) and delta(loss, epsilon): brackets that hold for every mechanism with that
+loss.
 
 >>> from dither.privacy.losses import Gaussian, Pure
 >>> epsilon(Pure(0.1) * 10, 0)
@@ -19,7 +20,14 @@ from dither.accounting.guarantees import infinite_mass, pure_epsilon
 from dither.accounting.renyi import conversion_epsilon, conversion_log_delta, renyi_upper
 from dither.accounting.routes import Answer, Target, log_fraction, solve
 from dither.accounting.sampled import OutOfReach
-from dither.accounting.workload import DIRECTIONS, Direction, Events, Workload, alternatives, build_workload
+from dither.accounting.workload import (
+    DIRECTIONS,
+    Direction,
+    Events,
+    Workload,
+    alternatives,
+    build_workload,
+)
 from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
@@ -41,17 +49,22 @@ class CurveReading:
 
 
 @refuse_beyond_floats
-def epsilon(loss: ls.Loss, delta: Number, *, direction: Direction | None = None, engine: str | None = None) -> Bounds:
+def epsilon(
+    loss: ls.Loss, delta: Number, *, direction: Direction | None = None, engine: str | None = None
+) -> Bounds:
     """A bracket of the smallest epsilon for which the loss is (epsilon, delta)-DP.
 
-    `direction` restricts to one unit removed or added; `engine` forces "contour" or "grid", for cross-checks.
-    The number holds for a plan fixed in advance; a running budget needs a filter (`dither.accounting.filters`).
+    `direction` restricts to one unit removed or added; `engine` forces "contour" or "grid", for
+    cross-checks. The number holds for a plan fixed in advance; a running budget needs a filter
+    (`dither.accounting.filters`).
     """
     return read_epsilon(loss, delta, direction=direction, engine=engine).bounds
 
 
 @refuse_beyond_floats
-def delta(loss: ls.Loss, epsilon: Number, *, direction: Direction | None = None, engine: str | None = None) -> Bounds:
+def delta(
+    loss: ls.Loss, epsilon: Number, *, direction: Direction | None = None, engine: str | None = None
+) -> Bounds:
     """A bracket of the smallest delta for which the loss is (epsilon, delta)-DP."""
     return read_delta(loss, epsilon, direction=direction, engine=engine).bounds
 
@@ -62,11 +75,15 @@ def read_epsilon(
     """`epsilon` with the engine and direction that gave it."""
     target = exact(delta, "delta")
     if not 0 <= target < 1:
-        raise ParameterError(f"delta must lie in [0, 1), got {delta}: choose e.g. delta=1e-6, well below 1/n")
+        raise ParameterError(
+            f"delta must lie in [0, 1), got {delta}: choose e.g. delta=1e-6, well below 1/n"
+        )
     return _find_worst(
         loss,
         direction,
-        lambda events, chosen, floor: _solve_epsilon(events, loss.neighbours, target, chosen, engine, floor),
+        lambda events, chosen, floor: _solve_epsilon(
+            events, loss.neighbours, target, chosen, engine, floor
+        ),
     )
 
 
@@ -78,7 +95,9 @@ def read_delta(
     if target < 0:
         raise ParameterError(f"epsilon must not be negative, got {epsilon}")
     return _find_worst(
-        loss, direction, lambda events, chosen, _: _solve_delta(events, loss.neighbours, target, chosen, engine)
+        loss,
+        direction,
+        lambda events, chosen, _: _solve_delta(events, loss.neighbours, target, chosen, engine),
     )
 
 
@@ -87,7 +106,8 @@ def _find_worst(
 ) -> CurveReading:
     """The largest bracket over alternatives and directions; joined last.
 
-    Each is told what is certain already: one that is seen not to exceed it needs no bracket of its own.
+    Each is told what is certain already: one that is seen not to exceed it needs no bracket of its
+    own.
     """
     best: CurveReading | None = None
     for events in alternatives(loss):
@@ -108,7 +128,14 @@ def _find_worst(
     return best
 
 
-_WITH_MASS = (ls.Approx, ls.ZCDP, ls.PoissonSampled, ls.SampledWithoutReplacement, ls.Composed, ls.Repeated)
+_WITH_MASS = (
+    ls.Approx,
+    ls.ZCDP,
+    ls.PoissonSampled,
+    ls.SampledWithoutReplacement,
+    ls.Composed,
+    ls.Repeated,
+)
 
 
 def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
@@ -159,20 +186,32 @@ def _round_outward(value: Fraction) -> Bounds:
     near = float(value)
     if Fraction(near) == value:
         return Bounds(near, near)
-    return Bounds(near if Fraction(near) < value else down(near), near if Fraction(near) > value else up(near))
+    return Bounds(
+        near if Fraction(near) < value else down(near), near if Fraction(near) > value else up(near)
+    )
 
 
 def _solve_epsilon(
-    workload: Workload, neighbours: str, target: Fraction, direction: Direction, engine: str | None, floor: float
+    workload: Workload,
+    neighbours: str,
+    target: Fraction,
+    direction: Direction,
+    engine: str | None,
+    floor: float,
 ) -> Answer:
     low_mass, high_mass = mass_at_infinity(workload.events)
     total = _sum_pure(workload.events)
-    ceiling = Bounds(math.inf, math.inf) if total is None or high_mass > target else _round_outward(total)
+    ceiling = (
+        Bounds(math.inf, math.inf) if total is None or high_mass > target else _round_outward(total)
+    )
     if target == 0 or high_mass >= target:
         if total is not None and high_mass == target == 0:
             return Answer(_sampled_ceiling(workload, ceiling), PURE)
         certain = low_mass > target or (target == 0 and total is None and not workload.loose)
-        return Answer(Bounds(math.inf if certain else 0.0, ceiling.upper), "no finite epsilon: mass at infinity")
+        return Answer(
+            Bounds(math.inf if certain else 0.0, ceiling.upper),
+            "no finite epsilon: mass at infinity",
+        )
     rest = (target, target)
     if high_mass:
         rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
@@ -192,7 +231,8 @@ def _solve_epsilon(
             lower = 0.0
     if engine is None and (workload.loose or _is_wide(best.bounds)):
         value, _ = conversion_epsilon(
-            lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction), log_fraction(rest[0])
+            lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction),
+            log_fraction(rest[0]),
         )
         if value < best.bounds.upper:
             best = Answer(Bounds(0.0, value), RENYI)
@@ -200,7 +240,8 @@ def _solve_epsilon(
         best = Answer(ceiling, PURE)
     if best.bounds.upper >= 1e300:
         raise RefusedError(
-            "no proved route to (epsilon, delta) for this composition: a Renyi order too small for the delta, or an "
+            "no proved route to (epsilon, delta) for this composition: a Renyi order too small for "
+            "the delta, or an "
             "event known at different orders only; state the events by their mechanisms",
             rule=PrivacyRule.THEOREM,
         )
@@ -213,11 +254,22 @@ def _is_wide(bounds: Bounds) -> bool:
 
 
 def _sampled_ceiling(workload: Workload, ceiling: Bounds) -> Bounds:
-    """At delta = 0 the sum is exact, except where an irrational amplified epsilon was rounded up."""
-    if any(isinstance(event, ls.PoissonSampled) and event.neighbours == "replace" for event in workload.events):
+    """At delta = 0 the sum is exact, except where an irrational amplified epsilon was rounded
+    up."""
+    if any(
+        isinstance(event, ls.PoissonSampled) and event.neighbours == "replace"
+        for event in workload.events
+    ):
         return Bounds(0.0, ceiling.upper)
-    rounded = any(isinstance(event, (ls.PoissonSampled, ls.SampledWithoutReplacement)) for event in workload.events)
-    return Bounds(ceiling.lower * (1 - 1e-13), ceiling.upper) if rounded and not workload.loose else ceiling
+    rounded = any(
+        isinstance(event, (ls.PoissonSampled, ls.SampledWithoutReplacement))
+        for event in workload.events
+    )
+    return (
+        Bounds(ceiling.lower * (1 - 1e-13), ceiling.upper)
+        if rounded and not workload.loose
+        else ceiling
+    )
 
 
 def _solve_delta(
@@ -238,12 +290,15 @@ def _solve_delta(
                 best = Answer(Bounds(0.0, 1.0), "none")
         if workload.loose:
             try:
-                lower = solve(workload.lower[direction], Target(epsilon=target), engine=engine).bounds.lower
+                lower = solve(
+                    workload.lower[direction], Target(epsilon=target), engine=engine
+                ).bounds.lower
             except OutOfReach:
                 lower = 0.0
         if engine is None and (workload.loose or _is_wide(best.bounds)):
             log_value, _ = conversion_log_delta(
-                lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction), float(target)
+                lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction),
+                float(target),
             )
             if math.exp(log_value) < best.bounds.upper:
                 best = Answer(Bounds(0.0, math.exp(log_value)), RENYI)

@@ -10,7 +10,8 @@ from dither.privacy import losses as ls
 
 
 class Events:
-    """A multiset of elementary losses; equal ones are counted together (by a key far cheaper than canonical JSON)."""
+    """A multiset of elementary losses; equal ones are counted together (by a key far cheaper than
+    canonical JSON)."""
 
     def __init__(self, pairs: Iterable[tuple[ls.Loss, int]] = ()) -> None:
         self._counts: dict[Hashable, tuple[ls.Loss, int]] = {}
@@ -48,7 +49,8 @@ def _names(loss: ls.Loss) -> tuple[str, ...]:
 
 
 def _key(loss: ls.Loss) -> Hashable:
-    """What makes two events equal; remembered on the (frozen) loss, since workloads grow by appending to old ones."""
+    """What makes two events equal; remembered on the (frozen) loss, since workloads grow by
+    appending to old ones."""
     key: Hashable = loss.__dict__.get("_accounting_key")
     if key is None:
         key = loss.__dict__["_accounting_key"] = _build_key(loss)

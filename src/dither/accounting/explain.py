@@ -1,7 +1,9 @@
-"""The ladder of composition theorems on a workload of one's own: basic, advanced, zCDP, Renyi, exact.
+"""The ladder of composition theorems on a workload of one's own: basic, advanced, zCDP, Renyi,
+exact.
 
-Every rung is an upper bound with its theorem; a rung that has no theorem for the loss is left out. The last line is the
-bracket of `epsilon`, with the engine that gave it. All of it holds for a plan fixed in advance.
+Every rung is an upper bound with its theorem; a rung that has no theorem for the loss is left out.
+The last line is the bracket of `epsilon`, with the engine that gave it. All of it holds for a plan
+fixed in advance.
 """
 
 from __future__ import annotations
@@ -46,8 +48,13 @@ class LossExplanation:
     def __str__(self) -> str:
         lines = [f"{self.loss!r}", f"at delta = {self.delta:g}, for a plan fixed in advance:"]
         width = max(len(rung.name) for rung in self.rungs)
-        lines += [f"  {rung.name:<{width}}  {rung.epsilon:<12.7g} {rung.theorem}" for rung in self.rungs]
-        lines.append(f"  bracket [{self.bounds.lower!r}, {self.bounds.upper!r}], worst direction: {self.direction}")
+        lines += [
+            f"  {rung.name:<{width}}  {rung.epsilon:<12.7g} {rung.theorem}" for rung in self.rungs
+        ]
+        lines.append(
+            f"  bracket [{self.bounds.lower!r}, {self.bounds.upper!r}], worst direction: "
+            f"{self.direction}"
+        )
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -58,7 +65,9 @@ class LossExplanation:
             "epsilon": {"lower": self.bounds.lower, "upper": self.bounds.upper},
             "engine": self.engine,
             "direction": self.direction,
-            "ladder": [{"name": r.name, "epsilon": r.epsilon, "theorem": r.theorem} for r in self.rungs],
+            "ladder": [
+                {"name": r.name, "epsilon": r.epsilon, "theorem": r.theorem} for r in self.rungs
+            ],
             "validity": "plan fixed in advance",
         }
 
@@ -86,7 +95,11 @@ def explain(loss: ls.Loss, delta: Number) -> LossExplanation:
     rungs = []
     for name, theorem, rule in (
         ("basic", "theorem 3.1: epsilons and deltas add", _basic),
-        ("advanced", "theorems 3.18 and 3.22: (sum eps^2)/2 + sqrt(2 log(1/delta) sum eps^2)", _advanced),
+        (
+            "advanced",
+            "theorems 3.18 and 3.22: (sum eps^2)/2 + sqrt(2 log(1/delta) sum eps^2)",
+            _advanced,
+        ),
         ("zCDP", "rho adds; tight conversion (proposition 3.14)", _concentrated),
         ("Renyi", "Renyi divergences add at one order; tight conversion, best order", _renyi),
     ):
@@ -97,7 +110,9 @@ def explain(loss: ls.Loss, delta: Number) -> LossExplanation:
         if all(value is not None and math.isfinite(value) for value in values):
             rungs.append(Rung(name, max(value for value in values if value is not None), theorem))
     rungs.append(Rung("exact", reading.bounds.upper, reading.engine))
-    return LossExplanation(loss, float(target), tuple(rungs), reading.bounds, reading.engine, reading.direction)
+    return LossExplanation(
+        loss, float(target), tuple(rungs), reading.bounds, reading.engine, reading.direction
+    )
 
 
 def _list_epsilons(events: Events) -> list[tuple[float, int]] | None:
@@ -141,7 +156,9 @@ def _renyi(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
     rest = log_fraction((target - mass) / (1 - mass))
 
     def convert(direction: Direction) -> float:
-        return conversion_epsilon(lambda alpha: renyi_upper(events, loss.neighbours, alpha, direction), rest)[0]
+        return conversion_epsilon(
+            lambda alpha: renyi_upper(events, loss.neighbours, alpha, direction), rest
+        )[0]
 
     return max(map(convert, DIRECTIONS))
 

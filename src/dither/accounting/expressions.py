@@ -1,4 +1,5 @@
-"""Losses written by hand: `10000 * poisson(0.01, gaussian(1.1)) + laplace(10)`. A small grammar, no eval.
+"""Losses written by hand: `10000 * poisson(0.01, gaussian(1.1)) + laplace(10)`. A small grammar, no
+eval.
 
     sum     = product { "+" product }
     product = factor { "*" factor }          exactly one factor is a loss, the others are counts
@@ -71,7 +72,9 @@ class _Parser:
                 start = position + len(text[position:]) - len(text[position:].lstrip())
                 raise self.error(f"unexpected {text[start]!r}", start)
             kind = ("number", "name", "sign")[match.lastindex - 1 if match.lastindex else 0]
-            self.tokens.append((kind, match.group(match.lastindex or 1), match.start(match.lastindex or 1)))
+            self.tokens.append(
+                (kind, match.group(match.lastindex or 1), match.start(match.lastindex or 1))
+            )
             position = match.end()
         self.next = 0
 
@@ -83,7 +86,8 @@ class _Parser:
         )
         names = ", ".join(sorted(NAMES))
         return QueryError(
-            f"{message} at character {start + 1} of {shorten(self.text, 200)!r}: write e.g. 1000 * poisson(0.01, "
+            f"{message} at character {start + 1} of {shorten(self.text, 200)!r}: write e.g. 1000 * "
+            f"poisson(0.01, "
             f"gaussian(1.1)); known names: {names}",
             start=start,
             end=start + 1,
@@ -126,7 +130,8 @@ class _Parser:
             raise self.error("a number is not a loss", self.tokens[start][2])
         if count.denominator != 1 or count < 1:
             raise self.error(
-                f"a loss is repeated a whole number of times, not {number_text(count)}", self.tokens[start][2]
+                f"a loss is repeated a whole number of times, not {number_text(count)}",
+                self.tokens[start][2],
             )
         return loss if count == 1 else loss * int(count)
 
@@ -155,7 +160,11 @@ class _Parser:
         values: list[Any] = []
         named: dict[str, Any] = {}
         while self.peek() != ")":
-            if self.kind() == "name" and self.next + 1 < len(self.tokens) and self.tokens[self.next + 1][1] == "=":
+            if (
+                self.kind() == "name"
+                and self.next + 1 < len(self.tokens)
+                and self.tokens[self.next + 1][1] == "="
+            ):
                 key = self.peek()
                 self.next += 2
                 named[key] = self.argument()
@@ -167,7 +176,11 @@ class _Parser:
                 raise self.error("expected ',' or ')'")
         self.take(")")
         make, leaf = NAMES[name]
-        if name in ("discrete_laplace", "discrete_gaussian") and len(values) == 1 and "sensitivity" not in named:
+        if (
+            name in ("discrete_laplace", "discrete_gaussian")
+            and len(values) == 1
+            and "sensitivity" not in named
+        ):
             named["sensitivity"] = Fraction(1)
         try:
             return make(*values, **named, **(self.common if leaf else {}))
@@ -189,7 +202,9 @@ class _Parser:
             raise self.error(str(error)) from None
 
 
-def parse(text: str, *, neighbours: ls.Neighbours | None = None, unit: str | None = None) -> ls.Loss:
+def parse(
+    text: str, *, neighbours: ls.Neighbours | None = None, unit: str | None = None
+) -> ls.Loss:
     """The loss that a text denotes; neighbours and unit, where given, hold for all its events.
 
     >>> parse("3 * gaussian(10) + laplace(2, sensitivity=4)").neighbours
@@ -197,10 +212,15 @@ def parse(text: str, *, neighbours: ls.Neighbours | None = None, unit: str | Non
     """
     if not isinstance(text, str) or len(text) > MOST_LENGTH or text.count("(") > MOST_PARENTHESES:
         raise QueryError(
-            f"a loss is a text of at most {MOST_LENGTH:,} characters and {MOST_PARENTHESES} parentheses: write several "
+            f"a loss is a text of at most {MOST_LENGTH:,} characters and {MOST_PARENTHESES} "
+            f"parentheses: write several "
             "and add them in Python"
         )
-    common = {key: value for key, value in (("neighbours", neighbours), ("unit", unit)) if value is not None}
+    common = {
+        key: value
+        for key, value in (("neighbours", neighbours), ("unit", unit))
+        if value is not None
+    }
     parser = _Parser(text, common)
     loss = parser.sum()
     if parser.next < len(parser.tokens):

@@ -61,7 +61,8 @@ class CappedRule(Rule):
     terms: ClassVar[tuple[str, ...]]
 
     def __post_init__(self) -> None:
-        """Nothing is checked: these caps guard a calculation, not data. A pot takes no such rule."""
+        """Nothing is checked: these caps guard a calculation, not data. A pot takes no such
+        rule."""
 
     def __repr__(self) -> str:
         terms = ", ".join(f"{term}={getattr(self, term)!r}" for term in self.terms)
@@ -78,7 +79,8 @@ class CappedRule(Rule):
 
 
 class PureRule(CappedRule):
-    """Sum of epsilons at most `epsilon` (basic composition, adaptive in queries and prices: Rogers et al. 2016)."""
+    """Sum of epsilons at most `epsilon` (basic composition, adaptive in queries and prices: Rogers
+    et al. 2016)."""
 
     names = ("epsilon",)
     theorem = "basic composition (Rogers, Roth, Ullman and Vadhan 2016)"
@@ -95,8 +97,9 @@ class PureRule(CappedRule):
 class ApproxRule(CappedRule):
     """Sums of epsilons and of deltas, each below its cap.
 
-    What has a curve and no pair of its own (Gaussian noise, samples of it) is charged at `delta_per_question`, the
-    share that was stated when the budget was opened, and the epsilon of the whole question there.
+    What has a curve and no pair of its own (Gaussian noise, samples of it) is charged at
+    `delta_per_question`, the share that was stated when the budget was opened, and the epsilon of
+    the whole question there.
     """
 
     names = ("epsilon", "delta")
@@ -112,7 +115,8 @@ class ApproxRule(CappedRule):
 
 
 class ZcdpRule(CappedRule):
-    """Approximate zCDP: sum of rho at most `rho`, sum of deltas at most `delta_selection` (Whitehouse et al. 2023)."""
+    """Approximate zCDP: sum of rho at most `rho`, sum of deltas at most `delta_selection`
+    (Whitehouse et al. 2023)."""
 
     names = ("rho", "delta")
     theorem = "approximate zCDP filter (Whitehouse, Ramdas, Rogers and Wu 2023)"
@@ -127,7 +131,8 @@ class ZcdpRule(CappedRule):
 
 
 class RenyiRule(CappedRule):
-    """Renyi DP at the one order `alpha`, fixed at opening, with a cap on the sum of deltas (Feldman and Zrnic 2021)."""
+    """Renyi DP at the one order `alpha`, fixed at opening, with a cap on the sum of deltas (Feldman
+    and Zrnic 2021)."""
 
     names = ("renyi epsilon", "delta")
     theorem = "Renyi filter at a fixed order (Feldman and Zrnic 2021)"
@@ -170,21 +175,27 @@ class Spent:
         ]
         figures_text = "; ".join(figures if "delta" in self.rule.names else [*figures, "delta 0"])
         return BudgetError(
-            f"the budget cannot pay, for one unit ({figures_text}): ask for at most what is left, or fewer questions"
+            f"the budget cannot pay, for one unit ({figures_text}): ask for at most what is left, "
+            f"or fewer questions"
         )
 
     def _check(self, cost: Charge) -> None:
         if not isinstance(cost, Charge):
             raise TypeError("only a Charge can be spent: charge(loss, rule)")
         if cost.rule != self.rule:
-            raise ParameterError("the charge was computed for another rule (orders and caps are fixed at opening)")
+            raise ParameterError(
+                "the charge was computed for another rule (orders and caps are fixed at opening)"
+            )
 
 
-def parallel_spent(children: Mapping[str, Spent] | Iterable[Spent], neighbours: Neighbours) -> tuple[Fraction, ...]:
+def parallel_spent(
+    children: Mapping[str, Spent] | Iterable[Spent], neighbours: Neighbours
+) -> tuple[Fraction, ...]:
     """What children on the parts of one partition cost their parent (rule parts-follow-the-unit).
 
-    The part must be a function of the unit. add_remove: the largest running total, per component; replace: the sum of
-    the two largest, since a unit may move. Different partitionings of one table add.
+    The part must be a function of the unit. add_remove: the largest running total, per component;
+    replace: the sum of the two largest, since a unit may move. Different partitionings of one table
+    add.
 
     >>> rule = PureRule(Fraction(1))
     >>> a, b = Spent(rule, (Fraction(1, 2),)), Spent(rule, (Fraction(1, 3),))
@@ -195,7 +206,9 @@ def parallel_spent(children: Mapping[str, Spent] | Iterable[Spent], neighbours: 
     if not states:
         raise ParameterError("a partition has at least one part")
     if neighbours not in ("add_remove", "replace"):
-        raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {quote(neighbours)}")
+        raise ParameterError(
+            f"neighbours must be 'add_remove' or 'replace', got {quote(neighbours)}"
+        )
     if any(state.rule != states[0].rule for state in states):
         raise ParameterError("the parts of one partition keep one rule")
     components = zip(*(state.spent for state in states), strict=True)
@@ -204,7 +217,8 @@ def parallel_spent(children: Mapping[str, Spent] | Iterable[Spent], neighbours: 
 
 @refuse_beyond_floats
 def guarantee(rule: CappedRule, delta_conversion: Fraction | None = None) -> tuple[float, Fraction]:
-    """The (epsilon, delta) that a filter promises at its caps, whatever was asked; delta fixed at opening."""
+    """The (epsilon, delta) that a filter promises at its caps, whatever was asked; delta fixed at
+    opening."""
     if rule.name in ("zcdp", "rdp") and (delta_conversion is None or delta_conversion <= 0):
         raise ParameterError("zCDP and Renyi budgets state delta_conversion when they are opened")
     epsilon, delta = rule.convert_cap(rule.cap, delta_conversion or Fraction(0))

@@ -1,10 +1,12 @@
 """Continuous Gaussian noise in closed form (docs/proofs/composition.md, section 3).
 
-With mu = sensitivity / sigma (several mechanisms: the root of the sum of squares), a = eps/mu - mu/2 and b = a + mu,
+With mu = sensitivity / sigma (several mechanisms: the root of the sum of squares), a = eps/mu -
+mu/2 and b = a + mu,
 
     delta(eps) = Phi(-a) - e^eps Phi(-b) = exp(-a^2/2)/2 * (erfcx(a/sqrt 2) - erfcx(b/sqrt 2)),
 
-exact and optimal. Floats find the place, 40 digits of mpmath certify it, so brackets are a few ulp wide.
+exact and optimal. Floats find the place, 40 digits of mpmath certify it, so brackets are a few ulp
+wide.
 """
 
 from __future__ import annotations
@@ -22,14 +24,20 @@ _SMALLEST = 5e-324
 
 
 def log_delta(mu: float, epsilon: float) -> float:
-    """log delta of mu-GDP at epsilon in floats, relative error about 1e-12 of delta; for root finding only."""
+    """log delta of mu-GDP at epsilon in floats, relative error about 1e-12 of delta; for root
+    finding only."""
     a = epsilon / mu - mu / 2
     b = a + mu
     if a > -5:
         difference = float(erfcx(a / _SQRT2) - erfcx(b / _SQRT2))
         if difference > 0:
             return -a * a / 2 + math.log(difference / 2)
-        return -a * a / 2 - math.log(math.sqrt(2 * math.pi)) - 2 * math.log(max(abs(a), 1.0)) + math.log(mu)
+        return (
+            -a * a / 2
+            - math.log(math.sqrt(2 * math.pi))
+            - 2 * math.log(max(abs(a), 1.0))
+            + math.log(mu)
+        )
     first = float(log_ndtr(-a))
     second = epsilon + float(log_ndtr(-b))
     return first + math.log1p(-math.exp(second - first))
@@ -55,7 +63,8 @@ def _round_outward(value: mpmath.mpf) -> Bounds:
 
 
 def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Bounds:
-    """delta at epsilon (of any sign) of Gaussians whose squared sensitivity-to-noise ratios sum to `mu_squared`.
+    """delta at epsilon (of any sign) of Gaussians whose squared sensitivity-to-noise ratios sum to
+    `mu_squared`.
 
     >>> round(gaussian_delta(Fraction(1), Fraction(1)).upper, 15)
     0.126936737506644
@@ -66,7 +75,9 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Bounds:
     if mu_squared > 10**8 or abs(epsilon) > 10**7:
         mu = math.sqrt(mu_squared)
         a = float(epsilon) / mu - mu / 2
-        return Bounds(0.0, min(1.0, math.exp(-a * a / 2) if a > 0 else 1.0) * (1 + 1e-9) if a > 1 else 1.0)
+        return Bounds(
+            0.0, min(1.0, math.exp(-a * a / 2) if a > 0 else 1.0) * (1 + 1e-9) if a > 1 else 1.0
+        )
     return _round_outward(_delta_mp(mu_squared, epsilon))
 
 

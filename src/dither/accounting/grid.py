@@ -1,8 +1,9 @@
-"""The grid engine: measures on a common grid composed by tilted FFT, roundoff and wrap-around bounded and added.
+"""The grid engine: measures on a common grid composed by tilted FFT, roundoff and wrap-around
+bounded and added.
 
-Every measure is multiplied by e^{c loss} and normalised before the transform, so that the roundoff of the FFT is small
-relative to the delta that is asked for, whatever its size. Independent of the contour engine: it shares neither the
-representation of the losses nor the inversion.
+Every measure is multiplied by e^{c loss} and normalised before the transform, so that the roundoff
+of the FFT is small relative to the delta that is asked for, whatever its size. Independent of the
+contour engine: it shares neither the representation of the losses nor the inversion.
 """
 
 from __future__ import annotations
@@ -16,13 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.accounting.bounds import Bounds
-from dither.accounting.laws import FAR, MOST_POINTS, GaussianLaw, LaplaceLaw, Measure, Side, atoms_measure
+from dither.accounting.laws import (
+    FAR,
+    MOST_POINTS,
+    GaussianLaw,
+    LaplaceLaw,
+    Measure,
+    Side,
+    atoms_measure,
+)
 from dither.accounting.sampled import OutOfReach
 from dither.accounting.transforms import UNIT, AtomsFactor, Real
 
 GridLaw = GaussianLaw | LaplaceLaw | AtomsFactor
 _FFT = 10 * UNIT
-"""(A2) relative 2-norm error of an FFT of n points: at most _FFT * log2 n (Higham 2002, theorem 24.2)."""
+"""(A2) relative 2-norm error of an FFT of n points: at most _FFT * log2 n (Higham 2002, theorem
+24.2)."""
 
 
 def _cumulant(measures: Sequence[Measure], step: float, c: float) -> float:
@@ -39,7 +49,8 @@ def _cumulant(measures: Sequence[Measure], step: float, c: float) -> float:
 
 @dataclass(frozen=True)
 class LossGrid:
-    """A composition on one side of the truth, tilted by c: good for epsilons near the one it was built for."""
+    """A composition on one side of the truth, tilted by c: good for epsilons near the one it was
+    built for."""
 
     c: float
     level: float
@@ -73,14 +84,22 @@ class LossGrid:
         return max(0.0, finite)
 
 
-def _compose_measures(measures: Sequence[Measure], step: float, c: float, log_delta: float, side: Side) -> LossGrid:
+def _compose_measures(
+    measures: Sequence[Measure], step: float, c: float, log_delta: float, side: Side
+) -> LossGrid:
     level = _cumulant(measures, step, c)
     goal = log_delta - 34.0
-    # Chernoff bounds on the mass above the window (plain and tilted) and on the tilted mass below it
-    above = [(other, _cumulant(measures, step, other)) for other in (1.02 * c, 1.1 * c, 1.3 * c, 2 * c, 4 * c)]
+    # Chernoff bounds on the mass above the window (plain and tilted) and on the tilted mass below
+    # it
+    above = [
+        (other, _cumulant(measures, step, other))
+        for other in (1.02 * c, 1.1 * c, 1.3 * c, 2 * c, 4 * c)
+    ]
     plain_top = min((value - goal) / other for other, value in above)
     tilted_top = min((value - level + 38.0) / (other - c) for other, value in above)
-    below = [(other, _cumulant(measures, step, other)) for other in (0.95 * c, 0.7 * c, 0.0, -c, -4 * c)]
+    below = [
+        (other, _cumulant(measures, step, other)) for other in (0.95 * c, 0.7 * c, 0.0, -c, -4 * c)
+    ]
     bottom = max((level - value - 38.0) / (c - other) for other, value in below)
     least = sum(measure.count * measure.start for measure in measures)
     most = sum(measure.count * (measure.start + len(measure.masses) - 1) for measure in measures)
@@ -88,7 +107,9 @@ def _compose_measures(measures: Sequence[Measure], step: float, c: float, log_de
     last = min(most, math.ceil(max(plain_top, tilted_top) / step))
     wrapped_low = first > least
     wrapped_high = last < most
-    size = 1 << max(4, math.ceil(math.log2(max(last - first + 1, max(len(m.masses) for m in measures)) + 1)))
+    size = 1 << max(
+        4, math.ceil(math.log2(max(last - first + 1, max(len(m.masses) for m in measures)) + 1))
+    )
     if size > MOST_POINTS:
         raise OutOfReach
     product = np.ones(size // 2 + 1, complex)
@@ -104,9 +125,9 @@ def _compose_measures(measures: Sequence[Measure], step: float, c: float, log_de
     spread = np.minimum(magnitude * np.expm1(np.minimum(slack, 60.0)), 2.0)
     # where the product has vanished, |F| + error raised to the count still bounds the truth
     spread = np.where(magnitude < 1e-290, np.exp(np.minimum(cap, 0.0)), spread)
-    noise = (2 * float(np.sum(spread))) / size + _FFT * math.log2(size) * float(np.linalg.norm(magnitude)) * math.sqrt(
-        2
-    ) / math.sqrt(size)
+    noise = (2 * float(np.sum(spread))) / size + _FFT * math.log2(size) * float(
+        np.linalg.norm(magnitude)
+    ) * math.sqrt(2) / math.sqrt(size)
     tilted = np.roll(np.fft.irfft(product, size), -((first - least) % size))
     tilted = np.maximum(tilted, 0.0)
     offset = sum((measure.count * measure.offset for measure in measures), Fraction(0))
@@ -136,7 +157,9 @@ def _take_single(measure: Measure) -> Measure:
     return Measure(measure.start, measure.masses, 1)
 
 
-def _transform_measure(measure: Measure, step: float, c: float, size: int) -> tuple[NDArray[np.complex128], float]:
+def _transform_measure(
+    measure: Measure, step: float, c: float, size: int
+) -> tuple[NDArray[np.complex128], float]:
     """The FFT of one tilted, normalised copy, and a bound on the error of every coefficient."""
     z = (measure.start + np.arange(len(measure.masses))) * step
     logs = np.where(measure.masses > 0, np.log(np.maximum(measure.masses, 1e-320)) + c * z, -1e6)
@@ -146,11 +169,16 @@ def _transform_measure(measure: Measure, step: float, c: float, size: int) -> tu
     padded[: len(weights)] = weights
     # the exponent's roundoff, entry by entry: at most 4 UNIT times the moduli of its parts
     exponent = float(np.sum(weights * (np.abs(logs) + 2 * np.abs(c * z) + abs(level) + 8)))
-    error = _FFT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(weights)) + 4 * UNIT * exponent
+    error = (
+        _FFT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(weights))
+        + 4 * UNIT * exponent
+    )
     return np.fft.rfft(padded), error
 
 
-def measures(laws: Sequence[GridLaw], step: Fraction, side: Side, edge: float = FAR) -> list[Measure]:
+def measures(
+    laws: Sequence[GridLaw], step: Fraction, side: Side, edge: float = FAR
+) -> list[Measure]:
     """Each law on the grid, above or below the truth."""
     placed = []
     for law in laws:
@@ -162,7 +190,8 @@ def measures(laws: Sequence[GridLaw], step: Fraction, side: Side, edge: float = 
 
 
 def exact_step(laws: Sequence[GridLaw]) -> Fraction | None:
-    """The common lattice of the laws, where they all have rational places and it is not too fine."""
+    """The common lattice of the laws, where they all have rational places and it is not too
+    fine."""
     step = Fraction(0)
     span = Fraction(0)
     for law in laws:
@@ -178,7 +207,8 @@ def exact_step(laws: Sequence[GridLaw]) -> Fraction | None:
 
 
 def gaussian_edge(laws: Sequence[GridLaw], log_delta: float) -> float:
-    """So many standard deviations that what lies beyond, over all copies, is below 1e-12 of delta."""
+    """So many standard deviations that what lies beyond, over all copies, is below 1e-12 of
+    delta."""
     return math.sqrt(2 * (28.0 - log_delta + math.log(sum(law.count for law in laws))))
 
 
@@ -198,13 +228,16 @@ class GridPair:
     ) -> None:
         size = float(step)
         steepest = max(1.0, (40.0 if exact_step(laws) == step else 0.2) / size)
-        # a narrow cut first; a wide one only where delta turns out to be so small that the cut would show
+        # a narrow cut first; a wide one only where delta turns out to be so small that the cut
+        # would show
         edge = _NEAR if log_delta is None else min(FAR, gaussian_edge(laws, log_delta))
         upper = measures(laws, step, "upper", edge)
         c = _find_tilt(upper, size, log_delta, epsilon, steepest)
         if log_delta is None:
             assert epsilon is not None
-            log_delta = max(-700.0, _cumulant(upper, size, c) - c * epsilon - 2 * math.log1p(c) - 4.0)
+            log_delta = max(
+                -700.0, _cumulant(upper, size, c) - c * epsilon - 2 * math.log1p(c) - 4.0
+            )
             if gaussian_edge(laws, log_delta) > _NEAR:
                 edge = min(FAR, gaussian_edge(laws, log_delta))
                 upper = measures(laws, step, "upper", edge)
@@ -221,7 +254,11 @@ class GridPair:
 
 
 def _find_tilt(
-    measures: Sequence[Measure], step: float, log_delta: float | None, epsilon: float | None, steepest: float
+    measures: Sequence[Measure],
+    step: float,
+    log_delta: float | None,
+    epsilon: float | None,
+    steepest: float,
 ) -> float:
     def away(c: float) -> float:
         level = _cumulant(measures, step, c)
@@ -234,7 +271,12 @@ def _find_tilt(
             return saddle_epsilon - epsilon
         assert log_delta is not None
         spread = curve + 1 / c**2 + 1 / (c + 1) ** 2
-        return log_delta - (level - c * saddle_epsilon - math.log(c * (c + 1)) - 0.5 * math.log(2 * math.pi * spread))
+        return log_delta - (
+            level
+            - c * saddle_epsilon
+            - math.log(c * (c + 1))
+            - 0.5 * math.log(2 * math.pi * spread)
+        )
 
     low = math.log(1e-3)
     high = math.log(steepest)

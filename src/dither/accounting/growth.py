@@ -1,9 +1,11 @@
-"""Workloads that grow: a contour that was built is kept, and events that are appended are added at its nodes.
+"""Workloads that grow: a contour that was built is kept, and events that are appended are added at
+its nodes.
 
-A contour holds log M of everything at the nodes c + ikh. Events that come later add their own log M there, and the
-proof is the same for the longer list (docs/proofs/contour-accounting.md, "contours that are kept"): any c and any h are
-sound, and the bound on what lies beyond the last node holds as it stands. Only sharpness can be lost, as the
-best c moves: a bracket more than twice as wide as that of the contour it grew from is thrown away.
+A contour holds log M of everything at the nodes c + ikh. Events that come later add their own log M
+there, and the proof is the same for the longer list (docs/proofs/contour-accounting.md, "contours
+that are kept"): any c and any h are sound, and the bound on what lies beyond the last node holds as
+it stands. Only sharpness can be lost, as the best c moves: a bracket more than twice as wide as
+that of the contour it grew from is thrown away.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def goal(factors: Sequence[Factor], log_delta: float | None, epsilon: float | No
 
 @dataclass
 class Grown:
-    """A contour, what it holds, the epsilon and slope that were read off it, and the width of a fresh one like it."""
+    """A contour, what it holds, the epsilon and slope that were read off it, and the width of a
+    fresh one like it."""
 
     contour: Contour
     factors: Sequence[Factor]
@@ -64,7 +67,10 @@ class Grown:
 
     def sharp(self, bounds: Bounds) -> bool:
         """Whether growing has cost little; a fresh contour sets the measure."""
-        return 0 < bounds.upper < math.inf and bounds.upper - bounds.lower <= max(2 * self.width, 1e-12) * bounds.upper
+        return (
+            0 < bounds.upper < math.inf
+            and bounds.upper - bounds.lower <= max(2 * self.width, 1e-12) * bounds.upper
+        )
 
 
 _kept: OrderedDict[Goal, list[Grown]] = OrderedDict()
@@ -77,7 +83,8 @@ def forget() -> None:
 
 
 def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:
-    """Contours for the factors: one grown from what is kept, if there is one, then one built afresh."""
+    """Contours for the factors: one grown from what is kept, if there is one, then one built
+    afresh."""
     for old in reversed(_kept.get(wanted, ())):
         more = _find_extra(factors, old, _MOST_NEW)
         if more is None:
@@ -97,7 +104,8 @@ def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:
 
 
 def is_below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
-    """Whether delta at `floor` is certainly below the goal, by Chernoff's bound on a contour that is kept (T2, C1)."""
+    """Whether delta at `floor` is certainly below the goal, by Chernoff's bound on a contour that
+    is kept (T2, C1)."""
     if wanted.log_delta is None:
         return False
     for old in reversed(_kept.get(wanted, ())):
@@ -106,14 +114,18 @@ def is_below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
             continue
         simple = [factor for factor in more if isinstance(factor, _Simple)]
         for c, level in old.contour.chernoff if len(simple) == len(more) else ():
-            if _round_up(level, sum(factor.level_bound(c) for factor in simple), c * floor) < wanted.log_delta:
+            if (
+                _round_up(level, sum(factor.level_bound(c) for factor in simple), c * floor)
+                < wanted.log_delta
+            ):
                 return True
         return False
     return False
 
 
 def _find_extra(factors: Sequence[Factor], old: Grown, most: int) -> list[Factor] | None:
-    """What the factors hold beyond a contour; None if they lack something of it, or have much more."""
+    """What the factors hold beyond a contour; None if they lack something of it, or have much
+    more."""
     held = len(old.factors)
     if len(factors) >= held and all(map(is_, old.factors, factors)):  # appended to
         return list(factors[held:]) if len(factors) - held <= most else None
@@ -127,7 +139,8 @@ def _round_up(level: float, more: float, turn: float) -> float:
 
 
 def keep(grown: Grown, wanted: Goal, bounds: Bounds | None, slope: float) -> None:
-    """Remember a contour with the answer that it gave, if one was asked for; what it grew from before all others."""
+    """Remember a contour with the answer that it gave, if one was asked for; what it grew from
+    before all others."""
     grown_contours = _kept.setdefault(wanted, [])
     parent = grown.parent
     _kept.move_to_end(wanted)
@@ -139,7 +152,9 @@ def keep(grown: Grown, wanted: Goal, bounds: Bounds | None, slope: float) -> Non
             grown.width = grown.width or (bounds.upper - bounds.lower) / bounds.upper
         grown_contours.append(grown)
     if parent is not None and any(candidate is parent for candidate in grown_contours):
-        grown_contours[:] = [candidate for candidate in grown_contours if candidate is not parent] + [parent]
+        grown_contours[:] = [
+            candidate for candidate in grown_contours if candidate is not parent
+        ] + [parent]
     del grown_contours[:-_MOST_TRIED]
     while len(_kept) > _MOST_KEPT:
         _kept.popitem(last=False)
@@ -160,7 +175,9 @@ def _group_factors(factors: Sequence[Factor]) -> _FactorGroups:
     for factor in factors:
         if isinstance(factor, SampledGaussianFactor):
             same = sampled.get(factor.floats_of_kind)
-            sampled[factor.floats_of_kind] = factor if same is None else factor.times(same.count + factor.count)
+            sampled[factor.floats_of_kind] = (
+                factor if same is None else factor.times(same.count + factor.count)
+            )
         elif isinstance(factor, GaussianFactor):
             rho = factor.rho if not rho else rho + factor.rho
         elif isinstance(factor, LaplaceFactor):
@@ -175,7 +192,8 @@ def _counts(laplaces: LaplaceFactor | None) -> dict[Fraction, int]:
 
 
 def _more(new: _FactorGroups, old: _FactorGroups, most: int) -> list[_Simple] | None:
-    """What the new workload has beyond the old one; None if it lacks something, or has much more."""
+    """What the new workload has beyond the old one; None if it lacks something, or has much
+    more."""
     if new.rho < old.rho or len(new.sampled) - len(old.sampled) > most:
         return None
     extra: list[_Simple] = []

@@ -1,4 +1,5 @@
-"""What a single loss is known to keep: its epsilon if pure, its mass at infinity, its Gaussian strength."""
+"""What a single loss is known to keep: its epsilon if pure, its mass at infinity, its Gaussian
+strength."""
 
 from __future__ import annotations
 
@@ -13,14 +14,19 @@ _NONE = Fraction(0)
 
 
 def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
-    """(sensitivity/sigma)^2 of a continuous Gaussian or of several together; None for anything else."""
+    """(sensitivity/sigma)^2 of a continuous Gaussian or of several together; None for anything
+    else."""
     if isinstance(loss, ls.Gaussian):
         return (loss.sensitivity / loss.sigma) ** 2
     if isinstance(loss, ls.GaussianSum):
         return (loss.clip_norm * (1 if loss.neighbours == "add_remove" else 2) / loss.sigma) ** 2
     if isinstance(loss, ls.Composed):
         terms = [gaussian_mu_squared(component) for component in loss.losses]
-        return sum((term for term in terms if term is not None), Fraction(0)) if None not in terms else None
+        return (
+            sum((term for term in terms if term is not None), Fraction(0))
+            if None not in terms
+            else None
+        )
     if isinstance(loss, ls.Repeated):
         mu_squared = gaussian_mu_squared(loss.loss)
         return None if mu_squared is None else mu_squared * loss.count
@@ -28,7 +34,8 @@ def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
 
 
 def sigma_fraction(mu_squared: Fraction, side: str) -> Fraction:
-    """sigma / shift with mu = shift / sigma, exact if it is rational, else rounded against the side asked for."""
+    """sigma / shift with mu = shift / sigma, exact if it is rational, else rounded against the side
+    asked for."""
     ratio = 1 / mu_squared
     top = math.isqrt(ratio.numerator)
     bottom = math.isqrt(ratio.denominator)
@@ -52,8 +59,13 @@ def pure_epsilon(event: ls.Loss) -> Fraction | None:
         return event.sensitivity / event.scale
     if isinstance(event, ls.PoissonSampled):
         inner = pure_epsilon(event.loss)
-        # under replace sampling lowers delta alone: nothing relates a sample with the unit to one without it
-        return inner if inner is None or event.neighbours == "replace" else amplified_epsilon(inner, event.q)
+        # under replace sampling lowers delta alone: nothing relates a sample with the unit to one
+        # without it
+        return (
+            inner
+            if inner is None or event.neighbours == "replace"
+            else amplified_epsilon(inner, event.q)
+        )
     if isinstance(event, ls.SampledWithoutReplacement) and event.neighbours == "replace":
         inner = pure_epsilon(event.loss)
         rate = Fraction(event.sample_size, event.population_size)
@@ -63,12 +75,17 @@ def pure_epsilon(event: ls.Loss) -> Fraction | None:
         return None if inner is None else inner * event.count
     if isinstance(event, ls.Composed):
         terms = [pure_epsilon(component) for component in event.losses]
-        return None if None in terms else sum((term for term in terms if term is not None), Fraction(0))
+        return (
+            None
+            if None in terms
+            else sum((term for term in terms if term is not None), Fraction(0))
+        )
     return None
 
 
 def infinite_mass(event: ls.Loss, side: str = "upper") -> Fraction:
-    """The delta that an event spends whatever epsilon: the mass of its loss at infinity, or a bound on it."""
+    """The delta that an event spends whatever epsilon: the mass of its loss at infinity, or a bound
+    on it."""
     if isinstance(event, (ls.Approx, ls.ZCDP)):
         return event.delta
     if isinstance(event, ls.PoissonSampled):
@@ -84,5 +101,7 @@ def infinite_mass(event: ls.Loss, side: str = "upper") -> Fraction:
     if isinstance(event, ls.Repeated):
         return min(Fraction(1), event.count * infinite_mass(event.loss))
     if isinstance(event, ls.Composed):
-        return min(Fraction(1), sum((infinite_mass(component) for component in event.losses), Fraction(0)))
+        return min(
+            Fraction(1), sum((infinite_mass(component) for component in event.losses), Fraction(0))
+        )
     return _NONE

@@ -1,8 +1,10 @@
-"""Losses with countably many values: randomised response and integer noise, as atoms with exact places.
+"""Losses with countably many values: randomised response and integer noise, as atoms with exact
+places.
 
-Every place is rational: randomised response has losses -eps and +eps; integer Laplace noise of scale t moved by D has
-losses D/t, (D-2)/t, ..., -D/t; integer Gaussian noise moved by D has losses (D^2 - 2 D x)/(2 sigma^2) for integers x.
-So they compose on a common lattice without any rounding of the loss (docs/proofs/composition.md, section 5).
+Every place is rational: randomised response has losses -eps and +eps; integer Laplace noise of
+scale t moved by D has losses D/t, (D-2)/t, ..., -D/t; integer Gaussian noise moved by D has losses
+(D^2 - 2 D x)/(2 sigma^2) for integers x. So they compose on a common lattice without any rounding
+of the loss (docs/proofs/composition.md, section 5).
 """
 
 from __future__ import annotations
@@ -25,11 +27,16 @@ def _on_lattice(offset: Fraction, step: Fraction, indices: Real) -> Real:
 
 
 def randomized_response(epsilon: Fraction, count: int) -> AtomsFactor:
-    """The pair that dominates every epsilon-DP mechanism: loss +eps with probability e^eps/(1+e^eps), else -eps."""
+    """The pair that dominates every epsilon-DP mechanism: loss +eps with probability
+    e^eps/(1+e^eps), else -eps."""
     eps = float(epsilon)
-    masses = np.array([max(math.exp(-eps), 1e-300) / (1 + math.exp(-eps)), 1 / (1 + math.exp(-eps))])
+    masses = np.array(
+        [max(math.exp(-eps), 1e-300) / (1 + math.exp(-eps)), 1 / (1 + math.exp(-eps))]
+    )
     relative = np.array([UNIT * (8 + 4 * eps) if eps < 690 else 1.0, UNIT * 8])
-    return AtomsFactor(np.array([-eps, eps]), masses, count, relative, lattice=(Fraction(0), epsilon, (-1, 1)))
+    return AtomsFactor(
+        np.array([-eps, eps]), masses, count, relative, lattice=(Fraction(0), epsilon, (-1, 1))
+    )
 
 
 def discrete_laplace(scale: Fraction, sensitivity: int, count: int) -> AtomsFactor:
@@ -70,7 +77,8 @@ def discrete_gaussian(sigma: Fraction, sensitivity: int, count: int) -> AtomsFac
     step = sensitivity / (sigma * sigma)
     offset = Fraction(sensitivity**2) / (2 * sigma * sigma)
     indices = -x
-    # sub-Gaussian tails of the integer Gaussian, P and shifted Q alike; zero weights lie further out still
+    # sub-Gaussian tails of the integer Gaussian, P and shifted Q alike; zero weights lie further
+    # out still
     tail = 4 * math.exp(-_TAIL)
     return AtomsFactor(
         _on_lattice(offset, step, indices),
@@ -84,7 +92,8 @@ def discrete_gaussian(sigma: Fraction, sensitivity: int, count: int) -> AtomsFac
 
 
 def poisson_sampled(law: AtomsFactor, rate: Fraction, direction: str, count: int) -> AtomsFactor:
-    """One direction of the law run on a Poisson sample: the pair (1-q)Q + qP against Q, or its reverse.
+    """One direction of the law run on a Poisson sample: the pair (1-q)Q + qP against Q, or its
+    reverse.
 
     `law` is given as P against Q with Q having mass masses * exp(-losses) at each atom.
     """
@@ -105,7 +114,8 @@ def poisson_sampled(law: AtomsFactor, rate: Fraction, direction: str, count: int
 
 
 def drawn(law: AtomsFactor, rate: Fraction, count: int) -> AtomsFactor:
-    """The law met with probability `rate`, a loss of zero else: a Poisson sample under replace, seen with the draw."""
+    """The law met with probability `rate`, a loss of zero else: a Poisson sample under replace,
+    seen with the draw."""
     number = len(law.losses)
     lattice = None
     if law.lattice is not None and law.lattice[0] == 0:

@@ -1,12 +1,14 @@
-"""k equal continuous Laplace mechanisms, exactly: residues of the inversion integral in integer arithmetic.
+"""k equal continuous Laplace mechanisms, exactly: residues of the inversion integral in integer
+arithmetic.
 
-Expanding M(s)^k binomially and closing each contour around s = -1/2 (docs/proofs/composition.md, section 4),
+Expanding M(s)^k binomially and closing each contour around s = -1/2 (docs/proofs/composition.md,
+section 4),
 
     delta(eps) = sum over j with tau = (2j - k) e - eps > 0 of C(k, j) e^{-(k-j) e} r_j(tau),
     r_j(tau)   = residues of (s+1)^{j-1} s^{k-j-1} e^{s tau} / (2s+1)^k,
 
-alternating sums that lose up to k bits: they are taken in fixed-point integers with so many to spare, and the roundoff
-is bounded and added. (e = sensitivity / scale of one mechanism.)
+alternating sums that lose up to k bits: they are taken in fixed-point integers with so many to
+spare, and the roundoff is bounded and added. (e = sensitivity / scale of one mechanism.)
 """
 
 from __future__ import annotations
@@ -24,14 +26,18 @@ MOST = 500
 
 @lru_cache(maxsize=16)
 def _rows(count: int) -> dict[int, list[int]]:
-    """For j from count // 2 up, the coefficients of (x+1)^{j-1} (x-1)^{count-j-1}, highest power first.
+    """For j from count // 2 up, the coefficients of (x+1)^{j-1} (x-1)^{count-j-1}, highest power
+    first.
 
-    From one j to the next a factor x - 1 is taken out and x + 1 put in; j = count has a series up to x^{count-1}.
+    From one j to the next a factor x - 1 is taken out and x + 1 put in; j = count has a series up
+    to x^{count-1}.
     """
     last = []
     running = 0
     for power in range(count):
-        running += math.comb(count - 1, power)  # (x+1)^{count-1} / (x-1): minus the partial binomial sums
+        running += math.comb(
+            count - 1, power
+        )  # (x+1)^{count-1} / (x-1): minus the partial binomial sums
         last.append(-running)
     rows = {count: last[::-1]}
     row = [math.comb(count - 2, power) for power in range(count - 1)]
@@ -46,7 +52,8 @@ def _rows(count: int) -> dict[int, list[int]]:
             quotient.append(carry)
         quotient = quotient[-2::-1]
         row = [
-            (quotient[i - 1] if i else 0) - (quotient[i] if i < len(quotient) else 0) for i in range(len(quotient) + 1)
+            (quotient[i - 1] if i else 0) - (quotient[i] if i < len(quotient) else 0)
+            for i in range(len(quotient) + 1)
         ]
     return rows
 
@@ -71,7 +78,8 @@ def _coefficient(row: list[int], count: int, half_tau: Fraction, bits: int) -> i
 
 
 def laplace_delta(query_epsilon: Fraction, count: int, epsilon: Fraction) -> Bounds:
-    """delta at epsilon >= 0 of `count` continuous Laplace mechanisms of sensitivity/scale = `query_epsilon`.
+    """delta at epsilon >= 0 of `count` continuous Laplace mechanisms of sensitivity/scale =
+    `query_epsilon`.
 
     >>> round(laplace_delta(Fraction(1), 1, Fraction(1, 2)).upper, 14)   # 1 - exp(-1/4)
     0.2211992169286
@@ -92,9 +100,12 @@ def _delta(query_epsilon: Fraction, count: int, epsilon: Fraction, exactness: in
             break
         total += math.comb(count, j) * _coefficient(_rows(count)[j], count, tau / 2, bits)
     with mpmath.workprec(bits):
-        # e^{-(count-j) e} e^{-tau/2} is the same for every j; the pole at 0, for j = count, adds one
+        # e^{-(count-j) e} e^{-tau/2} is the same for every j; the pole at 0, for j = count, adds
+        # one
         rest = (count * query_epsilon - epsilon) / 2
-        common = mpmath.ldexp(mpmath.exp(-mpmath.mpf(rest.numerator) / rest.denominator), 1 - count - bits)
+        common = mpmath.ldexp(
+            mpmath.exp(-mpmath.mpf(rest.numerator) / rest.denominator), 1 - count - bits
+        )
         slack = mpmath.mpf(2) ** -exactness
         low = float(1 + common * total - slack)
         high = float(1 + common * total + slack)

@@ -1,10 +1,11 @@
 """Privacy losses on a grid: a measure that dominates the true one, and one that it dominates.
 
-A loss is cut at the grid places g_j = j * step into cells with P-mass p and Q-mass q. Above the truth: the mass of a
-cell is moved to its two ends so that p and q are kept (connect the dots; a dilation). Below the truth: a cell is merged
-to a point (post-processing), halves of neighbouring cells are merged to the grid place between them, and what does
-not balance is moved down. Both are second order in the step for smooth losses; atoms on the grid stay exact.
-Proof: docs/proofs/composition.md, section 6.
+A loss is cut at the grid places g_j = j * step into cells with P-mass p and Q-mass q. Above the
+truth: the mass of a cell is moved to its two ends so that p and q are kept (connect the dots; a
+dilation). Below the truth: a cell is merged to a point (post-processing), halves of neighbouring
+cells are merged to the grid place between them, and what does not balance is moved down. Both are
+second order in the step for smooth losses; atoms on the grid stay exact. Proof:
+docs/proofs/composition.md, section 6.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ FAR = 27.0  # standard deviations kept of a Gaussian when nothing is known of th
 
 @dataclass(frozen=True)
 class Measure:
-    """Masses at (start + i) * step + offset; `infinite` is mass at +infinity; `shift` bounds the errors of place."""
+    """Masses at (start + i) * step + offset; `infinite` is mass at +infinity; `shift` bounds the
+    errors of place."""
 
     start: int
     masses: Real
@@ -40,9 +42,11 @@ class Measure:
 
 @dataclass(frozen=True)
 class GaussianLaw:
-    """The pair N(1, sigma^2) against N(0, sigma^2), per unit shift; with a rate, a direction of its Poisson sample.
+    """The pair N(1, sigma^2) against N(0, sigma^2), per unit shift; with a rate, a direction of its
+    Poisson sample.
 
-    `kind` "plain" is the pair itself, "fixed" the symmetrised curve of sampling without replacement.
+    `kind` "plain" is the pair itself, "fixed" the symmetrised curve of sampling without
+    replacement.
     """
 
     kind: Kind | Literal["plain", "fixed"]
@@ -55,7 +59,8 @@ class GaussianLaw:
         return math.inf
 
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
-        """On the grid; what lies beyond `edge` standard deviations counts as infinite (above) or is dropped (below)."""
+        """On the grid; what lies beyond `edge` standard deviations counts as infinite (above) or is
+        dropped (below)."""
         q = float(self.q)
         sigma = float(self.sigma)
         low, high = -edge * sigma, 1 + edge * sigma
@@ -104,7 +109,11 @@ class GaussianLaw:
             return (2 * y - 1) / (2 * float(self.sigma) ** 2)
         x = np.array([(2 * y - 1), (-2 * y - 1)]) / (2 * float(self.sigma) ** 2)
         forward, backward = log_ratio(float(self.q), x)[0]
-        return float({"remove": forward, "fixed": forward, "add": -forward, "swap": forward - backward}[self.kind])
+        return float(
+            {"remove": forward, "fixed": forward, "add": -forward, "swap": forward - backward}[
+                self.kind
+            ]
+        )
 
     def _invert_loss(self, loss: Real) -> Real:
         """The y at which the loss takes a value, monotone; +-infinity outside the range."""
@@ -118,7 +127,9 @@ class GaussianLaw:
                 log_b = math.log(q) - 1 / (2 * variance)
                 a = (1 - q) * np.exp(-log_b) * np.expm1(size) / 2
                 root = np.log(a + np.hypot(a, np.exp(size / 2)))
-                return np.where(np.abs(loss) > 300.0, np.sign(loss) * 1e9, np.sign(loss) * variance * root)
+                return np.where(
+                    np.abs(loss) > 300.0, np.sign(loss) * 1e9, np.sign(loss) * variance * root
+                )
             value = loss if self.kind != "add" else -loss
             inside = np.expm1(np.minimum(value, 600.0)) / q
             x = np.where(value > 600.0, value - math.log(q), np.log1p(np.maximum(inside, -1.0)))
@@ -130,7 +141,8 @@ def _gaussian_mass(middle: Real, width: Real) -> Real:
     half = width / 2
     far = np.abs(middle)
     square = (half * middle) ** 2
-    # e^{-m^2/2} times the integral of e^{-t^2/2} cosh(m t): series in the half width, for half * max(1, m) <= 1/2
+    # e^{-m^2/2} times the integral of e^{-t^2/2} cosh(m t): series in the half width, for half *
+    # max(1, m) <= 1/2
     h2 = half * half
     total = np.ones_like(middle)
     odd = np.ones_like(middle)
@@ -151,12 +163,22 @@ def _gaussian_mass(middle: Real, width: Real) -> Real:
 
 
 def _place_cells(
-    first: int, p_side: Real, p: Real, q: Real, relative: Real, step: float, side: Side, count: int, shift: float
+    first: int,
+    p_side: Real,
+    p: Real,
+    q: Real,
+    relative: Real,
+    step: float,
+    side: Side,
+    count: int,
+    shift: float,
 ) -> Measure:
     """Cells [g_j, g_{j+1}], j = first.., to grid masses."""
     losses = (first + np.arange(len(p))) * step
     with np.errstate(over="ignore", invalid="ignore"):
-        lifted = np.where(q > 0, np.exp(np.minimum(losses + np.log(np.maximum(q, 1e-320)), 700.0)), 0.0)
+        lifted = np.where(
+            q > 0, np.exp(np.minimum(losses + np.log(np.maximum(q, 1e-320)), 700.0)), 0.0
+        )
     blur = (p + lifted) * (relative + 16 * UNIT * (1 + np.abs(losses) * UNIT))
     down_gap = -math.expm1(-step)
     grow = math.exp(step)
@@ -177,14 +199,17 @@ def _place_cells(
 
 
 def _shares(mass: Real, have: Real, lack: Real) -> Real:
-    """The share of each cell that is merged upwards: as much as the chosen lower part of the next cell can balance.
+    """The share of each cell that is merged upwards: as much as the chosen lower part of the next
+    cell can balance.
 
-    Any shares in [0, 1] that keep `lower part of the next * have >= share * lack` are sound; a lower part of
-    1/2 - (slope of the masses)/8 leaves nothing unbalanced up to third order.
+    Any shares in [0, 1] that keep `lower part of the next * have >= share * lack` are sound; a
+    lower part of 1/2 - (slope of the masses)/8 leaves nothing unbalanced up to third order.
     """
     slope = np.zeros(len(mass))
     middle = np.maximum(mass[1:-1], 1e-300)
-    slope[1:-1] = np.minimum(mass[2:], 1e3 * middle) / middle - np.minimum(mass[:-2], 1e3 * middle) / middle
+    slope[1:-1] = (
+        np.minimum(mass[2:], 1e3 * middle) / middle - np.minimum(mass[:-2], 1e3 * middle) / middle
+    )
     lower_part = np.clip(0.5 - slope / 8, 0.1, 0.9)
     give = np.zeros(len(mass))
     balanced = np.minimum(lower_part[1:] * have[1:], lack[:-1]) / lack[:-1]
@@ -192,11 +217,16 @@ def _shares(mass: Real, have: Real, lack: Real) -> Real:
     return give
 
 
-def _symmetrise(p: Real, q: Real, relative: Real, step: float, side: Side, count: int, shift: float) -> Measure:
-    """The curve of sampling without replacement: cells above zero, their mirror images, and the rest at zero."""
+def _symmetrise(
+    p: Real, q: Real, relative: Real, step: float, side: Side, count: int, shift: float
+) -> Measure:
+    """The curve of sampling without replacement: cells above zero, their mirror images, and the
+    rest at zero."""
     above = p * (1 + relative) if side == "upper" else p * (1 - relative)
     right = _place_cells(0, above, p, q, relative, step, side, count, shift)
-    left = _place_cells(-len(p), q[::-1], q[::-1], p[::-1], relative[::-1], step, side, count, shift)
+    left = _place_cells(
+        -len(p), q[::-1], q[::-1], p[::-1], relative[::-1], step, side, count, shift
+    )
     rest = 1 - float(np.sum(p)) - float(np.sum(q))
     rest = rest + 1e-12 if side == "upper" else rest - 1e-12
     masses = np.concatenate([left.masses, right.masses[1:]])
@@ -206,9 +236,11 @@ def _symmetrise(p: Real, q: Real, relative: Real, step: float, side: Side, count
 
 @dataclass(frozen=True)
 class LaplaceLaw:
-    """Continuous Laplace noise, sensitivity/scale = epsilon; unless plain, a direction of its Poisson sample.
+    """Continuous Laplace noise, sensitivity/scale = epsilon; unless plain, a direction of its
+    Poisson sample.
 
-    `kind` "drawn" is the pair itself with probability q and no loss else: a Poisson sample under replace.
+    `kind` "drawn" is the pair itself with probability q and no loss else: a Poisson sample under
+    replace.
     """
 
     kind: Literal["plain", "remove", "add", "drawn"]
@@ -224,7 +256,8 @@ class LaplaceLaw:
         """On the grid; the loss is bounded, so `edge` has nothing to cut."""
         eps = float(self.epsilon)
         q = float(self.q)
-        # inner cells so fine that their images are far narrower than the grid; atoms and cells are placed as points
+        # inner cells so fine that their images are far narrower than the grid; atoms and cells are
+        # placed as points
         cells = int(min(200_000, max(64, 16 * math.ceil(eps / step))))
         bounds = np.linspace(-eps, eps, cells + 1)
         width = 2 * eps / cells
@@ -245,13 +278,18 @@ class LaplaceLaw:
         # where a mass has underflowed, the safe end
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.log(p) - np.log(other)
-        mean = np.where((p > 0) & (other > 0), np.clip(mean, low, high), high if side == "upper" else low)
+        mean = np.where(
+            (p > 0) & (other > 0), np.clip(mean, low, high), high if side == "upper" else low
+        )
         shift = 1e-14 * (8 + 4 * eps)
-        # above: each narrow cell is first stretched to its ends (keeping p and q), which are then atoms
+        # above: each narrow cell is first stretched to its ends (keeping p and q), which are then
+        # atoms
         if side == "upper":
             with np.errstate(invalid="ignore", divide="ignore"):
                 share = np.where(high > low, np.expm1(low - mean) / np.expm1(low - high), 1.0)
-            share = np.clip(share + 64 * UNIT / np.maximum(high - low, 1e-12) * (high > low), 0.0, 1.0)
+            share = np.clip(
+                share + 64 * UNIT / np.maximum(high - low, 1e-12) * (high > low), 0.0, 1.0
+            )
             z = np.concatenate([low, high])
             mass = np.concatenate([p * (1 - share), p * share])
         else:
@@ -261,7 +299,9 @@ class LaplaceLaw:
         if self.kind == "drawn":
             masses = placed.masses * q
             masses[-placed.start] += 1 - q
-            return replace(placed, masses=masses * (1 + 8 * UNIT if side == "upper" else 1 - 8 * UNIT))
+            return replace(
+                placed, masses=masses * (1 + 8 * UNIT if side == "upper" else 1 - 8 * UNIT)
+            )
         return placed
 
 
@@ -271,9 +311,17 @@ def _pour(slots: NDArray[np.int64], weights: Real, size: int) -> Real:
 
 
 def place_atoms(
-    z: Real, p: Real, relative: float | Real, step: float, side: Side, count: int, shift: float, infinite: float = 0.0
+    z: Real,
+    p: Real,
+    relative: float | Real,
+    step: float,
+    side: Side,
+    count: int,
+    shift: float,
+    infinite: float = 0.0,
 ) -> Measure:
-    """Atoms anywhere to grid masses: split between neighbours (above), or merged cell by cell (below)."""
+    """Atoms anywhere to grid masses: split between neighbours (above), or merged cell by cell
+    (below)."""
     index = np.floor(z / step)
     index = np.where(np.abs(z - (index + 1) * step) < 1e-12 * step, index + 1, index)
     rest = np.clip(z - index * step, 0.0, step)
@@ -307,7 +355,20 @@ def atoms_measure(factor: AtomsFactor, step: Fraction, side: Side) -> Measure:
             slots = np.array(indices, dtype=np.int64) * int(ratio)
             first = int(slots.min())
             sign = 1.0 if side == "upper" else -1.0
-            weights = factor.masses * np.maximum(1 + sign * (np.asarray(factor.relative) + 4 * UNIT), 0.0)
-            return Measure(first, _pour(slots - first, weights, 0), factor.count, infinite, 0.0, offset)
+            weights = factor.masses * np.maximum(
+                1 + sign * (np.asarray(factor.relative) + 4 * UNIT), 0.0
+            )
+            return Measure(
+                first, _pour(slots - first, weights, 0), factor.count, infinite, 0.0, offset
+            )
     shift = float(np.max(np.abs(factor.losses) * (factor.loss_relative + 4 * UNIT)))
-    return place_atoms(factor.losses, factor.masses, factor.relative, float(step), side, factor.count, shift, infinite)
+    return place_atoms(
+        factor.losses,
+        factor.masses,
+        factor.relative,
+        float(step),
+        side,
+        factor.count,
+        shift,
+        infinite,
+    )

@@ -1,9 +1,11 @@
-"""Odometers: a reading of what was spent so far that may be taken at any time, also one chosen from the answers.
+"""Odometers: a reading of what was spent so far that may be taken at any time, also one chosen from
+the answers.
 
-A filter promises its cap. An odometer has none: with probability 1 - delta over the answers, under every neighbour, the
-privacy loss so far is at most the reading *at all times at once*. So whenever one stops, by whatever rule, and the
-reading is below some epsilon fixed in advance, the interaction was (epsilon, delta)-DP. The price is a larger reading
-than a filter's cap at the same sum. Proof: docs/proofs/filters.md, odometers.
+A filter promises its cap. An odometer has none: with probability 1 - delta over the answers, under
+every neighbour, the privacy loss so far is at most the reading *at all times at once*. So whenever
+one stops, by whatever rule, and the reading is below some epsilon fixed in advance, the interaction
+was (epsilon, delta)-DP. The price is a larger reading than a filter's cap at the same sum. Proof:
+docs/proofs/filters.md, odometers.
 
 >>> from dither.privacy.losses import DiscreteGaussian
 >>> meter = ZcdpOdometer(delta=Fraction(1, 10**6))
@@ -38,13 +40,17 @@ class Meter(NamedTuple):
 
 def _check(delta: Fraction, delta_selection: Fraction) -> None:
     if not 0 < delta < 1 or not 0 <= delta_selection < 1:
-        raise ParameterError("an odometer fixes its delta in (0, 1), and a cap on the sum of selection deltas below 1")
+        raise ParameterError(
+            "an odometer fixes its delta in (0, 1), and a cap on the sum of selection deltas below "
+            "1"
+        )
 
 
 def _more(spent: Fraction, gained: Fraction, cap: Fraction) -> Fraction:
     if spent + gained > cap:
         raise BudgetError(
-            f"the sum of deltas would exceed {number_text(cap)}, fixed when the odometer was opened: ask for losses "
+            f"the sum of deltas would exceed {number_text(cap)}, fixed when the odometer was "
+            f"opened: ask for losses "
             "without a delta of their own"
         )
     return spent + gained
@@ -52,7 +58,8 @@ def _more(spent: Fraction, gained: Fraction, cap: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class ZcdpOdometer:
-    """Time-uniform reading of approximate zCDP: a union of lines, one tuned to each doubling of `first`."""
+    """Time-uniform reading of approximate zCDP: a union of lines, one tuned to each doubling of
+    `first`."""
 
     delta: Fraction
     delta_selection: Fraction = Fraction(0)
@@ -68,10 +75,15 @@ class ZcdpOdometer:
     def add(self, loss: ls.Loss) -> ZcdpOdometer:
         """After one more answer, its price chosen after seeing the earlier ones."""
         rho, delta = charges.zcdp(loss)
-        return replace(self, rho=self.rho + rho, spent_delta=_more(self.spent_delta, delta, self.delta_selection))
+        return replace(
+            self,
+            rho=self.rho + rho,
+            spent_delta=_more(self.spent_delta, delta, self.delta_selection),
+        )
 
     def reading(self) -> Meter:
-        """min over rungs k of (t_k + 1) rho + log(1/delta_k) / t_k; t_k and delta_k were fixed at opening."""
+        """min over rungs k of (t_k + 1) rho + log(1/delta_k) / t_k; t_k and delta_k were fixed at
+        opening."""
         if self.rho == 0:
             return Meter(Fraction(0), self.delta + self.delta_selection)
         best = min((t + 1) * self.rho + log / t for t, log in _lines(self.delta, self.first))
@@ -90,7 +102,8 @@ def _lines(delta: Fraction, first: Fraction) -> list[tuple[Fraction, Fraction]]:
 
 @dataclass(frozen=True)
 class RenyiOdometer:
-    """Time-uniform reading at the one order alpha: the sum of D_alpha, plus log(1/delta) / (alpha - 1)."""
+    """Time-uniform reading at the one order alpha: the sum of D_alpha, plus log(1/delta) / (alpha -
+    1)."""
 
     alpha: Fraction
     delta: Fraction
@@ -106,9 +119,14 @@ class RenyiOdometer:
     def add(self, loss: ls.Loss) -> RenyiOdometer:
         """After one more answer, its price chosen after seeing the earlier ones."""
         renyi, delta = charges.rdp(loss, self.alpha)
-        return replace(self, renyi=self.renyi + renyi, spent_delta=_more(self.spent_delta, delta, self.delta_selection))
+        return replace(
+            self,
+            renyi=self.renyi + renyi,
+            spent_delta=_more(self.spent_delta, delta, self.delta_selection),
+        )
 
     def reading(self) -> Meter:
         return Meter(
-            on_grain(self.renyi + log_up(1 / self.delta) / (self.alpha - 1)), self.delta + self.delta_selection
+            on_grain(self.renyi + log_up(1 / self.delta) / (self.alpha - 1)),
+            self.delta + self.delta_selection,
         )

@@ -1,7 +1,8 @@
-"""Planning: solve for any one parameter, price the next question, split a budget, restate for groups.
+"""Planning: solve for any one parameter, price the next question, split a budget, restate for
+groups.
 
-Everything rounds against us: a noise is rounded up, a rate or a count down, and the loss that comes back is within the
-budget by the upper end of its bracket.
+Everything rounds against us: a noise is rounded up, a rate or a count down, and the loss that comes
+back is within the budget by the upper end of its bracket.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from dither.rules import PrivacyRule
 MOST_STEPS = 10**12
 
 
-def find_smallest(fits: Callable[[Fraction], bool], start: Fraction, *, relative: float = 1e-9) -> Fraction:
-    """The smallest number that fits, to a relative 1e-9 and from above, for a property that larger numbers keep."""
+def find_smallest(
+    fits: Callable[[Fraction], bool], start: Fraction, *, relative: float = 1e-9
+) -> Fraction:
+    """The smallest number that fits, to a relative 1e-9 and from above, for a property that larger
+    numbers keep."""
     low = Fraction(0)
     high = start
     for _ in range(200):
@@ -49,7 +53,11 @@ def find_smallest(fits: Callable[[Fraction], bool], start: Fraction, *, relative
 
 
 def _shorten(value: Fraction) -> Fraction:
-    return Fraction(float(value)).limit_denominator(10**15) if value < 10**6 else Fraction(float(value))
+    return (
+        Fraction(float(value)).limit_denominator(10**15)
+        if value < 10**6
+        else Fraction(float(value))
+    )
 
 
 def find_largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = MOST_STEPS) -> int:
@@ -67,7 +75,9 @@ def find_largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = 
         while low == 0:
             reach = int(reach * 0.875)
             if reach < 1:
-                raise ParameterError("not even one fits the budget: use more noise, or raise epsilon or delta")
+                raise ParameterError(
+                    "not even one fits the budget: use more noise, or raise epsilon or delta"
+                )
             low, high = (reach, high) if fits(reach) else (0, reach)
             reach = int(reach * 0.6) + 1 if reach > 8 else reach
     while high - low > 1:
@@ -89,7 +99,8 @@ def most_queries(loss: ls.Loss, epsilon: Number, delta: Number) -> int:
         query_epsilon = pure_epsilon(loss)
         if query_epsilon is None or infinite_mass(loss):
             raise RefusedError(
-                "delta = 0 needs a pure loss: choose delta > 0, or Laplace noise", rule=PrivacyRule.POT_RULE
+                "delta = 0 needs a pure loss: choose delta > 0, or Laplace noise",
+                rule=PrivacyRule.POT_RULE,
             )
         return find_largest_count(lambda k: k * query_epsilon <= goal)
     return find_largest_count(lambda k: curve_epsilon(loss * k, target).upper <= goal)
@@ -110,9 +121,13 @@ def marginal_cost(spent: ls.Loss, next_loss: ls.Loss, delta: Number) -> Bounds:
 
 @refuse_beyond_floats
 def split(
-    total: Number, weights: Sequence[Number], sensitivities: Sequence[Number], rule: Literal["pure", "zcdp"] = "pure"
+    total: Number,
+    weights: Sequence[Number],
+    sensitivities: Sequence[Number],
+    rule: Literal["pure", "zcdp"] = "pure",
 ) -> tuple[Fraction, ...]:
-    """The parts of a budget that minimise the sum of weight * variance; they sum to `total` exactly.
+    """The parts of a budget that minimise the sum of weight * variance; they sum to `total`
+    exactly.
 
     pure (Laplace): eps_j ~ (w_j D_j^2)^(1/3); zCDP (Gaussian): rho_j ~ D_j sqrt(w_j).
 
@@ -123,7 +138,10 @@ def split(
     if len(weights) != len(sensitivities) or not weights:
         raise ParameterError("split needs one weight and one sensitivity per query")
     pairs = [
-        (as_float(positive(w, "weight"), "weight"), as_float(positive(d, "sensitivity"), "sensitivity"))
+        (
+            as_float(positive(w, "weight"), "weight"),
+            as_float(positive(d, "sensitivity"), "sensitivity"),
+        )
         for w, d in zip(weights, sensitivities, strict=True)
     ]
     if rule not in ("pure", "zcdp"):
@@ -147,7 +165,10 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     """
     if not isinstance(size, int) or size < 1:
         raise ParameterError(f"size must be a positive integer, got {quote(size)}")
-    keep = {"neighbours": loss.neighbours, "unit": loss.unit if size == 1 else f"{size} x {loss.unit}"}
+    keep = {
+        "neighbours": loss.neighbours,
+        "unit": loss.unit if size == 1 else f"{size} x {loss.unit}",
+    }
     if size == 1:
         return loss
     if isinstance(loss, ls.Repeated):
@@ -165,7 +186,11 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     if isinstance(loss, ls.SampledWithoutReplacement) and loss.neighbours == "replace":
         rate = _drawn_rate(loss.sample_size, loss.population_size, size)
         inner = group(loss.loss, size)
-        return inner if rate == 1 else ls.SampledWithoutReplacement(rate.numerator, rate.denominator, inner)
+        return (
+            inner
+            if rate == 1
+            else ls.SampledWithoutReplacement(rate.numerator, rate.denominator, inner)
+        )
     if isinstance(loss, ls.Laplace):
         return ls.Laplace(loss.scale, loss.sensitivity * size, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.DiscreteLaplace):
@@ -181,33 +206,42 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
         ratio = math.expm1(size * unit_epsilon) / math.expm1(unit_epsilon) * (1 + 1e-14)
         if float(loss.delta) * ratio >= 1:
             raise RefusedError(
-                f"a group of {size} has delta above one: the guarantee is empty", rule=PrivacyRule.GROUP_PRIVACY
+                f"a group of {size} has delta above one: the guarantee is empty",
+                rule=PrivacyRule.GROUP_PRIVACY,
             )
         return ls.Approx(loss.epsilon * size, loss.delta * Fraction(ratio), **keep)  # type: ignore[arg-type]
     epsilon = pure_epsilon(loss)
     if epsilon is not None and not infinite_mass(loss) and not isinstance(loss, ls.Parallel):
         return ls.Pure(epsilon * size, **keep)  # type: ignore[arg-type]
     raise RefusedError(
-        f"no group-privacy rule for {type(loss).__name__}: state it for the larger unit by its own sensitivity, "
+        f"no group-privacy rule for {type(loss).__name__}: state it for the larger unit by its own "
+        f"sensitivity, "
         "or convert to Approx(epsilon, delta) first and group that",
         rule=PrivacyRule.GROUP_PRIVACY,
     )
 
 
 def _drawn_rate(sample_size: int, population_size: int, size: int) -> Fraction:
-    """The probability that a sample of fixed size holds some of `size` units, rounded up to a short fraction."""
+    """The probability that a sample of fixed size holds some of `size` units, rounded up to a short
+    fraction."""
     missed = Fraction(1)
     for i in range(min(size, population_size)):
         missed *= Fraction(max(0, population_size - sample_size - i), population_size - i)
     rate = 1 - missed
-    return rate if rate.denominator < 1 << 64 else Fraction(-(-rate.numerator * (1 << 64) // rate.denominator), 1 << 64)
+    return (
+        rate
+        if rate.denominator < 1 << 64
+        else Fraction(-(-rate.numerator * (1 << 64) // rate.denominator), 1 << 64)
+    )
 
 
 @refuse_beyond_floats
 def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Fraction]:
-    """(eps', delta') of an (eps, delta)-DP mechanism on a sample: log(1 + q (e^eps - 1)), q delta (theorem 3.28).
+    """(eps', delta') of an (eps, delta)-DP mechanism on a sample: log(1 + q (e^eps - 1)), q delta
+    (theorem 3.28).
 
-    For Poisson sampling under add_remove and fixed-size sampling (q = m/n) under replace; not for all-or-nothing.
+    For Poisson sampling under add_remove and fixed-size sampling (q = m/n) under replace; not for
+    all-or-nothing.
 
     >>> round(amplify(1, 0.01)[0].upper, 12)
     0.017036863236
@@ -216,12 +250,15 @@ def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Frac
     if rate > 1:
         raise ParameterError(f"q must lie in (0, 1], got {q}")
     upper = amplified_epsilon(exact(epsilon, "epsilon"), rate)
-    return Bounds(float(upper) * (1 - 3e-16) - 1e-29, float(upper) * (1 + 3e-16)), rate * exact(delta, "delta")
+    return Bounds(float(upper) * (1 - 3e-16) - 1e-29, float(upper) * (1 + 3e-16)), rate * exact(
+        delta, "delta"
+    )
 
 
 @refuse_beyond_floats
 def unamplify(epsilon: Number, q: Number) -> float:
-    """The epsilon a mechanism may have so that its sample is `epsilon`-DP: log(1 + (e^eps - 1)/q), rounded down."""
+    """The epsilon a mechanism may have so that its sample is `epsilon`-DP: log(1 + (e^eps - 1)/q),
+    rounded down."""
     rate = as_float(positive(q, "q"), "q")
     goal = as_float(positive(epsilon, "epsilon"), "epsilon")
     value = math.log1p(math.expm1(goal) / rate) if goal < 700 else goal - math.log(rate)
@@ -230,10 +267,11 @@ def unamplify(epsilon: Number, q: Number) -> float:
 
 @refuse_beyond_floats
 def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> float | None:
-    """A root-mean-square error that no (epsilon, delta)-DP algorithm beats on every dataset of `units` answers.
+    """A root-mean-square error that no (epsilon, delta)-DP algorithm beats on every dataset of
+    `units` answers.
 
-    For the means of `queries` yes/no questions (theorem 3.24): needs delta <= 1/(100 n) and at least
-    200 (e^eps - 1)^2 n questions; None where the theorem says nothing.
+    For the means of `queries` yes/no questions (theorem 3.24): needs delta <= 1/(100 n) and at
+    least 200 (e^eps - 1)^2 n questions; None where the theorem says nothing.
 
     >>> round(accuracy_floor(1, 1e-6, 1000, 1_000_000), 7)
     0.0363735
@@ -257,12 +295,15 @@ def cautions(loss: ls.Loss, delta: Number, units: int | None = None) -> list[str
     notes = []
     if units is not None and target * units >= 1:
         notes.append(
-            f"delta = {number_text(target)} is not below 1/n = {1 / units:g}: releasing one unit outright would "
+            f"delta = {number_text(target)} is not below 1/n = {1 / units:g}: releasing one unit "
+            f"outright would "
             "satisfy it"
         )
     upper = curve_epsilon(loss, target).upper
     if upper > 10:
-        notes.append(f"epsilon = {upper:.3g} bounds the odds by e^{upper:.3g}: attach attack-based evidence")
+        notes.append(
+            f"epsilon = {upper:.3g} bounds the odds by e^{upper:.3g}: attach attack-based evidence"
+        )
     if not math.isfinite(upper):
         notes.append("no finite epsilon at this delta")
     elif curve_delta(loss, 0).lower > 0.5:

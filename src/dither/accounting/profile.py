@@ -1,7 +1,9 @@
-"""Whole curves: the privacy profile delta(epsilon) and the trade-off function of hypothesis tests (f-DP).
+"""Whole curves: the privacy profile delta(epsilon) and the trade-off function of hypothesis tests
+(f-DP).
 
-Both are read at points of a grid and hold everywhere between them: the profile because delta never increases with
-epsilon, the trade-off because each point of the profile is a line below it (Neyman and Pearson).
+Both are read at points of a grid and hold everywhere between them: the profile because delta never
+increases with epsilon, the trade-off because each point of the profile is a line below it (Neyman
+and Pearson).
 """
 
 from __future__ import annotations
@@ -23,14 +25,16 @@ _DELTAS = tuple(10.0**-k for k in (1, 2, 3, 4, 5, 6, 8, 10, 12, 15))
 
 @dataclass(frozen=True)
 class Profile:
-    """delta(epsilon) of a loss at increasing epsilons, each a bracket; for a plan fixed in advance."""
+    """delta(epsilon) of a loss at increasing epsilons, each a bracket; for a plan fixed in
+    advance."""
 
     loss: ls.Loss
     epsilons: tuple[float, ...]
     deltas: tuple[Bounds, ...]
 
     def __call__(self, epsilon: Number) -> Bounds:
-        """A bracket of delta at any epsilon from the stored points alone: non-increasing, hence sound, not tight."""
+        """A bracket of delta at any epsilon from the stored points alone: non-increasing, hence
+        sound, not tight."""
         wanted = as_float(epsilon, "epsilon")
         lower, upper = 0.0, 1.0
         for point, bounds in zip(self.epsilons, self.deltas, strict=True):
@@ -43,7 +47,9 @@ class Profile:
 
     def rows(self) -> list[tuple[float, float, float]]:
         """(epsilon, lower, upper) for tables and plots."""
-        return [(point, b.lower, b.upper) for point, b in zip(self.epsilons, self.deltas, strict=True)]
+        return [
+            (point, b.lower, b.upper) for point, b in zip(self.epsilons, self.deltas, strict=True)
+        ]
 
 
 @refuse_beyond_floats
@@ -69,7 +75,8 @@ def profile(loss: ls.Loss, epsilons: Sequence[Number] | None = None) -> Profile:
 
 @dataclass(frozen=True)
 class TradeOff:
-    """The least false-negative rate of any test at given false-positive rates, as brackets; the attack advantage."""
+    """The least false-negative rate of any test at given false-positive rates, as brackets; the
+    attack advantage."""
 
     false_positive: tuple[float, ...]
     false_negative: tuple[Bounds, ...]
@@ -78,12 +85,17 @@ class TradeOff:
     @property
     def accuracy(self) -> Bounds:
         """Best accuracy of an attacker who guesses between two equally likely neighbours."""
-        return Bounds(0.5 + self.total_variation.lower / 2, min(1.0, 0.5 + self.total_variation.upper / 2))
+        return Bounds(
+            0.5 + self.total_variation.lower / 2, min(1.0, 0.5 + self.total_variation.upper / 2)
+        )
 
 
 @refuse_beyond_floats
-def tradeoff(loss: ls.Loss, false_positive: Sequence[Number] | None = None, *, points: int = 40) -> TradeOff:
-    """f(alpha) = sup over eps of max(1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)), for both directions.
+def tradeoff(
+    loss: ls.Loss, false_positive: Sequence[Number] | None = None, *, points: int = 40
+) -> TradeOff:
+    """f(alpha) = sup over eps of max(1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)), for both
+    directions.
 
     >>> from dither.privacy.losses import Gaussian
     >>> test = tradeoff(Gaussian(1), [0.05])
@@ -91,26 +103,44 @@ def tradeoff(loss: ls.Loss, false_positive: Sequence[Number] | None = None, *, p
     >>> bounds.lower < 0.7405 < bounds.upper
     True
     """
-    rates = [i / 20 for i in range(21)] if false_positive is None else [as_float(a, "rate") for a in false_positive]
+    rates = (
+        [i / 20 for i in range(21)]
+        if false_positive is None
+        else [as_float(a, "rate") for a in false_positive]
+    )
     if any(not 0 <= rate <= 1 for rate in rates):
         raise ParameterError("false-positive rates lie in [0, 1]")
     last = epsilon(loss, 1e-6).upper
-    grid = [min(last, 60.0) * (i / points) ** 1.5 for i in range(points + 1)] if math.isfinite(last) else [0.0, 60.0]
+    grid = (
+        [min(last, 60.0) * (i / points) ** 1.5 for i in range(points + 1)]
+        if math.isfinite(last)
+        else [0.0, 60.0]
+    )
     deltas = [delta(loss, point) for point in grid]
     false_negatives = []
     for rate in rates:
         lower = upper = 0.0
         for point, bounds in zip(grid, deltas, strict=True):
             lower = max(lower, _line(rate, point, bounds.upper))
-        # between two points: the smaller epsilon's slope with the larger epsilon's delta; beyond the last: delta >= 0
+        # between two points: the smaller epsilon's slope with the larger epsilon's delta; beyond
+        # the last: delta >= 0
         for i, point in enumerate(grid):
             least = deltas[i + 1].lower if i + 1 < len(grid) else 0.0
-            upper = max(upper, 1 - least - math.exp(point) * rate, math.exp(-point) * max(0.0, 1 - least - rate))
+            upper = max(
+                upper,
+                1 - least - math.exp(point) * rate,
+                math.exp(-point) * max(0.0, 1 - least - rate),
+            )
         false_negatives.append(
-            Bounds(max(0.0, min(lower, upper) - 1e-15), min(1 - rate, upper + 1e-15) if rate < 1 else 0.0)
+            Bounds(
+                max(0.0, min(lower, upper) - 1e-15),
+                min(1 - rate, upper + 1e-15) if rate < 1 else 0.0,
+            )
         )
     return TradeOff(tuple(rates), tuple(false_negatives), deltas[0])
 
 
 def _line(rate: float, point: float, delta_upper: float) -> float:
-    return max(1 - delta_upper - math.exp(point) * rate, math.exp(-point) * (1 - delta_upper - rate))
+    return max(
+        1 - delta_upper - math.exp(point) * rate, math.exp(-point) * (1 - delta_upper - rate)
+    )

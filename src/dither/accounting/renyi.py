@@ -1,9 +1,11 @@
-"""Renyi and concentrated differential privacy of losses, and the tight ways from them to (epsilon, delta).
+"""Renyi and concentrated differential privacy of losses, and the tight ways from them to (epsilon,
+delta).
 
     R(alpha) = log M(alpha - 1) / (alpha - 1),
     eps = R(alpha) + log(1 - 1/alpha) - (log delta + log alpha)/(alpha - 1)
 
-for any alpha > 1 (docs/proofs/composition.md, section 8). Orders are never mixed: a sum is taken at one order.
+for any alpha > 1 (docs/proofs/composition.md, section 8). Orders are never mixed: a sum is taken at
+one order.
 """
 
 from __future__ import annotations
@@ -17,11 +19,23 @@ from typing import NamedTuple
 import numpy as np
 
 from dither.accounting.bounds import Bounds
-from dither.accounting.guarantees import amplified_epsilon, gaussian_mu_squared, infinite_mass, pure_epsilon
+from dither.accounting.guarantees import (
+    amplified_epsilon,
+    gaussian_mu_squared,
+    infinite_mass,
+    pure_epsilon,
+)
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.sampled import OutOfReach
 from dither.accounting.transforms import AtomsFactor
-from dither.accounting.workload import DIRECTIONS, Direction, Events, Law, alternatives, build_workload
+from dither.accounting.workload import (
+    DIRECTIONS,
+    Direction,
+    Events,
+    Law,
+    alternatives,
+    build_workload,
+)
 from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
@@ -32,7 +46,8 @@ _SLACK = 1e-12
 
 
 def renyi_upper(events: Events, neighbours: str, alpha: float, direction: Direction) -> float:
-    """An upper bound on the Renyi divergence of a composition in one direction (mass at infinity apart)."""
+    """An upper bound on the Renyi divergence of a composition in one direction (mass at infinity
+    apart)."""
     total = 0.0
     for event, count in events.items():
         value = _renyi_event(event, alpha, direction)
@@ -51,7 +66,10 @@ def _renyi_event(event: ls.Loss, alpha: float, direction: Direction) -> float:
     if isinstance(event, ls.RDP):
         return float(event.epsilon) if alpha <= event.alpha else math.inf
     if isinstance(event, ls.BoundedRange):
-        return min(alpha * float(event.epsilon) ** 2 / 8, _from_laws(ls.Pure(event.epsilon), alpha, "remove"))
+        return min(
+            alpha * float(event.epsilon) ** 2 / 8,
+            _from_laws(ls.Pure(event.epsilon), alpha, "remove"),
+        )
     if isinstance(event, (ls.Composed, ls.Repeated)):
         (choice,) = alternatives(event)
         return renyi_upper(choice, event.neighbours, alpha, direction)
@@ -61,9 +79,12 @@ def _renyi_event(event: ls.Loss, alpha: float, direction: Direction) -> float:
         if epsilon is None:
             return unsampled
         rate = Fraction(event.sample_size, event.population_size)
-        return min(unsampled, _from_laws(ls.Pure(amplified_epsilon(epsilon, rate)), alpha, "remove"))
+        return min(
+            unsampled, _from_laws(ls.Pure(amplified_epsilon(epsilon, rate)), alpha, "remove")
+        )
     if isinstance(event, ls.DiscreteGaussian):
-        # its atoms are cut far out, where high orders live: the concentrated bound, attained at integer orders
+        # its atoms are cut far out, where high orders live: the concentrated bound, attained at
+        # integer orders
         return alpha * float(Fraction(event.sensitivity) ** 2 / (2 * event.sigma**2)) * (1 + _SLACK)
     workload = build_workload(Events([(event, 1)]), event.neighbours)
     laws = workload.upper[direction]
@@ -99,7 +120,8 @@ def _from_laws(event: ls.Loss, alpha: float, direction: Direction) -> float:
 
 
 def _sampled_between(event: ls.PoissonSampled, alpha: float, direction: Direction) -> float:
-    """Theorem 3.33 at the integers around, and the chord of the convex (order - 1) D_order; never above the whole."""
+    """Theorem 3.33 at the integers around, and the chord of the convex (order - 1) D_order; never
+    above the whole."""
     unsampled = max(_renyi_event(event.loss, alpha, either) for either in DIRECTIONS)
     low = math.floor(alpha)
     if event.neighbours == "replace" or low >= 2000:
@@ -112,7 +134,8 @@ def _sampled_between(event: ls.PoissonSampled, alpha: float, direction: Directio
 
 
 def _sampled_integer_order(event: ls.PoissonSampled, order: int) -> float:
-    """Theorem 3.33 (both directions, theorem 3.34): the sharp bound at an integer order from the inner curve."""
+    """Theorem 3.33 (both directions, theorem 3.34): the sharp bound at an integer order from the
+    inner curve."""
     p = float(event.q)
     log_p = math.log(p)
     log_rest = math.log1p(-p)
@@ -129,7 +152,8 @@ def _sampled_integer_order(event: ls.PoissonSampled, order: int) -> float:
 
 
 def conversion_epsilon(curve: Callable[[float], float], log_delta: float) -> tuple[float, float]:
-    """(epsilon, alpha): the best tight conversion of a Renyi curve at delta = exp(log_delta), over real orders."""
+    """(epsilon, alpha): the best tight conversion of a Renyi curve at delta = exp(log_delta), over
+    real orders."""
 
     def value(log_order: float) -> float:
         order = math.exp(log_order)  # alpha - 1
@@ -146,7 +170,9 @@ def conversion_log_delta(curve: Callable[[float], float], epsilon: float) -> tup
 
     def value(log_order: float) -> float:
         order = math.exp(log_order)
-        result = order * (curve(1 + order) - epsilon) - math.log1p(order) - order * math.log1p(1 / order)
+        result = (
+            order * (curve(1 + order) - epsilon) - math.log1p(order) - order * math.log1p(1 / order)
+        )
         return result if math.isfinite(result) else 1e300
 
     best, height = _minimise(value)
@@ -154,7 +180,8 @@ def conversion_log_delta(curve: Callable[[float], float], epsilon: float) -> tup
 
 
 def _minimise(value: Callable[[float], float]) -> tuple[float, float]:
-    """Any point is sound; a scan and a golden section find a good one between alpha - 1 = 1e-3 and 1e5."""
+    """Any point is sound; a scan and a golden section find a good one between alpha - 1 = 1e-3 and
+    1e5."""
     grid = [math.log(1e-3) + i * 0.46 for i in range(41)]
     heights = [value(point) for point in grid]
     best = min(range(len(grid)), key=heights.__getitem__)
@@ -190,12 +217,15 @@ def rdp(loss: ls.Loss, alpha: Number) -> Bounds:
     """
     order = exact(alpha, "alpha")
     if order <= 1:
-        raise ParameterError(f"alpha must be above 1, got {alpha}: for alpha = 1 (KL) ask for an order near it")
+        raise ParameterError(
+            f"alpha must be above 1, got {alpha}: for alpha = 1 (KL) ask for an order near it"
+        )
     upper = lower = 0.0
     for events in alternatives(loss):
         if any(infinite_mass(event) for event in events):
             raise RefusedError(
-                "an approximate guarantee has no finite Renyi divergence: convert with epsilon(loss, delta), "
+                "an approximate guarantee has no finite Renyi divergence: convert with "
+                "epsilon(loss, delta), "
                 "or account its delta apart",
                 rule=PrivacyRule.THEOREM,
             )
@@ -231,7 +261,8 @@ class Concentrated(NamedTuple):
 
 @refuse_beyond_floats
 def zcdp(loss: ls.Loss) -> Concentrated:
-    """The smallest rho known for the loss (pure: eps tanh(eps/2), exponential mechanism: eps^2/8, ...).
+    """The smallest rho known for the loss (pure: eps tanh(eps/2), exponential mechanism: eps^2/8,
+    ...).
 
     >>> from dither.privacy.losses import Pure
     >>> round(zcdp(Pure(1)).rho.upper, 8)
@@ -255,7 +286,8 @@ def zcdp(loss: ls.Loss) -> Concentrated:
         delta = max(delta, min(mass, Fraction(1)))
     if not math.isfinite(worst.upper):
         raise RefusedError(
-            "a guarantee at one Renyi order gives no zCDP: state ZCDP(rho) instead", rule=PrivacyRule.THEOREM
+            "a guarantee at one Renyi order gives no zCDP: state ZCDP(rho) instead",
+            rule=PrivacyRule.THEOREM,
         )
     return Concentrated(worst, delta)
 
@@ -300,12 +332,17 @@ def _both(value: float) -> Bounds:
     return Bounds(value * (1 - _SLACK), value * (1 + _SLACK))
 
 
-def triangle(alpha: float, other: float, first: Callable[[float], float], second: Callable[[float], float]) -> float:
-    """D_alpha(P||R) <= a'/(a'-1) * D_b(P||Q) + D_a'(Q||R) with b = alpha (a'-1)/(a'-alpha), a' > alpha.
+def triangle(
+    alpha: float, other: float, first: Callable[[float], float], second: Callable[[float], float]
+) -> float:
+    """D_alpha(P||R) <= a'/(a'-1) * D_b(P||Q) + D_a'(Q||R) with b = alpha (a'-1)/(a'-alpha), a' >
+    alpha.
 
-    Lemma 3.32(7) prints another order in its statement, which is unsound; this is the one its proof gives.
+    Lemma 3.32(7) prints another order in its statement, which is unsound; this is the one its proof
+    gives.
 
-    >>> triangle(2, 4, lambda order: order / 2, lambda order: order / 2)   # N(0,1), N(1,1), N(2,1): the truth is 4
+    >>> # N(0,1), N(1,1), N(2,1): the truth is 4
+    >>> triangle(2, 4, lambda order: order / 2, lambda order: order / 2)
     4.0
     """
     if not other > alpha > 1:

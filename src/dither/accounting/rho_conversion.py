@@ -1,4 +1,5 @@
-"""The delta of a zCDP guarantee at a stated epsilon; the formula is in `privacy.charges.conversions`."""
+"""The delta of a zCDP guarantee at a stated epsilon; the formula is in
+`privacy.charges.conversions`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which engine answers: the tightest one whose bounds are proved for the laws at hand.
 
-Order: closed Gaussian, exact sum of equal Laplaces, exact sum over atoms, exact lattice, contour, grid.
-Each answer carries the name of its engine and theorem.
+Order: closed Gaussian, exact sum of equal Laplaces, exact sum over atoms, exact lattice, contour,
+grid. Each answer carries the name of its engine and theorem.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, La
 from dither.accounting.workload import Law
 
 Curve = Callable[[float], Bounds]
-_FEW = 60  # equal Laplaces of which the residues are summed at once; of more, only where the contour is out of reach
+# equal Laplaces of which the residues are summed at once; of more, only where the contour is out of
+# reach
+_FEW = 60
 _LEAST = Fraction(1, 10**305)
 _CONTOUR = "contour inversion of the moment-generating function"
 
@@ -88,13 +90,21 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
         return Answer(Bounds(0.0, 0.0), "the loss never exceeds this epsilon")
     answer = _first(laws, target, engine)
     if target.epsilon is None and ceiling < answer.bounds.upper:
-        return Answer(Bounds(min(answer.bounds.lower, ceiling), ceiling), "the loss never exceeds this epsilon")
+        return Answer(
+            Bounds(min(answer.bounds.lower, ceiling), ceiling),
+            "the loss never exceeds this epsilon",
+        )
     return answer
 
 
 def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
     routes = [("exact", _solve_exactly), ("contour", _solve_by_contour), ("grid", _solve_by_grid)]
-    if engine is None and len(laws) == 1 and isinstance(laws[0], LaplaceFactor) and laws[0].count > _FEW:
+    if (
+        engine is None
+        and len(laws) == 1
+        and isinstance(laws[0], LaplaceFactor)
+        and laws[0].count > _FEW
+    ):
         routes[:2] = routes[1], routes[0]
     for name, attempt in routes:
         if engine is not None and engine != name:
@@ -105,7 +115,12 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
             continue
         if name == "contour" == routes[0][0] and _is_wide(answer.bounds):
             continue
-        if engine is None and name == "contour" and _is_wide(answer.bounds) and answer.bounds.upper > target.floor:
+        if (
+            engine is None
+            and name == "contour"
+            and _is_wide(answer.bounds)
+            and answer.bounds.upper > target.floor
+        ):
             return _join_answers(answer, laws, target)
         return answer
     raise OutOfReach
@@ -116,7 +131,8 @@ def _is_wide(bounds: Bounds) -> bool:
 
 
 def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
-    """A contour that could not be made sharp (far below a heavy tail): both brackets hold, so does their overlap."""
+    """A contour that could not be made sharp (far below a heavy tail): both brackets hold, so does
+    their overlap."""
     try:
         second = _solve_by_grid(laws, target)
     except OutOfReach:
@@ -138,10 +154,15 @@ def _gaussian(law: GaussianFactor, target: Target) -> Answer:
 def _read_curve(
     curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0, certain: bool = False
 ) -> Answer:
-    """Read a curve of delta at an epsilon, or find where it crosses a delta (`certain`: not at zero)."""
+    """Read a curve of delta at an epsilon, or find where it crosses a delta (`certain`: not at
+    zero)."""
     if target.epsilon is not None:
         epsilon = float(target.epsilon)
-        low, high = (epsilon, epsilon) if Fraction(epsilon) == target.epsilon else (down(epsilon), up(epsilon))
+        low, high = (
+            (epsilon, epsilon)
+            if Fraction(epsilon) == target.epsilon
+            else (down(epsilon), up(epsilon))
+        )
         return Answer(Bounds(curve(max(0.0, high)).lower, curve(max(0.0, low)).upper), name)
     assert target.delta is not None
     if target.delta[0] < _LEAST:
@@ -161,9 +182,17 @@ def _float_down(value: Fraction) -> float:
 
 
 def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
-    if len(laws) == 1 and isinstance(laws[0], SampledGaussianFactor) and laws[0].count == 1 and laws[0].kind != "swap":
+    if (
+        len(laws) == 1
+        and isinstance(laws[0], SampledGaussianFactor)
+        and laws[0].count == 1
+        and laws[0].kind != "swap"
+    ):
         return _read_curve(
-            _sampled_once_curve(laws[0]), target, -2.0, "one Poisson sample of a Gaussian (half-line, closed form)"
+            _sampled_once_curve(laws[0]),
+            target,
+            -2.0,
+            "one Poisson sample of a Gaussian (half-line, closed form)",
         )
     if len(laws) == 1 and isinstance(laws[0], LaplaceFactor) and len(laws[0].epsilons) == 1:
         query_epsilon = laws[0].epsilons[0]
@@ -187,7 +216,9 @@ def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
     step = exact_step(atoms)
     try:
         curve = atomic(atoms, 20_000 if step is not None else 2_000_000).delta
-        return _read_curve(curve, target, -5.0, "exact sum over atoms (Kairouz, Oh and Viswanath 2015)")
+        return _read_curve(
+            curve, target, -5.0, "exact sum over atoms (Kairouz, Oh and Viswanath 2015)"
+        )
     except OutOfReach:
         if step is None:
             raise
@@ -196,7 +227,8 @@ def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
 
 
 def _sampled_once_curve(law: SampledGaussianFactor) -> Curve:
-    """One sampled Gaussian: the likelihood ratio is monotone, so the worst event is a half-line (320 digits)."""
+    """One sampled Gaussian: the likelihood ratio is monotone, so the worst event is a half-line
+    (320 digits)."""
 
     def curve(epsilon: float) -> Bounds:
         with mpmath.workdps(340):
@@ -238,7 +270,9 @@ def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
             bounds = contour.delta(epsilon)
             return Bounds(bounds.lower, min(1.0, up(bounds.upper + missing))) if missing else bounds
 
-        answer = _read_curve(curve, target, grown.slope, _CONTOUR, max(1e-3, grown.root), grown.parent is not None)
+        answer = _read_curve(
+            curve, target, grown.slope, _CONTOUR, max(1e-3, grown.root), grown.parent is not None
+        )
         if answer.bounds.upper <= target.floor or grown.sharp(answer.bounds):
             break
     keep(grown, wanted, answer.bounds if answer.bounds.upper > target.floor else None, answer.slope)
@@ -250,9 +284,14 @@ def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
     converted: list[GridLaw] = []
     for law in laws:
         if isinstance(law, GaussianFactor):
-            converted.append(GaussianLaw("plain", Fraction(1), sigma_fraction(2 * law.rho, side), 1))
+            converted.append(
+                GaussianLaw("plain", Fraction(1), sigma_fraction(2 * law.rho, side), 1)
+            )
         elif isinstance(law, LaplaceFactor):
-            converted += [LaplaceLaw("plain", Fraction(1), e, k) for e, k in zip(law.epsilons, law.counts, strict=True)]
+            converted += [
+                LaplaceLaw("plain", Fraction(1), e, k)
+                for e, k in zip(law.epsilons, law.counts, strict=True)
+            ]
         elif isinstance(law, SampledGaussianFactor):
             converted.append(GaussianLaw(law.kind, law.q, law.sigma, law.count))
         else:
@@ -261,7 +300,8 @@ def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
 
 
 def _deviation(law: GridLaw) -> float:
-    """Roughly the standard deviation of one copy of the loss: it chooses the grid and proves nothing."""
+    """Roughly the standard deviation of one copy of the loss: it chooses the grid and proves
+    nothing."""
     if isinstance(law, AtomsFactor):
         mean = float(np.sum(law.masses * law.losses))
         return math.sqrt(max(float(np.sum(law.masses * (law.losses - mean) ** 2)), 1e-12))
@@ -284,12 +324,24 @@ def _span(law: GridLaw) -> float:
 
 
 def grid_step(laws: Sequence[GridLaw], resolution: int) -> Fraction:
-    """A step of a small fraction of the smallest deviation, that divides the one epsilon of atoms and Laplaces."""
+    """A step of a small fraction of the smallest deviation, that divides the one epsilon of atoms
+    and Laplaces."""
     total = math.sqrt(sum(law.count * _deviation(law) ** 2 for law in laws))
     span = max(_span(law) for law in laws)
-    step = max(min(_deviation(law) for law in laws) * 16 / resolution, total / resolution, span / 8 / resolution, 1e-7)
-    lattice_steps = {law.epsilon for law in laws if isinstance(law, LaplaceLaw) and law.kind in ("plain", "drawn")}
-    lattice_steps |= {law.lattice[1] for law in laws if isinstance(law, AtomsFactor) and law.lattice is not None}
+    step = max(
+        min(_deviation(law) for law in laws) * 16 / resolution,
+        total / resolution,
+        span / 8 / resolution,
+        1e-7,
+    )
+    lattice_steps = {
+        law.epsilon
+        for law in laws
+        if isinstance(law, LaplaceLaw) and law.kind in ("plain", "drawn")
+    }
+    lattice_steps |= {
+        law.lattice[1] for law in laws if isinstance(law, AtomsFactor) and law.lattice is not None
+    }
     if len(lattice_steps) == 1:
         (lattice_step,) = lattice_steps
         return lattice_step / math.ceil(float(lattice_step) / step)
@@ -303,7 +355,9 @@ def _solve_by_grid(laws: Sequence[Law], target: Target, resolution: int = 8192) 
     for _ in range(8):
         try:
             pair = GridPair(upper, step, target.log_delta, target.float_epsilon, lower)
-            return _read_curve(pair.delta, target, -pair.c, "grid of privacy losses (connect the dots, tilted FFT)")
+            return _read_curve(
+                pair.delta, target, -pair.c, "grid of privacy losses (connect the dots, tilted FFT)"
+            )
         except (OutOfReach, MemoryError):
             step *= 2
     raise OutOfReach

@@ -1,14 +1,16 @@
 """The Poisson-sampled Gaussian: its moment-generating function by trapezoid with a proved error.
 
-In units of the shift (sigma = noise / shift), y ~ N(0, sigma^2) and r(y) = 1 - q + q exp((2y-1)/(2 sigma^2)):
+In units of the shift (sigma = noise / shift), y ~ N(0, sigma^2) and r(y) = 1 - q + q exp((2y-1)/(2
+sigma^2)):
 
     remove: M(s) = E[r^{s+1}],    add: M(s) = E[r^{-s}],
     swap:   M(s) = E[r(y)^{s+1} r(-y)^{-s}]   (replace one unit: shift +C against shift -C).
 
-The integrand is analytic for |Im y| < pi sigma^2, so the trapezoid rule errs by 2 N/(e^{2 pi a/step} - 1) with N the
-integral of the modulus on the shifted lines (Q1); tails, roundoff and the decay in s are bounded in
-docs/proofs/contour-accounting.md. Different noises and rates are evaluated together, one row each (`trapezoid.py`);
-rows are kept, so that a workload to which an event is appended costs the new event alone.
+The integrand is analytic for |Im y| < pi sigma^2, so the trapezoid rule errs by 2 N/(e^{2 pi
+a/step} - 1) with N the integral of the modulus on the shifted lines (Q1); tails, roundoff and the
+decay in s are bounded in docs/proofs/contour-accounting.md. Different noises and rates are
+evaluated together, one row each (`trapezoid.py`); rows are kept, so that a workload to which an
+event is appended costs the new event alone.
 """
 
 from __future__ import annotations
@@ -23,10 +25,25 @@ from typing import Any
 import numpy as np
 
 from dither.accounting.transforms import UNIT, Complex, Real, sinc_envelope_gap
-from dither.accounting.trapezoid import Kind, OutOfReach, QuadratureRow, log_ratio, rows, rows_and_levels
+from dither.accounting.trapezoid import (
+    Kind,
+    OutOfReach,
+    QuadratureRow,
+    log_ratio,
+    rows,
+    rows_and_levels,
+)
 from dither.accounting.trapezoid import forget as rows_forget
 
-__all__ = ["Kind", "OutOfReach", "SampledGaussianFactor", "SampledGroup", "forget", "grouped", "log_ratio"]
+__all__ = [
+    "Kind",
+    "OutOfReach",
+    "SampledGaussianFactor",
+    "SampledGroup",
+    "forget",
+    "grouped",
+    "log_ratio",
+]
 
 _LAYERS = 96
 _FEW = 3
@@ -34,7 +51,8 @@ _FEW = 3
 
 @dataclass(frozen=True)
 class SampledGaussianFactor:
-    """`count` Poisson-sampled Gaussians of rate q and noise `sigma` per unit shift, in one direction."""
+    """`count` Poisson-sampled Gaussians of rate q and noise `sigma` per unit shift, in one
+    direction."""
 
     kind: Kind
     q: Fraction
@@ -66,7 +84,8 @@ class SampledGaussianFactor:
         return self.alone.decay(c, y)
 
     def level_bound(self, c: float) -> float:
-        """An upper bound of count * log M(c) in closed form, for small rates; infinite where none is known (C1)."""
+        """An upper bound of count * log M(c) in closed form, for small rates; infinite where none
+        is known (C1)."""
         q, _, variance = self.floats
         if self.kind != "add" or q > 0.1 or variance < 0.05 or c > 1e3:
             return math.inf
@@ -75,7 +94,11 @@ class SampledGaussianFactor:
 
     @cached_property
     def _largest(self) -> float:
-        return math.inf if self.kind != "add" else -self.count * math.log1p(-self.floats[0]) * (1 + 1e-14)
+        return (
+            math.inf
+            if self.kind != "add"
+            else -self.count * math.log1p(-self.floats[0]) * (1 + 1e-14)
+        )
 
     def largest(self) -> float:
         return self._largest
@@ -113,13 +136,19 @@ class SampledGroup:
     ) -> tuple[Complex, Real, Real]:
         """The same, and proved upper bounds on log M at several other real places."""
         wanted = [_row(factor, c, tolerance / len(self.factors)) for factor in self.factors]
-        still = [_row(factor, real_part, 1e-12) for real_part in real_parts for factor in self.factors]
+        still = [
+            _row(factor, real_part, 1e-12) for real_part in real_parts for factor in self.factors
+        ]
         logs, errors, levels = rows_and_levels(self.kind, wanted, y, still)
         counts = self.arrays[2]
         # roundoff: a product each, and so many additions
         errors = errors + (len(counts) + 1) * UNIT * np.abs(logs)
         above = np.array(levels).reshape(len(real_parts), len(counts)) @ counts
-        return counts @ logs, np.asarray(counts @ errors * (1 + 1e-12)), above + 1e-13 * (1 + np.abs(above))
+        return (
+            counts @ logs,
+            np.asarray(counts @ errors * (1 + 1e-12)),
+            above + 1e-13 * (1 + np.abs(above)),
+        )
 
     def levels(self, real_parts: Sequence[float]) -> Real:
         """Proved upper bounds on log M(c) at several c at once."""
@@ -129,11 +158,14 @@ class SampledGroup:
         return np.asarray(factor_levels @ self.arrays[2])
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
-        """log M and its first two derivatives at c, roughly and cheaply: they choose the contour and prove nothing."""
+        """log M and its first two derivatives at c, roughly and cheaply: they choose the contour
+        and prove nothing."""
         keys = [(self.kind, *factor.floats, c) for factor in self.factors]
         missing = [key for key in keys if key not in _kept_cumulants]
         if missing:
-            if len(missing) <= _FEW:  # the search for c will ask for its neighbours next: they cost next to nothing now
+            if (
+                len(missing) <= _FEW
+            ):  # the search for c will ask for its neighbours next: they cost next to nothing now
                 index = round(4 * math.log2(c))
                 near = {c, *(2.0 ** (other / 4) for other in range(index - 4, index + 5))}
                 missing = [(*key[:4], other) for key in missing for other in near]
@@ -148,7 +180,9 @@ class SampledGroup:
             return kept_fall
         mass, lengths = self._layers(c)
         gap = np.sum(mass * sinc_envelope_gap(0.5 * y * lengths), axis=1) * (1 - 1e-9)
-        fall = float(np.sum(self.arrays[2] * np.log1p(-np.clip(gap, 0.0, 1.0 - 1e-16)))) * (1 - 1e-12)
+        fall = float(np.sum(self.arrays[2] * np.log1p(-np.clip(gap, 0.0, 1.0 - 1e-16)))) * (
+            1 - 1e-12
+        )
         _falls[self.key, c, y] = fall
         _trim(_falls)
         return fall
@@ -159,13 +193,19 @@ class SampledGroup:
         missing = [index for index, key in enumerate(keys) if key not in _staircases]
         if missing:
             chosen = [self.factors[index] for index in missing]
-            logs, errors = rows(self.kind, [_row(factor, c, 1e-12) for factor in chosen], np.zeros(1))
-            layers = _layers(self.kind, [factor.floats for factor in chosen], c, logs.real + errors + 1e-10)
+            logs, errors = rows(
+                self.kind, [_row(factor, c, 1e-12) for factor in chosen], np.zeros(1)
+            )
+            layers = _layers(
+                self.kind, [factor.floats for factor in chosen], c, logs.real + errors + 1e-10
+            )
             for index, mass, lengths in zip(missing, *layers, strict=True):
                 _staircases[keys[index]] = (mass, lengths)
         staircases = [_staircases[key] for key in keys]
         _trim(_staircases)
-        return np.array([mass for mass, _ in staircases]), np.array([lengths for _, lengths in staircases])
+        return np.array([mass for mass, _ in staircases]), np.array(
+            [lengths for _, lengths in staircases]
+        )
 
     def largest(self) -> float:
         return sum(factor.largest() for factor in self.factors)
@@ -188,13 +228,17 @@ def _trim(kept: dict[Any, Any]) -> None:
 def grouped(factors: Sequence[SampledGaussianFactor]) -> list[SampledGroup]:
     """The same factors, one group for each kind."""
     kinds = dict.fromkeys(factor.kind for factor in factors)
-    return [SampledGroup(kind, tuple(factor for factor in factors if factor.kind == kind)) for kind in kinds]
+    return [
+        SampledGroup(kind, tuple(factor for factor in factors if factor.kind == kind))
+        for kind in kinds
+    ]
 
 
 def _row(factor: SampledGaussianFactor, c: float, tolerance: float) -> QuadratureRow:
     """What is asked of the quadrature, rounded to the safe side so that rows are found again.
 
-    No better than 2^-56, since the sum's own roundoff is larger; what is reached is computed, and counted.
+    No better than 2^-56, since the sum's own roundoff is larger; what is reached is computed, and
+    counted.
     """
     finest = max(-56, 8 * math.floor(math.log2(tolerance / factor.count) / 8))
     return QuadratureRow(*factor.floats, c, finest, 4 * math.ceil(math.log(factor.count) / 4))
@@ -209,7 +253,9 @@ def _cumulants(kind: Kind, laws: Sequence[tuple[Any, ...]]) -> Real:
     q, sigma, _, c = np.array([law[1:] for law in laws]).T[:, :, None]
     right = 7 * sigma + (c + 1 if kind != "add" else 0.0)
     left = 7 * sigma + (np.minimum(c, 12 * sigma) if kind == "add" else 0.0)
-    share = np.linspace(0.0, 1.0, min(4000, 96 + int(3 * np.max((left + right - 14 * sigma) / sigma))))
+    share = np.linspace(
+        0.0, 1.0, min(4000, 96 + int(3 * np.max((left + right - 14 * sigma) / sigma)))
+    )
     nodes = -left + (left + right) * share
     forward = log_ratio(q, (2 * nodes - 1) / (2 * sigma * sigma))[0]
     if kind == "remove":
@@ -233,8 +279,11 @@ def _cumulants(kind: Kind, laws: Sequence[tuple[Any, ...]]) -> Real:
     return np.concatenate([level, mean, spread], axis=1)
 
 
-def _layers(kind: Kind, laws: Sequence[tuple[float, float, float]], c: float, log_total: Real) -> tuple[Real, Real]:
-    """Uniform layers below the tilted density of the loss, a row each: (mass, length) of every layer (D4).
+def _layers(
+    kind: Kind, laws: Sequence[tuple[float, float, float]], c: float, log_total: Real
+) -> tuple[Real, Real]:
+    """Uniform layers below the tilted density of the loss, a row each: (mass, length) of every
+    layer (D4).
 
     `log_total` is an upper bound of log M(c), a column.
     """
@@ -264,11 +313,18 @@ def _layers(kind: Kind, laws: Sequence[tuple[float, float, float]], c: float, lo
         returning = q * np.exp(-(2 * nodes + 1) / (2 * variance) - backward) / variance
         steep = slope[:, 1:] + returning[:, :-1]
     log_density = -nodes * nodes / (2 * variance) - np.log(sigma * math.sqrt(2 * math.pi))
-    floor = np.minimum(log_density[:, :-1], log_density[:, 1:]) + np.minimum(tilt[:, :-1], tilt[:, 1:])
+    floor = np.minimum(log_density[:, :-1], log_density[:, 1:]) + np.minimum(
+        tilt[:, :-1], tilt[:, 1:]
+    )
     with np.errstate(over="ignore", divide="ignore"):
-        heights = np.minimum(np.exp(np.minimum(floor - log_total, 700.0)) / np.maximum(steep, 1e-300), 1e300)
-    # a cell is as long as its loss differs for certain: roundoff must not widen cells on which the loss stands still
-    lengths = np.maximum(np.abs(np.diff(loss)) - 1e-15 * (np.abs(loss[:, 1:]) + np.abs(loss[:, :-1])), 0.0)
+        heights = np.minimum(
+            np.exp(np.minimum(floor - log_total, 700.0)) / np.maximum(steep, 1e-300), 1e300
+        )
+    # a cell is as long as its loss differs for certain: roundoff must not widen cells on which the
+    # loss stands still
+    lengths = np.maximum(
+        np.abs(np.diff(loss)) - 1e-15 * (np.abs(loss[:, 1:]) + np.abs(loss[:, :-1])), 0.0
+    )
     # running minima outwards from the peak: to its right of what was, to its left of what comes
     peak = np.argmax(heights, axis=1)[:, None]
     cell = np.arange(cells - 1)

@@ -1,10 +1,12 @@
-"""Amplification by shuffling as a law that composes: Feldman, McMillan and Talwar 2021, theorem 3.2.
+"""Amplification by shuffling as a law that composes: Feldman, McMillan and Talwar 2021, theorem
+3.2.
 
-Above: n mixed reports of an eps0-local randomiser are dominated by X = A + D against A + 1 - D, seen together with C,
-where C ~ Bin(n-1, e^-eps0), A ~ Bin(C, 1/2), D ~ Bernoulli(e^eps0/(1 + e^eps0)). With t = tanh(eps0/2), m = C + 1 and
-d = 2X - m this is P(X | C) = Bin(m, 1/2)(X) (1 + t d/m) and a loss of 2 artanh(t d/m): the same seen from both sides.
-C is rounded *down* to a grid, which only adds to the loss: a further fair coin is post-processing.
-Below: binary randomised response, all others reporting zero. Proofs: docs/proofs/composition.md, section 7.
+Above: n mixed reports of an eps0-local randomiser are dominated by X = A + D against A + 1 - D,
+seen together with C, where C ~ Bin(n-1, e^-eps0), A ~ Bin(C, 1/2), D ~ Bernoulli(e^eps0/(1 +
+e^eps0)). With t = tanh(eps0/2), m = C + 1 and d = 2X - m this is P(X | C) = Bin(m, 1/2)(X) (1 + t
+d/m) and a loss of 2 artanh(t d/m): the same seen from both sides. C is rounded *down* to a grid,
+which only adds to the loss: a further fair coin is post-processing. Below: binary randomised
+response, all others reporting zero. Proofs: docs/proofs/composition.md, section 7.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def _divergence(x: float, p: float) -> float:
 
 
 def _window(count: int, p: float) -> tuple[int, int]:
-    """The values outside which Bin(count, p) has a probability below 2 e^-120 (Chernoff), counting one more each."""
+    """The values outside which Bin(count, p) has a probability below 2 e^-120 (Chernoff), counting
+    one more each."""
     mode = min(count, int((count + 1) * p))
     goal = _TAIL / count * (1 + 1e-9)
     ends = []
@@ -44,13 +47,16 @@ def _window(count: int, p: float) -> tuple[int, int]:
             continue
         while abs(beyond - near) > 1:
             middle = (near + beyond) // 2
-            near, beyond = (near, middle) if _divergence(middle / count, p) > goal else (middle, beyond)
+            near, beyond = (
+                (near, middle) if _divergence(middle / count, p) > goal else (middle, beyond)
+            )
         ends.append(beyond)
     return ends[0], ends[1]
 
 
 def _binomial(count: int, p: float, relative: float) -> tuple[NDArray[np.int64], Real, Real]:
-    """(values, masses, relative errors) of Bin(count, p) on its window, by ratios from the mode; odds to `relative`."""
+    """(values, masses, relative errors) of Bin(count, p) on its window, by ratios from the mode;
+    odds to `relative`."""
     first, last = _window(count, p)
     if last - first > _MOST:
         raise OutOfReach
@@ -78,7 +84,9 @@ def clones(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
         chance = np.ones(1)
         blur = np.zeros(1)
     else:
-        blanket, chance, blur = _binomial(users - 1, math.exp(-eps), 16 * UNIT * (1 + eps / -math.expm1(-eps)))
+        blanket, chance, blur = _binomial(
+            users - 1, math.exp(-eps), 16 * UNIT * (1 + eps / -math.expm1(-eps))
+        )
     wide = 1 + 2 * math.isqrt(int(blanket[-1] * _TAIL / 2) + 1)
     size = -(-len(blanket) // max(12, min(_GROUPS, _ATOMS // wide)))
     windows = [_window(int(blanket[start]) + 1, 0.5) for start in range(0, len(blanket), size)]
@@ -96,16 +104,20 @@ def clones(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
         masses.append(float(np.sum(chance[start : start + size])) * fair * (1 + lean))
         errors.append(float(np.max(blur[start : start + size])) + wrong + 64 * UNIT / (1 - turn))
     atom_losses = np.concatenate(losses)
-    # the argument of artanh is known to 8 units, and near one it amplifies by lean / ((1 - lean^2) artanh(lean))
+    # the argument of artanh is known to 8 units, and near one it amplifies by lean / ((1 - lean^2)
+    # artanh(lean))
     amplified = 16 * UNIT * (1 + 1 / (1 - turn) / max(1.0, eps))
     missing = 8 * math.exp(-_TAIL)
     atom_errors = np.concatenate(errors)
-    return AtomsFactor(atom_losses, np.concatenate(masses), count, atom_errors, missing, missing, None, amplified)
+    return AtomsFactor(
+        atom_losses, np.concatenate(masses), count, atom_errors, missing, missing, None, amplified
+    )
 
 
 @lru_cache(maxsize=64)
 def responses(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
-    """One mechanism that the theorem is about: shuffled randomised response, everybody else holding a zero."""
+    """One mechanism that the theorem is about: shuffled randomised response, everybody else holding
+    a zero."""
     eps = float(epsilon)
     truth = 1 / (1 + math.exp(-eps))
     if users == 1:
@@ -126,4 +138,6 @@ def responses(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
     shift = np.log(p / q)
     least = np.maximum(np.abs(shift), 1e-300)
     relative = np.minimum(np.where(np.abs(shift) > 0, 2 * error / least, 0.0), 1.0)
-    return AtomsFactor(shift, p, count, error, 4 * math.exp(-_TAIL), 4 * math.exp(-_TAIL), None, relative)
+    return AtomsFactor(
+        shift, p, count, error, 4 * math.exp(-_TAIL), 4 * math.exp(-_TAIL), None, relative
+    )

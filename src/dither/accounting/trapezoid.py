@@ -1,4 +1,5 @@
-"""Trapezoid sums for the sampled Gaussian, many rows at once, each with its proved error: (Q1) to (Q3).
+"""Trapezoid sums for the sampled Gaussian, many rows at once, each with its proved error: (Q1) to
+(Q3).
 
 A row is one rate, noise and real part c; all rows share the imaginary parts y.
 Bounds: docs/proofs/contour-accounting.md.
@@ -37,11 +38,13 @@ _KEPT = 4096
 
 
 class OutOfReach(Exception):
-    """The proved error cannot be made small with a bearable number of nodes: another engine must serve."""
+    """The proved error cannot be made small with a bearable number of nodes: another engine must
+    serve."""
 
 
 class QuadratureRow(NamedTuple):
-    """One rate, noise and real part; the quadrature errs by 2^finest of M(c), the tails by e^-(50 + reserve).
+    """One rate, noise and real part; the quadrature errs by 2^finest of M(c), the tails by e^-(50 +
+    reserve).
 
     Rate, noise and variance are the exact ones rounded to floats: their roundoff is part of (Q3).
     """
@@ -58,7 +61,8 @@ _kept_rows: OrderedDict[tuple[Kind, QuadratureRow, float], tuple[Complex, Real]]
 
 
 def rows(kind: Kind, wanted: Sequence[QuadratureRow], y: Real) -> tuple[Complex, Real]:
-    """(log M(c+iy), bound on its absolute error) of one copy, a row each; rows on a uniform y are kept."""
+    """(log M(c+iy), bound on its absolute error) of one copy, a row each; rows on a uniform y are
+    kept."""
     logs, errors, _ = rows_and_levels(kind, wanted, y, ())
     return logs, errors
 
@@ -103,7 +107,9 @@ def forget() -> None:
     _kept_rows.clear()
 
 
-def _chunks(kind: Kind, wanted: Sequence[QuadratureRow], missing: list[int], y: Real) -> list[list[int]]:
+def _chunks(
+    kind: Kind, wanted: Sequence[QuadratureRow], missing: list[int], y: Real
+) -> list[list[int]]:
     """Rows that are evaluated together, so many that their panel stays small."""
     if not missing:
         return []
@@ -130,7 +136,8 @@ _Panel = tuple[Complex, Real]
 def _evaluate(
     kind: Kind, wanted: Sequence[QuadratureRow], y: Real, still: Sequence[QuadratureRow] = ()
 ) -> tuple[_Panel, _Panel]:
-    """Values and errors at all y of the rows that are wanted, and at zero of the rows that stand still."""
+    """Values and errors at all y of the rows that are wanted, and at zero of the rows that stand
+    still."""
     q, sigma, variance, c, finest, reserve = np.array([*wanted, *still], dtype=np.float64).T
     moving = len(wanted)
     reach = np.zeros(len(q))
@@ -147,27 +154,42 @@ def _evaluate(
     near = shift == 0.0
     grown = np.exp(exponent - shift[:, None]) * rule.height[:, None]
     # weight * (e^tilt - 1), the difference of two exponentials where e^tilt alone might overflow
-    excess_terms = np.where(tilt > 1, grown - rule.weights, rule.weights * np.expm1(np.minimum(tilt, 1.0)))
+    excess_terms = np.where(
+        tilt > 1, grown - rule.weights, rule.weights * np.expm1(np.minimum(tilt, 1.0))
+    )
     plane = pairwise(np.where(near[:, None], excess_terms, grown)) - np.where(near, 0.0, 1.0)
-    turn, harder = _turns(rule.loss[:moving], grown[:moving], y) if moving else (np.zeros((0, len(y)), complex), 1.0)
+    turn, harder = (
+        _turns(rule.loss[:moving], grown[:moving], y)
+        if moving
+        else (np.zeros((0, len(y)), complex), 1.0)
+    )
     absolute = _roundoff(rule, c, reach, grown, excess_terms, near, harder)
     absolute += 4 * UNIT * shift * grown.sum(axis=1)
-    absolute += 2 * quadrature * np.maximum(1.0 + plane, np.exp(-shift)) + _tails(kind, q, sigma, c, rule, shift)
+    absolute += 2 * quadrature * np.maximum(1.0 + plane, np.exp(-shift)) + _tails(
+        kind, q, sigma, c, rule, shift
+    )
     excess = np.concatenate([(plane[:moving, None] + turn).ravel(), plane[moving:]])
     columns = np.where(np.arange(len(q)) < moving, len(y), 1)
     logs = log1p_complex(excess) + np.repeat(shift, columns)
     size = np.abs(1 + excess)
-    error = log_error(np.repeat(absolute, columns) + rounded_one(size), size) + 6 * UNIT * np.abs(logs)
+    error = log_error(np.repeat(absolute, columns) + rounded_one(size), size) + 6 * UNIT * np.abs(
+        logs
+    )
     cut = moving * len(y)
     shape = (moving, len(y))
-    return (logs[:cut].reshape(shape), error[:cut].reshape(shape)), (logs[cut:, None], error[cut:, None])
+    return (logs[:cut].reshape(shape), error[:cut].reshape(shape)), (
+        logs[cut:, None],
+        error[cut:, None],
+    )
 
 
 def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
-    """The sum of grown * (e^{i y loss} - 1), and by how much the roundoff bound grows for the way it was taken.
+    """The sum of grown * (e^{i y loss} - 1), and by how much the roundoff bound grows for the way
+    it was taken.
 
-    Short: u = 2 sin^2(y loss/2) and sin(y loss) outright. Long and uniform: y = y1 + y2 on two short grids, and
-    u = u1 + u2 - u1 u2 + s1 s2, s = s1 + s2 - s1 u2 - s2 u1, sums of products taken as matrix products in blocks.
+    Short: u = 2 sin^2(y loss/2) and sin(y loss) outright. Long and uniform: y = y1 + y2 on two
+    short grids, and u = u1 + u2 - u1 u2 + s1 s2, s = s1 + s2 - s1 u2 - s2 u1, sums of products
+    taken as matrix products in blocks.
     """
     if len(y) < _LONG or y[0] != 0.0 or not np.all(y == np.arange(len(y)) * y[1]):
         phase = y[None, :, None] * loss[:, None, :]
@@ -181,7 +203,10 @@ def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
     first = np.arange(fine)[:, None] * y[1] * loss
     second = np.arange(coarse)[:, None] * (fine * y[1]) * loss
     near = np.concatenate([2 * np.sin(first / 2) ** 2, np.sin(first), np.ones_like(grown)], axis=2)
-    far = np.concatenate([2 * np.sin(second / 2) ** 2, np.sin(second), np.ones_like(grown)], axis=2) * grown
+    far = (
+        np.concatenate([2 * np.sin(second / 2) ** 2, np.sin(second), np.ones_like(grown)], axis=2)
+        * grown
+    )
     # over the nodes: products inside a block of 32 in any order, blocks by halving
     joined = pairwise(np.moveaxis(np.matmul(far, np.swapaxes(near, -1, -2)), 1, -1))
     u2 = joined[:, :coarse]
@@ -197,7 +222,8 @@ def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
 
 
 def _steps(kind: Kind, variance: Real, c: Real, reach: Real, finest: Real) -> tuple[Real, Real]:
-    """The largest short dyadic steps whose quadrature error, relative to M(c), is at most 2^finest (Q1)."""
+    """The largest short dyadic steps whose quadrature error, relative to M(c), is at most 2^finest
+    (Q1)."""
     turns = 2.0 if kind == "swap" else 1.0
     growth = variance[:, None] * _ANGLES**2 / 2 + turns * reach[:, None] * _ANGLES
     if kind != "remove":
@@ -215,7 +241,9 @@ def _ends(kind: Kind, q: Real, sigma: Real, c: Real, step: Real, reserve: Real) 
     room = sigma * np.sqrt(2 * (50.0 + reserve))
     left, right = room, room
     if kind == "add":
-        left = np.maximum(left, np.minimum(c + room, sigma * np.sqrt(2 * (50 + reserve - c * np.log1p(-q)))))
+        left = np.maximum(
+            left, np.minimum(c + room, sigma * np.sqrt(2 * (50 + reserve - c * np.log1p(-q))))
+        )
     else:
         right = c + 1 + room
     if kind == "swap":
@@ -236,13 +264,16 @@ def _tails(kind: Kind, q: Real, sigma: Real, c: Real, rule: _Rule, shift: Real) 
     power = c + 1
     centre = c * (c + 1) / (2 * sigma * sigma)
     moved_place = left - c if kind == "add" else right - power
-    far_left, far_right, far_moved = log_ndtr(np.array([-left, -right, -moved_place]) / sigma) - shift
+    far_left, far_right, far_moved = (
+        log_ndtr(np.array([-left, -right, -moved_place]) / sigma) - shift
+    )
     plain = np.exp(far_left) + np.exp(far_right)
     if kind == "add":
         rest = np.array([far_moved + centre + np.log(q), far_left - c * np.log1p(-q)])
         moved_tail, plain_tail = np.exp(np.minimum(rest, 700.0))
         return np.asarray(4 * (plain + np.minimum(np.exp(far_left) + moved_tail, plain_tail)))
-    # (1-q + qw)^p <= (1-q) + q w^p, or lambda^{1-p} (1-q)^p + (1-lambda)^{1-p} (qw)^p for any lambda
+    # (1-q + qw)^p <= (1-q) + q w^p, or lambda^{1-p} (1-q)^p + (1-lambda)^{1-p} (qw)^p for any
+    # lambda
     log_q = np.log(q)
     firsts = np.exp(np.minimum(far_right + c * _LOG_SHARES, 700.0))
     seconds = far_moved + centre + log_q + c * (_LOG_RESTS + _POWERS * log_q)
@@ -261,14 +292,22 @@ _POWERS = np.array([0.0, 1.0, 1.0, 1.0])[:, None]
 
 
 def _roundoff(
-    rule: _Rule, c: Real, reach: Real, grown: Real, excess: Real, near: NDArray[np.bool_], harder: float
+    rule: _Rule,
+    c: Real,
+    reach: Real,
+    grown: Real,
+    excess: Real,
+    near: NDArray[np.bool_],
+    harder: float,
 ) -> Real:
     """Roundoff of the sums (Q3), with |y| at its largest."""
     size = np.abs(rule.loss)
     modulus = np.abs(rule.base) + (c + reach)[:, None] * size
     turned = np.minimum(2.0, reach[:, None] * size)
     terms = np.where(near[:, None], np.abs(excess), grown + rule.weights) + harder * grown * turned
-    node_errors = (grown + rule.weights) * modulus * rule.loss_relative + terms * (rule.weight_relative + 4 * LIBM)
+    node_errors = (grown + rule.weights) * modulus * rule.loss_relative + terms * (
+        rule.weight_relative + 4 * LIBM
+    )
     depth = 2 + math.ceil(math.log2(terms.shape[1])) + (_BLOCK if harder > 1 else 0)
     return np.asarray(1.01 * (node_errors + (2 * depth * UNIT) * terms).sum(axis=1))
 
@@ -285,7 +324,9 @@ def log_ratio(q: float | Real, x: Real) -> tuple[Real, Real]:
     return np.asarray(value), np.asarray(UNIT * (8 + amplify * (24 + 4 * np.abs(x))))
 
 
-def _rule(kind: Kind, q: Real, sigma: Real, variance: Real, ends: tuple[int, int], step: Real) -> _Rule:
+def _rule(
+    kind: Kind, q: Real, sigma: Real, variance: Real, ends: tuple[int, int], step: Real
+) -> _Rule:
     q = q[:, None]
     variance = variance[:, None]
     nodes = np.arange(ends[0], ends[1] + 1, dtype=np.float64) * step[:, None]
@@ -308,4 +349,6 @@ def _rule(kind: Kind, q: Real, sigma: Real, variance: Real, ends: tuple[int, int
             joined = np.maximum(relative, absolute / np.abs(loss)) + UNIT
         # at y = 0 the loss vanishes by antisymmetry, and so does its error
         relative = np.where(loss == 0.0, relative, joined)
-    return _Rule(nodes, step, quadratic, height, weights, base, loss, relative, UNIT * (24 + 8 * quadratic))
+    return _Rule(
+        nodes, step, quadratic, height, weights, base, loss, relative, UNIT * (24 + 8 * quadratic)
+    )

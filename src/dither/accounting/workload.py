@@ -1,8 +1,10 @@
-"""From a loss tree to what the engines compose: alternatives, directions, dominating pairs, mass at infinity.
+"""From a loss tree to what the engines compose: alternatives, directions, dominating pairs, mass at
+infinity.
 
-Composition keeps the two directions (one unit removed, one unit added) apart until the end. Events whose law is known
-(noise mechanisms) have the same pair above and below; of events known by a guarantee only (Pure, ZCDP, ...) the pair
-above dominates whatever keeps the guarantee, and the pair below is one mechanism that keeps it.
+Composition keeps the two directions (one unit removed, one unit added) apart until the end. Events
+whose law is known (noise mechanisms) have the same pair above and below; of events known by a
+guarantee only (Pure, ZCDP, ...) the pair above dominates whatever keeps the guarantee, and the pair
+below is one mechanism that keeps it.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ from dither.privacy import losses as ls
 from dither.rules import PrivacyRule
 
 Direction = Literal["remove", "add"]
-Law = GaussianFactor | LaplaceFactor | AtomsFactor | SampledGaussianFactor | GaussianLaw | LaplaceLaw
+Law = (
+    GaussianFactor | LaplaceFactor | AtomsFactor | SampledGaussianFactor | GaussianLaw | LaplaceLaw
+)
 DIRECTIONS: tuple[Direction, Direction] = ("remove", "add")
 _MOST_ALTERNATIVES = 256
 
@@ -45,7 +49,8 @@ _COMPOUND = (ls.Composed, ls.Repeated, ls.Parallel, ls.PoissonSampled)
 
 
 def _split_repetition(loss: ls.Loss) -> tuple[ls.Loss, int]:
-    """The event and how often, of a loss that is one event or its repetition; else a count of zero."""
+    """The event and how often, of a loss that is one event or its repetition; else a count of
+    zero."""
     event_and_count: tuple[ls.Loss, int] | None = loss.__dict__.get("_accounting_event")
     if event_and_count is None:
         event_and_count = (loss.loss, loss.count) if isinstance(loss, ls.Repeated) else (loss, 1)
@@ -58,7 +63,8 @@ def _split_repetition(loss: ls.Loss) -> tuple[ls.Loss, int]:
 
 
 def alternatives(loss: ls.Loss) -> list[Events]:
-    """Every multiset of elementary events that one unit may meet; more than one only below `Parallel`."""
+    """Every multiset of elementary events that one unit may meet; more than one only below
+    `Parallel`."""
     if isinstance(loss, ls.Composed):
         multisets = [Events()]
         for component in loss.losses:
@@ -82,7 +88,8 @@ def alternatives(loss: ls.Loss) -> list[Events]:
         if len(inner) > 1:
             raise RefusedError(
                 "a repeated Parallel does not say whether the parts are the same each time: "
-                "write Parallel of the repeated losses if they are, or compose the Parallels one by one",
+                "write Parallel of the repeated losses if they are, or compose the Parallels one "
+                "by one",
                 rule=PrivacyRule.PARTS,
             )
         return [Events((event, count * loss.count) for event, count in inner[0].items())]
@@ -90,7 +97,9 @@ def alternatives(loss: ls.Loss) -> list[Events]:
         options = [choice for component in loss.losses for choice in alternatives(component)]
         if loss.neighbours == "replace" and len(loss.losses) > 1:
             groups = [alternatives(component) for component in loss.losses]
-            options = [left + right for a, b in combinations(groups, 2) for left in a for right in b]
+            options = [
+                left + right for a, b in combinations(groups, 2) for left in a for right in b
+            ]
         unique = list({option.identity(): option for option in options}.values())
         if len(unique) > _MOST_ALTERNATIVES:
             raise _too_many()
@@ -102,7 +111,8 @@ def alternatives(loss: ls.Loss) -> list[Events]:
 
 def _too_many() -> RefusedError:
     return RefusedError(
-        f"more than {_MOST_ALTERNATIVES} ways in which one unit can lie in the parts: account the parts apart, "
+        f"more than {_MOST_ALTERNATIVES} ways in which one unit can lie in the parts: account the "
+        f"parts apart, "
         "and take the largest",
         rule=PrivacyRule.BOUNDED_WORK,
     )
@@ -117,7 +127,8 @@ class Workload:
     upper: dict[Direction, list[Law]] = field(default_factory=dict)
     lower: dict[Direction, list[Law]] = field(default_factory=dict)
     vague: bool = False
-    """Some event has no dominating pair (zCDP, RDP and what is built of them): only the Renyi route bounds it."""
+    """Some event has no dominating pair (zCDP, RDP and what is built of them): only the Renyi route
+    bounds it."""
     loose: bool = False
     """Some event is known by its guarantee only, so that another route may beat the pair above."""
 
@@ -186,19 +197,26 @@ def _build_laws(result: Workload, events: Events, side: str) -> dict[Direction, 
 
 
 def _scaled(mu_squared: Fraction, count: int, side: str) -> int:
-    """count mu^2 / 2 in units of 2^-400, rounded against the side: keeps long sums of unlike fractions short."""
+    """count mu^2 / 2 in units of 2^-400, rounded against the side: keeps long sums of unlike
+    fractions short."""
     return ((mu_squared.numerator * count) << 399) // mu_squared.denominator + (side == "upper")
 
 
 def _build_guarantee(
     result: Workload, event: ls.Loss, count: int, side: str
 ) -> tuple[Fraction, Counter[Fraction], list[Law]]:
-    """Events known by a guarantee: a Gaussian or a randomised response that keeps it (below), a pair above if any."""
+    """Events known by a guarantee: a Gaussian or a randomised response that keeps it (below), a
+    pair above if any."""
     result.loose = True
     none: Counter[Fraction] = Counter()
     if isinstance(event, ls.BoundedRange):
-        # above: bounded range implies epsilon-DP; below: randomised response at half, an exponential mechanism
-        return Fraction(0), Counter({event.epsilon if side == "upper" else event.epsilon / 2: count}), []
+        # above: bounded range implies epsilon-DP; below: randomised response at half, an
+        # exponential mechanism
+        return (
+            Fraction(0),
+            Counter({event.epsilon if side == "upper" else event.epsilon / 2: count}),
+            [],
+        )
     result.vague = True
     if isinstance(event, ls.ZCDP):
         return count * event.rho, none, []
@@ -212,8 +230,11 @@ def _build_guarantee(
         return Fraction(0), none, []
 
 
-def _recall_laws(result: Workload, event: ls.Loss, count: int, side: str) -> tuple[list[Law], list[Law]]:
-    """The laws of an event, if removed and if added; on the (frozen) loss, since workloads grow by appending."""
+def _recall_laws(
+    result: Workload, event: ls.Loss, count: int, side: str
+) -> tuple[list[Law], list[Law]]:
+    """The laws of an event, if removed and if added; on the (frozen) loss, since workloads grow by
+    appending."""
     kept: dict[tuple[int, str], tuple[bool, bool, list[Law], list[Law]]] | None
     kept = event.__dict__.get("_accounting_laws")
     entry = None if kept is None else kept.get((count, side))
@@ -223,7 +244,9 @@ def _recall_laws(result: Workload, event: ls.Loss, count: int, side: str) -> tup
         if isinstance(event, ls.PoissonSampled) and result.neighbours == "add_remove":
             added = _build_sampled_or_integer(own, event, count, side, "add")
         entry = (own.vague, own.loose, removed, added)
-        if (kept is None or len(kept) <= 64) and not any(isinstance(law, AtomsFactor) for law in removed):
+        if (kept is None or len(kept) <= 64) and not any(
+            isinstance(law, AtomsFactor) for law in removed
+        ):
             event.__dict__.setdefault("_accounting_laws", {})[count, side] = entry
     vague, loose, removed, added = entry
     if vague or loose:
@@ -239,9 +262,14 @@ def _build_sampled_or_integer(
         try:
             return [discrete_laplace(event.scale, event.sensitivity, count)]
         except OutOfReach:
-            # too many atoms: above, any mechanism of the same epsilon; below, a unit that moves the integer by one
+            # too many atoms: above, any mechanism of the same epsilon; below, a unit that moves the
+            # integer by one
             result.loose = True
-            return [randomized_response((event.sensitivity if side == "upper" else 1) / event.scale, count)]
+            return [
+                randomized_response(
+                    (event.sensitivity if side == "upper" else 1) / event.scale, count
+                )
+            ]
     if isinstance(event, ls.DiscreteGaussian):
         try:
             return [discrete_gaussian(event.sigma, event.sensitivity, count)]
@@ -258,7 +286,9 @@ def _build_sampled_or_integer(
         return _build_poisson(result, event, count, side, direction)
     if isinstance(event, ls.SampledWithoutReplacement):
         return _build_fixed_size(result, event, count, side)
-    raise RefusedError(f"no accounting rule for a loss of type {event.type}", rule=PrivacyRule.THEOREM)
+    raise RefusedError(
+        f"no accounting rule for a loss of type {event.type}", rule=PrivacyRule.THEOREM
+    )
 
 
 def _build_poisson(
@@ -276,8 +306,10 @@ def _build_poisson(
             result.loose = True
             return [drawn_law] if side == "upper" else []
         raise RefusedError(
-            f"Poisson sampling of {type(inner).__name__} under 'replace' has no proved pair here: give the clip norm, "
-            "PoissonSampled(q, GaussianSum(sigma, clip_norm, neighbours='replace')), or account under 'add_remove'",
+            f"Poisson sampling of {type(inner).__name__} under 'replace' has no proved pair here: "
+            f"give the clip norm, "
+            "PoissonSampled(q, GaussianSum(sigma, clip_norm, neighbours='replace')), or account "
+            "under 'add_remove'",
             rule=PrivacyRule.SAMPLING,
         )
     kind: Kind = direction
@@ -291,9 +323,17 @@ def _build_poisson(
         return [LaplaceLaw(direction, q, inner.sensitivity / inner.scale, count)]
     try:
         if isinstance(inner, ls.DiscreteLaplace):
-            return [poisson_sampled(discrete_laplace(inner.scale, inner.sensitivity, 1), q, direction, count)]
+            return [
+                poisson_sampled(
+                    discrete_laplace(inner.scale, inner.sensitivity, 1), q, direction, count
+                )
+            ]
         if isinstance(inner, ls.DiscreteGaussian):
-            return [poisson_sampled(discrete_gaussian(inner.sigma, inner.sensitivity, 1), q, direction, count)]
+            return [
+                poisson_sampled(
+                    discrete_gaussian(inner.sigma, inner.sensitivity, 1), q, direction, count
+                )
+            ]
     except OutOfReach:
         pass
     result.vague = result.loose = True
@@ -301,7 +341,8 @@ def _build_poisson(
 
 
 def _drawn(inner: ls.Loss, q: Fraction, count: int) -> Law | None:
-    """Under replace nothing relates a sample with the unit to one without it: the pair that also shows the draw."""
+    """Under replace nothing relates a sample with the unit to one without it: the pair that also
+    shows the draw."""
     if isinstance(inner, ls.Laplace):
         return LaplaceLaw("drawn", q, inner.sensitivity / inner.scale, count)
     try:
@@ -315,10 +356,13 @@ def _drawn(inner: ls.Loss, q: Fraction, count: int) -> Law | None:
     return None if epsilon is None else drawn(randomized_response(epsilon, 1), q, count)
 
 
-def _build_fixed_size(result: Workload, event: ls.SampledWithoutReplacement, count: int, side: str) -> list[Law]:
+def _build_fixed_size(
+    result: Workload, event: ls.SampledWithoutReplacement, count: int, side: str
+) -> list[Law]:
     if event.neighbours != "replace":
         raise RefusedError(
-            "sampling without replacement is proved for 'replace' neighbours (swap one unit): state the losses with "
+            "sampling without replacement is proved for 'replace' neighbours (swap one unit): "
+            "state the losses with "
             "neighbours='replace', or sample by Poisson and account under 'add_remove'",
             rule=PrivacyRule.SAMPLING,
         )
@@ -329,7 +373,8 @@ def _build_fixed_size(result: Workload, event: ls.SampledWithoutReplacement, cou
     if mu_squared is not None:
         sigma = sigma_fraction(mu_squared, side)
         if side == "lower":
-            # one instance: all other units at -C, this one at +C or -C, hence the remove pair at the whole shift
+            # one instance: all other units at -C, this one at +C or -C, hence the remove pair at
+            # the whole shift
             return (
                 [SampledGaussianFactor("remove", q, sigma, count)]
                 if q < 1
@@ -346,4 +391,13 @@ def _build_fixed_size(result: Workload, event: ls.SampledWithoutReplacement, cou
     return [randomized_response(amplified, count)]
 
 
-__all__ = ["DIRECTIONS", "Direction", "Events", "Law", "OutOfReach", "Workload", "alternatives", "build_workload"]
+__all__ = [
+    "DIRECTIONS",
+    "Direction",
+    "Events",
+    "Law",
+    "OutOfReach",
+    "Workload",
+    "alternatives",
+    "build_workload",
+]

@@ -1,7 +1,9 @@
-"""Losses in dp-accounting's notation, for people who carry on there; rounded so that no loss is understated.
+"""Losses in dp-accounting's notation, for people who carry on there; rounded so that no loss is
+understated.
 
-Where dp-accounting has no event of the same law, an event that bounds it is written: integer Gaussian noise as zCDP
-(its curve is not the continuous one), pure losses and bounded ranges as zCDP. What has none is refused.
+Where dp-accounting has no event of the same law, an event that bounds it is written: integer
+Gaussian noise as zCDP (its curve is not the continuous one), pure losses and bounded ranges as
+zCDP. What has none is refused.
 
 >>> to_dp_event(ls.Gaussian(10) * 100)
 'SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=10.0), count=100)'
@@ -25,32 +27,55 @@ Event = tuple[str, dict[str, Any]]
 @refuse_beyond_floats
 def to_dp_event(loss: ls.Loss, module: Any = None) -> Any:
     """The printed form of a DpEvent; with `module=dp_accounting.dp_event` the event itself."""
-    return _print_event(_describe_event(loss)) if module is None else _build_event(_describe_event(loss), module)
+    return (
+        _print_event(_describe_event(loss))
+        if module is None
+        else _build_event(_describe_event(loss), module)
+    )
 
 
 def _describe_event(loss: ls.Loss) -> Event:
     match loss:
         case ls.Composed():
-            return "ComposedDpEvent", {"events": [_describe_event(component) for component in loss.losses]}
+            return "ComposedDpEvent", {
+                "events": [_describe_event(component) for component in loss.losses]
+            }
         case ls.Repeated():
             return "SelfComposedDpEvent", {"event": _describe_event(loss.loss), "count": loss.count}
         case ls.Gaussian():
             return _gaussian(loss.sigma / loss.sensitivity)
         case ls.GaussianSum():
-            return _gaussian(loss.sigma / (loss.clip_norm * (2 if loss.neighbours == "replace" else 1)))
+            return _gaussian(
+                loss.sigma / (loss.clip_norm * (2 if loss.neighbours == "replace" else 1))
+            )
         case ls.Laplace():
             return "LaplaceDpEvent", {"noise_multiplier": _down(loss.scale / loss.sensitivity)}
         case ls.DiscreteLaplace() if Fraction(loss.sensitivity).denominator == 1:
             shift = int(loss.sensitivity)
-            return "DiscreteLaplaceDpEvent", {"noise_parameter": _up(1 / Fraction(loss.scale)), "sensitivity": shift}
+            return "DiscreteLaplaceDpEvent", {
+                "noise_parameter": _up(1 / Fraction(loss.scale)),
+                "sensitivity": shift,
+            }
         case ls.PoissonSampled() if loss.neighbours == "add_remove":
-            return "PoissonSampledDpEvent", {"sampling_probability": _up(loss.q), "event": _describe_event(loss.loss)}
+            return "PoissonSampledDpEvent", {
+                "sampling_probability": _up(loss.q),
+                "event": _describe_event(loss.loss),
+            }
         case ls.SampledWithoutReplacement() if loss.neighbours == "replace":
             sizes = {"source_dataset_size": loss.population_size, "sample_size": loss.sample_size}
-            return "SampledWithoutReplacementDpEvent", {**sizes, "event": _describe_event(loss.loss)}
+            return "SampledWithoutReplacementDpEvent", {
+                **sizes,
+                "event": _describe_event(loss.loss),
+            }
         case ls.Pure() if loss.epsilon == 0:
             return "NoOpDpEvent", {}
-        case ls.Parallel() | ls.RDP() | ls.PoissonSampled() | ls.SampledWithoutReplacement() | ls.Shuffled():
+        case (
+            ls.Parallel()
+            | ls.RDP()
+            | ls.PoissonSampled()
+            | ls.SampledWithoutReplacement()
+            | ls.Shuffled()
+        ):
             raise _refused(loss, "dp-accounting has no event for it under this relation")
     rho, delta = charges.zcdp(loss)
     if delta:
@@ -99,4 +124,6 @@ def _build_event(event: Event, module: Any) -> Any:
 
 
 def _refused(loss: ls.Loss, why: str) -> RefusedError:
-    return RefusedError(f"{type(loss).__name__} cannot be written as a DpEvent: {why}", rule=PrivacyRule.THEOREM)
+    return RefusedError(
+        f"{type(loss).__name__} cannot be written as a DpEvent: {why}", rule=PrivacyRule.THEOREM
+    )

@@ -1,4 +1,5 @@
-"""What a formula may show: CASE, IF, COALESCE and NULLIF as alternatives, each with the conditions that choose it.
+"""What a formula may show: CASE, IF, COALESCE and NULLIF as alternatives, each with the conditions
+that choose it.
 
 An alternative's value holds no choice any more. Every row shows exactly one of them.
 
@@ -32,7 +33,8 @@ Conditions = tuple[tuple[Formula, bool], ...]
 
 @dataclass(frozen=True)
 class Alternative:
-    """A value without choices, and for each condition whether it must be true (or not true) for the value to show."""
+    """A value without choices, and for each condition whether it must be true (or not true) for the
+    value to show."""
 
     value: Formula
     conditions: Conditions = ()
@@ -66,7 +68,9 @@ def list_alternatives(formula: Formula) -> tuple[Alternative, ...]:
         return ()
     conditions = list(splitter.numbers)
     return tuple(
-        Alternative(value, tuple((conditions[number], is_true) for number, is_true in chosen.items()))
+        Alternative(
+            value, tuple((conditions[number], is_true) for number, is_true in chosen.items())
+        )
         for value, chosen in shown
     )
 
@@ -81,7 +85,8 @@ def list_noisy_values(formula: Formula) -> dict[Formula, tuple[Alternative, ...]
 
 
 def is_chosen_by_noise(formula: Formula) -> bool:
-    """Whether released numbers decide what the formula shows, or how many alternatives it has is not known."""
+    """Whether released numbers decide what the formula shows, or how many alternatives it has is
+    not known."""
     shown = list_alternatives(formula)
     return not shown or any(alternative.is_chosen_by_noise for alternative in shown)
 
@@ -94,10 +99,14 @@ def select_rows(conditions: Conditions, inputs: FormulaInputs, rows: int) -> NDA
     return kept
 
 
-def group_rows(formula: Formula, inputs: FormulaInputs, rows: int) -> list[tuple[Alternative, NDArray[np.int64]]]:
+def group_rows(
+    formula: Formula, inputs: FormulaInputs, rows: int
+) -> list[tuple[Alternative, NDArray[np.int64]]]:
     """List every alternative with the rows that show it. Each condition is evaluated once."""
     shown = list_alternatives(formula)
-    conditions = dict.fromkeys(condition for alternative in shown for condition, _ in alternative.conditions)
+    conditions = dict.fromkeys(
+        condition for alternative in shown for condition, _ in alternative.conditions
+    )
     true = {condition: select_rows(((condition, True),), inputs, rows) for condition in conditions}
     pairs = []
     for alternative in shown:
@@ -114,7 +123,8 @@ _Shown = list[tuple[Formula, _Chosen]]
 
 
 class _Splitter:
-    """Splits one formula. Conditions are numbered: comparing long formulas again and again is slow."""
+    """Splits one formula. Conditions are numbered: comparing long formulas again and again is
+    slow."""
 
     def __init__(self) -> None:
         self.numbers: dict[Formula, int] = {}
@@ -126,10 +136,14 @@ class _Splitter:
             case Apply("coalesce", arguments):
                 return self._coalesce(arguments)
             case Apply("divide", (above, Apply("nullif", (below, Constant(value))))) if value == 0:
-                return self.split(Apply("divide", (above, below)))  # null where below is 0, with NULLIF or without
+                return self.split(
+                    Apply("divide", (above, below))
+                )  # null where below is 0, with NULLIF or without
             case Apply("nullif", (inner, other)):
                 equal = self._number(Apply("eq", (inner, other)))
-                return _checked([(_NULL, {equal: True}), *_add_conditions({equal: False}, self.split(inner))])
+                return _checked(
+                    [(_NULL, {equal: True}), *_add_conditions({equal: False}, self.split(inner))]
+                )
             case Apply(name, arguments):
                 return _split_function(name, [self.split(argument) for argument in arguments])
         return [(formula, {})]
@@ -144,7 +158,9 @@ class _Splitter:
         for condition, value in zip(arguments[:-1:2], arguments[1::2], strict=False):
             number = self._number(condition)
             if number not in skipped:
-                shown = _checked([*shown, *_add_conditions({**skipped, number: True}, self.split(value))])
+                shown = _checked(
+                    [*shown, *_add_conditions({**skipped, number: True}, self.split(value))]
+                )
                 skipped = {**skipped, number: False}
         return _checked([*shown, *_add_conditions(skipped, self.split(otherwise))])
 
@@ -152,7 +168,9 @@ class _Splitter:
         shown: _Shown = []
         skipped: _Chosen = {}
         for value in arguments[:-1]:
-            if isinstance(value, Noisy) or (isinstance(value, Constant) and value != _NULL):  # never null
+            if isinstance(value, Noisy) or (
+                isinstance(value, Constant) and value != _NULL
+            ):  # never null
                 return _checked([*shown, *_add_conditions(skipped, self.split(value))])
             missing = self._number(Apply("is_null", (value,)))
             if missing not in skipped:
@@ -175,7 +193,10 @@ def _split_function(name: str, arguments: list[_Shown]) -> _Shown:
         if len(combined) > MOST_ALTERNATIVES:
             raise _TooMany
     is_strict = name in FUNCTIONS and name not in _NOT_STRICT
-    return [(_NULL if is_strict and _NULL in values else Apply(name, values), chosen) for values, chosen in combined]
+    return [
+        (_NULL if is_strict and _NULL in values else Apply(name, values), chosen)
+        for values, chosen in combined
+    ]
 
 
 def _add_conditions(conditions: _Chosen, shown: _Shown) -> _Shown:

@@ -1,4 +1,5 @@
-"""Which numbers of a question share a noise: each has its own, or several of the same rows and keys have one."""
+"""Which numbers of a question share a noise: each has its own, or several of the same rows and keys
+have one."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ MOST_TOGETHER = 4
 
 @dataclass(frozen=True)
 class Share:
-    """Numbers that share one noise: columns of a query, or all that a query of quantiles or keys asks for."""
+    """Numbers that share one noise: columns of a query, or all that a query of quantiles or keys
+    asks for."""
 
     query: int
     columns: tuple[int, ...] | None
@@ -22,9 +24,11 @@ class Share:
 
 @dataclass(frozen=True)
 class Arranged:
-    """A recipe with one query per noise, in the order of the request's steps, and what each noise is for.
+    """A recipe with one query per noise, in the order of the request's steps, and what each noise
+    is for.
 
-    `places` of its grouping sets say in which step an atom is released, and as which number of a cell there.
+    `places` of its grouping sets say in which step an atom is released, and as which number of a
+    cell there.
     """
 
     recipe: Recipe
@@ -37,7 +41,8 @@ def arrange_alone(recipe: Recipe) -> Arranged:
 
 
 def arrange_together(recipe: Recipe, most: int = MOST_TOGETHER) -> Arranged | None:
-    """At most `most` numbers of the same rows and keys with one noise; None where no two numbers have the same."""
+    """At most `most` numbers of the same rows and keys with one noise; None where no two numbers
+    have the same."""
     groups: dict[int, list[int | None]] = {}
     for query, column in _list_numbers(recipe):
         groups.setdefault(query, []).append(column)
@@ -48,13 +53,18 @@ def arrange_together(recipe: Recipe, most: int = MOST_TOGETHER) -> Arranged | No
 
 
 def find_positions(alone: Arranged, together: Arranged) -> list[tuple[int, int]]:
-    """For each number that has a noise of its own: its step among those that share one, and its position there."""
+    """For each number that has a noise of its own: its step among those that share one, and its
+    position there."""
     steps = _list_steps(together.shares)
-    return [steps[share.query, None if share.columns is None else share.columns[0]] for share in alone.shares]
+    return [
+        steps[share.query, None if share.columns is None else share.columns[0]]
+        for share in alone.shares
+    ]
 
 
 def _list_numbers(recipe: Recipe) -> list[tuple[int, int | None]]:
-    """Each number once, as (query, column), in the order in which the question names them; quantiles and keys whole."""
+    """Each number once, as (query, column), in the order in which the question names them;
+    quantiles and keys whole."""
     numbers: dict[tuple[int, int | None], None] = {}
     for grouping in recipe.sets:
         if grouping.selection is not None:
@@ -65,7 +75,9 @@ def _list_numbers(recipe: Recipe) -> list[tuple[int, int | None]]:
 
 
 def _arrange(recipe: Recipe, numbers: list[tuple[int, int | None]]) -> Arranged:
-    return _arrange_shares(recipe, tuple(_share(recipe, query, [column]) for query, column in numbers))
+    return _arrange_shares(
+        recipe, tuple(_share(recipe, query, [column]) for query, column in numbers)
+    )
 
 
 def _share(recipe: Recipe, query: int, columns: list[int | None]) -> Share:

@@ -40,7 +40,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Bound:
-    """A question that was read: what its dialect said, and the queries and columns that it asks for."""
+    """A question that was read: what its dialect said, and the queries and columns that it asks
+    for."""
 
     key: tuple[Any, ...]
     dialect: DialectQuestion
@@ -59,7 +60,8 @@ def read_question(
     within: Number | dict[str, Number] | None = None,
     weights: Mapping[str, Number] | None = None,
 ) -> Asked:
-    """Read a question and its terms. Terms without a meaning are refused. Reads neither ledger nor catalog."""
+    """Read a question and its terms. Terms without a meaning are refused. Reads neither ledger nor
+    catalog."""
     read_text(sql)
     if within is not None and (epsilon is not None or rho is not None):
         raise ParameterError("within= finds the price: leave epsilon= and rho= out")
@@ -73,15 +75,19 @@ def read_question(
 
 
 def bind_question(question: Asked, key: tuple[Any, ...], catalog: Catalog, facts: Facts) -> Bound:
-    """Find the queries and output columns of a question. Reads the catalog and its public facts, no data."""
+    """Find the queries and output columns of a question. Reads the catalog and its public facts, no
+    data."""
     dialect = read_dialect(question.sql)
     _check_unit(dialect, catalog)
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     with dialect.locate_errors():
         recipe = bind(dialect.sql, catalog, facts, min(limits) if limits else None)
-        if dialect.public_groups and any(grouping.selection is not None for grouping in recipe.sets):
+        if dialect.public_groups and any(
+            grouping.selection is not None for grouping in recipe.sets
+        ):
             raise QueryError(
-                "PUBLIC_GROUPS, but some keys are in no list: join from the public table that lists them, or list "
+                "PUBLIC_GROUPS, but some keys are in no list: join from the public table that "
+                "lists them, or list "
                 "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
             )
         return Bound(key, dialect, name_interval_ends(replace(recipe, sql=question.sql), dialect))
@@ -92,7 +98,9 @@ def read_price(question: Asked, dialect: DialectQuestion) -> Price:
     epsilon = question.epsilon
     if dialect.epsilon is not None:
         if epsilon is not None or question.rho is not None:
-            raise ParameterError("the price is in OPTIONS(epsilon=...) already: leave epsilon= and rho= out")
+            raise ParameterError(
+                "the price is in OPTIONS(epsilon=...) already: leave epsilon= and rho= out"
+            )
         epsilon = dialect.epsilon
     return Price(read_epsilon(epsilon), read_rho(question.rho))
 

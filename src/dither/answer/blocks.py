@@ -1,7 +1,7 @@
 """Released numbers as rows: one block of rows for every grouping set, keys beside atoms.
 
-A set's rows come in the order of the release: open (undeclared) keys as they were selected, sorted; within each the
-declared keys in domain order, the last fastest. Nothing is computed here.
+A set's rows come in the order of the release: open (undeclared) keys as they were selected, sorted;
+within each the declared keys in domain order, the last fastest. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.answer.shown_keys import Key, list_shown_keys
-from dither.plan.algebra import Quantiles
+from dither.plan.algebra import Cells, Quantiles
 from dither.question.recipe import GroupingSet, KeyColumn, Recipe
 
 
@@ -43,12 +43,16 @@ def make_blocks(recipe: Recipe, values: tuple[Any, ...]) -> tuple[Block, ...]:
 def _make_block(recipe: Recipe, of: GroupingSet, values: tuple[Any, ...]) -> Block:
     listed = [key for key in of.keys if not recipe.keys[key].domain.undeclared]
     selected = [key for key in of.keys if recipe.keys[key].domain.undeclared]
-    selected_labels = [()] if of.selection is None else [tuple(labels) for labels in values[of.selection]]
+    selected_labels = (
+        [()] if of.selection is None else [tuple(labels) for labels in values[of.selection]]
+    )
     grid = list(product(*(list_keys(recipe.keys[key]) for key in listed)))
     rows = [(*labels, *cell) for labels in selected_labels for cell in grid]
     names = [*selected, *listed]
     keys = {key: [row[position] for row in rows] for position, key in enumerate(names)}
-    atoms = tuple(_read_column(recipe, values, query, column, len(rows)) for query, column in of.places)
+    atoms = tuple(
+        _read_column(recipe, values, query, column, len(rows)) for query, column in of.places
+    )
     return Block(of, len(rows), keys, atoms)
 
 
@@ -70,10 +74,15 @@ def count_cells(recipe: Recipe, of: GroupingSet) -> int | None:
 def count_numbers(recipe: Recipe, query: int) -> int:
     """Count the numbers that a query releases for each cell."""
     released_query = recipe.queries[query]
-    return released_query.width if isinstance(released_query, Quantiles) else len(released_query.columns)  # type: ignore[union-attr]
+    if isinstance(released_query, Quantiles):
+        return released_query.width
+    assert isinstance(released_query, Cells)
+    return len(released_query.columns)
 
 
-def _read_column(recipe: Recipe, values: tuple[Any, ...], query: int, column: int, rows: int) -> NDArray[Any]:
+def _read_column(
+    recipe: Recipe, values: tuple[Any, ...], query: int, column: int, rows: int
+) -> NDArray[Any]:
     """Read one number per row, as int64, or as Python integers where they do not fit."""
     flat = values[query][column :: count_numbers(recipe, query)]
     if len(flat) != rows:

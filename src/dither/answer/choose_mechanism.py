@@ -1,5 +1,5 @@
-"""From a recipe and a price to a priced request: shares by least error; Laplace, box or Gaussian noise by predicted
-error."""
+"""From a recipe and a price to a priced request: shares by least error; Laplace, box or Gaussian
+noise by predicted error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from dither.answer.quantile_intervals import (
     find_bought_level,
     read_quantile_grids,
 )
-from dither.answer.split import compute_demands, join_demands, make_equal_steps, predict_loss, weigh_steps
+from dither.answer.split import (
+    compute_demands,
+    join_demands,
+    make_equal_steps,
+    predict_loss,
+    weigh_steps,
+)
 from dither.errors import DitherError
 from dither.laws import find_error_law
 from dither.plan.facts import NO_FACTS, Facts
@@ -37,7 +43,8 @@ _UNKNOWN = 100
 
 @dataclass(frozen=True)
 class Offered:
-    """A question at a price: what will be asked of the kernel, and how quantiles get their intervals."""
+    """A question at a price: what will be asked of the kernel, and how quantiles get their
+    intervals."""
 
     recipe: Recipe
     priced: Priced
@@ -59,7 +66,8 @@ def choose_mechanisms(
     weights: Mapping[str, Fraction],
     ends: Ends | None = None,
 ) -> Offered:
-    """Make the priced request of a recipe from what the ledger says. Quantiles get the given ends, if any."""
+    """Make the priced request of a recipe from what the ledger says. Quantiles get the given ends,
+    if any."""
     plain = read_quantile_grids(recipe, kernel.at.analyses)
     if not plain.cells or ends is None:
         return Offered(*_choose_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
@@ -73,14 +81,17 @@ def choose_mechanisms(
 
 
 def _level_of_shown_value(recipe: Recipe, level: Fraction) -> Fraction:
-    """The level of what is shown where noisy values choose it: one of m values is shown at 1 - (1 - level) / m."""
+    """The level of what is shown where noisy values choose it: one of m values is shown at 1 - (1 -
+    level) / m."""
     formulas = [output.formula for output in recipe.outputs if output.role == "value"]
     is_cut = recipe.having is not None or recipe.limit is not None or bool(recipe.offset)
     if not is_cut and not any(map(is_chosen_by_noise, formulas)):
         return level
     cells = [count_cells(recipe, of) for of in recipe.sets]
     values = max((len(list_noisy_values(formula)) for formula in formulas), default=1)
-    return 1 - (1 - level) / max(1, values * sum(_UNKNOWN if count is None else count for count in cells))
+    return 1 - (1 - level) / max(
+        1, values * sum(_UNKNOWN if count is None else count for count in cells)
+    )
 
 
 def _choose_cheapest(
@@ -105,11 +116,15 @@ def _choose_cheapest(
 
     def calibrate_all(steps: tuple[Step, ...]) -> tuple[Request, list[Any]]:
         request = Request(steps, price, pot)
-        return request, [step.mechanism for step in calibrate_request(request, kernel.at.analyses, delta)]
+        return request, [
+            step.mechanism for step in calibrate_request(request, kernel.at.analyses, delta)
+        ]
 
     for family in list_families(view, price):
         try:
-            _, equal = calibrate_all(make_equal_steps(wide.queries, alone.shares, family, adds_epsilons))
+            _, equal = calibrate_all(
+                make_equal_steps(wide.queries, alone.shares, family, adds_epsilons)
+            )
             wanted = compute_demands(plain, equal, family, weights)
             steps = weigh_steps(wide.queries, alone.shares, wanted, family, weights, adds_epsilons)
             request, mechanisms = calibrate_all(steps)
@@ -120,7 +135,9 @@ def _choose_cheapest(
                     continue
                 positions = find_positions(alone, together)
                 joint_wanted = join_demands(wanted, positions, joint.name)
-                steps = weigh_steps(wide.queries, together.shares, joint_wanted, joint.name, weights, adds_epsilons)
+                steps = weigh_steps(
+                    wide.queries, together.shares, joint_wanted, joint.name, weights, adds_epsilons
+                )
                 request, mechanisms = calibrate_all(steps)
                 laws = [find_error_law(mechanisms[step], column) for step, column in positions]
                 offers.append((predict_loss(plain, equal, weights, laws), together.recipe, request))
@@ -133,12 +150,14 @@ def _choose_cheapest(
 
 
 def adds_up_epsilons(view: LedgerView) -> bool:
-    """Whether every pot on the path adds up epsilons. Families of which only the epsilon is known need that."""
+    """Whether every pot on the path adds up epsilons. Families of which only the epsilon is known
+    need that."""
     return all(pot.rule in ("pure", "approx") for pot in view.path)
 
 
 def list_families(view: LedgerView, price: Price) -> list[Family]:
-    """List the noise families that a price can buy: Laplace for epsilon; Gaussian for rho, or with a delta.
+    """List the noise families that a price can buy: Laplace for epsilon; Gaussian for rho, or with
+    a delta.
 
     A pure pot cannot pay for Gaussian noise, wherever it is on the path.
     """

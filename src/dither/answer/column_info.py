@@ -1,4 +1,5 @@
-"""What is said about each column of a result: where its numbers come from, their noise, and what was done to the rows.
+"""What is said about each column of a result: where its numbers come from, their noise, and what
+was done to the rows.
 
 A function of question, catalog and price, and of how many values are shown; no value enters.
 """
@@ -20,8 +21,12 @@ from dither.question.expressions import Noisy
 from dither.question.recipe import Output, Recipe
 from dither.question.shapes import atoms_of
 
-OF_WHAT_IS_SHOWN = "an interval is that of the value shown, whichever it is; a constant that noise chose has none"
-TOO_MANY = f"more than {MOST_ALTERNATIVES} alternatives, chosen by noisy values: it has no intervals"
+OF_WHAT_IS_SHOWN = (
+    "an interval is that of the value shown, whichever it is; a constant that noise chose has none"
+)
+TOO_MANY = (
+    f"more than {MOST_ALTERNATIVES} alternatives, chosen by noisy values: it has no intervals"
+)
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,11 @@ def describe_column(
     )
 
 
-def _list_marginals(output: Output, recipe: Recipe, release: Release) -> list[tuple[AdditiveErrorLaw, Sensitivity]]:
-    """List law and sensitivity of a column that is one count or sum, for every grouping set; else nothing."""
+def _list_marginals(
+    output: Output, recipe: Recipe, release: Release
+) -> list[tuple[AdditiveErrorLaw, Sensitivity]]:
+    """List law and sensitivity of a column that is one count or sum, for every grouping set; else
+    nothing."""
     if not isinstance(output.formula, Noisy):
         return []
     marginals = []
@@ -111,7 +119,8 @@ def _write_choice_notes(output: Output, selection: IntervalSelection, level: Fra
     if selection.is_choice:
         noun = "rows" if len(shown) == 1 else "values"
         notes.append(
-            f"{selection.shown} of {selection.of} {noun} were chosen by noisy values: intervals are widened so that "
+            f"{selection.shown} of {selection.of} {noun} were chosen by noisy values: intervals "
+            f"are widened so that "
             f"of the {noun} shown at most {float(1 - level) * 100:.4g}% miss, on average"
         )
     if is_chosen_by_noise(output.formula):

@@ -1,4 +1,5 @@
-"""Results derived from a result: postprocessing that costs nothing, with what it does to the numbers said beside them.
+"""Results derived from a result: postprocessing that costs nothing, with what it does to the
+numbers said beside them.
 
 The raw noisy integers stay in `raw`.
 """
@@ -38,13 +39,15 @@ _NEXT_TO_NOTHING = 1e-6
 def raise_negative_values(result: Result, columns: tuple[str, ...]) -> Result:
     """Set values below 0, and ends of intervals below 0, to 0.
 
-    An interval covers as often as before, since the exact answer is not negative. The value is biased upwards: at an
-    exact answer n by (b/2) e^(-n/b) under Laplace noise of scale b, by s phi(n/s) - n Phi(-n/s) under Gaussian noise of
-    deviation s; in empty cells by b/2 or 0.4 s each, (d+1)/4 b in a box of d numbers, which adds up when many cells are
-    summed.
+    An interval covers as often as before, since the exact answer is not negative. The value is
+    biased upwards: at an exact answer n by (b/2) e^(-n/b) under Laplace noise of scale b, by s
+    phi(n/s) - n Phi(-n/s) under Gaussian noise of deviation s; in empty cells by b/2 or 0.4 s each,
+    (d+1)/4 b in a box of d numbers, which adds up when many cells are summed.
     """
     chosen = [find_column(result, name).name for name in columns] or [
-        output.name for output in result._recipe.outputs if output.role == "value" and _is_count(output, result._recipe)
+        output.name
+        for output in result._recipe.outputs
+        if output.role == "value" and _is_count(output, result._recipe)
     ]
     table = result.table
     notes = list(result.notes)
@@ -53,24 +56,46 @@ def raise_negative_values(result: Result, columns: tuple[str, ...]) -> Result:
             continue
         for name in list_names(result, column):
             index = table.schema.get_field_index(name)
-            zero = [None if value is None else max(value, type(value)(0)) for value in table[name].to_pylist()]
-            table = table.set_column(index, table.schema.field(index), pa.array(zero, table.schema.field(index).type))
-        bias = "" if column.scale is None else f", by {_compute_empty_bias(result, column):,.4g} in an empty cell"
-        notes.append(
-            f"{column.name}: negative values were set to 0, which biases it upwards{bias}; do not add cells up"
+            zero = [
+                None if value is None else max(value, type(value)(0))
+                for value in table[name].to_pylist()
+            ]
+            table = table.set_column(
+                index, table.schema.field(index), pa.array(zero, table.schema.field(index).type)
+            )
+        bias = (
+            ""
+            if column.scale is None
+            else f", by {_compute_empty_bias(result, column):,.4g} in an empty cell"
         )
-    return replace(result, _changed=table.replace_schema_metadata(result.table.schema.metadata), notes=tuple(notes))
+        notes.append(
+            f"{column.name}: negative values were set to 0, which biases it upwards{bias}; do not "
+            f"add cells up"
+        )
+    return replace(
+        result,
+        _changed=table.replace_schema_metadata(result.table.schema.metadata),
+        notes=tuple(notes),
+    )
 
 
 def _is_count(output: Output, recipe: Recipe) -> bool:
     """Whether a column is a count, or counts added up: COUNT(*) - 100 may be negative."""
     of = affine(output.formula)
-    if of is None or not of.weights or of.constant < 0 or any(weight < 0 for _, weight in of.weights):
+    if (
+        of is None
+        or not of.weights
+        or of.constant < 0
+        or any(weight < 0 for _, weight in of.weights)
+    ):
         return False
     positions = [grouping.places[atom] for grouping in recipe.sets for atom, _ in of.weights]
     queries = [(recipe.queries[query], column) for query, column in positions]
     counts = (Count, CountValues, CountUnits, CountDistinct)
-    return all(isinstance(query, Cells) and isinstance(query.columns[column], counts) for query, column in queries)
+    return all(
+        isinstance(query, Cells) and isinstance(query.columns[column], counts)
+        for query, column in queries
+    )
 
 
 def _compute_empty_bias(result: Result, column: ResultColumn) -> float:
@@ -82,10 +107,12 @@ def _compute_empty_bias(result: Result, column: ResultColumn) -> float:
 
 
 def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
-    """Counts and sums that add up over a rollup: the weighted least squares fit to all grouping sets.
+    """Counts and sums that add up over a rollup: the weighted least squares fit to all grouping
+    sets.
 
-    Unbiased, and no cell is noisier than before. Only columns that are one additive number change; their intervals use
-    the fit's own deviation with the wider of the normal quantile and that of the noise.
+    Unbiased, and no cell is noisier than before. Only columns that are one additive number change;
+    their intervals use the fit's own deviation with the wider of the normal quantile and that of
+    the noise.
     """
     finest = _find_finest(recipe)
     all_blocks = make_blocks(recipe, release.values)
@@ -94,7 +121,11 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
     table = result.table
     changed = []
     for output in recipe.outputs:
-        if output.role != "value" or not isinstance(output.formula, Noisy) or not _is_additive(recipe, output.formula):
+        if (
+            output.role != "value"
+            or not isinstance(output.formula, Noisy)
+            or not _is_additive(recipe, output.formula)
+        ):
             continue
         atom = output.formula.atom
         laws = [noise.laws[atom] for noise in noises]
@@ -118,12 +149,15 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
                     into[position] = float(fits[i][row] + shift)
         for title, values_shown in zip(output.names, lists, strict=True):
             index = table.schema.get_field_index(title)
-            table = table.set_column(index, pa.field(title, pa.float64()), pa.array(values_shown, pa.float64()))
+            table = table.set_column(
+                index, pa.field(title, pa.float64()), pa.array(values_shown, pa.float64())
+            )
         changed.append(output.name)
     if not changed:
         raise RefusedError("no column is a plain count or sum", rule=PrivacyRule.ADDITIVE_FIT)
     note = (
-        f"{', '.join(changed)}: fitted by least squares so that totals equal the sums of their parts; unbiased, whole "
+        f"{', '.join(changed)}: fitted by least squares so that totals equal the sums of their "
+        f"parts; unbiased, whole "
         "numbers no longer; other columns are as released"
     )
     table = table.replace_schema_metadata(result.table.schema.metadata)
@@ -131,24 +165,29 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
 
 
 def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
-    """Fitted rows share their noise: where noise chose some, all intervals must hold at once (union bound)."""
+    """Fitted rows share their noise: where noise chose some, all intervals must hold at once (union
+    bound)."""
     return 1 - (1 - confidence) / rows.of if rows.is_choice else confidence
 
 
 def _find_finest(recipe: Recipe) -> int:
     """Find the grouping set that all others are totals of."""
     if len(recipe.sets) < 2:
-        raise RefusedError("consistent() needs totals beside parts: GROUP BY ROLLUP", rule=PrivacyRule.ADDITIVE_FIT)
+        raise RefusedError(
+            "consistent() needs totals beside parts: GROUP BY ROLLUP", rule=PrivacyRule.ADDITIVE_FIT
+        )
     everything = {key for of in recipe.sets for key in of.keys}
     for i, of in enumerate(recipe.sets):
         if set(of.keys) == everything:
             if any(recipe.keys[key].domain.undeclared for key in of.keys):
                 raise RefusedError(
-                    "the parts of undeclared keys do not add up: some are not shown", rule=PrivacyRule.ADDITIVE_FIT
+                    "the parts of undeclared keys do not add up: some are not shown",
+                    rule=PrivacyRule.ADDITIVE_FIT,
                 )
             return i
     raise RefusedError(
-        "consistent() needs one set with all keys, as ROLLUP and CUBE have", rule=PrivacyRule.ADDITIVE_FIT
+        "consistent() needs one set with all keys, as ROLLUP and CUBE have",
+        rule=PrivacyRule.ADDITIVE_FIT,
     )
 
 
@@ -164,20 +203,31 @@ def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
 
 
 def _list_row_names(block: Block) -> list[tuple[Any, ...]]:
-    return list(zip(*(block.keys[key] for key in sorted(block.keys)), strict=True)) if block.keys else [()] * block.rows
+    return (
+        list(zip(*(block.keys[key] for key in sorted(block.keys)), strict=True))
+        if block.keys
+        else [()] * block.rows
+    )
 
 
 def _fit_cells(
     all_blocks: tuple[Block, ...], finest: int, values: list[NDArray[Any]], deviations: list[float]
 ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
-    """x = (A' W A)^-1 A' W y for the finest cells; every set's totals of x, and their deviations in grid steps."""
+    """x = (A' W A)^-1 A' W y for the finest cells; every set's totals of x, and their deviations in
+    grid steps."""
     fine = all_blocks[finest]
     if fine.rows > MOST_CELLS:
-        raise RefusedError(f"consistent() fits at most {MOST_CELLS} cells", rule=PrivacyRule.BOUNDED_WORK)
+        raise RefusedError(
+            f"consistent() fits at most {MOST_CELLS} cells", rule=PrivacyRule.BOUNDED_WORK
+        )
     matrices = [_make_totals(fine, block) for block in all_blocks]
     weights = [1 / deviation**2 for deviation in deviations]
-    normal = sum(weight * (matrix.T @ matrix) for weight, matrix in zip(weights, matrices, strict=True))
-    right = sum(weight * (matrix.T @ y) for weight, matrix, y in zip(weights, matrices, values, strict=True))
+    normal = sum(
+        weight * (matrix.T @ matrix) for weight, matrix in zip(weights, matrices, strict=True)
+    )
+    right = sum(
+        weight * (matrix.T @ y) for weight, matrix, y in zip(weights, matrices, values, strict=True)
+    )
     solver = splu(sparse.csc_matrix(normal))
     cells = solver.solve(np.asarray(right))
     after: list[NDArray[np.float64]] = []
@@ -196,4 +246,6 @@ def _make_totals(fine: Block, coarse: Block) -> Any:
     names = list(zip(*(fine.keys[key] for key in kept), strict=True)) if kept else [()] * fine.rows
     row_by_name = {name: row for row, name in enumerate(_list_row_names(coarse))}
     rows = [row_by_name[name] for name in names]
-    return sparse.csr_matrix((np.ones(fine.rows), (rows, np.arange(fine.rows))), shape=(coarse.rows, fine.rows))
+    return sparse.csr_matrix(
+        (np.ones(fine.rows), (rows, np.arange(fine.rows))), shape=(coarse.rows, fine.rows)
+    )

@@ -1,4 +1,5 @@
-"""Previews as canonical JSON, both ways: what a question would cost, for a client that prices nothing itself."""
+"""Previews as canonical JSON, both ways: what a question would cost, for a client that prices
+nothing itself."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The known noise law as a fixed set of points: no generator, no seed, the same interval for the same release always.
+"""The known noise law as a fixed set of points: no generator, no seed, the same interval for the
+same release always.
 
-Points fill the unit cube evenly (a Kronecker sequence with the generalised golden ratio, Roberts 2018, and its mirror
-image) and go through the inverse distribution function of each noise. A share of the points estimates a probability
-with an error far below that of as many random draws.
+Points fill the unit cube evenly (a Kronecker sequence with the generalised golden ratio, Roberts
+2018, and its mirror image) and go through the inverse distribution function of each noise. A share
+of the points estimates a probability with an error far below that of as many random draws.
 
 >>> from dither.laws import LaplaceErrorLaw
 >>> law = make_noise_law(LaplaceErrorLaw(Fraction(2)))
@@ -35,7 +36,8 @@ MOST_SIZES = 1 << 18
 class NoiseLaw:
     """The law of the noise on one released number, in grid steps.
 
-    `joint` is the query whose numbers share their noise (a box): it is uncorrelated, not independent.
+    `joint` is the query whose numbers share their noise (a box): it is uncorrelated, not
+    independent.
     """
 
     error: AdditiveErrorLaw
@@ -59,7 +61,8 @@ def make_noise_law(error: AdditiveErrorLaw) -> NoiseLaw:
 
 @lru_cache(maxsize=8)
 def make_points(count: int, dimension: int, start: int = 0) -> Floats:
-    """`count` points (an even number) of the open unit cube, symmetric about its middle, after the first `start`."""
+    """`count` points (an even number) of the open unit cube, symmetric about its middle, after the
+    first `start`."""
     ratio = 2.0
     for _ in range(64):  # the root of x^(d+1) = x + 1
         ratio = (1 + ratio) ** (1 / (dimension + 1))
@@ -70,7 +73,8 @@ def make_points(count: int, dimension: int, start: int = 0) -> Floats:
 
 
 def count_points(level: float, rows: int, work: int = 1 << 21) -> int:
-    """Count the points needed: thousands for few rows, at least twenty beyond each end; 0 if out of reach."""
+    """Count the points needed: thousands for few rows, at least twenty beyond each end; 0 if out of
+    reach."""
     if 1 - level < 2 * FEWEST_IN_TAIL / MOST:
         return 0
     least = 2 * math.ceil(FEWEST_IN_TAIL / (1 - level))
@@ -79,13 +83,15 @@ def count_points(level: float, rows: int, work: int = 1 << 21) -> int:
 
 
 def count_size_points(level: float) -> int:
-    """Count the points needed for the size of a sum: at least 160 beyond its bound; 0 if out of reach."""
+    """Count the points needed for the size of a sum: at least 160 beyond its bound; 0 if out of
+    reach."""
     least = FEWEST_BEYOND / max(1 - level, 1e-300)
     return 0 if least > MOST_SIZES else max(1 << 13, 2 * math.ceil(least / 2))
 
 
 def count_block_points(level: float, rows: int) -> int:
-    """As `count_points`, in blocks and for few rows: up to four million points; 0 where that is out of reach."""
+    """As `count_points`, in blocks and for few rows: up to four million points; 0 where that is out
+    of reach."""
     if 1 - level < 2 * FEWEST_IN_TAIL * max(1, rows) / _WORK:
         return 0
     return 2 * math.ceil(FEWEST_IN_TAIL / (1 - level))
@@ -98,15 +104,18 @@ def draw_blocks(laws: tuple[NoiseLaw, ...], count: int) -> Iterator[Floats]:
 
 
 def draw_sizes(laws: tuple[NoiseLaw, ...], count: int) -> Floats:
-    """Noise at `count` points for the sizes of its sums: a mirror image has the same size, and is left out."""
+    """Noise at `count` points for the sizes of its sums: a mirror image has the same size, and is
+    left out."""
     return draw_noise(laws, 2 * count)[:count]
 
 
 def draw_noise(laws: tuple[NoiseLaw, ...], count: int, start: int = 0, total: int = 0) -> Floats:
-    """Noise at the points, one row for every point: numbers that share their noise together, all others independent.
+    """Noise at the points, one row for every point: numbers that share their noise together, all
+    others independent.
 
-    The size of the first box rises from point to point (of `total`). Its tail is then a run of neighbours, which fill
-    the other directions evenly; a direction of its own would leave the few points of a tail where they happen to lie.
+    The size of the first box rises from point to point (of `total`). Its tail is then a run of
+    neighbours, which fill the other directions evenly; a direction of its own would leave the few
+    points of a tail where they happen to lie.
     """
     kept = make_points if count < BLOCK else make_points.__wrapped__  # large blocks are used once
     groups = _group_laws(laws)
@@ -114,7 +123,9 @@ def draw_noise(laws: tuple[NoiseLaw, ...], count: int, start: int = 0, total: in
     shares = kept(count, max(1, sum(map(_count_dimensions, groups)) - is_box), start)
     if is_box:  # one column more, which the first box takes
         rank = (start // 2 + np.arange(count // 2) + 0.5) / ((total or start + count) // 2)
-        first = sum(map(_count_dimensions, itertools.takewhile(lambda group: group[0][1] < 0, groups)))
+        first = sum(
+            map(_count_dimensions, itertools.takewhile(lambda group: group[0][1] < 0, groups))
+        )
         shares = np.insert(shares, first, np.append(rank, rank), axis=1)
     drawn = np.empty((count, len(laws)))
     start_of_group = 0
@@ -132,7 +143,8 @@ def draw_noise(laws: tuple[NoiseLaw, ...], count: int, start: int = 0, total: in
 
 
 def _group_laws(laws: tuple[NoiseLaw, ...]) -> list[list[tuple[int, int]]]:
-    """The indices of laws that are drawn together, with their numbers of the cell; -1 for noise of its own."""
+    """The indices of laws that are drawn together, with their numbers of the cell; -1 for noise of
+    its own."""
     groups: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
     for index, law in enumerate(laws):
         if law.error.is_joint:
@@ -147,8 +159,8 @@ def _count_dimensions(group: list[tuple[int, int]]) -> int:
 
 
 def find_size_quantile(sums: Floats, level: float) -> float:
-    """A bound that at least this share of |sums| keeps, by order statistic: outward by what so few points beyond it
-    leave open, half the square root of their number."""
+    """A bound that at least this share of |sums| keeps, by order statistic: outward by what so few
+    points beyond it leave open, half the square root of their number."""
     sizes = np.abs(sums)
     beyond = len(sizes) * (1 - raise_level(level))
     rank = min(len(sizes) - 1, math.ceil(len(sizes) - beyond + math.sqrt(beyond) / 2))

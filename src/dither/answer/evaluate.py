@@ -1,8 +1,9 @@
 """Formulas over whole columns: NumPy in, NumPy out, null as NaN, never an error or a warning.
 
-Numbers, truth values, dates (days) and times (seconds) are float64 arrays; texts (keys, or constants to compare them
-with) are object arrays with None for null. The arrays of atoms may have a leading axis of draws: everything broadcasts,
-so that an interval evaluates the same formula on thousands of plausible cells at once.
+Numbers, truth values, dates (days) and times (seconds) are float64 arrays; texts (keys, or
+constants to compare them with) are object arrays with None for null. The arrays of atoms may have a
+leading axis of draws: everything broadcasts, so that an interval evaluates the same formula on
+thousands of plausible cells at once.
 
 >>> half = Apply("divide", (Noisy(0), Constant(Fraction(2))))
 >>> evaluate(half, FormulaInputs((np.array([3.0, 4.0]),), {}, {}))
@@ -33,10 +34,12 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class FormulaInputs:
-    """What a formula may read: a number for every atom, the keys of every row, and which keys a row leaves out.
+    """What a formula may read: a number for every atom, the keys of every row, and which keys a row
+    leaves out.
 
-    `guarded`: the first axis holds draws, the first of them the release itself. A division then has no value where the
-    sign of its denominator differs from the released one: the draw has passed the pole.
+    `guarded`: the first axis holds draws, the first of them the release itself. A division then has
+    no value where the sign of its denominator differs from the released one: the draw has passed
+    the pole.
     """
 
     atoms: tuple[Array, ...]
@@ -58,12 +61,16 @@ def scale_integers(atom: Atom, integers: Array) -> Array:
 
 def make_inputs(recipe: Recipe, block: Block) -> FormulaInputs:
     """Make the inputs of a formula from a block of rows."""
-    atoms = tuple(scale_integers(atom, released) for atom, released in zip(recipe.atoms, block.atoms, strict=True))
+    atoms = tuple(
+        scale_integers(atom, released)
+        for atom, released in zip(recipe.atoms, block.atoms, strict=True)
+    )
     return FormulaInputs(atoms, *read_keys(recipe, block))
 
 
 def read_keys(recipe: Recipe, block: Block) -> tuple[dict[int, Array], dict[int, float]]:
-    """Read the keys of a block as arrays, and for each key of the question whether the block leaves it out."""
+    """Read the keys of a block as arrays, and for each key of the question whether the block leaves
+    it out."""
     keys = {}
     for key in range(len(recipe.keys)):
         values: list[Any] = block.keys.get(key, [None] * block.rows)
@@ -102,7 +109,11 @@ def _evaluate(formula: Formula, inputs: FormulaInputs) -> Array:
         case Grouping(key):
             return np.array(inputs.absent[key])
         case Apply("divide", (above, below)):
-            return _divide(_to_numbers(_evaluate(above, inputs)), _to_numbers(_evaluate(below, inputs)), inputs.guarded)
+            return _divide(
+                _to_numbers(_evaluate(above, inputs)),
+                _to_numbers(_evaluate(below, inputs)),
+                inputs.guarded,
+            )
         case Apply(name, arguments):
             return _FUNCTIONS[name](*(_evaluate(argument, inputs) for argument in arguments))
     raise AssertionError(formula)
@@ -115,14 +126,17 @@ def _divide(above: Array, below: Array, guarded: bool) -> Array:
     return np.where(usable, above / below, np.nan)
 
 
-# -- numbers ------------------------------------------------------------------------------------------------------
+# -- numbers
+# --------------------------------------------------------------------------------------------------
 
 
 def _to_numbers(value: Array) -> Array:
     """Convert an array to float64: dates count days, times seconds, texts are no number."""
     if value.dtype != object:
         return value
-    return np.array([_to_number(element) for element in value.ravel()], np.float64).reshape(value.shape)
+    return np.array([_to_number(element) for element in value.ravel()], np.float64).reshape(
+        value.shape
+    )
 
 
 def _to_number(value: Any) -> float:
@@ -144,7 +158,8 @@ def round_half_away(value: Array, decimals: Array | float = 0.0) -> Array:
     return result
 
 
-# -- choices ------------------------------------------------------------------------------------------------------
+# -- choices
+# --------------------------------------------------------------------------------------------------
 
 
 def is_null(value: Array) -> Array:
@@ -192,7 +207,8 @@ def _case(*branches: Array) -> Array:
     return result
 
 
-# -- conditions: 1 true, 0 false, NaN unknown -----------------------------------------------------------------------
+# -- conditions: 1 true, 0 false, NaN unknown
+# ----------------------------------------------------------------------
 
 _ORDER: dict[str, Callable[[Any, Any], Any]] = {
     "eq": lambda a, b: a == b,
@@ -208,7 +224,9 @@ def _compare(left: Array, right: Array, name: str) -> Array:
     if left.dtype != object and right.dtype != object:
         return np.where(np.isnan(left) | np.isnan(right), np.nan, _ORDER[name](left, right))
     pairs = np.broadcast(*_align_kinds(left, right))
-    return np.array([_compare_values(a, b, name) for a, b in pairs], np.float64).reshape(pairs.shape)
+    return np.array([_compare_values(a, b, name) for a, b in pairs], np.float64).reshape(
+        pairs.shape
+    )
 
 
 def _compare_values(a: Any, b: Any, name: str) -> float:
@@ -229,7 +247,11 @@ def _read(value: Any, beside: Any) -> float | None:
     try:
         if isinstance(beside, datetime.datetime):
             return _to_number(datetime.datetime.fromisoformat(value))
-        return _to_number(datetime.date.fromisoformat(value)) if isinstance(beside, datetime.date) else float(value)
+        return (
+            _to_number(datetime.date.fromisoformat(value))
+            if isinstance(beside, datetime.date)
+            else float(value)
+        )
     except ValueError:
         return None
 
@@ -238,7 +260,9 @@ def _and(*values: Array) -> Array:
     conjunction = np.array(1.0)
     for value in map(_to_numbers, values):
         false = (conjunction == 0) | (value == 0)
-        conjunction = np.where(false, 0.0, np.where(np.isnan(conjunction) | np.isnan(value), np.nan, 1.0))
+        conjunction = np.where(
+            false, 0.0, np.where(np.isnan(conjunction) | np.isnan(value), np.nan, 1.0)
+        )
     return conjunction
 
 

@@ -1,4 +1,5 @@
-"""EXPLAIN PRIVACY: plan, stability, sensitivity, mechanism, scale, share, price and error, before anything is spent."""
+"""EXPLAIN PRIVACY: plan, stability, sensitivity, mechanism, scale, share, price and error, before
+anything is spent."""
 
 from __future__ import annotations
 
@@ -74,10 +75,19 @@ class Explanation:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield make_rich_text(self.sql.strip())
-        table = RichTable("step", "asks", "one unit moves it by", "mechanism", "noise scale", "share")
+        table = RichTable(
+            "step", "asks", "one unit moves it by", "mechanism", "noise scale", "share"
+        )
         for i, step in enumerate(self.steps):
             scale = "–" if step.scale is None else f"{step.scale:,.4g}"
-            cells = [str(i), step.asks, step.sensitivity, step.mechanism, scale, f"{float(step.share):.1%}"]
+            cells = [
+                str(i),
+                step.asks,
+                step.sensitivity,
+                step.mechanism,
+                scale,
+                f"{float(step.share):.1%}",
+            ]
             table.add_row(*map(make_rich_cell, cells))
         yield table
         for i, step in enumerate(self.steps):
@@ -97,7 +107,9 @@ class Explanation:
         return render_text(self)
 
 
-def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses: Analyses) -> Explanation:
+def explain(
+    sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses: Analyses
+) -> Explanation:
     """Explain a priced question."""
     total = sum((calibrated.step.weight for calibrated in priced.steps), Fraction(0))
     steps = []
@@ -125,7 +137,11 @@ def _describe_sensitivity(calibrated: Calibrated) -> str:
     if not isinstance(calibrated.step.query, Quantiles):
         return words
     is_together = calibrated.copies == 1 and calibrated.cells > 1
-    return f"{words} in all cells together" if is_together else f"{words} in each of {calibrated.copies:,} cells"
+    return (
+        f"{words} in all cells together"
+        if is_together
+        else f"{words} in each of {calibrated.copies:,} cells"
+    )
 
 
 def _scale(parameters: Mapping[str, Fraction]) -> float | None:

@@ -1,4 +1,5 @@
-"""What was asked from a pot: parameters and prices; values only of releases that this pot paid for."""
+"""What was asked from a pot: parameters and prices; values only of releases that this pot paid
+for."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ class History:
     def raw(self, release_id: str) -> Values:
         """The released integers of one of these releases; others' are not shown."""
         if str(release_id) not in {release.release_id for release in self.releases}:
-            raise RefusedError(f"pot {self.pot!r} paid for no release {release_id}", rule=PrivacyRule.PAID_VALUES)
+            raise RefusedError(
+                f"pot {self.pot!r} paid for no release {release_id}", rule=PrivacyRule.PAID_VALUES
+            )
         stored = self._ledger.release(self._ledger.number_of(str(release_id)))
         assert stored is not None
         return from_bytes(stored.arrow_bytes)
@@ -62,11 +65,24 @@ class History:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = RichTable(
-            "release", "released at", "version", "asked", "paid", title=make_rich_cell(f"from pot {self.pot}")
+            "release",
+            "released at",
+            "version",
+            "asked",
+            "paid",
+            title=make_rich_cell(f"from pot {self.pot}"),
         )
         for release in self.releases:
-            asks = release.asks + (f" (superseded by {release.superseded_by})" if release.superseded_by else "")
-            cells = (release.release_id, release.released_at, str(release.version), asks, release.paid)
+            asks = release.asks + (
+                f" (superseded by {release.superseded_by})" if release.superseded_by else ""
+            )
+            cells = (
+                release.release_id,
+                release.released_at,
+                str(release.version),
+                asks,
+                release.paid,
+            )
             table.add_row(*map(make_rich_cell, cells))
         yield table
 
@@ -80,12 +96,16 @@ class History:
 def read_history(ledger: Reports, pot: str) -> History:
     """Read the releases that a pot paid for.
 
-    Where windows pay, the total shows what each of them paid: what it paid itself is what the dearest grew by, which
-    tells of charges that were under way (rule settled-figures-only).
+    Where windows pay, the total shows what each of them paid: what it paid itself is what the
+    dearest grew by, which tells of charges that were under way (rule settled-figures-only).
     """
     refuse_shared_pots(ledger.view(pot))
-    paying_pot = next((opened for opened in ledger.pots(under_way=False) if opened.name == pot), None)
-    pays_for_windows = paying_pot is not None and paying_pot.inside is None and ledger.windows() is not None
+    paying_pot = next(
+        (opened for opened in ledger.pots(under_way=False) if opened.name == pot), None
+    )
+    pays_for_windows = (
+        paying_pot is not None and paying_pot.inside is None and ledger.windows() is not None
+    )
     releases = []
     records = ledger.history()
     names = {record.seq: record.release_id for record in records}

@@ -1,7 +1,7 @@
 """Interval arithmetic on pairs of arrays: the ends of an operation, from the ends of its operands.
 
-If every operand lies between its ends, so does the result between those that a function here returns, whether the
-operands depend on each other or not. A missing end is infinite.
+If every operand lies between its ends, so does the result between those that a function here
+returns, whether the operands depend on each other or not. A missing end is infinite.
 
 >>> square_low, square_high = raise_ends((np.array([-3.0]), np.array([2.0])), np.array(2.0))
 >>> float(square_low[0]), float(square_high[0])
@@ -72,7 +72,8 @@ def absolute_ends(ends: Ends) -> Ends:
 
 
 def raise_ends(base: Ends, exponent: Floats) -> Ends:
-    """x to a public power: even powers have their least value at 0, roots need x >= 0, negative powers invert."""
+    """x to a public power: even powers have their least value at 0, roots need x >= 0, negative
+    powers invert."""
     size = np.abs(exponent)
     is_even = size % 2 == 0
     is_odd = size % 2 == 1
@@ -93,7 +94,8 @@ def exponential_ends(base: Floats, exponent: Ends) -> Ends:
 
 
 def remainder_ends(ends: Ends, divisor: Floats) -> Ends:
-    """x % divisor with the sign of x: shifted ends between two multiples, the whole range across one."""
+    """x % divisor with the sign of x: shifted ends between two multiples, the whole range across
+    one."""
     low, high = ends
     size = np.abs(divisor)
     quotient = np.trunc(low / size)
@@ -119,7 +121,8 @@ COMPARISONS: dict[str, Callable[[Floats, Floats], tuple[NDArray[np.bool_], NDArr
 
 
 def compare_ends(name: str, difference: Ends) -> Ends:
-    """A truth value between "true for all numbers in doubt" and "true for one of them", as 0 and 1."""
+    """A truth value between "true for all numbers in doubt" and "true for one of them", as 0 and
+    1."""
     surely, perhaps = COMPARISONS[name](*difference)
     return surely.astype(np.float64), perhaps.astype(np.float64)
 

@@ -10,7 +10,12 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.alternatives import list_noisy_values
-from dither.answer.interval_shapes import BaseFacts, find_base_level, has_interval, list_quantiles_used
+from dither.answer.interval_shapes import (
+    BaseFacts,
+    find_base_level,
+    has_interval,
+    list_quantiles_used,
+)
 from dither.answer.quantile_intervals import Bands, list_rank_laws
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
@@ -31,7 +36,9 @@ def find_usable_quantiles(
     return usable
 
 
-def _list_used(formula: Formula, base_facts: BaseFacts, level: Fraction, bought_level: Fraction) -> frozenset[int]:
+def _list_used(
+    formula: Formula, base_facts: BaseFacts, level: Fraction, bought_level: Fraction
+) -> frozenset[int]:
     used: frozenset[int] = frozenset()
     for value in list_noisy_values(formula):
         if find_base_level(value, base_facts, level) <= bought_level:
@@ -39,8 +46,11 @@ def _list_used(formula: Formula, base_facts: BaseFacts, level: Fraction, bought_
     return used
 
 
-def write_interval_notes(formula: Formula, bands: Bands, level: Fraction, mechanisms: Sequence[Any]) -> list[str]:
-    """Write what a reader must know about the quantiles of a column, and whether it has an interval."""
+def write_interval_notes(
+    formula: Formula, bands: Bands, level: Fraction, mechanisms: Sequence[Any]
+) -> list[str]:
+    """Write what a reader must know about the quantiles of a column, and whether it has an
+    interval."""
     base_facts = BaseFacts(frozenset(atom for atom, _ in bands.cells))
     values = list(list_noisy_values(formula))
     laws = [law for mechanism in mechanisms for law in list_rank_laws(mechanism)]
@@ -48,7 +58,8 @@ def write_interval_notes(formula: Formula, bands: Bands, level: Fraction, mechan
     for atom in atoms_of(formula):
         bounded = [value for value in values if atom in list_quantiles_used(value, base_facts)]
         is_bound = any(
-            find_base_level(value, base_facts, level) == level or _is_bounded(value, bands, base_facts, level)
+            find_base_level(value, base_facts, level) == level
+            or _is_bounded(value, bands, base_facts, level)
             for value in bounded
         )
         notes.append(bands.note(atom, level, laws, is_bound))

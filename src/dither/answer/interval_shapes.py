@@ -1,13 +1,15 @@
 """How the interval of a formula is put together: which inner values have intervals of their own.
 
-A *base* is an inner value with an interval that covers by itself: an affine function of released numbers, a ratio of
-two, or a statistic whose coverage was measured (variance, covariance, slope, correlation). Everything around bases is
-interval arithmetic. Bases whose noise is the same hold or miss together, so they are counted once.
+A *base* is an inner value with an interval that covers by itself: an affine function of released
+numbers, a ratio of two, or a statistic whose coverage was measured (variance, covariance, slope,
+correlation). Everything around bases is interval arithmetic. Bases whose noise is the same hold or
+miss together, so they are counted once.
 
 >>> from dither.question.expressions import Noisy
 >>> count = Noisy(0)
 >>> square = Apply("multiply", (count, count))
->>> [len(list_base_events(formula, BaseFacts())) for formula in (square, Apply("least", (count, Noisy(1))))]
+>>> [len(list_base_events(formula, BaseFacts())) for formula in (square, Apply("least", (count,
+...     Noisy(1))))]
 [1, 2]
 """
 
@@ -53,7 +55,9 @@ def list_base_events(formula: Formula, base_facts: BaseFacts) -> frozenset[Hasha
     if is_base(formula, base_facts):
         whole = affine(formula)
         return frozenset([formula if whole is None else whole.weights])
-    return frozenset().union(*(list_base_events(inner, base_facts) for inner in list_inner_values(formula)))
+    return frozenset().union(
+        *(list_base_events(inner, base_facts) for inner in list_inner_values(formula))
+    )
 
 
 def find_base_level(formula: Formula, base_facts: BaseFacts, level: Fraction) -> Fraction:
@@ -87,7 +91,9 @@ def read_remainder(formula: Formula) -> tuple[Formula, Formula] | None:
 def read_truncation(formula: Formula) -> Formula | None:
     """The number that loses its decimals, sign(x) floor(|x|)."""
     match formula:
-        case Apply("multiply", (Apply("sign", (value,)), Apply("floor", (Apply("abs", (same,)),)))) if value == same:
+        case Apply(
+            "multiply", (Apply("sign", (value,)), Apply("floor", (Apply("abs", (same,)),)))
+        ) if value == same:
             return value
     return None
 
@@ -95,17 +101,24 @@ def read_truncation(formula: Formula) -> Formula | None:
 def read_determination(formula: Formula) -> tuple[Formula, Formula] | None:
     """The correlation b / sqrt(s t) and the exponent 2, of REGR_R2 = b b / (s t)."""
     match formula:
-        case Apply("divide", (Apply("multiply", (first, second)), Apply("multiply", (left, right)) as spreads)):
-            if first == second and all(_read_central_moment(moment) for moment in (first, left, right)):
+        case Apply(
+            "divide",
+            (Apply("multiply", (first, second)), Apply("multiply", (left, right)) as spreads),
+        ):
+            if first == second and all(
+                _read_central_moment(moment) for moment in (first, left, right)
+            ):
                 return Apply("divide", (first, Apply("sqrt", (spreads,)))), _TWO
     return None
 
 
-# -- which formulas have ends -------------------------------------------------------------------------------------
+# -- which formulas have ends
+# ------------------------------------------------------------------------------------
 
 
 def has_interval(formula: Formula, base_facts: BaseFacts, covered: frozenset[int]) -> bool:
-    """Whether the formula's ends are bounded by the ends of its bases; `covered` are the quantiles that have ends."""
+    """Whether the formula's ends are bounded by the ends of its bases; `covered` are the quantiles
+    that have ends."""
     if not atoms_of(formula):
         return True
     if is_base(formula, base_facts):
@@ -127,11 +140,14 @@ def list_quantiles_used(formula: Formula, base_facts: BaseFacts) -> frozenset[in
         return frozenset()
     if is_base(formula, base_facts):
         return base_facts.quantiles & frozenset(atoms_of(formula))
-    return frozenset().union(*(list_quantiles_used(inner, base_facts) for inner in list_inner_values(formula)))
+    return frozenset().union(
+        *(list_quantiles_used(inner, base_facts) for inner in list_inner_values(formula))
+    )
 
 
 def _has_rule(formula: Formula) -> bool:
-    """Whether interval arithmetic bounds the function: not for noisy decimals, nor noisy powers of noisy numbers."""
+    """Whether interval arithmetic bounds the function: not for noisy decimals, nor noisy powers of
+    noisy numbers."""
     match formula:
         case Apply("round", (_, decimals)):
             return not atoms_of(decimals)
@@ -142,11 +158,13 @@ def _has_rule(formula: Formula) -> bool:
     return True
 
 
-# -- statistics with measured coverage ----------------------------------------------------------------------------
+# -- statistics with measured coverage
+# ---------------------------------------------------------------------------
 
 
 def is_measured(formula: Formula, base_facts: BaseFacts) -> bool:
-    """Whether this is a variance, a covariance, a slope or a correlation with noise as it was measured."""
+    """Whether this is a variance, a covariance, a slope or a correlation with noise as it was
+    measured."""
     moments = _list_moments(formula)
     return bool(moments) and all(_is_led_by_linear_noise(moment, base_facts) for moment in moments)
 
@@ -174,7 +192,8 @@ def _list_all_moments(*formulas: Formula) -> tuple[_Moment, ...]:
 
 
 def _read_central_moment(formula: Formula) -> _Moment | None:
-    """a - b c / n, all affine and noisy, where a reads a number that the others do not: SUM(xy) - SUM(x) SUM(y) / n."""
+    """a - b c / n, all affine and noisy, where a reads a number that the others do not: SUM(xy) -
+    SUM(x) SUM(y) / n."""
     match formula:
         case Apply("subtract", (sums, Apply("divide", (Apply("multiply", (left, right)), count)))):
             first, second, third, fourth = (affine(term) for term in (sums, left, right, count))
@@ -182,7 +201,11 @@ def _read_central_moment(formula: Formula) -> _Moment | None:
                 return None
             other_atoms = {*atoms_of(left), *atoms_of(right), *atoms_of(count)}
             is_noisy = all(term.weights for term in (second, third, fourth))
-            return (first, second, third, fourth) if is_noisy and set(atoms_of(sums)) - other_atoms else None
+            return (
+                (first, second, third, fourth)
+                if is_noisy and set(atoms_of(sums)) - other_atoms
+                else None
+            )
     return None
 
 

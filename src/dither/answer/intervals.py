@@ -1,19 +1,24 @@
-"""Intervals from the known noise law: they cover the exact answer on the registered table as often as said.
+"""Intervals from the known noise law: they cover the exact answer on the registered table as often
+as said.
 
 * One atom, or an affine function of one: exact, from the law itself; at least the level.
-* An affine function of several: the law of the weighted sum of noises, at fixed points; of more than six, or at a level
-  beyond the reach of points, a certain bound by convolution.
-* A ratio of two such (AVG): r is kept iff |N - r D| is no larger than the noise of N - r D is with that probability:
-  Fieller's test inverted, with the true law in place of the normal (`ratios.py`), however small the group. Where the
-  denominator cannot be told from 0 no finite interval exists, and both ends are null.
-* Variances, covariances, slopes and correlations: the formula over released minus noise, at fixed points; equal tails.
-  Draws where it has no value, or past a pole, count as beyond both ends, so that doubt widens.
-* Any other function of these: interval arithmetic over intervals that hold together, each at its part of the miss
-  (`interval_shapes.py`, `interval_arithmetic.py`). Where there is no rule for the function, both ends are null.
-* CASE, IF, COALESCE, NULLIF: the interval of the alternative that a row shows; none for a constant that noise chose.
-  `selection.py` says at which level.
+* An affine function of several: the law of the weighted sum of noises, at fixed points; of more
+  than six, or at a level beyond the reach of points, a certain bound by convolution.
+* A ratio of two such (AVG): r is kept iff |N - r D| is no larger than the noise of N - r D is with
+  that probability: Fieller's test inverted, with the true law in place of the normal (`ratios.py`),
+  however small the group. Where the denominator cannot be told from 0 no finite interval exists,
+  and both ends are null.
+* Variances, covariances, slopes and correlations: the formula over released minus noise, at fixed
+  points; equal tails. Draws where it has no value, or past a pole, count as beyond both ends, so
+  that doubt widens.
+* Any other function of these: interval arithmetic over intervals that hold together, each at its
+  part of the miss (`interval_shapes.py`, `interval_arithmetic.py`). Where there is no rule for the
+  function, both ends are null.
+* CASE, IF, COALESCE, NULLIF: the interval of the alternative that a row shows; none for a constant
+  that noise chose. `selection.py` says at which level.
 
-An end that is NaN (null in the table) is no bound at all. Proof and measured coverage: docs/proofs/intervals.md.
+An end that is NaN (null in the table) is no bound at all. Proof and measured coverage:
+docs/proofs/intervals.md.
 """
 
 from __future__ import annotations
@@ -74,7 +79,9 @@ def read_level(confidence: Number) -> Fraction:
     """Read a confidence level; refused where it lies outside (0, 1)."""
     level = exact(confidence, "confidence")
     if not 0 < level < 1 or not 0.0 < float(level) < 1.0:
-        raise ParameterError(f"confidence must lie in (0, 1), got {number_text(level)}: choose e.g. 0.95")
+        raise ParameterError(
+            f"confidence must lie in (0, 1), got {number_text(level)}: choose e.g. 0.95"
+        )
     return level
 
 
@@ -103,7 +110,9 @@ class Noises:
         for query, column in positions:
             error = find_error_law(mechanisms[query], column)
             law = make_noise_law(error) if isinstance(error, AdditiveErrorLaw) else None
-            laws.append(replace(law, joint=query) if law is not None and law.error.is_joint else law)
+            laws.append(
+                replace(law, joint=query) if law is not None and law.error.is_joint else law
+            )
         return cls(tuple(atoms), tuple(laws), tuple(positions), bands)
 
     @cached_property
@@ -113,8 +122,11 @@ class Noises:
         return BaseFacts(quantiles, lambda whole: find_noise_deviation(whole, self))
 
 
-def compute_interval(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """Compute both ends for every row, in the units of the formula; NaN for no bound or no value."""
+def compute_interval(
+    formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction
+) -> Ends:
+    """Compute both ends for every row, in the units of the formula; NaN for no bound or no
+    value."""
     value = evaluate(formula, inputs)
     rows = int(np.prod(value.shape))
     low = np.full(value.shape, np.nan)
@@ -124,13 +136,19 @@ def compute_interval(formula: Formula, inputs: FormulaInputs, noises: Noises, le
     for piece in split_pieces(formula, inputs, rows):
         if piece.has_ends:
             chosen = ... if piece.rows is None else piece.rows
-            low[chosen], high[chosen] = _compute_finite_ends(piece.value, piece.select_inputs(inputs), noises, level)
+            low[chosen], high[chosen] = _compute_finite_ends(
+                piece.value, piece.select_inputs(inputs), noises, level
+            )
     return np.where(np.isnan(value), np.nan, low), np.where(np.isnan(value), np.nan, high)
 
 
-def _compute_finite_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
+def _compute_finite_ends(
+    formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction
+) -> Ends:
     with np.errstate(all="ignore"):
-        ends = _compute_ends(formula, inputs, noises, find_base_level(formula, noises.base_facts, level))
+        ends = _compute_ends(
+            formula, inputs, noises, find_base_level(formula, noises.base_facts, level)
+        )
     first, last = (np.where(np.isfinite(end), end, np.nan) for end in ends)
     return first, last
 
@@ -156,7 +174,8 @@ def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level
     )
 
 
-# -- affine -------------------------------------------------------------------------------------------------------
+# -- affine
+# --------------------------------------------------------------------------------------------------
 
 
 def _weigh_positions(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
@@ -173,7 +192,9 @@ def _weigh_positions(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[
 
 def find_noise_deviation(of: Affine, noises: Noises) -> float:
     """The standard deviation of the noise of an affine function of atoms."""
-    squares = [(weight * law.deviation) ** 2 for weight, law in _weigh_positions(of, noises).values()]
+    squares = [
+        (weight * law.deviation) ** 2 for weight, law in _weigh_positions(of, noises).values()
+    ]
     return math.sqrt(sum(squares))
 
 
@@ -188,7 +209,9 @@ def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) ->
     weights = tuple(weight for weight, _ in terms)
     count = draws.count_size_points(float(level))
     is_joint = len(terms) > 1 and any(law.joint is not None for law in laws)
-    if not is_joint or not count or len(terms) > FEW:  # points fill a cube of few dimensions, and few tails
+    if (
+        not is_joint or not count or len(terms) > FEW
+    ):  # points fill a cube of few dimensions, and few tails
         return find_sum_bound(laws, weights, level, 1 << 13 if len(terms) <= FEW else 0)
     return draws.find_size_quantile(draws.draw_sizes(laws, count) @ np.array(weights), float(level))
 
@@ -208,13 +231,18 @@ def _read_band(of: Affine, inputs: FormulaInputs, noises: Noises, level: Fractio
     return np.minimum(first_end, second_end), np.maximum(first_end, second_end)
 
 
-# -- ratios -------------------------------------------------------------------------------------------------------
+# -- ratios
+# --------------------------------------------------------------------------------------------------
 
 
-def _compute_ratio_ends(above: Affine, below: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
+def _compute_ratio_ends(
+    above: Affine, below: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction
+) -> Ends:
     top = _weigh_positions(above, noises)
     bottom = _weigh_positions(below, noises)
-    return find_ratio_ends(top, bottom, _evaluate_affine(above, inputs), _evaluate_affine(below, inputs), level)
+    return find_ratio_ends(
+        top, bottom, _evaluate_affine(above, inputs), _evaluate_affine(below, inputs), level
+    )
 
 
 def _evaluate_affine(of: Affine, inputs: FormulaInputs) -> Floats:
@@ -224,12 +252,19 @@ def _evaluate_affine(of: Affine, inputs: FormulaInputs) -> Floats:
     return total
 
 
-# -- around bases -------------------------------------------------------------------------------------------------
+# -- around bases
+# ------------------------------------------------------------------------------------------------
 
 
-def _apply_function(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """Apply the outer function to the ends of its inner values, which hold at once (interval arithmetic)."""
-    ends = [open_ends(_compute_ends(inner, inputs, noises, level)) for inner in list_inner_values(formula)]
+def _apply_function(
+    formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction
+) -> Ends:
+    """Apply the outer function to the ends of its inner values, which hold at once (interval
+    arithmetic)."""
+    ends = [
+        open_ends(_compute_ends(inner, inputs, noises, level))
+        for inner in list_inner_values(formula)
+    ]
     if read_remainder(formula) is not None:
         return remainder_ends(ends[0], ends[1][0])
     if read_determination(formula) is not None:
@@ -262,24 +297,30 @@ def _apply_function(formula: Formula, inputs: FormulaInputs, noises: Noises, lev
 
 
 def _raise_public(formula: Apply, inputs: FormulaInputs, exponent: Ends) -> Ends:
-    """A public number to a noisy power; a noisy number to a noisy power, or to noisy decimals, has no bounds."""
+    """A public number to a noisy power; a noisy number to a noisy power, or to noisy decimals, has
+    no bounds."""
     base = formula.arguments[0]
     if formula.name == "round" or atoms_of(base):
         return no_ends()
     return exponential_ends(evaluate(base, inputs), exponent)
 
 
-def _pick_extreme(name: str, arguments: tuple[Formula, ...], inputs: FormulaInputs, ends: list[Ends]) -> Ends:
+def _pick_extreme(
+    name: str, arguments: tuple[Formula, ...], inputs: FormulaInputs, ends: list[Ends]
+) -> Ends:
     """LEAST and GREATEST leave public nulls out."""
     pairs = []
     for argument, pair in zip(arguments, ends, strict=True):
-        is_absent = False if atoms_of(argument) else np.isnan(evaluate(argument, inputs).astype(np.float64))
+        is_absent = (
+            False if atoms_of(argument) else np.isnan(evaluate(argument, inputs).astype(np.float64))
+        )
         pairs.append((np.where(is_absent, np.nan, pair[0]), np.where(is_absent, np.nan, pair[1])))
     return extreme_ends(np.fmin if name == "least" else np.fmax, pairs)
 
 
 def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> Ends:
-    """Sums, differences, products and quotients. Equal factors are a power: x times x is never negative."""
+    """Sums, differences, products and quotients. Equal factors are a power: x times x is never
+    negative."""
     if name == "subtract":
         return add_ends(ends[0], negate_ends(ends[1]))
     if name == "divide":
@@ -288,10 +329,14 @@ def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> End
         return reduce(add_ends, ends)
     powers = Counter(arguments)
     by_factor = dict(zip(arguments, ends, strict=True))
-    return reduce(multiply_ends, (raise_ends(by_factor[factor], np.array(float(n))) for factor, n in powers.items()))
+    return reduce(
+        multiply_ends,
+        (raise_ends(by_factor[factor], np.array(float(n))) for factor, n in powers.items()),
+    )
 
 
-# -- statistics with measured coverage ----------------------------------------------------------------------------
+# -- statistics with measured coverage
+# ---------------------------------------------------------------------------
 
 
 def _draw_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
@@ -316,10 +361,16 @@ def _draw_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: F
         for drawn in draws.draw_blocks(laws, count):
             atoms = list(inputs.atoms)
             for atom in read:
-                steps = drawn[:, positions.index(noises.positions[atom])] * float(noises.atoms[atom].unit)
+                steps = drawn[:, positions.index(noises.positions[atom])] * float(
+                    noises.atoms[atom].unit
+                )
                 atoms[atom] = inputs.atoms[atom][None, chunk] - np.append(0.0, steps)[:, None]
-            drawn_values = evaluate(formula, FormulaInputs(tuple(atoms), keys, inputs.absent, guarded=True))[1:]
-            tails = _keep_tails(np.broadcast_to(drawn_values, (len(drawn), len(low[chunk]))), tails, beyond + 1)
+            drawn_values = evaluate(
+                formula, FormulaInputs(tuple(atoms), keys, inputs.absent, guarded=True)
+            )[1:]
+            tails = _keep_tails(
+                np.broadcast_to(drawn_values, (len(drawn), len(low[chunk]))), tails, beyond + 1
+            )
         assert tails is not None
         low[chunk] = tails[0].max(axis=0)
         high[chunk] = tails[1].min(axis=0)
@@ -327,7 +378,8 @@ def _draw_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: F
 
 
 def _keep_tails(values: Array, before: Ends | None, most: int) -> Ends:
-    """The `most` least and largest of a block and of those before; what has no value counts as beyond both ends."""
+    """The `most` least and largest of a block and of those before; what has no value counts as
+    beyond both ends."""
     unknown = np.isnan(values)
     least = np.where(unknown, -np.inf, values)
     largest = np.where(unknown, np.inf, values)

@@ -1,4 +1,5 @@
-"""Preview: price and error of a question, from catalog and plan alone. Reads no data, spends nothing."""
+"""Preview: price and error of a question, from catalog and plan alone. Reads no data, spends
+nothing."""
 
 from __future__ import annotations
 
@@ -90,10 +91,21 @@ class Preview:
         heads += ["relative"] if self.group_size else []
         shown = RichTable(*heads, "limits")
         for column in self.columns:
-            figures = [column.scale, column.standard_error, column.half_width, column.joint_half_width]
-            cells = [column.name, *([column.by] if self._several else []), *map(_format_figure, figures)]
+            figures = [
+                column.scale,
+                column.standard_error,
+                column.half_width,
+                column.joint_half_width,
+            ]
+            cells = [
+                column.name,
+                *([column.by] if self._several else []),
+                *map(_format_figure, figures),
+            ]
             if self.group_size:
-                cells.append("–" if column.relative_error is None else f"{column.relative_error:.2%}")
+                cells.append(
+                    "–" if column.relative_error is None else f"{column.relative_error:.2%}"
+                )
             cells.append("; ".join(column.limits))
             shown.add_row(*map(make_rich_cell, cells))
         yield shown
@@ -108,21 +120,37 @@ class Preview:
         lines = [self._price()]
         if self.within is not None:
             wanted = ", ".join(f"{name} ± {width:g}" for name, width in self.within.items())
-            lines.append(f"this is the least price for {wanted}" + ("" if self.fits else "; it does not fit the pot"))
+            lines.append(
+                f"this is the least price for {wanted}"
+                + ("" if self.fits else "; it does not fit the pot")
+            )
         elif not self.fits:
             lines.append("it does not fit the pot")
         if self.group_size:
-            lines.append(f"averages, ratios and relative errors are those of a group of {self.group_size:,} rows")
+            lines.append(
+                f"averages, ratios and relative errors are those of a group of {self.group_size:,} "
+                f"rows"
+            )
             if self.rows != 1:
-                lines.append("a row of the answer without a value (NULL) widens the intervals of the others a little")
+                lines.append(
+                    "a row of the answer without a value (NULL) widens the intervals of the others "
+                    "a little"
+                )
         elif any(column.needs_group_size and not column.is_quantile for column in self.columns):
-            lines.append("a column without a figure errs by the size of the group: pass group_size=")
+            lines.append(
+                "a column without a figure errs by the size of the group: pass group_size="
+            )
         if self.smallest_group is not None:
             lines.append(
-                f"keys are not declared: a group of {self.smallest_group:,} {self._unit} is shown with 95%, smaller "
+                f"keys are not declared: a group of {self.smallest_group:,} {self._unit} is shown "
+                f"with 95%, smaller "
                 "ones less often; how many are left out is not said"
             )
-        lines += list(dict.fromkeys(f"{column.name}: {note}" for column in self.columns for note in column.notes))
+        lines += list(
+            dict.fromkeys(
+                f"{column.name}: {note}" for column in self.columns for note in column.notes
+            )
+        )
         if self.stored:
             lines.append("asked before: sql() returns the stored answer and reads no data")
         if self.balance is None:
@@ -131,7 +159,10 @@ class Preview:
             left = float(self.balance.left)
             after = float(self.balance.left - self.charged.amount)
             more = f"enough for {self.questions_left} like this"
-            whole = f"{self.charged_in} {left:g}, delta {float(self.balance.delta_left):g}, for one {self.unit}"
+            whole = (
+                f"{self.charged_in} {left:g}, delta "
+                f"{float(self.balance.delta_left):g}, for one {self.unit}"
+            )
             lines.append(f"left in the pot: {whole}; {more}" + self._afterwards(after))
         return lines
 
@@ -145,7 +176,10 @@ class Preview:
         return f"; afterwards {after:g}, about {max(0, self.questions_left - 1)} more"
 
     def _price(self) -> str:
-        price = f"price: {self.measure} {float(self.price):g} asked, {self.charged_in} {float(self.charged.amount):g}"
+        price = (
+            f"price: {self.measure} {float(self.price):g} asked, {self.charged_in} "
+            f"{float(self.charged.amount):g}"
+        )
         price += f" and delta {float(self.charged.delta):g} charged, for one {self.unit}"
         rows = "a row for every key that is shown" if self.rows is None else f"{self.rows} rows"
         return f"{price}; {rows}"
@@ -160,7 +194,9 @@ class Preview:
         """Whether the pot could pay now; true where none is open."""
         if self.balance is None:
             return True
-        return self.charged.amount <= self.balance.left and (not self.charged.delta or self.questions_left > 0)
+        return self.charged.amount <= self.balance.left and (
+            not self.charged.delta or self.questions_left > 0
+        )
 
     @property
     def questions_left(self) -> int:
@@ -168,14 +204,20 @@ class Preview:
         if self.balance is None:
             return 0
         by_amount = self.balance.left // self.charged.amount if self.charged.amount else 0
-        return min(by_amount, self.balance.delta_left // self.charged.delta) if self.charged.delta else by_amount
+        return (
+            min(by_amount, self.balance.delta_left // self.charged.delta)
+            if self.charged.delta
+            else by_amount
+        )
 
     def column(self, name: str) -> PreviewColumn:
         """A column by its name; the first of its grouping sets."""
         for column in self.columns:
             if column.name == name:
                 return column
-        raise ParameterError(f"no column {name!r}: there are {', '.join(column.name for column in self.columns)}")
+        raise ParameterError(
+            f"no column {name!r}: there are {', '.join(column.name for column in self.columns)}"
+        )
 
     def _repr_html_(self) -> str:
         return write_element("pre", str(self))
@@ -209,7 +251,9 @@ def make_preview(
         price.name,
         Amounts(charged.amount, charged.delta),
         measure,
-        None if any(count is None for count in cells) else limit_rows(recipe, count_listed_rows(recipe)),
+        None
+        if any(count is None for count in cells)
+        else limit_rows(recipe, count_listed_rows(recipe)),
         terms.level,
         list_preview_columns(recipe, mechanisms, terms),
         None if pot is None else Balance(pot.left, pot.delta_left, pot.unit),

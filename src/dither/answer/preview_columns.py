@@ -1,10 +1,11 @@
 """The error of each value column before anything is released, from catalog and plan alone.
 
-The noise of counts, sums and their affine functions is the same in every cell. An average or a ratio errs more in a
-small group: its figures are those of a *reference cell* of `group_size` rows, half of them at the lower bound of every
-column and half at the upper, which is as spread out as bounds allow. Joint half-widths hold for all cells of a column
-at once: noises are independent, so each is taken at the level's m-th root. Where noisy values choose what is shown, the
-half-width is the widest that the result can have (`preview_selection.py`).
+The noise of counts, sums and their affine functions is the same in every cell. An average or a
+ratio errs more in a small group: its figures are those of a *reference cell* of `group_size` rows,
+half of them at the lower bound of every column and half at the upper, which is as spread out as
+bounds allow. Joint half-widths hold for all cells of a column at once: noises are independent, so
+each is taken at the level's m-th root. Where noisy values choose what is shown, the half-width is
+the widest that the result can have (`preview_selection.py`).
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ _ROWS = 4
 )
 @dataclass(frozen=True)
 class PreviewColumn:
-    """The error that one value column will have, in its own units; None where it depends on the data."""
+    """The error that one value column will have, in its own units; None where it depends on the
+    data."""
 
     name: str
     scale: float | None
@@ -72,7 +74,8 @@ class PreviewColumn:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a preview is made for: the level, the group size, and the public facts that bounds come from."""
+    """What a preview is made for: the level, the group size, and the public facts that bounds come
+    from."""
 
     level: Fraction
     analyses: Analyses
@@ -80,13 +83,18 @@ class Terms:
     bands: Bands = NO_BANDS
 
 
-def list_preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
+def list_preview_columns(
+    recipe: Recipe, mechanisms: Sequence[Any], terms: Terms
+) -> tuple[PreviewColumn, ...]:
     """List the previews of all value columns, in every grouping set."""
     columns: list[PreviewColumn] = []
     for of, noises in zip(recipe.sets, list_noises(recipe, mechanisms, terms.bands), strict=True):
         inputs = make_reference_cell(recipe, of, terms)
         values = [output for output in recipe.outputs if output.role == "value"]
-        columns += [_preview_column(recipe, of, output, mechanisms, noises, inputs, terms) for output in values]
+        columns += [
+            _preview_column(recipe, of, output, mechanisms, noises, inputs, terms)
+            for output in values
+        ]
     return tuple(columns)
 
 
@@ -124,15 +132,21 @@ def _preview_column(
         sensitivity,
         limits,
         ", ".join(recipe.keys[key].column for key in of.keys) or "all",
-        None if not cells else _find_widest(values, noises, inputs, find_joint_level(terms.level, cells)),
+        None
+        if not cells
+        else _find_widest(values, noises, inputs, find_joint_level(terms.level, cells)),
         _divide_by_value(half, formula, inputs),
         (*notes, *foreseen.notes),
         any(terms.bands.is_quantile(atom) for atom in read),
-        inputs is None and foreseen.level is not None and any(affine(value) is None for value in values),
+        inputs is None
+        and foreseen.level is not None
+        and any(affine(value) is None for value in values),
     )
 
 
-def _divide_by_value(half: float | None, formula: Formula, inputs: FormulaInputs | None) -> float | None:
+def _divide_by_value(
+    half: float | None, formula: Formula, inputs: FormulaInputs | None
+) -> float | None:
     """Divide half the length of an interval by the value at the reference cell."""
     value = None if inputs is None else np.ravel(evaluate(formula, inputs))[0]
     if half is None or not isinstance(value, float) or not value or math.isnan(value):
@@ -146,23 +160,34 @@ def find_joint_level(level: Fraction, cells: int) -> Fraction:
     >>> round(float(find_joint_level(Fraction(95, 100), 100)) ** 100, 9)
     0.95
     """
-    if level < Fraction(1, 10**9):  # as a float 1 - level may be 1, and has no logarithm of its complement
+    if level < Fraction(
+        1, 10**9
+    ):  # as a float 1 - level may be 1, and has no logarithm of its complement
         return Fraction(math.exp(math.log(level) / cells) * (1 + 1e-12))
     miss = -math.expm1(math.log1p(-float(1 - level)) / cells)
     return 1 - Fraction(miss)
 
 
 def _find_widest(
-    values: tuple[Formula, ...], noises: Noises, inputs: FormulaInputs | None, level: Fraction | None
+    values: tuple[Formula, ...],
+    noises: Noises,
+    inputs: FormulaInputs | None,
+    level: Fraction | None,
 ) -> float | None:
-    """Half the length of the widest interval that a column may show; None where one of them is not known."""
-    halves = [None if level is None else _find_half(value, noises, inputs, level) for value in values]
+    """Half the length of the widest interval that a column may show; None where one of them is not
+    known."""
+    halves = [
+        None if level is None else _find_half(value, noises, inputs, level) for value in values
+    ]
     bounded_halves = [half for half in halves if half is not None]
     return max(bounded_halves, default=None) if len(bounded_halves) == len(halves) else None
 
 
-def _find_half(formula: Formula, noises: Noises, inputs: FormulaInputs | None, level: Fraction) -> float | None:
-    """Half the length of an interval: known for affine functions, at the reference cell for others."""
+def _find_half(
+    formula: Formula, noises: Noises, inputs: FormulaInputs | None, level: Fraction
+) -> float | None:
+    """Half the length of an interval: known for affine functions, at the reference cell for
+    others."""
     if any(noises.laws[atom] is None for atom in atoms_of(formula)):
         return None
     whole = affine(formula)
@@ -179,14 +204,20 @@ def _find_deviation(formula: Formula, noises: Noises) -> float | None:
     whole = affine(formula)
     if whole is None or any(noises.laws[atom] is None for atom, _ in whole.weights):
         return None
-    terms = [(weight * noises.atoms[atom].unit, noises.laws[atom]) for atom, weight in whole.weights]
-    return math.sqrt(sum((float(weight) * law.deviation) ** 2 for weight, law in terms if law is not None))
+    terms = [
+        (weight * noises.atoms[atom].unit, noises.laws[atom]) for atom, weight in whole.weights
+    ]
+    return math.sqrt(
+        sum((float(weight) * law.deviation) ** 2 for weight, law in terms if law is not None)
+    )
 
 
 def make_reference_cell(recipe: Recipe, of: GroupingSet, terms: Terms) -> FormulaInputs | None:
-    """The reference cell: counts of `group_size`, sums half-way between their bounds; None without a group size.
+    """The reference cell: counts of `group_size`, sums half-way between their bounds; None without
+    a group size.
 
-    Repeated as the answer repeats it, up to four rows: points that serve one row may be too few for several.
+    Repeated as the answer repeats it, up to four rows: points that serve one row may be too few for
+    several.
     """
     if terms.group_size is None:
         return None
@@ -197,11 +228,17 @@ def make_reference_cell(recipe: Recipe, of: GroupingSet, terms: Terms) -> Formul
         middle = Fraction(1)
         aggregate = released_query.columns[column] if isinstance(released_query, Cells) else None
         if isinstance(released_query, Cells) and isinstance(aggregate, Sum):
-            between = bounds_in(aggregate.column, terms.analyses.analyse_rows(released_query.plan).columns)
+            between = bounds_in(
+                aggregate.column, terms.analyses.analyse_rows(released_query.plan).columns
+            )
             middle = Fraction(between.low + between.high, 2)
         atoms.append(scale_integers(atom, np.full(rows, float(middle * terms.group_size))))
     keys = {
-        key: np.full(rows, np.nan) if key_kind(recipe.keys[key]) != "text" else np.full(rows, None, object)
+        key: np.full(rows, np.nan)
+        if key_kind(recipe.keys[key]) != "text"
+        else np.full(rows, None, object)
         for key in range(len(recipe.keys))
     }
-    return FormulaInputs(tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))})
+    return FormulaInputs(
+        tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))}
+    )

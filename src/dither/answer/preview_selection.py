@@ -1,7 +1,8 @@
-"""How few intervals a column may show, before anything is released: the widest that the result can have.
+"""How few intervals a column may show, before anything is released: the widest that the result can
+have.
 
-From the question and the catalog alone. How many values noise will choose is not known beforehand, so a preview takes
-the fewest, unless LIMIT fixes their number.
+From the question and the catalog alone. How many values noise will choose is not known beforehand,
+so a preview takes the fewest, unless LIMIT fixes their number.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from dither.question.shapes import atoms_of
 
 @dataclass(frozen=True)
 class Foreseen:
-    """The widest level of a column's intervals, None where it is not known beforehand; and what to say about it."""
+    """The widest level of a column's intervals, None where it is not known beforehand; and what to
+    say about it."""
 
     level: Fraction | None
     notes: tuple[str, ...] = ()
@@ -37,11 +39,17 @@ def foresee(recipe: Recipe, formula: Formula, level: Fraction) -> Foreseen:
         return Foreseen(level)
     notes = (OF_WHAT_IS_SHOWN,) if by_formula else ()
     if any(of.selection is not None for of in recipe.sets):
-        words = "noisy values choose what is shown, of keys whose number is not known: how wide intervals are is not"
+        words = (
+            "noisy values choose what is shown, of keys whose number is not known: "
+            "how wide intervals are is not"
+        )
         return Foreseen(None, (f"{words} known either", *notes))
     selection = count_fewest_shown(recipe, formula)
     if selection.is_choice:
-        words = f"noisy values choose what is shown: ± is that of {selection.shown:,} of {selection.of:,} values"
+        words = (
+            f"noisy values choose what is shown: ± is that of {selection.shown:,} of "
+            f"{selection.of:,} values"
+        )
         fixed = "" if selection.shown > 1 else ", and less where more are shown"
         notes = (f"{words}{fixed}", *notes)
     return Foreseen(selection.level(level), notes)
@@ -50,14 +58,18 @@ def foresee(recipe: Recipe, formula: Formula, level: Fraction) -> Foreseen:
 def count_fewest_shown(recipe: Recipe, formula: Formula) -> IntervalSelection:
     """Count the fewest intervals that a column over declared keys may show, and the candidates."""
     candidates = _count_candidates(recipe, formula)
-    is_fixed = not atoms_of(recipe.having) and all(alternative.is_noisy for alternative in list_alternatives(formula))
+    is_fixed = not atoms_of(recipe.having) and all(
+        alternative.is_noisy for alternative in list_alternatives(formula)
+    )
     shown = limit_rows(recipe, count_listed_rows(recipe)) if is_fixed else 1
     return IntervalSelection(min(max(1, shown), candidates), candidates)
 
 
 def _count_candidates(recipe: Recipe, formula: Formula) -> int:
     values = list_noisy_values(formula)
-    is_public = any(alternative.public_conditions() for same in values.values() for alternative in same)
+    is_public = any(
+        alternative.public_conditions() for same in values.values() for alternative in same
+    )
     if not is_public and _keeps_all(recipe):
         return len(values) * sum(count_cells(recipe, of) or 0 for of in recipe.sets)
     rows = choose_rows(recipe, _make_empty_cells(recipe))
@@ -90,5 +102,9 @@ def _make_empty_cells(recipe: Recipe) -> tuple[tuple[int, ...], ...]:
 
 
 def _make_zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
-    keys = next(of.keys for of in recipe.sets if any(position[0] == query for position in of.places))
-    return (0,) * (math.prod(len(list_keys(recipe.keys[key])) for key in keys) * count_numbers(recipe, query))
+    keys = next(
+        of.keys for of in recipe.sets if any(position[0] == query for position in of.places)
+    )
+    return (0,) * (
+        math.prod(len(list_keys(recipe.keys[key])) for key in keys) * count_numbers(recipe, query)
+    )

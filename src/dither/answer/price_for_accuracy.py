@@ -20,23 +20,30 @@ from dither.question.shapes import affine, atoms_of
 
 
 def read_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
-    """Read half-widths by column: one number for all value columns, or one for each that is named."""
+    """Read half-widths by column: one number for all value columns, or one for each that is
+    named."""
     names = [output.name for output in recipe.outputs if output.role == "value"]
     widths = within if isinstance(within, dict) else dict.fromkeys(names, within)
     for name in widths:
         if name not in names:
             raise ParameterError(
-                f"within names the value columns of the question ({', '.join(names)}), got {quote(name)}"
+                f"within names the value columns of the question ({', '.join(names)}), got "
+                f"{quote(name)}"
             )
     formulas = {output.name: output.formula for output in recipe.outputs}
     for name in widths:
         if _is_quantile(recipe, formulas[name]):
             raise ParameterError(
-                f"the error of a quantile in values is not known beforehand: leave {name} out of within"
+                f"the error of a quantile in values is not known beforehand: leave {name} out of "
+                f"within"
             )
         _check_foreseen(recipe, name, formulas[name])
-        if group_size is None and any(affine(value) is None for value in list_noisy_values(formulas[name])):
-            raise ParameterError(f"{name} errs by the size of the group: say for which, as in group_size=1000")
+        if group_size is None and any(
+            affine(value) is None for value in list_noisy_values(formulas[name])
+        ):
+            raise ParameterError(
+                f"{name} errs by the size of the group: say for which, as in group_size=1000"
+            )
     return {name: _read_width(width, f"within for {name}") for name, width in widths.items()}
 
 
@@ -46,10 +53,13 @@ def _read_width(width: Number, name: str) -> float:
 
 def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:
     if not list_noisy_values(formula):
-        raise ParameterError(f"{name} has no interval: noise chooses between constants; leave it out of within")
+        raise ParameterError(
+            f"{name} has no interval: noise chooses between constants; leave it out of within"
+        )
     if foresee(recipe, formula, Fraction(1, 2)).level is None:
         raise ParameterError(
-            f"noisy values choose what {name} shows, of keys whose number is not known: leave it out of within, or "
+            f"noisy values choose what {name} shows, of keys whose number is not known: leave it "
+            f"out of within, or "
             "declare the keys in the catalog"
         )
 
@@ -59,14 +69,19 @@ def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
     return any(isinstance(recipe.queries[query], Quantiles) for query in queries)
 
 
-def find_least_price(meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)) -> Fraction:
-    """Find the least price, rounded up to three digits, that meets the wish. Errors fall as it rises.
+def find_least_price(
+    meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)
+) -> Fraction:
+    """Find the least price, rounded up to three digits, that meets the wish. Errors fall as it
+    rises.
 
     >>> find_least_price(lambda price: price >= Fraction(1, 3))
     Fraction(167, 500)
     """
     if not meets(largest):
-        raise ParameterError(f"no price up to {largest} gives this accuracy: allow a wider interval")
+        raise ParameterError(
+            f"no price up to {largest} gives this accuracy: allow a wider interval"
+        )
     low = Fraction(1, 10**6)
     high = largest
     if meets(low):
@@ -87,6 +102,8 @@ def _round_up(price: Fraction) -> Fraction:
 def meets_widths(columns: Sequence[PreviewColumn], wanted: dict[str, float]) -> bool:
     """Whether every column is at least as narrow as wanted, in all grouping sets."""
     for column in columns:
-        if column.name in wanted and (column.half_width is None or column.half_width > wanted[column.name]):
+        if column.name in wanted and (
+            column.half_width is None or column.half_width > wanted[column.name]
+        ):
             return False
     return True

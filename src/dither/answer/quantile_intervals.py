@@ -1,10 +1,12 @@
-"""Intervals of quantiles: two more private quantiles for each one asked for, aimed a public number of rows away.
+"""Intervals of quantiles: two more private quantiles for each one asked for, aimed a public number
+of rows away.
 
-The exponential mechanism's rank error is public (rows), but how far that is in values depends on the data, so no
-interval follows from the mechanism alone. A part of the quantile's price, an eighth by default, buys two ends that hold
-the exact quantile between them at the stated level, whatever the data and however small the group: one with too
-few rows to say anything has the bounds of the column for ends. `quantile_intervals=False` buys none: both ends are
-null, and the rank error is said in words. Proof: docs/proofs/quantiles.md#ends.
+The exponential mechanism's rank error is public (rows), but how far that is in values depends on
+the data, so no interval follows from the mechanism alone. A part of the quantile's price, an eighth
+by default, buys two ends that hold the exact quantile between them at the stated level, whatever
+the data and however small the group: one with too few rows to say anything has the bounds of the
+column for ends. `quantile_intervals=False` buys none: both ends are null, and the rank error is
+said in words. Proof: docs/proofs/quantiles.md#ends.
 """
 
 from __future__ import annotations
@@ -23,19 +25,22 @@ from dither.question.recipe import Recipe
 
 _USUAL = Fraction(95, 100)  # ends are bought at least at this level: a lower one is then free
 EIGHTH = Fraction(1, 8)
-"""Of a quantile's price, for its ends: in ranks the quantile itself errs by a seventh more than without."""
+"""Of a quantile's price, for its ends: in ranks the quantile itself errs by a seventh more than
+without."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The ends that a question asks for: their level, and the share of the price of quantiles that buys them."""
+    """The ends that a question asks for: their level, and the share of the price of quantiles that
+    buys them."""
 
     level: Fraction
     price_share: Fraction = EIGHTH
 
 
 def read_ends(how: bool | Number, level: Fraction) -> Ends | None:
-    """Read `quantile_intervals=`: True for an eighth of the price, False for none, or the share itself.
+    """Read `quantile_intervals=`: True for an eighth of the price, False for none, or the share
+    itself.
 
     >>> read_ends(True, Fraction(9, 10)), read_ends(False, Fraction(9, 10))
     (Ends(level=Fraction(9, 10), price_share=Fraction(1, 8)), None)
@@ -47,14 +52,16 @@ def read_ends(how: bool | Number, level: Fraction) -> Ends | None:
     price_share = exact(how, "quantile_intervals")
     if not 0 < price_share < 1 or price_share.denominator > 1_000_000:
         raise ParameterError(
-            f"quantile_intervals is True, False, or a part of the price inside (0, 1), got {number_text(price_share)}"
+            f"quantile_intervals is True, False, or a part of the price inside (0, 1), got "
+            f"{number_text(price_share)}"
         )
     return Ends(level, price_share)
 
 
 @dataclass(frozen=True)
 class Band:
-    """The atoms that are the ends of a quantile atom, and the level at which they hold it between them."""
+    """The atoms that are the ends of a quantile atom, and the level at which they hold it between
+    them."""
 
     low: int
     high: int
@@ -64,7 +71,8 @@ class Band:
 
 @dataclass(frozen=True)
 class Bands:
-    """What is known about the quantile atoms of a recipe: the cells of their grids, and their ends if they have any.
+    """What is known about the quantile atoms of a recipe: the cells of their grids, and their ends
+    if they have any.
 
     `coarse` is how far a value may lie above the grid point that stands for it, in its own units.
     """
@@ -79,10 +87,13 @@ class Bands:
     def get(self, atom: int) -> Band | None:
         return dict(self.of).get(atom)
 
-    def note(self, atom: int, level: Fraction, laws: Sequence[RankErrorLaw], is_bound: bool = True) -> str:
+    def note(
+        self, atom: int, level: Fraction, laws: Sequence[RankErrorLaw], is_bound: bool = True
+    ) -> str:
         """What a reader must know about the interval of a quantile; empty for other atoms.
 
-        `laws` are those of all quantiles that the column reads. `is_bound`: whether the ends of the quantile bound it.
+        `laws` are those of all quantiles that the column reads. `is_bound`: whether the ends of the
+        quantile bound it.
         """
         cells = dict(self.cells).get(atom)
         if cells is None:
@@ -96,9 +107,14 @@ class Bands:
             return f"a private quantile: {rank}; its own interval does not bound this column"
         away = max((law.aimed_rows for law in laws), default=0)
         how = "two more private quantiles" if level <= band.level else "null, and known up to"
-        how += "" if level <= band.level else f" {float(band.level) * 100:.4g}%: two more private quantiles"
+        how += (
+            ""
+            if level <= band.level
+            else f" {float(band.level) * 100:.4g}%: two more private quantiles"
+        )
         return (
-            f"a private quantile: {rank}; its interval is {how}, aimed {away:,} rows below and above, "
+            f"a private quantile: {rank}; its interval is {how}, aimed {away:,} rows below and "
+            f"above, "
             f"for {band.price_share} of its price (quantile_intervals=False leaves them out)"
         )
 
@@ -129,14 +145,16 @@ def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
 
 
 def list_rank_laws(mechanism: Any) -> list[RankErrorLaw]:
-    """The error laws of all quantiles that a mechanism chooses; none where it chooses no quantiles."""
+    """The error laws of all quantiles that a mechanism chooses; none where it chooses no
+    quantiles."""
     if not isinstance(find_error_law(mechanism), RankErrorLaw):
         return []
     return [find_error_law(mechanism, column) for column in range(len(mechanism.shares))]
 
 
 def count_rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
-    """Count the rows by which the rank of any answer is off at most, over all choices, at this level."""
+    """Count the rows by which the rank of any answer is off at most, over all choices, at this
+    level."""
     return max(law.rows(cells, level) for law in list_rank_laws(mechanism))
 
 
@@ -154,7 +172,9 @@ def add_quantile_ends(
     chosen = [atom for atom in list_quantile_atoms(recipe) if usable is None or atom in usable]
     paid = {of.places[atom][0] for of in recipe.sets for atom in chosen}
     queries = tuple(
-        replace(query, ends=(level, price_share)) if index in paid and isinstance(query, Quantiles) else query
+        replace(query, ends=(level, price_share))
+        if index in paid and isinstance(query, Quantiles)
+        else query
         for index, query in enumerate(recipe.queries)
     )
     atoms = list(recipe.atoms)
@@ -169,6 +189,13 @@ def add_quantile_ends(
             query, share = into[atom]
             quantile_query = queries[query]
             assert isinstance(quantile_query, Quantiles)
-            into += [(query, share + len(quantile_query.shares)), (query, share + 2 * len(quantile_query.shares))]
-    sets = tuple(replace(of, places=tuple(into)) for of, into in zip(recipe.sets, positions, strict=True))
-    return replace(recipe, queries=queries, atoms=tuple(atoms), sets=sets), replace(plain, of=tuple(bands))
+            into += [
+                (query, share + len(quantile_query.shares)),
+                (query, share + 2 * len(quantile_query.shares)),
+            ]
+    sets = tuple(
+        replace(of, places=tuple(into)) for of, into in zip(recipe.sets, positions, strict=True)
+    )
+    return replace(recipe, queries=queries, atoms=tuple(atoms), sets=sets), replace(
+        plain, of=tuple(bands)
+    )

@@ -1,9 +1,10 @@
-"""Ends of a ratio of two affine functions of released numbers, by Fieller's test inverted (AVG, shares, percentages).
+"""Ends of a ratio of two affine functions of released numbers, by Fieller's test inverted (AVG,
+shares, percentages).
 
-A number r is kept iff |N - r D| is no larger than the noise of N - r D is with the probability asked for. As an angle,
-r = tan(phi), the size of the noise of cos(phi) N - sin(phi) D is tabulated: as a certain bound where noises are
-independent (coverage is at least the level), by points where several numbers share a box (about the level). Proof:
-docs/proofs/intervals.md#ratios.
+A number r is kept iff |N - r D| is no larger than the noise of N - r D is with the probability
+asked for. As an angle, r = tan(phi), the size of the noise of cos(phi) N - sin(phi) D is tabulated:
+as a certain bound where noises are independent (coverage is at least the level), by points where
+several numbers share a box (about the level). Proof: docs/proofs/intervals.md#ratios.
 """
 
 from __future__ import annotations
@@ -47,8 +48,12 @@ def find_ratio_ends(top: Weights, bottom: Weights, y: Floats, x: Floats, level: 
 
 
 def _find_unit(deviations: Floats, values: Floats) -> float:
-    """The unit of one side of a ratio. Any will do; one far below the values would leave no digits to the angles."""
-    return max(float(np.linalg.norm(deviations)), _DIGITS * float(np.abs(values).max(initial=0.0))) or 1.0
+    """The unit of one side of a ratio. Any will do; one far below the values would leave no digits
+    to the angles."""
+    return (
+        max(float(np.linalg.norm(deviations)), _DIGITS * float(np.abs(values).max(initial=0.0)))
+        or 1.0
+    )
 
 
 def _make_angles() -> Floats:
@@ -61,10 +66,11 @@ def _tabulate_bounds(
 ) -> Floats:
     """At every angle a size that the noise of cos(phi) N - sin(phi) D keeps with this probability.
 
-    Between two angles the larger of their sizes holds: for certain where noises are independent, about where several
-    are numbers of one box. Sizes are found at angles twice as dense, and what noise can add on the way to the nearest
-    of them is added: a turn by t moves cos(phi) A - sin(phi) B by at most t sqrt(A^2 + B^2), hence by at most t times
-    the sum of |noise| sqrt(upper^2 + lower^2). A fiftieth of the miss pays for the bound of that sum.
+    Between two angles the larger of their sizes holds: for certain where noises are independent,
+    about where several are numbers of one box. Sizes are found at angles twice as dense, and what
+    noise can add on the way to the nearest of them is added: a turn by t moves cos(phi) A -
+    sin(phi) B by at most t sqrt(A^2 + B^2), hence by at most t times the sum of |noise|
+    sqrt(upper^2 + lower^2). A fiftieth of the miss pays for the bound of that sum.
     """
     upper = np.array(above)
     lower = np.array(below)
@@ -72,48 +78,69 @@ def _tabulate_bounds(
     sizes = _tabulate_sizes(laws, upper, lower, level + turning)
     turn = math.pi / (4 * _ANGLES)
     added = turn * find_union_bound(laws, tuple(np.hypot(upper, lower)), 1 - turning)
-    around = np.concatenate([sizes[-2:-1], sizes, sizes[1:2]])  # half a turn further is the same line
+    around = np.concatenate(
+        [sizes[-2:-1], sizes, sizes[1:2]]
+    )  # half a turn further is the same line
     largest: Floats = np.maximum(np.maximum(around[:-2], around[1:-1]), around[2:])[::2]
     return largest + added
 
 
-def _tabulate_sizes(laws: tuple[NoiseLaw, ...], upper: Floats, lower: Floats, level: Fraction) -> Floats:
+def _tabulate_sizes(
+    laws: tuple[NoiseLaw, ...], upper: Floats, lower: Floats, level: Fraction
+) -> Floats:
     """The size of the noise at twice as many angles, from one quarter turn to the other."""
     angles = np.linspace(-math.pi / 2, math.pi / 2, 2 * _ANGLES + 1)
     weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
-    is_mirrored = not np.any(upper * lower)  # noise is symmetric: then an angle and its mirror image have one size
+    is_mirrored = not np.any(
+        upper * lower
+    )  # noise is symmetric: then an angle and its mirror image have one size
     kept = weights[_ANGLES:] if is_mirrored else weights
     count = draws.count_size_points(float(level))
     if len(laws) > 1 and any(law.joint is not None for law in laws) and count and len(laws) <= FEW:
         drawn = draws.draw_sizes(laws, count)
-        sizes = np.array([draws.find_size_quantile(drawn @ angle_weights, float(level)) for angle_weights in kept])
+        sizes = np.array(
+            [
+                draws.find_size_quantile(drawn @ angle_weights, float(level))
+                for angle_weights in kept
+            ]
+        )
     else:
-        sizes = np.array([find_sum_bound(laws, tuple(angle_weights), level, _CELLS) for angle_weights in kept])
+        sizes = np.array(
+            [find_sum_bound(laws, tuple(angle_weights), level, _CELLS) for angle_weights in kept]
+        )
     return np.concatenate([sizes[:0:-1], sizes]) if is_mirrored else sizes
 
 
 def _invert_test(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
-    """Outermost kept angles on both sides of the released one; no bound if the vertical (D = 0) is kept."""
+    """Outermost kept angles on both sides of the released one; no bound if the vertical (D = 0) is
+    kept."""
     x, y = np.broadcast_arrays(x, y)
     starts = range(0, max(1, len(x)), _ROWS)
-    ends = [_find_outermost(x[start : start + _ROWS], y[start : start + _ROWS], bounds) for start in starts]
+    ends = [
+        _find_outermost(x[start : start + _ROWS], y[start : start + _ROWS], bounds)
+        for start in starts
+    ]
     low, high = (unit * np.tan(np.concatenate(side)) for side in zip(*ends, strict=True))
     bounded = np.abs(x) > max(bounds[0], bounds[-1])
     return np.where(bounded, low, np.nan), np.where(bounded, high, np.nan)
 
 
 def _find_outermost(x: Floats, y: Floats, bounds: Floats) -> Ends:
-    """The least and the largest phi with |y cos(phi) - x sin(phi)| <= s, where s is constant on each segment of angles.
+    """The least and the largest phi with |y cos(phi) - x sin(phi)| <= s, where s is constant on
+    each segment of angles.
 
-    The left side is r |sin(phi - centre)|: on a segment the kept angles are those within asin(s/r) of the centre, or of
-    the centre and half a turn, which is the same line.
+    The left side is r |sin(phi - centre)|: on a segment the kept angles are those within asin(s/r)
+    of the centre, or of the centre and half a turn, which is the same line.
     """
     edges = _make_angles()
     segment = np.maximum(bounds[:-1], bounds[1:])
     size = np.hypot(x, y)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         centre = np.where(x != 0, np.arctan(y / x), math.pi / 2)[:, None]
-        near = np.arcsin(np.minimum(np.where(size > 0, segment / size, 1.0), 1.0)) * (1 + 1e-12) + 1e-15
+        near = (
+            np.arcsin(np.minimum(np.where(size > 0, segment / size, 1.0), 1.0)) * (1 + 1e-12)
+            + 1e-15
+        )
     least = centre[:, 0]
     most = centre[:, 0]
     for turn in (0.0, -math.pi, math.pi):

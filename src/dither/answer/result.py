@@ -1,11 +1,13 @@
 """Results: what was asked for, with intervals, and everything a reader needs to judge it. Frozen.
 
-Every value column is followed by its pointwise interval: `n, n_low, n_high`. An interval covers the exact answer on the
-*registered* table as often as its level says: at least so often for counts, sums and ratios of independent noise, about
-so often otherwise. Of values that noise chose to show, so many on average. What limits and clamps did to the data is
-named in `columns`, not covered. An end that is null is no bound. Values are raw noisy values: nothing is clamped or
-rounded to look nice, unless `nonnegative()` or `consistent()` derives another result, which says what it did and with
-which bias. Columns, intervals and tables are made when they are first read, from what was released.
+Every value column is followed by its pointwise interval: `n, n_low, n_high`. An interval covers the
+exact answer on the *registered* table as often as its level says: at least so often for counts,
+sums and ratios of independent noise, about so often otherwise. Of values that noise chose to show,
+so many on average. What limits and clamps did to the data is named in `columns`, not covered. An
+end that is null is no bound. Values are raw noisy values: nothing is clamped or rounded to look
+nice, unless `nonnegative()` or `consistent()` derives another result, which says what it did and
+with which bias. Columns, intervals and tables are made when they are first read, from what was
+released.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ from dither.surfaces import escape_json, escape_label, escape_lines, make_rich_c
 
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
 _COVERED = (
-    "Intervals cover the exact answer on the registered table; what limits and clamps did to the data before is named "
+    "Intervals cover the exact answer on the registered table; what limits and clamps did to the "
+    "data before is named "
     "above, not covered. An end that is NULL is no bound."
 )
 
@@ -72,7 +75,9 @@ class Result:
         """What noisy values chose to show in every value column."""
         nothing = IntervalSelection(0, 0)
         return {
-            output: count_selection(self._recipe, output, self._rows) if output.role == "value" else nothing
+            output: count_selection(self._recipe, output, self._rows)
+            if output.role == "value"
+            else nothing
             for output in self._recipe.outputs
         }
 
@@ -89,13 +94,21 @@ class Result:
             columns.append(value_column)
             if role == "value":
                 low, high = output.names[1:]
-                columns += [replace(value_column, name=low, role="low"), replace(value_column, name=high, role="high")]
+                columns += [
+                    replace(value_column, name=low, role="low"),
+                    replace(value_column, name=high, role="high"),
+                ]
         return tuple(columns)
 
     @cached_property
     def table(self) -> pa.Table:
-        """Keys, values and the ends of their intervals; `info` is in the schema's metadata under `dither`."""
-        return self._add_metadata(self._build_table(intervals=True)) if self._changed is None else self._changed
+        """Keys, values and the ends of their intervals; `info` is in the schema's metadata under
+        `dither`."""
+        return (
+            self._add_metadata(self._build_table(intervals=True))
+            if self._changed is None
+            else self._changed
+        )
 
     @cached_property
     def raw(self) -> pa.Table:
@@ -104,7 +117,9 @@ class Result:
 
     def _build_table(self, *, intervals: bool) -> pa.Table:
         steps = self._release.priced.steps
-        noises = list_noises(self._recipe, [calibrated.mechanism for calibrated in steps], self._bands)
+        noises = list_noises(
+            self._recipe, [calibrated.mechanism for calibrated in steps], self._bands
+        )
         widths = _list_widths(self._recipe, steps)
         names: list[str] = []
         arrays: list[pa.Array] = []
@@ -152,7 +167,8 @@ class Result:
     def interval(self, level: Number) -> Result:
         """The same release with intervals at another level; free, since nothing new leaves.
 
-        A derived result stays derived: what nonnegative() and consistent() did is done again, in the same order.
+        A derived result stays derived: what nonnegative() and consistent() did is done again, in
+        the same order.
         """
         result = build_result(self._release, self._recipe, level, self.info, self._bands)
         result = replace(result, _certify=self._certify)
@@ -161,9 +177,12 @@ class Result:
         return replace(result, _derived=self._derived)
 
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
-        """What was promised for this release, as signed JSON; written to `file` too, for `dither verify FILE`."""
+        """What was promised for this release, as signed JSON; written to `file` too, for `dither
+        verify FILE`."""
         if self._certify is None:
-            raise DitherError("a certificate is made by the connection that asked: con.sql(...).certificate()")
+            raise DitherError(
+                "a certificate is made by the connection that asked: con.sql(...).certificate()"
+            )
         promised = commitment(self.to_dict(), self._nonce)
         signed = self._certify(self._release, self._recipe, self.notes, promised)
         if file is not None:
@@ -171,7 +190,8 @@ class Result:
         return signed
 
     def opening(self, file: str | Path | None = None) -> dict[str, Any]:
-        """The table, and the nonce that shows the certificate to be of this table: for those who may see the values.
+        """The table, and the nonce that shows the certificate to be of this table: for those who
+        may see the values.
 
         Written to `file` too, for `dither verify CERTIFICATE --values FILE`.
         """
@@ -182,7 +202,8 @@ class Result:
         return opening
 
     def nonnegative(self, *columns: str) -> Result:
-        """Negative values of counts (or of the columns named) become 0; a new result that states its bias."""
+        """Negative values of counts (or of the columns named) become 0; a new result that states
+        its bias."""
         from dither.answer.derive import raise_negative_values
 
         def derive(result: Result) -> Result:
@@ -206,12 +227,15 @@ class Result:
         return plot(self, column, ax)
 
     def explain(self) -> str:
-        """Explain in words what each column holds, what was done to the rows, and what is unprotected."""
+        """Explain in words what each column holds, what was done to the rows, and what is
+        unprotected."""
         lines = [f"Question: {self.info['sql'].strip()}", *self._paid(), ""]
         for column in self.columns:
             if column.role in ("low", "high"):
                 continue
-            lines.append(f"{column.name}: " + ("a key" if column.role == "key" else _describe_noise(column)))
+            lines.append(
+                f"{column.name}: " + ("a key" if column.role == "key" else _describe_noise(column))
+            )
             lines += [f"  {note}" for note in (*column.limits, *column.notes)]
         lines += ["", *self.notes, _COVERED]
         unprotected = "; ".join(self.info.get("unprotected", ()))
@@ -232,7 +256,10 @@ class Result:
         shown = RichTable()
         for column in self.columns:
             if column.role in ("key", "value"):
-                shown.add_column(make_rich_cell(column.name), justify="right" if column.role == "value" else "left")
+                shown.add_column(
+                    make_rich_cell(column.name),
+                    justify="right" if column.role == "value" else "left",
+                )
             elif column.role == "low" and column.confidence is not None:
                 shown.add_column(_write_level(column), justify="right")
         for row in self.table.to_pylist():
@@ -245,13 +272,18 @@ class Result:
         notes = list(self.notes)
         for column in self.columns:
             if column.role == "value":
-                notes += [f"{column.name}: {note}" for note in column.notes if note not in self.notes]
+                notes += [
+                    f"{column.name}: {note}" for note in column.notes if note not in self.notes
+                ]
         return notes
 
     def _cells(self, row: dict[str, Any]) -> Iterator[str]:
         for index, column in enumerate(self.columns):
             if column.role == "low":
-                yield f"{_format_value(row[column.name])} … {_format_value(row[self.columns[index + 1].name])}"
+                yield (
+                    f"{_format_value(row[column.name])} … "
+                    f"{_format_value(row[self.columns[index + 1].name])}"
+                )
             elif column.role != "high":
                 yield _format_value(row[column.name])
 
@@ -271,9 +303,13 @@ class Result:
             if shown.role == "key":
                 yield write_element("td", value)
             elif shown.role == "value":
-                low, high = (_format_label(row[end.name]) for end in self.columns[index + 1 : index + 3])
+                low, high = (
+                    _format_label(row[end.name]) for end in self.columns[index + 1 : index + 3]
+                )
                 ends = write_element("small", f"{low} … {high}", style="color:gray")
-                yield write_element("td", value, write_element("br"), ends, style="text-align:right")
+                yield write_element(
+                    "td", value, write_element("br"), ends, style="text-align:right"
+                )
 
     def __str__(self) -> str:
         return render_text(self)
@@ -289,8 +325,14 @@ def _format_number(text: str) -> str:
 
 
 def _describe_noise(column: ResultColumn) -> str:
-    noise = f", {column.mechanism} with scale {float(column.scale):g}" if column.scale is not None else ""
-    return f"{column.aggregate}{noise}" + ("" if column.confidence is None else f", {_write_level(column)} beside it")
+    noise = (
+        f", {column.mechanism} with scale {float(column.scale):g}"
+        if column.scale is not None
+        else ""
+    )
+    return f"{column.aggregate}{noise}" + (
+        "" if column.confidence is None else f", {_write_level(column)} beside it"
+    )
 
 
 def _format_value(value: Any) -> str:
@@ -309,7 +351,11 @@ def _format_label(value: Any) -> str:
 
 
 def build_result(
-    release: Release, recipe: Recipe, confidence: Number, info: dict[str, Any], bands: Bands = NO_BANDS
+    release: Release,
+    recipe: Recipe,
+    confidence: Number,
+    info: dict[str, Any],
+    bands: Bands = NO_BANDS,
 ) -> Result:
     """Build the result of a release from its recipe."""
     return Result(info, release, recipe, read_level(confidence), bands)
@@ -325,13 +371,16 @@ def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     ]
 
 
-def list_noises(recipe: Recipe, mechanisms: Sequence[HasErrorTerms], bands: Bands = NO_BANDS) -> list[Noises]:
+def list_noises(
+    recipe: Recipe, mechanisms: Sequence[HasErrorTerms], bands: Bands = NO_BANDS
+) -> list[Noises]:
     """List the noises of every grouping set."""
     return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
 
 
 def make_raw_table(release: Release) -> pa.Table:
-    """The released integers (and selected keys), one column per step; steps of fewer cells end in nulls.
+    """The released integers (and selected keys), one column per step; steps of fewer cells end in
+    nulls.
 
     Where a step asks for several numbers of a cell, they follow each other, cell by cell.
     """
@@ -359,5 +408,7 @@ def find_column(result: Result, name: str | None, role: str = "value") -> Result
 
 def list_names(result: Result, column: ResultColumn) -> tuple[str, str, str]:
     """List the names of a value column and of the ends of its interval."""
-    value, low, high = next(output.names for output in result._recipe.outputs if output.names[0] == column.name)
+    value, low, high = next(
+        output.names for output in result._recipe.outputs if output.names[0] == column.name
+    )
     return value, low, high

@@ -1,8 +1,9 @@
 """What noisy values chose to show, and the level that its intervals need.
 
-A column shows R intervals. Noisy values chose them from M candidates: a row that HAVING or LIMIT might have kept, times
-the different noisy values that CASE, IF, COALESCE and NULLIF might have shown in it. At the level 1 - (1 - level) R / M
-the expected share of the R that misses is at most 1 - level (false coverage rate; Benjamini and Yekutieli 2005). Proof:
+A column shows R intervals. Noisy values chose them from M candidates: a row that HAVING or LIMIT
+might have kept, times the different noisy values that CASE, IF, COALESCE and NULLIF might have
+shown in it. At the level 1 - (1 - level) R / M the expected share of the R that misses is at most 1
+- level (false coverage rate; Benjamini and Yekutieli 2005). Proof:
 docs/proofs/intervals.md#what-was-chosen-by-its-noise.
 
 >>> IntervalSelection(37, 1480).level(Fraction(95, 100)) == 1 - Fraction(5, 100) / 40
@@ -46,7 +47,8 @@ class IntervalSelection:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a block that show the same alternative of a formula; `rows` is None for all of them."""
+    """Rows of a block that show the same alternative of a formula; `rows` is None for all of
+    them."""
 
     value: Formula
     count: int
@@ -63,14 +65,20 @@ class Piece:
 
 
 def split_pieces(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Piece]:
-    """Split rows by what they show. A constant or key that noisy values chose is no estimate and has no ends."""
+    """Split rows by what they show. A constant or key that noisy values chose is no estimate and
+    has no ends."""
     shown = list_alternatives(formula)
     if not shown:
         return [Piece(formula, rows, has_ends=False)]
     if not shown[0].conditions:
         return [Piece(shown[0].value, rows)]
     return [
-        Piece(alternative.value, len(chosen), alternative.is_noisy or not alternative.is_chosen_by_noise, chosen)
+        Piece(
+            alternative.value,
+            len(chosen),
+            alternative.is_noisy or not alternative.is_chosen_by_noise,
+            chosen,
+        )
         for alternative, chosen in group_rows(formula, inputs, rows)
         if len(chosen)
     ]
@@ -85,13 +93,16 @@ def count_shown(formula: Formula, inputs: FormulaInputs, rows: int) -> int:
         if affine(piece.value) is not None:  # never null
             shown += piece.count
         else:
-            values = np.broadcast_to(evaluate(piece.value, piece.select_inputs(inputs)), (piece.count,))
+            values = np.broadcast_to(
+                evaluate(piece.value, piece.select_inputs(inputs)), (piece.count,)
+            )
             shown += int((~is_null(values)).sum())
     return shown
 
 
 def count_candidates(formula: Formula, recipe: Recipe, block: Block) -> int:
-    """Count the estimates that a block might show: different noisy values that public conditions allow."""
+    """Count the estimates that a block might show: different noisy values that public conditions
+    allow."""
     count = 0
     for same in list_noisy_values(formula).values():
         conditions = [alternative.public_conditions() for alternative in same]
@@ -101,7 +112,10 @@ def count_candidates(formula: Formula, recipe: Recipe, block: Block) -> int:
             inputs = make_inputs(recipe, block)
             count += int(
                 np.any(
-                    [select_rows(alternative_conditions, inputs, block.rows) for alternative_conditions in conditions],
+                    [
+                        select_rows(alternative_conditions, inputs, block.rows)
+                        for alternative_conditions in conditions
+                    ],
                     axis=0,
                 ).sum()
             )

@@ -1,21 +1,24 @@
 """One price over several steps: which family answers each query, and with which share.
 
-The error of an output is measured against what one unit could move it, so that counts and sums of money can be added
-up. With D_i the sensitivity of atom i in its own units and c_i its importance (the derivative of the output by it),
-atom i carries the share s_i = (c_i D_i)^2 / sum_j (c_j D_j)^2 of its output's error, and
+The error of an output is measured against what one unit could move it, so that counts and sums of
+money can be added up. With D_i the sensitivity of atom i in its own units and c_i its importance
+(the derivative of the output by it), atom i carries the share s_i = (c_i D_i)^2 / sum_j (c_j D_j)^2
+of its output's error, and
 
     loss = sum over outputs of weight * sum_i s_i (noise_i / D_i)^2.
 
-With A_i = sum over outputs of weight * s_i (over the sets that a query serves) the least loss for one price has
+With A_i = sum over outputs of weight * s_i (over the sets that a query serves) the least loss for
+one price has
 
     Laplace  (noise/D = 1/epsilon_i,    sum epsilon_i = epsilon):  epsilon_i ~ A_i^(1/3)
     Gaussian ((noise/D)^2 ~ 1/rho_i,    sum rho_i = rho):          rho_i ~ A_i^(1/2)
 
-by Lagrange: 2 A_i / epsilon_i^3, or A_i / rho_i^2, is the same for all i. Plain counts and sums get equal shares; AVG
-gives its sum and its count what they contribute; in a ratio that a person wrote both sides count alike. A box of d
-numbers stands for all of them, times (d+1)(d+2)/6: its variance against that of Laplace noise at the same epsilon.
-Quantiles err like 1/epsilon and split like noise. Key selection takes a quarter of the whole. A weight for a column
-(`weights={"n": 2}`) multiplies its error; "keys" that of the selection.
+by Lagrange: 2 A_i / epsilon_i^3, or A_i / rho_i^2, is the same for all i. Plain counts and sums get
+equal shares; AVG gives its sum and its count what they contribute; in a ratio that a person wrote
+both sides count alike. A box of d numbers stands for all of them, times (d+1)(d+2)/6: its variance
+against that of Laplace noise at the same epsilon. Quantiles err like 1/epsilon and split like
+noise. Key selection takes a quarter of the whole. A weight for a column (`weights={"n": 2}`)
+multiplies its error; "keys" that of the selection.
 """
 
 from __future__ import annotations
@@ -39,19 +42,30 @@ from dither.question.shapes import atoms_of
 
 KEYS_SHARE = Fraction(1, 4)
 MOST_WEIGHT = 10**30
-"""The largest weight of a column; 1 / MOST_WEIGHT is the smallest. Shares are rounded to 1/10000 anyway."""
+"""The largest weight of a column; 1 / MOST_WEIGHT is the smallest. Shares are rounded to 1/10000
+anyway."""
 _DIGITS = 10_000
 
 
 def make_equal_steps(
-    queries: Sequence[Query], shares: Sequence[Share], family: Family = "laplace", allow_permute_and_flip: bool = False
+    queries: Sequence[Query],
+    shares: Sequence[Share],
+    family: Family = "laplace",
+    allow_permute_and_flip: bool = False,
 ) -> tuple[Step, ...]:
-    """Make steps of equal weights. Sensitivities are read from them before the weights are known."""
-    return tuple(_make_step(queries, share, family, Fraction(1), allow_permute_and_flip) for share in shares)
+    """Make steps of equal weights. Sensitivities are read from them before the weights are
+    known."""
+    return tuple(
+        _make_step(queries, share, family, Fraction(1), allow_permute_and_flip) for share in shares
+    )
 
 
 def _make_step(
-    queries: Sequence[Query], share: Share, family: Family, weight: Fraction, allow_permute_and_flip: bool
+    queries: Sequence[Query],
+    share: Share,
+    family: Family,
+    weight: Fraction,
+    allow_permute_and_flip: bool,
 ) -> Step:
     """The step that releases the numbers of one noise, by the family that can."""
     measured = queries[share.query]
@@ -62,8 +76,9 @@ def _make_step(
 def find_family(query: Query, family: Family, allow_permute_and_flip: bool = False) -> Family:
     """The family that answers a query where counts and sums are answered by `family`.
 
-    `allow_permute_and_flip`: only epsilons are added up, so that one quantile may be chosen by permute-and-flip, which
-    errs less than the exponential mechanism for one epsilon, and has no smaller rho.
+    `allow_permute_and_flip`: only epsilons are added up, so that one quantile may be chosen by
+    permute-and-flip, which errs less than the exponential mechanism for one epsilon, and has no
+    smaller rho.
     """
     noise = FAMILIES[family]
     if noise.serves(query):
@@ -77,16 +92,20 @@ def check_weights(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[
     allowed = {name.lower(): name for name in [*values, "keys"]}
     shares = {}
     if weights is not None and not isinstance(weights, Mapping):
-        raise ParameterError(f"weights name columns, as in weights={{'n': 2}}, got {type(weights).__name__}")
+        raise ParameterError(
+            f"weights name columns, as in weights={{'n': 2}}, got {type(weights).__name__}"
+        )
     for name, weight in (weights or {}).items():
         if not isinstance(name, str) or name.lower() not in allowed:
             raise ParameterError(
-                f"weights name the value columns of the question ({', '.join(values)}), got {quote(name)}"
+                f"weights name the value columns of the question ({', '.join(values)}), got "
+                f"{quote(name)}"
             )
         share = positive(weight, f"the weight of {name}", "choose e.g. 2 for half the error")
         if not 1 <= share * MOST_WEIGHT <= MOST_WEIGHT**2:
             raise ParameterError(
-                f"the weight of {name} must lie between 1e-30 and 1e30, got {number_text(share)}: choose e.g. 2"
+                f"the weight of {name} must lie between 1e-30 and 1e30, got {number_text(share)}: "
+                f"choose e.g. 2"
             )
         shares[allowed[name.lower()]] = share
     return shares
@@ -104,7 +123,9 @@ def weigh_steps(
     power = 1 / (1 + FAMILIES[family].variance_power)
     step_weights = [demand**power for demand in wanted]
     selections = [i for i, share in enumerate(shares) if isinstance(queries[share.query], Keys)]
-    rest = sum(step_weight for i, step_weight in enumerate(step_weights) if i not in selections) or 1.0
+    rest = (
+        sum(step_weight for i, step_weight in enumerate(step_weights) if i not in selections) or 1.0
+    )
     for i in selections:
         key_weight = float(weights.get("keys", Fraction(1))) ** power
         step_weights[i] = key_weight * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
@@ -121,7 +142,9 @@ def weigh_steps(
     )
 
 
-def join_demands(wanted: Sequence[float], positions: Sequence[tuple[int, int]], family: Family = "box") -> list[float]:
+def join_demands(
+    wanted: Sequence[float], positions: Sequence[tuple[int, int]], family: Family = "box"
+) -> list[float]:
     """Join the demands of queries that share a noise into one demand each."""
     joint_demand = FAMILIES[family].joint_demand
     assert joint_demand is not None
@@ -138,7 +161,11 @@ def compute_demands(
     """Compute A_i of every query: how much of the loss its noise makes."""
     wanted = [0.0] * len(recipe.queries)
     read: set[int] = set()
-    formulas = [(o.formula, float(weights.get(o.name, Fraction(1)))) for o in recipe.outputs if o.role == "value"]
+    formulas = [
+        (o.formula, float(weights.get(o.name, Fraction(1))))
+        for o in recipe.outputs
+        if o.role == "value"
+    ]
     for formula, weight in formulas:
         read.update(atoms_of(formula))
         for atoms, error_share in _split_error(formula, recipe, weight):
@@ -150,11 +177,14 @@ def compute_demands(
     return [demand or 1e-9 for demand in wanted]
 
 
-def _split_error(formula: Formula, recipe: Recipe, weight: float) -> Iterator[tuple[tuple[int, ...], float]]:
+def _split_error(
+    formula: Formula, recipe: Recipe, weight: float
+) -> Iterator[tuple[tuple[int, ...], float]]:
     """Split the error of an output over atoms whose errors add up in their own units.
 
-    In a ratio that a person wrote nothing is known of the derivatives: numerator and denominator count alike, relative
-    to what one unit can move them. (Of AVG and the like the importances are known.)
+    In a ratio that a person wrote nothing is known of the derivatives: numerator and denominator
+    count alike, relative to what one unit can move them. (Of AVG and the like the importances are
+    known.)
     """
     if isinstance(formula, Apply) and formula.name in ("divide", "multiply"):
         read = [argument for argument in formula.arguments if atoms_of(argument)]
@@ -174,14 +204,18 @@ def _add_demand(
     atoms: tuple[int, ...],
     weight: float,
 ) -> None:
-    moved = {atom: _square_sensitivity(recipe, mechanisms[positions[atom][0]], atom, family) for atom in atoms}
+    moved = {
+        atom: _square_sensitivity(recipe, mechanisms[positions[atom][0]], atom, family)
+        for atom in atoms
+    }
     total = sum(square for square in moved.values())
     for atom, square in moved.items():
         wanted[positions[atom][0]] += weight * (square / total if total else 1 / len(moved))
 
 
 def _square_sensitivity(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
-    """(importance times sensitivity)^2 of an atom, in its own units; a quantile stands for itself."""
+    """(importance times sensitivity)^2 of an atom, in its own units; a quantile stands for
+    itself."""
     sensitivity = mechanism.column_sensitivity()
     if sensitivity is None:
         return 1.0
@@ -195,7 +229,8 @@ def predict_loss(
     weights: Mapping[str, Fraction],
     laws: Sequence[ErrorLaw] | None = None,
 ) -> float:
-    """Predict the loss of calibrated mechanisms, comparable between families: noise over L1 sensitivity.
+    """Predict the loss of calibrated mechanisms, comparable between families: noise over L1
+    sensitivity.
 
     `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
     """
@@ -206,12 +241,14 @@ def predict_loss(
 
 
 def _square_error(mechanism: Any, law: ErrorLaw) -> float:
-    """The squared error of one number: noise over the L1 sensitivity, or rows of a quantile; none for keys."""
+    """The squared error of one number: noise over the L1 sensitivity, or rows of a quantile; none
+    for keys."""
     if isinstance(law, AdditiveErrorLaw):
         return float(law.variance) / max(1.0, float(mechanism.column_sensitivity().l1)) ** 2
     return float(law.row_scale) ** 2 if isinstance(law, RankErrorLaw) else 0.0
 
 
 def _square_move(sensitivity: Sensitivity, family: Family) -> float:
-    """The square of what one unit can move, in the norm that the noise of a family is calibrated to."""
+    """The square of what one unit can move, in the norm that the noise of a family is calibrated
+    to."""
     return float(sensitivity.l1**2 if FAMILIES[family].norm == "l1" else sensitivity.l2_squared)

@@ -1,9 +1,10 @@
 """Buying a bound or a limit: a private quantile on the declared grid, paid for like any question.
 
-`bounds` are quantiles of a column, `rows_per_unit` and `max_groups` quantiles of what each unit has. What share is kept
-is the share that was bought, never one measured on the data. Where the declared range is so wide that the grid of a
-quantile would be coarse, the search is over magnitudes: the quantile of how many powers of two of the grid step (and
-their negatives) lie below the value; the answer is then such a power.
+`bounds` are quantiles of a column, `rows_per_unit` and `max_groups` quantiles of what each unit
+has. What share is kept is the share that was bought, never one measured on the data. Where the
+declared range is so wide that the grid of a quantile would be coarse, the search is over
+magnitudes: the quantile of how many powers of two of the grid step (and their negatives) lie below
+the value; the answer is then such a power.
 """
 
 from __future__ import annotations
@@ -17,7 +18,18 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from dither.canonical import Number, exact, number_text, quote, shorten
 from dither.catalog import Boolean, Bounded, Catalog, Date, Table, Timestamp
 from dither.errors import ParameterError
-from dither.plan.algebra import Call, Column, Count, Named, PerUnit, Plan, Project, Quantiles, Scan, Value
+from dither.plan.algebra import (
+    Call,
+    Column,
+    Count,
+    Named,
+    PerUnit,
+    Plan,
+    Project,
+    Quantiles,
+    Scan,
+    Value,
+)
 from dither.plan.domain import declared_domain
 from dither.plan.facts import Facts
 from dither.plan.grids import points_between
@@ -62,11 +74,18 @@ class Suggestion:
         """What to paste into the catalog."""
         if self.what == "bounds":
             low = Fraction(0) if self.low is None else self.low
-            return f"bounds: [{_format_number(low)}, {_format_number(self.high)}], provenance: {self.provenance!r}"
+            return (
+                f"bounds: [{_format_number(low)}, {_format_number(self.high)}], "
+                f"provenance: {self.provenance!r}"
+            )
         return f"{self.what}: {_format_number(self.high)}  # {self.provenance}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = (f"{self.what} of {self.of}: {self.sentence}", f"  {self.catalog_text}", f"  {self.rank}")
+        lines = (
+            f"{self.what} of {self.of}: {self.sentence}",
+            f"  {self.catalog_text}",
+            f"  {self.rank}",
+        )
         yield from map(make_rich_text, lines)
 
     @property
@@ -74,9 +93,15 @@ class Suggestion:
         share = f"{float(self.keep) * 100:.4g}%"
         if self.what == "bounds":
             low = "" if self.low is None else f"{_format_number(self.low)} to "
-            return f"{low}{_format_number(self.high)} keeps about {share} of the rows as they are; the rest is clamped"
+            return (
+                f"{low}{_format_number(self.high)} keeps about {share} of the rows as "
+                "they are; the rest is clamped"
+            )
         noun = "rows" if self.what == "rows_per_unit" else "groups"
-        return f"{_format_number(self.high)} keeps all {noun} of about {share} of the people; others lose some"
+        return (
+            f"{_format_number(self.high)} keeps all {noun} of about {share} of the "
+            "people; others lose some"
+        )
 
     def __str__(self) -> str:
         return render_text(self)
@@ -92,27 +117,45 @@ def read_wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) 
     if not 0 < share < 1 or not 0.0 < float(share) < 1.0:
         raise ParameterError(f"keep must lie in (0, 1), got {number_text(share)}: choose e.g. 0.99")
     if not isinstance(of, str):
-        raise ParameterError(f"suggest for what? say table.column, as in 'visits.cost', got {type(of).__name__}")
+        raise ParameterError(
+            f"suggest for what? say table.column, as in 'visits.cost', got {type(of).__name__}"
+        )
     table, _, name = of.partition(".")
     try:
         private_table = catalog.table(table)
     except KeyError:
-        raise ParameterError(f"no table {shorten(table)!r}: say table.column, as in 'visits.cost'") from None
+        raise ParameterError(
+            f"no table {shorten(table)!r}: say table.column, as in 'visits.cost'"
+        ) from None
     if private_table.kind != "private":
         raise ParameterError(f"{table} is public: its bounds can be read off it")
     if what == "bounds":
         return _wish_bounds(of, private_table, name, share, facts)
     if what == "rows_per_unit":
         plan: Plan = PerUnit(Scan(private_table.name), (), (Named(COUNTED, Count()),))
-        return Wish("rows_per_unit", of, share, _make_recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
+        return Wish(
+            "rows_per_unit",
+            of,
+            share,
+            _make_recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)),
+        )
     if what == "max_groups":
         if not name:
-            raise ParameterError("max_groups of which column? say table.column, as in 'visits.county'")
+            raise ParameterError(
+                "max_groups of which column? say table.column, as in 'visits.county'"
+            )
         _find_column(private_table, name)
         once = PerUnit(Scan(private_table.name), (name,), (Named("rows_of_group", Count()),))
         plan = PerUnit(once, (), (Named(COUNTED, Count()),))
-        return Wish("max_groups", of, share, _make_recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
-    raise ParameterError(f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {quote(what)}")
+        return Wish(
+            "max_groups",
+            of,
+            share,
+            _make_recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)),
+        )
+    raise ParameterError(
+        f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {quote(what)}"
+    )
 
 
 def _find_column(table: Table, name: str) -> Any:
@@ -125,7 +168,9 @@ def _find_column(table: Table, name: str) -> Any:
 def _wish_bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> Wish:
     column = _find_column(table, name) if name else None
     if not isinstance(column, Bounded) or isinstance(column, (Boolean, Date, Timestamp)):
-        raise ParameterError(f"{of} is no number with declared bounds: bounds are bought inside wide declared ones")
+        raise ParameterError(
+            f"{of} is no number with declared bounds: bounds are bought inside wide declared ones"
+        )
     domain = declared_domain(table.column(name), table, facts)
     declared = (domain.low * domain.step, domain.high * domain.step)
     points = points_between(domain.low, domain.high)
@@ -150,7 +195,11 @@ def list_magnitudes(low: int, high: int) -> tuple[int, ...]:
     """
     powers = [1 << power for power in range(max(abs(low), abs(high)).bit_length())]
     return tuple(
-        sorted(magnitude for magnitude in (0, *powers, *(-power for power in powers)) if low < magnitude < high)
+        sorted(
+            magnitude
+            for magnitude in (0, *powers, *(-power for power in powers))
+            if low < magnitude < high
+        )
     )
 
 
@@ -171,16 +220,28 @@ def _make_recipe(
 ) -> Recipe:
     query = Quantiles(plan, (), column, shares)
     atoms = tuple(
-        Atom(f"QUANTILE({column}, {float(share):g})", unit, offset, "integer" if unit == 1 else "number")
+        Atom(
+            f"QUANTILE({column}, {float(share):g})",
+            unit,
+            offset,
+            "integer" if unit == 1 else "number",
+        )
         for share in shares
     )
-    outputs = tuple(Output(f"q{i}", Noisy(i), "value", atom.aggregate) for i, atom in enumerate(atoms))
+    outputs = tuple(
+        Output(f"q{i}", Noisy(i), "value", atom.aggregate) for i, atom in enumerate(atoms)
+    )
     positions = tuple((0, i) for i in range(len(shares)))
-    return Recipe(f"suggest {of}", (query,), (), atoms, (GroupingSet((), None, positions),), outputs)
+    return Recipe(
+        f"suggest {of}", (query,), (), atoms, (GroupingSet((), None, positions),), outputs
+    )
 
 
-def make_suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str) -> Suggestion:
-    """Make the suggestion from the released quantiles. Bounds are rounded outwards to two digits."""
+def make_suggestion(
+    wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str
+) -> Suggestion:
+    """Make the suggestion from the released quantiles. Bounds are rounded outwards to two
+    digits."""
     quantiles = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
     low: Fraction | None = None
     if wished.what == "bounds":
@@ -199,7 +260,9 @@ def make_suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any],
     delta = Fraction(info["charges"].get(info["pot"], ("0", "0"))[1])
     price = f"{info['price_in']} {_format_number(Fraction(info['price_asked']))}"
     paid = f"{price}, delta {float(delta):g}, for one {info['unit']}"
-    provenance = f"bought: release {info['release_id']}, {paid}, {float(wished.keep) * 100:.4g}% quantile"
+    provenance = (
+        f"bought: release {info['release_id']}, {paid}, {float(wished.keep) * 100:.4g}% quantile"
+    )
     return Suggestion(wished.what, wished.of, low, high, wished.keep, provenance, info, rank)
 
 

@@ -1,16 +1,19 @@
-"""How far a weighted sum of independent noises lies from 0, at any level and for any number of terms: an upper bound.
+"""How far a weighted sum of independent noises lies from 0, at any level and for any number of
+terms: an upper bound.
 
-Each noise is rounded up to a grid of step h, which only makes the sum larger, and cut off where all cuts together take
-a fortieth of the miss. The laws on the grid are convolved by FFT; what float64 does to a tail is far below 1e-11 a term
-and is taken off too. So the bound holds for certain, and is too wide by at most the number of terms times h. Noise is
-symmetric: each side has half of the miss. Noises of one box are not independent: for them there is the union bound.
-Proof: docs/proofs/intervals.md#one-number-and-affine-functions.
+Each noise is rounded up to a grid of step h, which only makes the sum larger, and cut off where all
+cuts together take a fortieth of the miss. The laws on the grid are convolved by FFT; what float64
+does to a tail is far below 1e-11 a term and is taken off too. So the bound holds for certain, and
+is too wide by at most the number of terms times h. Noise is symmetric: each side has half of the
+miss. Noises of one box are not independent: for them there is the union bound. Proof:
+docs/proofs/intervals.md#one-number-and-affine-functions.
 
 >>> from dither.answer.draws import make_noise_law
 >>> from dither.laws import LaplaceErrorLaw
 >>> law = make_noise_law(LaplaceErrorLaw(Fraction(1000)))
 >>> half = find_sum_bound((law, law), (1.0, 1.0), Fraction(999_999, 1_000_000))
->>> law.half_width(Fraction(999_999, 1_000_000)) < half < 2 * law.half_width(Fraction(1_999_999, 2_000_000))
+>>> law.half_width(Fraction(999_999, 1_000_000)) < half < 2 * law.half_width(Fraction(1_999_999,
+...     2_000_000))
 True
 """
 
@@ -31,19 +34,30 @@ _CUT = Fraction(1, 40)
 _MANY = 16
 
 
-def find_union_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction) -> float:
+def find_union_bound(
+    laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction
+) -> float:
     """A bound of the sum by the union bound: every noise lies inside its own, wider bound."""
     own_level = 1 - (1 - level) / max(1, len(laws))
-    return sum(abs(weight) * law.half_width(own_level) for law, weight in zip(laws, weights, strict=True))
+    return sum(
+        abs(weight) * law.half_width(own_level) for law, weight in zip(laws, weights, strict=True)
+    )
 
 
 @lru_cache(maxsize=256)
-def find_sum_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction, cells: int = 0) -> float:
-    """A w with P(|sum of weight * noise| <= w) at least the level; the union bound where that is smaller."""
+def find_sum_bound(
+    laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction, cells: int = 0
+) -> float:
+    """A w with P(|sum of weight * noise| <= w) at least the level; the union bound where that is
+    smaller."""
     terms = [(law, abs(weight)) for law, weight in zip(laws, weights, strict=True) if weight]
     most = find_union_bound(laws, weights, level)
     miss = float(1 - level)
-    if len(terms) <= 1 or miss < _LEAST_MISS * len(terms) or any(law.joint is not None for law, _ in terms):
+    if (
+        len(terms) <= 1
+        or miss < _LEAST_MISS * len(terms)
+        or any(law.joint is not None for law, _ in terms)
+    ):
         return most
     cut = 1 - Fraction(miss) * _CUT / len(terms)
     reaches = [weight * (law.half_width(cut) + 1) for law, weight in terms]
@@ -60,12 +74,15 @@ def find_sum_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level
     mass = np.maximum(np.fft.irfft(product, length), 0)
     beyond = np.cumsum(mass[::-1])[::-1]  # P(sum >= (index - sum(sizes)) * step)
     room = miss / 2 * float(1 - _CUT) - _FLOAT_ERROR * len(terms)
-    index = int(np.argmax(beyond <= room)) - 1  # the last index whose tail is too heavy: the bound itself
+    index = (
+        int(np.argmax(beyond <= room)) - 1
+    )  # the last index whose tail is too heavy: the bound itself
     return float(min(most, max(0, index - sum(sizes)) * step))
 
 
 def _round_law_up(law: NoiseLaw, weight: float, step: float, size: int) -> Floats:
-    """P(noise rounded up = k step) for k = -size..size; all below counts as the lowest, all above is left out."""
+    """P(noise rounded up = k step) for k = -size..size; all below counts as the lowest, all above
+    is left out."""
     edges = np.arange(-size - 1, size + 1, dtype=np.float64) * step / weight
     more = law.error.above(np.floor(edges - np.abs(edges) * 1e-15 - 1e-9))
     more[0] = 1.0

@@ -1,9 +1,10 @@
-"""From released cells to the rows and columns that were asked for: HAVING, ORDER BY, LIMIT and intervals.
+"""From released cells to the rows and columns that were asked for: HAVING, ORDER BY, LIMIT and
+intervals.
 
-HAVING and LIMIT choose rows by their noisy values, and CASE, IF, COALESCE and NULLIF choose what a row shows. What is
-chosen so is what the noise helped. Intervals of a column are therefore taken at the level
-1 - (1 - level) * shown / candidates: of the values shown, the expected share that misses is then at most 1 - level
-(`selection.py`). ORDER BY alone chooses nothing.
+HAVING and LIMIT choose rows by their noisy values, and CASE, IF, COALESCE and NULLIF choose what a
+row shows. What is chosen so is what the noise helped. Intervals of a column are therefore taken at
+the level 1 - (1 - level) * shown / candidates: of the values shown, the expected share that misses
+is then at most 1 - level (`selection.py`). ORDER BY alone chooses nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from dither.answer.alternatives import list_alternatives
 from dither.answer.blocks import Block, make_blocks
 from dither.answer.evaluate import Array, FormulaInputs, evaluate, is_null, make_inputs
 from dither.answer.intervals import Noises, compute_interval, find_affine_half
-from dither.answer.selection import IntervalSelection, Piece, count_candidates, count_shown, split_pieces
+from dither.answer.selection import (
+    IntervalSelection,
+    Piece,
+    count_candidates,
+    count_shown,
+    split_pieces,
+)
 from dither.question.expressions import Apply, Formula, Noisy
 from dither.question.kinds import infer_kind
 from dither.question.recipe import Atom, Output, Recipe, Shown
@@ -46,7 +53,8 @@ _FLOAT = 1e-9
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows to show: for each grouping set its chosen rows, and their positions in the answer."""
+    """The rows to show: for each grouping set its chosen rows, and their positions in the
+    answer."""
 
     chosen: tuple[tuple[Block, NDArray[np.int64]], ...]
     shown: int
@@ -55,7 +63,8 @@ class Rows:
     inputs: tuple[FormulaInputs, ...] = ()
     """The chosen blocks as formulas read them."""
     candidates: tuple[Block, ...] = ()
-    """The rows that noisy values chose from: those that public conditions keep, or the chosen ones themselves."""
+    """The rows that noisy values chose from: those that public conditions keep, or the chosen ones
+    themselves."""
 
     @property
     def is_choice(self) -> bool:
@@ -63,18 +72,24 @@ class Rows:
         return self.by_noise and self.shown < self.of
 
     def level(self, level: Fraction) -> Fraction:
-        """The level at which intervals of the rows shown are taken, in a column that has a value in each of them."""
+        """The level at which intervals of the rows shown are taken, in a column that has a value in
+        each of them."""
         return IntervalSelection(self.shown, self.of).level(level) if self.is_choice else level
 
 
 def choose_rows(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
     """Choose the rows to show: HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values."""
     all_blocks = make_blocks(recipe, values)
-    kept = [np.flatnonzero(_check_conditions(list_conjuncts(recipe.having), recipe, block)) for block in all_blocks]
+    kept = [
+        np.flatnonzero(_check_conditions(list_conjuncts(recipe.having), recipe, block))
+        for block in all_blocks
+    ]
     of_block = np.repeat(np.arange(len(all_blocks)), [len(rows) for rows in kept])
     in_block = np.concatenate([np.zeros(0, np.int64), *kept]).astype(np.int64)
     order = _order_rows(
-        recipe, [block.take_rows(rows) for block, rows in zip(all_blocks, kept, strict=True)], len(in_block)
+        recipe,
+        [block.take_rows(rows) for block, rows in zip(all_blocks, kept, strict=True)],
+        len(in_block),
     )
     last = None if recipe.limit is None else recipe.offset + recipe.limit
     order = order[recipe.offset : last]
@@ -89,15 +104,20 @@ def choose_rows(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
     candidates = tuple(block for block, _ in chosen)
     if by_noise:
         pairs = zip(all_blocks, listed, strict=True)
-        candidates = tuple(block if kept.all() else block.take_rows(np.flatnonzero(kept)) for block, kept in pairs)
+        candidates = tuple(
+            block if kept.all() else block.take_rows(np.flatnonzero(kept)) for block, kept in pairs
+        )
     inputs = tuple(make_inputs(recipe, block) for block, _ in chosen)
     return Rows(tuple(chosen), len(order), of, by_noise, inputs, candidates)
 
 
 def chooses_rows_by_noise(recipe: Recipe) -> bool:
-    """Whether noisy values decide which rows are shown: in HAVING, or in ORDER BY before a LIMIT."""
+    """Whether noisy values decide which rows are shown: in HAVING, or in ORDER BY before a
+    LIMIT."""
     is_cut = recipe.limit is not None or recipe.offset > 0
-    return bool(atoms_of(recipe.having)) or (is_cut and any(atoms_of(sort_key.formula) for sort_key in recipe.order))
+    return bool(atoms_of(recipe.having)) or (
+        is_cut and any(atoms_of(sort_key.formula) for sort_key in recipe.order)
+    )
 
 
 def count_selection(recipe: Recipe, output: Output, rows: Rows) -> IntervalSelection:
@@ -115,14 +135,18 @@ def list_conjuncts(formula: Formula | None) -> list[Formula]:
     if formula is None:
         return []
     if isinstance(formula, Apply) and formula.name == "and":
-        return [condition for argument in formula.arguments for condition in list_conjuncts(argument)]
+        return [
+            condition for argument in formula.arguments for condition in list_conjuncts(argument)
+        ]
     return [formula]
 
 
 def _check_conditions(conditions: list[Formula], recipe: Recipe, block: Block) -> NDArray[np.bool_]:
     kept = np.ones(block.rows, np.bool_)
     for condition in conditions:
-        kept = kept & np.broadcast_to(evaluate(condition, make_inputs(recipe, block)) == 1, (block.rows,))
+        kept = kept & np.broadcast_to(
+            evaluate(condition, make_inputs(recipe, block)) == 1, (block.rows,)
+        )
     return kept
 
 
@@ -148,11 +172,14 @@ def _rank_values(values: Array) -> NDArray[np.int64]:
     if values.dtype != object:
         return np.where(empty, -1, np.unique(np.where(empty, 0.0, values), return_inverse=True)[1])
     texts = {value: (type(value).__name__, value) for value in values if value is not None}
-    ranks = {value: rank for rank, value in enumerate(sorted(texts, key=lambda label: texts[label]))}
+    ranks = {
+        value: rank for rank, value in enumerate(sorted(texts, key=lambda label: texts[label]))
+    }
     return np.array([-1 if value is None else ranks[value] for value in values], np.int64)
 
 
-# -- columns ------------------------------------------------------------------------------------------------------
+# -- columns
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -169,7 +196,9 @@ class Triple:
         type_ = _WIDE if self.wide else _TYPES[self.kind]
         lists = [values for values in (self.value, self.low, self.high) if values is not None]
         if self.wide:
-            lists = [[None if value is None else Decimal(value) for value in values] for values in lists]
+            lists = [
+                [None if value is None else Decimal(value) for value in values] for values in lists
+            ]
         return tuple(pa.array(values, type_) for values in lists)
 
 
@@ -182,33 +211,45 @@ def make_column(
     level: Fraction,
     ends: bool = True,
 ) -> Triple:
-    """Make one output column for all rows shown, with the ends of its interval if it is a value and `ends`."""
+    """Make one output column for all rows shown, with the ends of its interval if it is a value and
+    `ends`."""
     kind = find_kind(output.formula, recipe)
     count = 3 if output.role == "value" and ends else 1
     located_lists: list[tuple[NDArray[np.int64], list[list[Any]]]] = []
-    wide = kind == "integer" and output.role == "value" and _has_wide(output.formula, recipe, widths)
+    wide = (
+        kind == "integer" and output.role == "value" and _has_wide(output.formula, recipe, widths)
+    )
     for (block, positions), noise, inputs in zip(rows.chosen, noises, rows.inputs, strict=True):
         for piece in split_pieces(output.formula, inputs, block.rows):
             whole = affine(piece.value) if kind == "integer" and output.role == "value" else None
             if whole is not None and _is_whole(whole, recipe):
                 lists = _compute_whole(recipe, piece.block(block), whole, noise, level)
                 width = max(widths[atom] for atom, _ in whole.weights)
-                if isinstance(piece.value, Noisy):  # ends saturate at the public width, like the number itself
+                if isinstance(
+                    piece.value, Noisy
+                ):  # ends saturate at the public width, like the number itself
                     lists = [[_within(value, width) for value in values] for values in lists]
                 wide = wide or any(abs(value or 0) > _INT64 for values in lists for value in values)
             else:
-                lists = _compute_floats(piece, piece.select_inputs(inputs), noise, level, kind, count)
+                lists = _compute_floats(
+                    piece, piece.select_inputs(inputs), noise, level, kind, count
+                )
                 is_integer = kind == "integer" and output.role == "value"
                 wide = wide or (is_integer and any(abs(value or 0) > _INT64 for value in lists[0]))
-            located_lists.append((positions if piece.rows is None else positions[piece.rows], lists[:count]))
+            located_lists.append(
+                (positions if piece.rows is None else positions[piece.rows], lists[:count])
+            )
     joined = _join_lists(located_lists, rows.shown, count)
     return Triple(kind, wide, *joined)
 
 
 def _has_wide(formula: Formula, recipe: Recipe, widths: Sequence[int]) -> bool:
-    """Whether a whole number beyond 64 bits is among the alternatives: a public fact, whatever noise chose."""
+    """Whether a whole number beyond 64 bits is among the alternatives: a public fact, whatever
+    noise chose."""
     sums = [affine(alternative.value) for alternative in list_alternatives(formula)]
-    read = [atom for of in sums if of is not None and _is_whole(of, recipe) for atom, _ in of.weights]
+    read = [
+        atom for of in sums if of is not None and _is_whole(of, recipe) for atom, _ in of.weights
+    ]
     return any(widths[atom] > _INT64 for atom in read)
 
 
@@ -223,7 +264,10 @@ def _compute_floats(
     if not piece.has_ends or values.dtype == object:
         return [*lists, [None] * piece.count, [None] * piece.count]
     low, high = compute_interval(piece.value, inputs, noise, level)
-    low, high = (np.where(is_null(values), np.nan, np.broadcast_to(end, (piece.count,))) for end in (low, high))
+    low, high = (
+        np.where(is_null(values), np.nan, np.broadcast_to(end, (piece.count,)))
+        for end in (low, high)
+    )
     return [
         *lists,
         _cap_integers(show_values(low, kind, math.floor)),
@@ -244,24 +288,41 @@ def _join_lists(
     return joined
 
 
-def _compute_whole(recipe: Recipe, block: Block, of: Affine, noises: Noises, level: Fraction) -> list[list[Any]]:
-    """A sum of released integers and its ends, exactly: never through a float, which would move an end inward."""
+def _compute_whole(
+    recipe: Recipe, block: Block, of: Affine, noises: Noises, level: Fraction
+) -> list[list[Any]]:
+    """A sum of released integers and its ends, exactly: never through a float, which would move an
+    end inward."""
     if len(of.weights) == 1:
         ((atom, weight),) = of.weights
-        times, plus = (int(factor) if factor == int(factor) else factor for factor in (weight, of.constant))
+        times, plus = (
+            int(factor) if factor == int(factor) else factor for factor in (weight, of.constant)
+        )
         value, *ends = (
-            [None if released is None else _within(int(times * released + plus), _LARGEST) for released in exact_values]
+            [
+                None if released is None else _within(int(times * released + plus), _LARGEST)
+                for released in exact_values
+            ]
             for exact_values in _compute_exact(recipe, block, atom, noises, level)
         )
         return [value, *ends] if weight >= 0 else [value, *reversed(ends)]
     total = [of.constant] * block.rows
     for atom, weight in of.weights:
         numbers = _read_integers(block, atom, recipe.atoms[atom])
-        total = [subtotal + weight * number for subtotal, number in zip(total, numbers, strict=True)]
+        total = [
+            subtotal + weight * number for subtotal, number in zip(total, numbers, strict=True)
+        ]
     if any(noises.laws[atom] is None for atom, _ in of.weights):
-        return [[_within(int(value), _LARGEST) for value in total], *([None] * block.rows for _ in range(2))]
-    half = math.floor(find_affine_half(of, noises, level) * (1 + _FLOAT) + _FLOAT)  # the error is a whole number too
-    return [[_within(int(value) + shift, _LARGEST) for value in total] for shift in (0, -half, half)]
+        return [
+            [_within(int(value), _LARGEST) for value in total],
+            *([None] * block.rows for _ in range(2)),
+        ]
+    half = math.floor(
+        find_affine_half(of, noises, level) * (1 + _FLOAT) + _FLOAT
+    )  # the error is a whole number too
+    return [
+        [_within(int(value) + shift, _LARGEST) for value in total] for shift in (0, -half, half)
+    ]
 
 
 def _within(value: int | None, width: int) -> int | None:
@@ -273,7 +334,9 @@ def _cap_integers(values: list[Any]) -> list[Any]:
     return [_within(value, _INT64) if type(value) is int else value for value in values]
 
 
-def _compute_exact(recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction) -> list[list[Any]]:
+def _compute_exact(
+    recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction
+) -> list[list[Any]]:
     """A single released integer and its ends, exactly."""
     of = recipe.atoms[atom]
     law = noises.laws[atom]
@@ -284,7 +347,10 @@ def _compute_exact(recipe: Recipe, block: Block, atom: int, noises: Noises, leve
             return [values, [None] * len(values), [None] * len(values)]
         coarse = math.ceil(dict(noises.bands.coarse).get(atom, 0))
         low = [min(pair) for pair in zip(values, _read_integers(block, band.low, of), strict=True)]
-        high = [max(pair) + coarse for pair in zip(values, _read_integers(block, band.high, of), strict=True)]
+        high = [
+            max(pair) + coarse
+            for pair in zip(values, _read_integers(block, band.high, of), strict=True)
+        ]
         return [values, low, high]
     half = int(law.half_width(level) * of.unit)
     return [[value + shift for value in values] for shift in (0, -half, half)]
@@ -293,17 +359,28 @@ def _compute_exact(recipe: Recipe, block: Block, atom: int, noises: Noises, leve
 def _read_integers(block: Block, atom: int, of: Atom) -> list[int]:
     """A released column in its own units, never through a float."""
     values = [int(value) for value in block.atoms[atom].tolist()]
-    return [int(value * of.unit + of.offset) for value in values] if of.unit != 1 or of.offset else values
+    return (
+        [int(value * of.unit + of.offset) for value in values]
+        if of.unit != 1 or of.offset
+        else values
+    )
 
 
 def show_values(values: Array, kind: Shown, rounding: Any = round) -> list[Any]:
-    """Show a column as a person sees it: None for null; whole ends of intervals are rounded outward."""
+    """Show a column as a person sees it: None for null; whole ends of intervals are rounded
+    outward."""
     listed: list[Any] = values.tolist()
     if values.dtype == object:
         return listed
     if kind != "number":
-        return [None if math.isnan(value) else _show_value(value, kind, rounding) for value in listed]
-    return [None if math.isnan(value) else value for value in listed] if np.isnan(values).any() else listed
+        return [
+            None if math.isnan(value) else _show_value(value, kind, rounding) for value in listed
+        ]
+    return (
+        [None if math.isnan(value) else value for value in listed]
+        if np.isnan(values).any()
+        else listed
+    )
 
 
 def _show_value(value: float, kind: Shown, rounding: Any) -> Any:
@@ -333,7 +410,11 @@ def find_kind(formula: Formula, recipe: Recipe) -> Shown:
 def _is_whole(of: Affine, recipe: Recipe) -> bool:
     """Whether a sum of released numbers is a whole number whatever is released."""
     atoms = [(recipe.atoms[atom], weight) for atom, weight in of.weights]
-    terms = [weight * term for atom_facts, weight in atoms for term in (atom_facts.unit, atom_facts.offset)]
+    terms = [
+        weight * term
+        for atom_facts, weight in atoms
+        for term in (atom_facts.unit, atom_facts.offset)
+    ]
     return (
         bool(atoms)
         and all(term.denominator == 1 for term in (of.constant, *terms))

@@ -1,7 +1,8 @@
-"""Software that tries to break its own promise: the tester, the zoo of planted bugs, leakage, the naive oracle.
+"""Software that tries to break its own promise: the tester, the zoo of planted bugs, leakage, the
+naive oracle.
 
-An auditor needs nothing of ours but this: `test` runs any Python function on two neighbours and either refutes its
-claim, with a certificate, or says how far it got. docs/tutorial/first-audit.md.
+An auditor needs nothing of ours but this: `test` runs any Python function on two neighbours and
+either refutes its claim, with a certificate, or says how far it got. docs/tutorial/first-audit.md.
 
 >>> from dither import audit
 >>> from dither.privacy.noise import discrete_laplace
@@ -39,7 +40,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names load when asked for: the oracle (`audit.naive`) shares nothing with the tester, not even its imports."""
+    """Names load when asked for: the oracle (`audit.naive`) shares nothing with the tester, not
+    even its imports."""
     if name in _HOME:
         return getattr(import_module(f"dither.audit.{_HOME[name]}"), name)
     raise AttributeError(f"module 'dither.audit' has no attribute {name!r}")

@@ -1,8 +1,10 @@
-"""An audit of the accountant: does any composition that can be drawn leak more than the accountant says?
+"""An audit of the accountant: does any composition that can be drawn leak more than the accountant
+says?
 
-Random compositions of mechanisms whose privacy loss can be drawn (integer Laplace, integer Gaussian, randomised
-response, continuous Gaussian) are run; the sum of log-likelihood ratios is the best test there is, so its tails bound
-delta(eps) from below. A claim below such a bound is refuted. docs/proofs/audit.md#the-accountant.
+Random compositions of mechanisms whose privacy loss can be drawn (integer Laplace, integer
+Gaussian, randomised response, continuous Gaussian) are run; the sum of log-likelihood ratios is the
+best test there is, so its tails bound delta(eps) from below. A claim below such a bound is refuted.
+docs/proofs/audit.md#the-accountant.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Claim:
-    """The delta that the accountant claims at one epsilon, and the delta that draws show at least."""
+    """The delta that the accountant claims at one epsilon, and the delta that draws show at
+    least."""
 
     loss: Loss
     epsilon: float
@@ -59,20 +62,31 @@ def draw_loss(loss: Loss, size: int, *, first: bool) -> Floats:
             total += draw_loss(loss.loss, size, first=first)
         return total
     if isinstance(loss, (DiscreteLaplace, Laplace)):
-        noise = discrete_laplace(loss.scale, size) if isinstance(loss, DiscreteLaplace) else _draw_laplace(loss, size)
-        return _compute_laplace_loss(noise.astype(np.float64), float(loss.sensitivity), float(loss.scale), first)
+        noise = (
+            discrete_laplace(loss.scale, size)
+            if isinstance(loss, DiscreteLaplace)
+            else _draw_laplace(loss, size)
+        )
+        return _compute_laplace_loss(
+            noise.astype(np.float64), float(loss.sensitivity), float(loss.scale), first
+        )
     if isinstance(loss, DiscreteGaussian):
-        return _compute_gaussian_loss(discrete_gaussian(loss.sigma, size).astype(np.float64), loss, first)
+        return _compute_gaussian_loss(
+            discrete_gaussian(loss.sigma, size).astype(np.float64), loss, first
+        )
     if isinstance(loss, Gaussian):
         return _compute_gaussian_loss(float(loss.sigma) * ndtri(_draw_uniform(size)), loss, first)
     if isinstance(loss, RandomizedResponse):
         e = float(loss.epsilon)
         return np.where((_draw_uniform(size) < 1 / (1 + math.exp(-e))) == first, e, -e)
-    raise ParameterError(f"the loss of {type(loss).__name__} cannot be drawn: use the mechanisms that have a law")
+    raise ParameterError(
+        f"the loss of {type(loss).__name__} cannot be drawn: use the mechanisms that have a law"
+    )
 
 
 def _draw_uniform(size: int) -> Floats:
-    """Uniform floats in (0, 1), good enough to estimate a tail; no output of theirs is ever released."""
+    """Uniform floats in (0, 1), good enough to estimate a tail; no output of theirs is ever
+    released."""
     words = SystemSource().words(size) >> np.uint64(11)
     return np.asarray((words.astype(np.float64) + 0.5) * 2.0**-53)
 
@@ -83,7 +97,8 @@ def _draw_laplace(loss: Laplace, size: int) -> Floats:
 
 
 def _compute_laplace_loss(noise: Floats, move: float, scale: float, first: bool) -> Floats:
-    """ln P1/P2 of Laplace noise, clipped at its two atoms: |x - move| - |x| in floats would leak (Mironov 2012)."""
+    """ln P1/P2 of Laplace noise, clipped at its two atoms: |x - move| - |x| in floats would leak
+    (Mironov 2012)."""
     loss = (move - 2 * noise) / scale if first else -(move + 2 * noise) / scale
     return np.asarray(np.clip(loss, -move / scale, move / scale))
 
@@ -97,7 +112,8 @@ def _compute_gaussian_loss(noise: Floats, loss: Gaussian | DiscreteGaussian, fir
 def audit_loss(
     loss: Loss, *, runs: int, alpha: float, claimed: Callable[[Loss, float], float] | None = None
 ) -> list[Claim]:
-    """The accountant's delta at several epsilons against what `runs` draws on each side show at least."""
+    """The accountant's delta at several epsilons against what `runs` draws on each side show at
+    least."""
     check_alpha(alpha)
     promise = claimed or (lambda composition, epsilon: accounted(composition, epsilon).upper)
     pilot_losses = draw_loss(loss, min(runs // 4, 200_000), first=True)
@@ -108,8 +124,13 @@ def audit_loss(
     share = alpha / (2 * len(epsilons))
     claims = []
     for epsilon in epsilons:
-        hits = int(np.count_nonzero(first_losses > epsilon)), int(np.count_nonzero(second_losses > epsilon))
-        shown = max(0.0, lower(hits[0], runs, share) - math.exp(epsilon) * upper(hits[1], runs, share))
+        hits = (
+            int(np.count_nonzero(first_losses > epsilon)),
+            int(np.count_nonzero(second_losses > epsilon)),
+        )
+        shown = max(
+            0.0, lower(hits[0], runs, share) - math.exp(epsilon) * upper(hits[1], runs, share)
+        )
         claims.append(Claim(loss, epsilon, promise(loss, epsilon), shown))
     return claims
 
@@ -124,12 +145,17 @@ def random_composition() -> Loss:
         lambda: Laplace(Fraction(2 + uniform_below(16), 2)),
     ]
     several = range(1 + uniform_below(3))
-    losses: list[Loss] = [kinds[uniform_below(len(kinds))]() * (1 + uniform_below(6)) for _ in several]
+    losses: list[Loss] = [
+        kinds[uniform_below(len(kinds))]() * (1 + uniform_below(6)) for _ in several
+    ]
     return losses[0] if len(losses) == 1 else compose(*losses)
 
 
-def audit_accountant(compositions: int = 10, *, runs: int = 200_000, alpha: float = 1e-6) -> list[Claim]:
-    """Random compositions, each with an equal share of alpha; an empty list of refuted claims is what we hope for."""
+def audit_accountant(
+    compositions: int = 10, *, runs: int = 200_000, alpha: float = 1e-6
+) -> list[Claim]:
+    """Random compositions, each with an equal share of alpha; an empty list of refuted claims is
+    what we hope for."""
     return [
         claim
         for _ in range(compositions)

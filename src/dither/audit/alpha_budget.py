@@ -1,8 +1,10 @@
-"""One error budget for runs that repeat: nightly audits of a year share one alpha (rule audits-fixed-in-advance).
+"""One error budget for runs that repeat: nightly audits of a year share one alpha (rule
+audits-fixed-in-advance).
 
-The k-th run of a year gets alpha / (k (k + 1)); these shares add up to alpha however many runs there are, so the chance
-of any false alarm in the year is at most alpha. The count is kept in a small file and moved before the run starts, so
-that a run that breaks off has spent its share; the alpha of a year is that of its first run.
+The k-th run of a year gets alpha / (k (k + 1)); these shares add up to alpha however many runs
+there are, so the chance of any false alarm in the year is at most alpha. The count is kept in a
+small file and moved before the run starts, so that a run that breaks off has spent its share; the
+alpha of a year is that of its first run.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ def next_share(file: Path, alpha: float, year: int | None = None) -> float:
     now = datetime.datetime.now(tz=datetime.UTC).year if year is None else year
     check_alpha(alpha)
     with file.with_name(file.name + ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs that start together must not spend the same share
+        fcntl.flock(
+            lock, fcntl.LOCK_EX
+        )  # two runs that start together must not spend the same share
         record = json.loads(file.read_text()) if file.exists() else {}
         same = record.get("year") == now
         if same and record["alpha"] != alpha:

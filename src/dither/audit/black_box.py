@@ -1,10 +1,11 @@
 """The statistical tester: does any event of two neighbours break P1(S) <= e^epsilon P2(S) + delta?
 
-Runs are split before they are looked at: the first part chooses events, the second decides, once, at a sample size
-fixed in advance. Every event tested has two Clopper-Pearson ends in each direction, all sharing `alpha` by the union
-bound: a mechanism that keeps its claim is accused with probability at most alpha. One event bounds delta at every
-epsilon at once (the ends do not depend on epsilon), so the whole profile is tested and not one point.
-docs/proofs/audit.md#the-tester. A test gives lower bounds: "not refuted" is no proof of privacy.
+Runs are split before they are looked at: the first part chooses events, the second decides, once,
+at a sample size fixed in advance. Every event tested has two Clopper-Pearson ends in each
+direction, all sharing `alpha` by the union bound: a mechanism that keeps its claim is accused with
+probability at most alpha. One event bounds delta at every epsilon at once (the ends do not depend
+on epsilon), so the whole profile is tested and not one point. docs/proofs/audit.md#the-tester. A
+test gives lower bounds: "not refuted" is no proof of privacy.
 
 >>> from dither.privacy.noise import discrete_laplace
 >>> def half_noise(count, size):
@@ -35,7 +36,8 @@ from dither.privacy.losses import Loss
 
 Outcome = Literal["violated", "not refuted", "inconclusive"]
 LIMITS = (
-    "A test gives a lower bound on the loss, never a proof: 'not refuted' means that these events on this pair of "
+    "A test gives a lower bound on the loss, never a proof: 'not refuted' means that these events "
+    "on this pair of "
     "neighbours did not show a violation.",
     "Other neighbours, other events, timing and memory were not tested.",
     "Above the ceiling nothing can be shown with this many runs.",
@@ -49,7 +51,8 @@ _CURVE = 50_000
 
 @dataclass(frozen=True)
 class Budget:
-    """How much may be spent: `runs` on each of the two inputs, fixed in advance, and the rate of false alarms."""
+    """How much may be spent: `runs` on each of the two inputs, fixed in advance, and the rate of
+    false alarms."""
 
     runs: int = 100_000
     alpha: float = 1e-6
@@ -84,20 +87,26 @@ class Evidence:
     high: float
 
     def __str__(self) -> str:
-        likely_side, rare_side = ("first", "second") if self.direction == "d1 over d2" else ("second", "first")
+        likely_side, rare_side = (
+            ("first", "second") if self.direction == "d1 over d2" else ("second", "first")
+        )
         return (
             f"'{self.event}' has probability above {self.low:.6g} on the {likely_side} input and "
-            f"below {self.high:.6g} on the {rare_side} ({self.hits[0]:,} and {self.hits[1]:,} of {self.runs:,} runs)"
+            f"below {self.high:.6g} on the {rare_side} ({self.hits[0]:,} and {self.hits[1]:,} of "
+            f"{self.runs:,} runs)"
         )
 
     def delta(self, epsilon: float) -> float:
-        """A lower bound on delta at this epsilon, by the event or by its complement the other way round."""
+        """A lower bound on delta at this epsilon, by the event or by its complement the other way
+        round."""
         scale = math.exp(min(700.0, epsilon))
         return max(0.0, self.low - scale * self.high, (1 - self.high) - scale * (1 - self.low))
 
     def epsilon(self, delta: float) -> float:
         """A lower bound on epsilon at this delta."""
-        return max(log_ratio(self.low, self.high, delta), log_ratio(1 - self.high, 1 - self.low, delta))
+        return max(
+            log_ratio(self.low, self.high, delta), log_ratio(1 - self.high, 1 - self.low, delta)
+        )
 
     def to_json(self) -> dict[str, Any]:
         names = ("event", "direction", "hits", "runs", "low", "high")
@@ -138,18 +147,28 @@ class Verdict:
         claim = f"claimed epsilon {self.epsilon:.6g}, delta {self.delta:.3g}"
         if self.certificate is not None and self.violated:
             return (
-                f"{self.name}: violated. {claim}; but {self.certificate}, so epsilon >= {self.epsilon_lower:.4g} at "
+                f"{self.name}: violated. {claim}; but {self.certificate}, so epsilon >= "
+                f"{self.epsilon_lower:.4g} at "
                 f"that delta; confidence 1 - {self.alpha:g}"
             )
-        reach = f"largest epsilon shown {self.epsilon_lower:.4g}, ceiling of {self.runs:,} runs {self.ceiling:.4g}"
+        reach = (
+            f"largest epsilon shown {self.epsilon_lower:.4g}, ceiling of {self.runs:,} "
+            f"runs {self.ceiling:.4g}"
+        )
         return f"{self.name}: {self.outcome}. {claim}; {reach}"
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain data."""
         plain = {
-            name: getattr(self, name) for name in ("name", "outcome", "epsilon", "delta", "epsilon_lower", "ceiling")
+            name: getattr(self, name)
+            for name in ("name", "outcome", "epsilon", "delta", "epsilon_lower", "ceiling")
         }
-        plain |= {"runs": self.runs, "choosing": self.choosing, "alpha": self.alpha, "roc_area": self.area}
+        plain |= {
+            "runs": self.runs,
+            "choosing": self.choosing,
+            "alpha": self.alpha,
+            "roc_area": self.area,
+        }
         plain["certificate"] = None if self.certificate is None else self.certificate.to_json()
         plain["evidence"] = [entry.to_json() for entry in self.evidence]
         plain["profile"] = [list(row) for row in self.profile]
@@ -172,17 +191,19 @@ def test(
     progress: bool = False,
     vectorised: bool | None = None,
 ) -> Verdict:
-    """Try to refute that `mechanism` is (epsilon, delta)-DP (or has the whole curve of `claim`) on neighbours d1, d2.
+    """Try to refute that `mechanism` is (epsilon, delta)-DP (or has the whole curve of `claim`) on
+    neighbours d1, d2.
 
-    `mechanism(data)` gives one output of any kind; a mechanism with a parameter `size` is asked for many at once.
-    `events` are tested whatever the search finds.
+    `mechanism(data)` gives one output of any kind; a mechanism with a parameter `size` is asked for
+    many at once. `events` are tested whatever the search finds.
     """
     spend = budget or Budget()
     if claim is not None and epsilon is None:
         epsilon = claimed_epsilon(claim, delta).upper
     if epsilon is None or not math.isfinite(epsilon) or epsilon < 0 or not 0 <= delta < 1:
         raise ParameterError(
-            "a claim needs a finite epsilon >= 0 and a delta in [0, 1), or claim=a loss with an epsilon"
+            "a claim needs a finite epsilon >= 0 and a delta in [0, 1), or claim=a loss with an "
+            "epsilon"
         )
     many = is_vectorised(mechanism) if vectorised is None else vectorised
     title = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
@@ -197,11 +218,20 @@ def test(
         chosen = []
         for direction, side in (("d1 over d2", 0), ("d2 over d1", 1)):
             found_events = search_events(
-                searched_views, first[side], first[1 - side], epsilon, delta, spend.testing, share, _EVENTS
+                searched_views,
+                first[side],
+                first[1 - side],
+                epsilon,
+                delta,
+                spend.testing,
+                share,
+                _EVENTS,
             )
             chosen.append((direction, side, [*found_events, *events]))
         every = {id(event): event for _, _, group in chosen for event in group}
-        hits, kept = _count_hits(mechanism, (d1, d2), read, list(every.values()), spend.testing, many, tick)
+        hits, kept = _count_hits(
+            mechanism, (d1, d2), read, list(every.values()), spend.testing, many, tick
+        )
     evidence = []
     for direction, side, group in chosen:
         for event in group:
@@ -209,7 +239,14 @@ def test(
             low, high = lower(pair[0], spend.testing, share), upper(pair[1], spend.testing, share)
             evidence.append(Evidence(event.text, direction, pair, spend.testing, low, high))
     return _judge_evidence(
-        title, epsilon, delta, claim, spend, share, evidence, _compute_roc(searched_views[0], first, kept)
+        title,
+        epsilon,
+        delta,
+        claim,
+        spend,
+        share,
+        evidence,
+        _compute_roc(searched_views[0], first, kept),
     )
 
 
@@ -220,10 +257,14 @@ def _refuse_all_raised(raw: list[Any]) -> None:
     """
     if all(isinstance(output, Raised) for outputs in raw for output in outputs):
         first = raw[0][0]
-        raise ParameterError(f"the mechanism raised in every run ({first.kind}: {first.message}): nothing was tested")
+        raise ParameterError(
+            f"the mechanism raised in every run ({first.kind}: {first.message}): nothing was tested"
+        )
 
 
-def _draw_outputs(mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick: Callable[[int], None]) -> Any:
+def _draw_outputs(
+    mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick: Callable[[int], None]
+) -> Any:
     """Draw the raw outputs of the runs that choose events."""
     if many:
         batch = draw(mechanism, data, runs, vectorised=True)
@@ -246,7 +287,8 @@ def _count_hits(
     many: bool,
     tick: Callable[[int], None],
 ) -> tuple[dict[int, list[int]], list[Batch]]:
-    """Hits of every event on both sides, chunk by chunk; the first chunk is kept for the ROC curve."""
+    """Hits of every event on both sides, chunk by chunk; the first chunk is kept for the ROC
+    curve."""
     hits = {id(event): [0, 0] for event in events}
     kept: list[Batch] = []
     for side, data in enumerate(pair):
@@ -279,7 +321,9 @@ def _judge_evidence(
     breaking = max(evidence, key=lambda entry: entry.delta(epsilon), default=None)
     broken = breaking is not None and breaking.delta(epsilon) > delta
     profile = []
-    epsilon_grid = sorted({0.0, epsilon, *(epsilon * i / 8 for i in range(1, 17)), *((shown,) if shown else ())})
+    epsilon_grid = sorted(
+        {0.0, epsilon, *(epsilon * i / 8 for i in range(1, 17)), *((shown,) if shown else ())}
+    )
     for grid_epsilon in epsilon_grid:
         measured = max((entry.delta(grid_epsilon) for entry in evidence), default=0.0)
         promised = (
@@ -309,8 +353,11 @@ def _judge_evidence(
     )
 
 
-def _compute_roc(view: View, first: list[Batch], kept: list[Batch]) -> tuple[tuple[float, float], ...]:
-    """False against true positives of an attacker who learned likelihood ratios from the first part: an estimate."""
+def _compute_roc(
+    view: View, first: list[Batch], kept: list[Batch]
+) -> tuple[tuple[float, float], ...]:
+    """False against true positives of an attacker who learned likelihood ratios from the first
+    part: an estimate."""
     score = view.of
     values, p, q = count_cells(score(first[0]), score(first[1]), exact=True)
     if len(values) < 2:
@@ -333,7 +380,9 @@ class _ProgressBar:
     """A progress bar that is drawn only if `shown`."""
 
     def __init__(self, shown: bool, name: str, total: int) -> None:
-        self._bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), transient=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), transient=True
+        )
         self._shown = shown
         self._name = name
         self._total = total

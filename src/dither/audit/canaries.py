@@ -1,14 +1,16 @@
-"""Auditing with one run: many canaries, each in or out by a fair coin, and one output from which to guess the coins.
+"""Auditing with one run: many canaries, each in or out by a fair coin, and one output from which to
+guess the coins.
 
-For a mechanism that is (eps, delta)-DP towards each canary, with m coins of which r are guessed, the number of right
-guesses is at least v with probability at most
+For a mechanism that is (eps, delta)-DP towards each canary, with m coins of which r are guessed,
+the number of right guesses is at least v with probability at most
 
     P[W >= v] + 2 m delta max over i >= 1 of P[v > W >= v - i] / i,   W binomial(r, e^eps / (1 + e^eps))
 
-(Steinke, Nasr, Jagielski 2023, theorem 5.2); with delta = 0 that is the binomial tail. Coins must be independent, and r
-fixed by the rule of guessing. docs/proofs/audit.md#one-run.
+(Steinke, Nasr, Jagielski 2023, theorem 5.2); with delta = 0 that is the binomial tail. Coins must
+be independent, and r fixed by the rule of guessing. docs/proofs/audit.md#one-run.
 
->>> round(epsilon_lower(1000, 1000, 600, alpha=0.05), 6), round(epsilon_lower(1000, 1000, 1000, alpha=0.05), 5)
+>>> round(epsilon_lower(1000, 1000, 600, alpha=0.05), 6), round(epsilon_lower(1000, 1000, 1000,
+...     alpha=0.05), 5)
 (0.297468, 5.80907)
 """
 
@@ -29,7 +31,8 @@ from dither.privacy.noise import bernoulli
 
 
 def chance_of(canaries: int, guesses: int, right: int, epsilon: float, delta: float = 0.0) -> float:
-    """An upper bound on the probability of so many right guesses if the mechanism is (epsilon, delta)-DP."""
+    """An upper bound on the probability of so many right guesses if the mechanism is (epsilon,
+    delta)-DP."""
     if not 0 <= right <= guesses <= canaries:
         raise ParameterError("need 0 <= right guesses <= guesses <= canaries")
     q = 1 / (1 + math.exp(-epsilon))
@@ -41,8 +44,11 @@ def chance_of(canaries: int, guesses: int, right: int, epsilon: float, delta: fl
     return min(1.0, tail + 2 * canaries * delta * steepest)
 
 
-def epsilon_lower(canaries: int, guesses: int, right: int, *, delta: float = 0.0, alpha: float = 0.05) -> float:
-    """The largest epsilon that so many right guesses refute with confidence 1 - alpha (0 if none)."""
+def epsilon_lower(
+    canaries: int, guesses: int, right: int, *, delta: float = 0.0, alpha: float = 0.05
+) -> float:
+    """The largest epsilon that so many right guesses refute with confidence 1 - alpha (0 if
+    none)."""
     check_alpha(alpha)
     if chance_of(canaries, guesses, right, 0.0, delta) > alpha:
         return 0.0
@@ -51,7 +57,11 @@ def epsilon_lower(canaries: int, guesses: int, right: int, *, delta: float = 0.0
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if chance_of(canaries, guesses, right, middle, delta) <= alpha else (low, middle)
+        low, high = (
+            (middle, high)
+            if chance_of(canaries, guesses, right, middle, delta) <= alpha
+            else (low, middle)
+        )
     return low
 
 
@@ -81,10 +91,11 @@ def one_run(
     delta: float = 0.0,
     alpha: float = 0.05,
 ) -> OneRun:
-    """Run `mechanism(included)` once, `included` a fair coin for each canary; guess the coins with the extreme scores.
+    """Run `mechanism(included)` once, `included` a fair coin for each canary; guess the coins with
+    the extreme scores.
 
-    `score(output)` gives a number for every canary, high for "in". The `guesses` most extreme ones (half from each end,
-    all by default) are guessed; the others are left open.
+    `score(output)` gives a number for every canary, high for "in". The `guesses` most extreme ones
+    (half from each end, all by default) are guessed; the others are left open.
     """
     check_alpha(alpha)
     taken = canaries if guesses is None else guesses
@@ -93,7 +104,9 @@ def one_run(
     coins = np.asarray(bernoulli(0.5, canaries), np.bool_)
     scores = np.asarray(score(mechanism(coins)), np.float64)
     if scores.shape != (canaries,):
-        raise ParameterError(f"score must give one number for each of {canaries} canaries, got shape {scores.shape}")
+        raise ParameterError(
+            f"score must give one number for each of {canaries} canaries, got shape {scores.shape}"
+        )
     order = np.argsort(scores, kind="stable")
     low, high = order[: taken // 2], order[canaries - (taken - taken // 2) :]
     right = int(np.count_nonzero(~coins[low]) + np.count_nonzero(coins[high]))

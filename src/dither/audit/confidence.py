@@ -1,7 +1,8 @@
-"""Exact confidence: Clopper-Pearson ends, what a sample size can show at best, and the power of a test.
+"""Exact confidence: Clopper-Pearson ends, what a sample size can show at best, and the power of a
+test.
 
-No asymptotics. An end at level a misses the truth with probability at most a, whatever the truth is; several ends share
-one rate by the union bound. docs/proofs/audit.md#confidence.
+No asymptotics. An end at level a misses the truth with probability at most a, whatever the truth
+is; several ends share one rate by the union bound. docs/proofs/audit.md#confidence.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ _OUTWARD = 1e-9  # relative: far above the error of the inverse beta function, w
 
 def check_alpha(alpha: float) -> float:
     if not 0 < float(alpha) < 1:
-        raise ParameterError(f"alpha must lie in (0, 1), got {alpha}: the rate of false alarms, e.g. 1e-6")
+        raise ParameterError(
+            f"alpha must lie in (0, 1), got {alpha}: the rate of false alarms, e.g. 1e-6"
+        )
     return float(alpha)
 
 
@@ -53,7 +56,8 @@ def log_ratio(likely: float, rare: float, delta: float) -> float:
 
 
 def ceiling(runs: int, alpha: float, delta: float = 0.0) -> float:
-    """The largest epsilon that this many runs on each side can show, with the clearest event there is.
+    """The largest epsilon that this many runs on each side can show, with the clearest event there
+    is.
 
     >>> round(ceiling(1000, 0.025, 1e-5), 5), round(ceiling(100, 0.025), 5)
     (5.60058, 3.28135)
@@ -61,11 +65,14 @@ def ceiling(runs: int, alpha: float, delta: float = 0.0) -> float:
     return log_ratio(lower(runs, runs, alpha), upper(0, runs, alpha), delta)
 
 
-def power(likely: float, rare: float, runs: int, epsilon: float, delta: float, alpha: float) -> float:
-    """A lower bound on the chance that an event of probabilities `likely` and `rare` is seen to break the claim.
+def power(
+    likely: float, rare: float, runs: int, epsilon: float, delta: float, alpha: float
+) -> float:
+    """A lower bound on the chance that an event of probabilities `likely` and `rare` is seen to
+    break the claim.
 
-    The claim is refuted if lower(X) > e^epsilon upper(Y) + delta. For every threshold x the pair (X >= x, Y <= y(x))
-    refutes it, and X and Y are independent: the best product over x is a bound.
+    The claim is refuted if lower(X) > e^epsilon upper(Y) + delta. For every threshold x the pair (X
+    >= x, Y <= y(x)) refutes it, and X and Y are independent: the best product over x is a bound.
 
     >>> power(0.5, 0.1, 10_000, 1.0, 0.0, 1e-9) > 0.99, power(0.5, 0.19, 100, 1.0, 0.0, 1e-9) < 0.01
     (True, True)
@@ -82,7 +89,8 @@ def power(likely: float, rare: float, runs: int, epsilon: float, delta: float, a
 def runs_needed(
     likely: float, rare: float, epsilon: float, delta: float, alpha: float, wanted: float = 0.99
 ) -> int | None:
-    """The runs on each side that give at least this power, within 2%; None above 10^15 or if the event breaks nothing.
+    """The runs on each side that give at least this power, within 2%; None above 10^15 or if the
+    event breaks nothing.
 
     >>> runs_needed(0.5, 0.1, 1.0, 0.0, 1e-9) < 3_000
     True
@@ -96,18 +104,25 @@ def runs_needed(
             return None
     while high > low * 1.02 + 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if power(likely, rare, middle, epsilon, delta, alpha) >= wanted else (middle, high)
+        low, high = (
+            (low, middle)
+            if power(likely, rare, middle, epsilon, delta, alpha) >= wanted
+            else (middle, high)
+        )
     return high
 
 
 def _largest_quiet(low: float, runs: int, epsilon: float, delta: float, alpha: float) -> int:
-    """The largest y with low > e^epsilon upper(y) + delta, or -1: where P[Binomial(runs, bar) <= y] < alpha."""
+    """The largest y with low > e^epsilon upper(y) + delta, or -1: where P[Binomial(runs, bar) <= y]
+    < alpha."""
     bar = (low - delta) * math.exp(-epsilon)
     if not 0 < bar <= 1 or upper(0, runs, alpha) >= bar:
         return -1
     high = runs if bar == 1 else int(binom.ppf(alpha, runs, bar)) + 2
     step = 1
-    while high - step > 0 and upper(high - step, runs, alpha) >= bar:  # the inverse may be off by rounding
+    while (
+        high - step > 0 and upper(high - step, runs, alpha) >= bar
+    ):  # the inverse may be off by rounding
         step *= 2
     low_end = max(0, high - step)
     while high - low_end > 1:

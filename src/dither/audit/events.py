@@ -1,9 +1,11 @@
-"""Events, and the search for the best ones: half-lines, intervals, points, histogram cells, tails of a learned score.
+"""Events, and the search for the best ones: half-lines, intervals, points, histogram cells, tails
+of a learned score.
 
-The search sees the first part of the runs only; what it finds is then tested on the others, so it may look at as much
-as it likes. For one view of the outputs, cells are counted on both sides. Half-lines are cumulative sums; the best
-interval for P1 - e^eps P2 is the maximal run of that difference (Kadane); the best set of cells is a tail of their
-smoothed likelihood ratio; a logistic classifier (as in DP-Sniper, Bichsel et al. 2021) turns vectors into one score.
+The search sees the first part of the runs only; what it finds is then tested on the others, so it
+may look at as much as it likes. For one view of the outputs, cells are counted on both sides.
+Half-lines are cumulative sums; the best interval for P1 - e^eps P2 is the maximal run of that
+difference (Kadane); the best set of cells is a tail of their smoothed likelihood ratio; a logistic
+classifier (as in DP-Sniper, Bichsel et al. 2021) turns vectors into one score.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Event:
-    """A set of outputs: a view of the output that is at most, at least, between, or among given numbers."""
+    """A set of outputs: a view of the output that is at most, at least, between, or among given
+    numbers."""
 
     view: View
     kind: Literal["at_most", "at_least", "between", "among", "holds"]
@@ -47,15 +50,23 @@ class Event:
         if self.kind == "between":
             return np.asarray((value >= self.numbers[0]) & (value <= self.numbers[1]))
         members = np.array(self.numbers, value.dtype if value.dtype.kind == "i" else np.float64)
-        return np.asarray(members[np.minimum(np.searchsorted(members, value), len(members) - 1)] == value)
+        return np.asarray(
+            members[np.minimum(np.searchsorted(members, value), len(members) - 1)] == value
+        )
 
 
 def event(name: str, holds: Callable[[Any], Any]) -> Event:
-    """An event of one's own: `holds(outputs)` gets the outputs (an array where they are numbers) and marks some.
+    """An event of one's own: `holds(outputs)` gets the outputs (an array where they are numbers)
+    and marks some.
 
     It is tested whatever the search finds, so its power can be computed in advance.
     """
-    return Event(View(name, lambda batch: np.asarray(holds(_read_outputs(batch)), np.bool_)), "holds", (), name)
+    return Event(
+        View(name, lambda batch: np.asarray(holds(_read_outputs(batch)), np.bool_)),
+        "holds",
+        (),
+        name,
+    )
 
 
 def _read_outputs(batch: Batch) -> Any:
@@ -97,7 +108,8 @@ def search_events(
     alpha: float,
     most: int = 5,
 ) -> list[Event]:
-    """The events that promise most at `runs` test runs each and rate `alpha`: at the claim, and along the profile."""
+    """The events that promise most at `runs` test runs each and rate `alpha`: at the claim, and
+    along the profile."""
     candidates: list[CandidateEvent] = []
     for view in searched_views:
         candidates += _list_candidates(view, left, right, epsilon)
@@ -119,14 +131,19 @@ def search_events(
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(low > delta, np.log(np.maximum(low - delta, 1e-300) / high), -np.inf)
     scores = [low - math.exp(epsilon) * high - delta, ratio]
-    scores += [low - math.exp(profile_epsilon) * high for profile_epsilon in (0.0, epsilon / 2, 1.5 * epsilon + 0.1)]
+    scores += [
+        low - math.exp(profile_epsilon) * high
+        for profile_epsilon in (0.0, epsilon / 2, 1.5 * epsilon + 0.1)
+    ]
     for score in scores[:most]:
         best = candidates[int(np.argmax(score))].make()
         chosen.setdefault(best.text, best)
     return list(chosen.values())
 
 
-def _list_candidates(view: View, left: Batch, right: Batch, epsilon: float) -> Iterator[CandidateEvent]:
+def _list_candidates(
+    view: View, left: Batch, right: Batch, epsilon: float
+) -> Iterator[CandidateEvent]:
     a = view.of(left)
     b = view.of(right)
     whole = a.dtype.kind in "bi"
@@ -139,33 +156,47 @@ def _list_candidates(view: View, left: Batch, right: Batch, epsilon: float) -> I
         for i in _spread_indices(len(values) - 1):
             top = float(values[i])
             start = float(values[i + 1]) if whole else float(np.nextafter(top, np.inf))
-            yield CandidateEvent(partial(_make_half_line, view, "at_most", top), below_p[i], below_q[i])
-            yield CandidateEvent(partial(_make_half_line, view, "at_least", start), 1 - below_p[i], 1 - below_q[i])
+            yield CandidateEvent(
+                partial(_make_half_line, view, "at_most", top), below_p[i], below_q[i]
+            )
+            yield CandidateEvent(
+                partial(_make_half_line, view, "at_least", start), 1 - below_p[i], 1 - below_q[i]
+            )
         for profile_epsilon in (0.0, epsilon, 1.5 * epsilon):
             i, j = _find_best_run(p - math.exp(profile_epsilon) * q)
             before = -math.inf if i == 0 else float(np.nextafter(values[i - 1], np.inf))
             first = float(values[i]) if whole else before
             yield CandidateEvent(
-                partial(_make_interval, view, first, float(values[j])), p[i : j + 1].sum(), q[i : j + 1].sum()
+                partial(_make_interval, view, first, float(values[j])),
+                p[i : j + 1].sum(),
+                q[i : j + 1].sum(),
             )
     if whole:
         yield from _list_sets(view, left, a, b)
 
 
 def _make_half_line(view: View, kind: Literal["at_most", "at_least"], number: float) -> Event:
-    return Event(view, kind, (number,), f"{view.name} {'<=' if kind == 'at_most' else '>='} {number:.12g}")
+    return Event(
+        view, kind, (number,), f"{view.name} {'<=' if kind == 'at_most' else '>='} {number:.12g}"
+    )
 
 
 def _make_interval(view: View, first: float, last: float) -> Event:
-    return Event(view, "between", (first, last), f"{view.name} between {first:.12g} and {last:.12g}")
+    return Event(
+        view, "between", (first, last), f"{view.name} between {first:.12g} and {last:.12g}"
+    )
 
 
 def _make_set(view: View, numbers: Numbers, value_count: int) -> Event:
-    """The event that a view takes one of these values; few values are listed, unless they are hashes."""
+    """The event that a view takes one of these values; few values are listed, unless they are
+    hashes."""
     kept = tuple(np.sort(numbers).tolist())
     if view.name != "whole output" and 1 < len(kept) <= 12:
         return Event(view, "among", kept, f"{view.name} is one of {', '.join(map(str, kept))}")
-    text = f"{view.name} is among the {len(kept)} of {value_count} values with the largest likelihood ratio"
+    text = (
+        f"{view.name} is among the {len(kept)} of {value_count} values with the largest "
+        "likelihood ratio"
+    )
     return Event(view, "among", kept, text)
 
 
@@ -174,13 +205,16 @@ def _make_point(view: View, sample: Batch, cell: Any) -> Event:
     if view.name == "whole output" and not sample.shown:
         rows_with_cell = np.flatnonzero(sample.whole == cell)
         shown = (
-            str(sample.rows[rows_with_cell[0]].tolist()) if len(rows_with_cell) else "an output of the other side alone"
+            str(sample.rows[rows_with_cell[0]].tolist())
+            if len(rows_with_cell)
+            else "an output of the other side alone"
         )
     return Event(view, "among", (int(cell),), f"{view.name} is {shown}")
 
 
 def _list_sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[CandidateEvent]:
-    """Single cells, and unions of those of largest likelihood ratio; ranked on every other run, weighed on the rest.
+    """Single cells, and unions of those of largest likelihood ratio; ranked on every other run,
+    weighed on the rest.
 
     Ranked and weighed on the same runs, a set of outputs that came once would always look best.
     """
@@ -189,16 +223,28 @@ def _list_sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[Ca
         return
     rest = np.concatenate([a[1::2], b[1::2]])
     positions = np.searchsorted(values, rest)
-    positions = np.where(values[np.minimum(positions, len(values) - 1)] == rest, positions, len(values))
-    left_shares = np.bincount(positions[: len(a) // 2], minlength=len(values) + 1)[:-1] / max(1, len(a) // 2)
-    right_shares = np.bincount(positions[len(a) // 2 :], minlength=len(values) + 1)[:-1] / max(1, len(b) // 2)
+    positions = np.where(
+        values[np.minimum(positions, len(values) - 1)] == rest, positions, len(values)
+    )
+    left_shares = np.bincount(positions[: len(a) // 2], minlength=len(values) + 1)[:-1] / max(
+        1, len(a) // 2
+    )
+    right_shares = np.bincount(positions[len(a) // 2 :], minlength=len(values) + 1)[:-1] / max(
+        1, len(b) // 2
+    )
     for i in np.argsort(-p)[:40]:
-        yield CandidateEvent(partial(_make_point, view, sample, values[i]), left_shares[i], right_shares[i])
+        yield CandidateEvent(
+            partial(_make_point, view, sample, values[i]), left_shares[i], right_shares[i]
+        )
     order = np.argsort(-(p + 0.5 / len(a)) / (q + 1 / len(a)), kind="stable")
     left_sums = np.cumsum(left_shares[order])
     right_sums = np.cumsum(right_shares[order])
     for k in _spread_indices(len(order) - 1)[1:]:
-        yield CandidateEvent(partial(_make_set, view, values[order[: k + 1]], len(values)), left_sums[k], right_sums[k])
+        yield CandidateEvent(
+            partial(_make_set, view, values[order[: k + 1]], len(values)),
+            left_sums[k],
+            right_sums[k],
+        )
 
 
 def count_cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floats]:
@@ -219,8 +265,12 @@ def count_cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats
         tails = np.sort(both)
         few = np.unique(np.concatenate([few, tails[:20], tails[-20:]]))
     top = np.append(few[:-1], np.inf)
-    p = np.bincount(np.searchsorted(top, a[~np.isnan(a)].astype(np.float64)), minlength=len(top)) / len(a)
-    q = np.bincount(np.searchsorted(top, b[~np.isnan(b)].astype(np.float64)), minlength=len(top)) / len(b)
+    p = np.bincount(
+        np.searchsorted(top, a[~np.isnan(a)].astype(np.float64)), minlength=len(top)
+    ) / len(a)
+    q = np.bincount(
+        np.searchsorted(top, b[~np.isnan(b)].astype(np.float64)), minlength=len(top)
+    ) / len(b)
     return top, p, q
 
 
@@ -266,7 +316,9 @@ def _make_features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
     """Columns, distances from their medians, squares, and differences of neighbouring columns."""
     columns = min(sample.shape[1], 40)
     with np.errstate(invalid="ignore"):
-        finite = np.where(np.isfinite(sample[:, :columns]), sample[:, :columns], 0).astype(np.float64)
+        finite = np.where(np.isfinite(sample[:, :columns]), sample[:, :columns], 0).astype(
+            np.float64
+        )
     centre = np.median(finite, axis=0)
     cut = np.quantile(np.abs(finite), 0.999, axis=0) + 1e-9
 
@@ -274,7 +326,13 @@ def _make_features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
         raw = rows[:, :columns].astype(np.float64)
         x = np.clip(np.where(np.isfinite(raw), raw, 0), -cut, cut)
         away = np.abs(x - centre)
-        blocks = [x, np.isnan(raw).astype(np.float64), away, np.abs(x - centre - 1), np.abs(x - centre + 1)]
+        blocks = [
+            x,
+            np.isnan(raw).astype(np.float64),
+            away,
+            np.abs(x - centre - 1),
+            np.abs(x - centre + 1),
+        ]
         if columns > 1:
             blocks += [np.abs(np.diff(x, axis=1)), (x.max(axis=1) == x.T).T.astype(np.float64)]
         return np.hstack(blocks)

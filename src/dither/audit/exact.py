@@ -1,8 +1,9 @@
-"""The exact tester for finite outputs: the hockey-stick divergence from two laws, with no sampling and no alpha.
+"""The exact tester for finite outputs: the hockey-stick divergence from two laws, with no sampling
+and no alpha.
 
-delta(eps) = sum over outputs of max(0, P1(x) - e^eps P2(x)), the larger of both directions. Rational laws are summed in
-Fractions with an enclosed e^eps; float laws in float64, with their rounding added to the bracket.
-Proof: docs/proofs/audit.md#exact-laws.
+delta(eps) = sum over outputs of max(0, P1(x) - e^eps P2(x)), the larger of both directions.
+Rational laws are summed in Fractions with an enclosed e^eps; float laws in float64, with their
+rounding added to the bracket. Proof: docs/proofs/audit.md#exact-laws.
 
 >>> hockey_stick({0: Fraction(3, 4), 1: Fraction(1, 4)}, {0: Fraction(1, 4), 1: Fraction(3, 4)}, 0)
 Bounds(lower=0.5, upper=0.5)
@@ -27,13 +28,17 @@ _FLOAT_ERROR = 2.0**-44  # of a sum of probabilities, each a few units in the la
 
 
 def hockey_stick(left: Law, right: Law, epsilon: float | Fraction) -> Bounds:
-    """A bracket of the smallest delta with which two laws are (epsilon, delta)-close in both directions."""
-    ends = [_bound_one_direction(a, b, Fraction(epsilon)) for a, b in ((left, right), (right, left))]
+    """A bracket of the smallest delta with which two laws are (epsilon, delta)-close in both
+    directions."""
+    ends = [
+        _bound_one_direction(a, b, Fraction(epsilon)) for a, b in ((left, right), (right, left))
+    ]
     return Bounds(max(end.lower for end in ends), max(end.upper for end in ends))
 
 
 def smallest_epsilon(left: Law, right: Law, delta: float = 0.0) -> Bounds:
-    """A bracket of the smallest epsilon whose delta is at most `delta`; infinite if one side lacks an output."""
+    """A bracket of the smallest epsilon whose delta is at most `delta`; infinite if one side lacks
+    an output."""
     if delta == 0:
         worst = max(_log_ratio(left, right, x) for x in {*left, *right})
         return Bounds(worst * (1 - _FLOAT_ERROR), worst * (1 + _FLOAT_ERROR))
@@ -41,16 +46,22 @@ def smallest_epsilon(left: Law, right: Law, delta: float = 0.0) -> Bounds:
     while hockey_stick(left, right, high).upper > delta:
         if high > 512:
             return Bounds(low, math.inf)
-        low, high = (high, 2 * high) if hockey_stick(left, right, high).lower > delta else (low, 2 * high)
+        low, high = (
+            (high, 2 * high) if hockey_stick(left, right, high).lower > delta else (low, 2 * high)
+        )
     top = high
     for _ in range(60):
         middle = (low + top) / 2
-        low, top = (low, middle) if hockey_stick(left, right, middle).upper <= delta else (middle, top)
+        low, top = (
+            (low, middle) if hockey_stick(left, right, middle).upper <= delta else (middle, top)
+        )
     bottom = 0.0
     last = top
     for _ in range(60):
         middle = (bottom + last) / 2
-        bottom, last = (middle, last) if hockey_stick(left, right, middle).lower > delta else (bottom, middle)
+        bottom, last = (
+            (middle, last) if hockey_stick(left, right, middle).lower > delta else (bottom, middle)
+        )
     return Bounds(bottom, top)
 
 
@@ -58,14 +69,25 @@ def _bound_one_direction(left: Law, right: Law, eps: Fraction) -> Bounds:
     if all(isinstance(p, (int, Fraction)) for law in (left, right) for p in law.values()):
         small = exp_minus(eps, _BITS)
         scale = Fraction(1 << _BITS, small.high), Fraction(1 << _BITS, max(1, small.low))
-        low = sum((max(Fraction(0), p - scale[1] * right.get(x, 0)) for x, p in left.items()), Fraction(0))
-        high = sum((max(Fraction(0), p - scale[0] * right.get(x, 0)) for x, p in left.items()), Fraction(0))
+        low = sum(
+            (max(Fraction(0), p - scale[1] * right.get(x, 0)) for x, p in left.items()), Fraction(0)
+        )
+        high = sum(
+            (max(Fraction(0), p - scale[0] * right.get(x, 0)) for x, p in left.items()), Fraction(0)
+        )
         exact = eps == 0
-        return Bounds(float(low) if exact else max(0.0, down(float(low))), float(high) if exact else up(float(high)))
+        return Bounds(
+            float(low) if exact else max(0.0, down(float(low))),
+            float(high) if exact else up(float(high)),
+        )
     factor = math.exp(min(700.0, float(eps)))
-    total = math.fsum(max(0.0, float(p) - factor * float(right.get(x, 0.0))) for x, p in left.items())
+    total = math.fsum(
+        max(0.0, float(p) - factor * float(right.get(x, 0.0))) for x, p in left.items()
+    )
     size = math.fsum(float(p) for p in left.values()) + math.fsum(
-        factor * float(right.get(x, 0.0)) for x, p in left.items() if float(p) > factor * float(right.get(x, 0.0)) / 2
+        factor * float(right.get(x, 0.0))
+        for x, p in left.items()
+        if float(p) > factor * float(right.get(x, 0.0)) / 2
     )
     return Bounds(max(0.0, total - _FLOAT_ERROR * size), total + _FLOAT_ERROR * size)
 
@@ -83,7 +105,8 @@ class ExactVerdict:
 
 
 def judge(left: Law, right: Law, *, epsilon: float | Fraction, delta: float = 0.0) -> ExactVerdict:
-    """Whether the laws of two neighbours keep the claim; `worst` is the output with the largest likelihood ratio."""
+    """Whether the laws of two neighbours keep the claim; `worst` is the output with the largest
+    likelihood ratio."""
     bounds = hockey_stick(left, right, epsilon)
     outcome: Any = "undecided"
     if bounds.lower > delta:
@@ -109,6 +132,8 @@ def renyi(left: Law, right: Law, order: float) -> float:
     for a, b in ((left, right), (right, left)):
         if any(float(p) > 0 and float(b.get(x, 0)) == 0 for x, p in a.items()):
             return math.inf
-        total = math.fsum(float(p) ** order * float(b[x]) ** (1 - order) for x, p in a.items() if float(p) > 0)
+        total = math.fsum(
+            float(p) ** order * float(b[x]) ** (1 - order) for x, p in a.items() if float(p) > 0
+        )
         divergences.append(math.log(total) / (order - 1))
     return max(divergences)

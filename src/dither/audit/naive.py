@@ -1,7 +1,8 @@
 """The naive evaluator: what registration and plans mean, on Python lists, slowly and plainly.
 
-The oracle of the tests. It starts from raw rows (texts, before registration), works in Fractions, and shares nothing
-with the engine's path but the plan's and the catalog's words. This file registers; `naive_plans` evaluates plans.
+The oracle of the tests. It starts from raw rows (texts, before registration), works in Fractions,
+and shares nothing with the engine's path but the plan's and the catalog's words. This file
+registers; `naive_plans` evaluates plans.
 """
 
 from __future__ import annotations
@@ -35,7 +36,16 @@ from dither.catalog import (
     Undeclared,
 )
 
-__all__ = ["NaiveDatabase", "evaluate", "grouped", "naive_rows", "register", "registered", "repair", "with_sample"]
+__all__ = [
+    "NaiveDatabase",
+    "evaluate",
+    "grouped",
+    "naive_rows",
+    "register",
+    "registered",
+    "repair",
+    "with_sample",
+]
 
 Raw = dict[str, str | None]
 Row = dict[str, Any]
@@ -59,7 +69,9 @@ def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> NaiveD
                     lists[table.name, column.name] = column.values
         else:
             owners = [owner_of(raw, table, catalog, raws) for raw in raws[table.name]]
-            tables[table.name] = _register_private(raws[table.name], owners, table, catalog, key, lists)
+            tables[table.name] = _register_private(
+                raws[table.name], owners, table, catalog, key, lists
+            )
     return NaiveDatabase(catalog, tables, lists, key)
 
 
@@ -95,21 +107,32 @@ def _same_window(raw: Raw, table: Table, above: Raw, parent: Table, catalog: Cat
     if column is None:
         return True
     times = [
-        repair(row[column] or None, owner_table.column(column)) for row, owner_table in ((raw, table), (above, parent))
+        repair(row[column] or None, owner_table.column(column))
+        for row, owner_table in ((raw, table), (above, parent))
     ]
     if _GONE in times:
         return False
     return _window(times[0], table, catalog) == _window(times[1], parent, catalog)
 
 
-def registered(rows: list[Raw], table: Table, key: bytes, catalog: Catalog | None = None) -> list[Row]:
-    """The rows of a table with an owner column that registration keeps, each with its `owner`, in no order."""
+def registered(
+    rows: list[Raw], table: Table, key: bytes, catalog: Catalog | None = None
+) -> list[Row]:
+    """The rows of a table with an owner column that registration keeps, each with its `owner`, in
+    no order."""
     assert isinstance(table.owner, OwnerColumn)
-    return _register_private(rows, [raw[table.owner.column] or None for raw in rows], table, catalog, key, {})
+    return _register_private(
+        rows, [raw[table.owner.column] or None for raw in rows], table, catalog, key, {}
+    )
 
 
 def _register_private(
-    raws: list[Raw], owners: list[str | None], table: Table, catalog: Catalog | None, key: bytes, lists: Lists
+    raws: list[Raw],
+    owners: list[str | None],
+    table: Table,
+    catalog: Catalog | None,
+    key: bytes,
+    lists: Lists,
 ) -> list[Row]:
     owner_column = catalog.owner_column(table) if catalog else getattr(table.owner, "column", None)
     columns = tuple(column for column in table.columns if column.name != owner_column)
@@ -124,7 +147,10 @@ def _register_private(
     if catalog and catalog.unit.kind == "row":
         named = f"{len(table.name.encode())}:{table.name}"
         ranked_rows = _rank_rows("", owned[""], key)
-        return [{"owner": hashlib.sha256((named + digest).encode()).hexdigest(), **row} for digest, row in ranked_rows]
+        return [
+            {"owner": hashlib.sha256((named + digest).encode()).hexdigest(), **row}
+            for digest, row in ranked_rows
+        ]
     kept: list[Row] = []
     for owner, owner_rows in owned.items():
         ranked = [row for _, row in _rank_rows(owner, owner_rows, key)]
@@ -146,7 +172,9 @@ def _rank_rows(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]
         content = tuple(row.values())
         copies[content] += 1
         fields = [key.hex(), owner, *content, copies[content]]
-        text = "".join("-" if field is None else f"{len(str(field).encode())}:{field}" for field in fields)
+        text = "".join(
+            "-" if field is None else f"{len(str(field).encode())}:{field}" for field in fields
+        )
         digests.append((hashlib.sha256(text.encode()).hexdigest(), len(digests), row))
     return [(digest, row) for digest, _, row in sorted(digests, key=lambda entry: entry[:2])]
 
@@ -154,10 +182,14 @@ def _rank_rows(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]
 def _window(value: int, table: Table, catalog: Catalog) -> int:
     unit = catalog.unit
     column = table.column(catalog.unit.column or "")
-    days = (value + (unit.offset_seconds or 0)) // 86_400 if isinstance(column, Timestamp) else value
+    days = (
+        (value + (unit.offset_seconds or 0)) // 86_400 if isinstance(column, Timestamp) else value
+    )
     day = datetime.date(1970, 1, 1) + datetime.timedelta(days=days)
     month = day.year * 12 + day.month - 1
-    return {"day": days, "week": (days + 3) // 7, "month": month, "year": day.year}[unit.every or "day"]
+    return {"day": days, "week": (days + 3) // 7, "month": month, "year": day.year}[
+        unit.every or "day"
+    ]
 
 
 def _repair_row(raw: Raw, columns: tuple[Column, ...], lists: Lists) -> Row:
@@ -168,12 +200,16 @@ def repair(raw: str | None, column: Column, lists: Lists | None = None) -> Any:
     """A raw text as its registered value; `_GONE` if the row is dropped because of it."""
     if isinstance(column, Id):
         return raw
-    if isinstance(column, Text) or (isinstance(column, Category) and isinstance(column.values, Undeclared)):
+    if isinstance(column, Text) or (
+        isinstance(column, Category) and isinstance(column.values, Undeclared)
+    ):
         width = column.width if isinstance(column, Text) else column.values.width  # type: ignore[union-attr]
         return _repair_null(column, ()) if raw is None else raw[:width]
     if isinstance(column, Category):
         values = column.values
-        labels = (lists or {})[values.table, values.column] if isinstance(values, FromPublic) else values
+        labels = (
+            (lists or {})[values.table, values.column] if isinstance(values, FromPublic) else values
+        )
         assert isinstance(labels, tuple)
         if raw is None:
             return _repair_null(column, labels)
@@ -196,17 +232,30 @@ def _repair_null(column: Any, labels: tuple[str, ...]) -> Any:
 
 
 def _read_grid_value(text: str, column: Column) -> int | None:
-    """The grid integer that a text denotes, before the clamp on the grid; None if it is no value of the type."""
+    """The grid integer that a text denotes, before the clamp on the grid; None if it is no value of
+    the type."""
     if isinstance(column, Integer):
         return int(text.split(".")[0]) if re.fullmatch(r"[+-]?[0-9]{1,30}(\.0*)?", text) else None
     if isinstance(column, Boolean):
-        words = {"true": 1, "t": 1, "yes": 1, "y": 1, "1": 1, "false": 0, "f": 0, "no": 0, "n": 0, "0": 0}
+        words = {
+            "true": 1,
+            "t": 1,
+            "yes": 1,
+            "y": 1,
+            "1": 1,
+            "false": 0,
+            "f": 0,
+            "no": 0,
+            "n": 0,
+            "0": 0,
+        }
         return words.get(text.lower()) if text.isascii() else None
     if isinstance(column, (Date, Timestamp)):
         return _read_time(text, column)
     assert isinstance(column, Decimal)
     if not re.fullmatch(
-        r"[+-]?(([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?|(?i:nan|inf|infinity))", text
+        r"[+-]?(([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?|(?i:nan|inf|infinity))",
+        text,
     ):
         return None
     number = float(text)
@@ -219,7 +268,11 @@ def _read_grid_value(text: str, column: Column) -> int | None:
 def _read_time(text: str, column: Date | Timestamp) -> int | None:
     date_match = re.fullmatch(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([ T][0-9:.,Z +-]{0,40})?", text)
     try:
-        days = (datetime.date.fromisoformat(date_match[1]) - datetime.date(1970, 1, 1)).days if date_match else None
+        days = (
+            (datetime.date.fromisoformat(date_match[1]) - datetime.date(1970, 1, 1)).days
+            if date_match
+            else None
+        )
     except ValueError:
         return None
     if date_match is None or days is None:

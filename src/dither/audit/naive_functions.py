@@ -1,7 +1,8 @@
-"""What each scalar function means, in Python, one value at a time. Written from the words of the function table alone.
+"""What each scalar function means, in Python, one value at a time. Written from the words of the
+function table alone.
 
-Numbers are Fractions, days `datetime.date`, times aware `datetime.datetime`, truth values bool, the rest text; null is
-None and makes the result null unless the function says otherwise.
+Numbers are Fractions, days `datetime.date`, times aware `datetime.datetime`, truth values bool, the
+rest text; null is None and makes the result null unless the function says otherwise.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ def apply(expression: Any, row: dict[str, Any]) -> Any:
             return value
         if expression.kind == "date":
             return _EPOCH + datetime.timedelta(days=int(value))
-        return _ZERO + datetime.timedelta(seconds=int(value)) if expression.kind == "timestamp" else bool(value)
+        return (
+            _ZERO + datetime.timedelta(seconds=int(value))
+            if expression.kind == "timestamp"
+            else bool(value)
+        )
     assert isinstance(expression, Call)
     arguments = [apply(argument, row) for argument in expression.arguments]
     if expression.function in WITH_NULLS:
@@ -92,7 +97,11 @@ def _like(text: str, pattern: str) -> bool:
 
 
 def _parse(text: str, low: Fraction, high: Fraction) -> Fraction | None:
-    return max(low, min(high, Fraction(int(text)))) if re.fullmatch(r"[+-]?[0-9]{1,18}", text) else None
+    return (
+        max(low, min(high, Fraction(int(text))))
+        if re.fullmatch(r"[+-]?[0-9]{1,18}", text)
+        else None
+    )
 
 
 def _months(day: datetime.date, n: Fraction) -> datetime.date:

@@ -1,4 +1,5 @@
-"""What a plan means, on Python lists: every value in its own units, every operator as its definition reads."""
+"""What a plan means, on Python lists: every value in its own units, every operator as its
+definition reads."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ def decode_value(value: Any, column: Column, lists: dict[tuple[str, str], tuple[
         return datetime.date(1970, 1, 1) + datetime.timedelta(days=value)
     if isinstance(column, Timestamp):
         zone = datetime.timezone(datetime.timedelta(seconds=column.offset_seconds))
-        return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC).astimezone(zone) + datetime.timedelta(seconds=value)
+        return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC).astimezone(
+            zone
+        ) + datetime.timedelta(seconds=value)
     assert isinstance(column, Bounded)
     return value * column.step
 
@@ -83,14 +86,21 @@ def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
             return [
                 (
                     row.get("owner"),
-                    {n: decode_value(v, columns[n], database.lists) for n, v in row.items() if n != "owner"},
+                    {
+                        n: decode_value(v, columns[n], database.lists)
+                        for n, v in row.items()
+                        if n != "owner"
+                    },
                 )
                 for row in database.tables[table]
             ]
         case plans.Filter(source, condition):
             return [(o, row) for o, row in rows(source, database) if holds(condition, row) is True]
         case plans.Project(source, columns):
-            return [(o, {c.name: apply(c.of, row) for c in columns}) for o, row in rows(source, database)]
+            return [
+                (o, {c.name: apply(c.of, row) for c in columns})
+                for o, row in rows(source, database)
+            ]
         case plans.Join():
             return _join(plan, database)
         case plans.UnionAll(left, right):
@@ -98,7 +108,10 @@ def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
             keep = all(o is not None for side in both for o, _ in side)
             return [(o if keep else None, row) for side in both for o, row in side]
         case plans.Distinct(source, per_unit):
-            once = {(o if per_unit else None, tuple(row.items())): None for o, row in rows(source, database)}
+            once = {
+                (o if per_unit else None, tuple(row.items())): None
+                for o, row in rows(source, database)
+            }
             return [(o, dict(entries)) for o, entries in once]
         case plans.PerUnit(source, keys, columns) | plans.Group(source, keys, columns):
             per_unit = isinstance(plan, plans.PerUnit)
@@ -106,7 +119,13 @@ def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
             for o, row in rows(source, database):
                 groups[o if per_unit else None, tuple(row[key] for key in keys)].append((o, row))
             return [
-                (o, {**dict(zip(keys, values, strict=True)), **{c.name: aggregate(c.of, group_rows) for c in columns}})
+                (
+                    o,
+                    {
+                        **dict(zip(keys, values, strict=True)),
+                        **{c.name: aggregate(c.of, group_rows) for c in columns},
+                    },
+                )
                 for (o, values), group_rows in groups.items()
             ]
         case plans.LimitGroups(source, keys, most):
@@ -115,15 +134,25 @@ def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
             for o, row in all_rows:
                 chosen[o].append(_rank_group(o, row, keys, database))
             allowed = {o: sorted(set(ranks))[:most] for o, ranks in chosen.items()}
-            return [(o, row) for o, row in all_rows if _rank_group(o, row, keys, database) in allowed[o]]
+            return [
+                (o, row) for o, row in all_rows if _rank_group(o, row, keys, database) in allowed[o]
+            ]
         case plans.SampleUnits(source, rate):
-            digest = hashlib.sha256(database.sample_key + bytes.fromhex(plans.plan_hash(plan))).digest()
+            digest = hashlib.sha256(
+                database.sample_key + bytes.fromhex(plans.plan_hash(plan))
+            ).digest()
             x, y, z = (int.from_bytes(digest[i : i + 8], "big") % P for i in (0, 8, 16))
-            return [(o, row) for o, row in rows(source, database) if _is_sampled(o, (x, y, z), rate, database)]
+            return [
+                (o, row)
+                for o, row in rows(source, database)
+                if _is_sampled(o, (x, y, z), rate, database)
+            ]
     raise AssertionError(plan)
 
 
-def _is_sampled(owner: Any, by: tuple[int, int, int], rate: Fraction, database: NaiveDatabase) -> bool:
+def _is_sampled(
+    owner: Any, by: tuple[int, int, int], rate: Fraction, database: NaiveDatabase
+) -> bool:
     a, b = owner_hash(owner, database.key)
     return (by[0] * a + by[1] * b + by[2]) % P < int(P * rate)
 
@@ -137,11 +166,14 @@ def _join(plan: plans.Join, database: NaiveDatabase) -> list[Owned]:
         matches = [
             right_row
             for right_owner, right_row in right
-            if right_owner in (None, owner) and all(row[a] is not None and row[a] == right_row[b] for a, b in plan.on)
+            if right_owner in (None, owner)
+            and all(row[a] is not None and row[a] == right_row[b] for a, b in plan.on)
         ]
         if plan.kind == "left" and not matches:
             matches = [dict.fromkeys(names)]
-        joined += [(owner, {**row, **{n: v for n, v in m.items() if n not in paired}}) for m in matches]
+        joined += [
+            (owner, {**row, **{n: v for n, v in m.items() if n not in paired}}) for m in matches
+        ]
     return joined
 
 
@@ -173,7 +205,9 @@ def owner_hash(owner: str, key: bytes) -> tuple[int, int]:
     return a, b
 
 
-def _rank_group(owner: str | None, row: Row, keys: tuple[str, ...], database: NaiveDatabase) -> tuple[Any, ...]:
+def _rank_group(
+    owner: str | None, row: Row, keys: tuple[str, ...], database: NaiveDatabase
+) -> tuple[Any, ...]:
     """The rank of a group among its owner's groups: by hash, then by the keys, null last."""
     assert owner is not None
     a, b = owner_hash(owner, database.key)
@@ -189,7 +223,13 @@ def _key_number(value: Any) -> int:
     if isinstance(value, str):
         return (int(hashlib.sha256(value.encode()).hexdigest(), 16) % 2**31) % P
     if isinstance(value, datetime.datetime):  # whole seconds, the same in every zone
-        return int((value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) / datetime.timedelta(seconds=1)) % P
+        return (
+            int(
+                (value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC))
+                / datetime.timedelta(seconds=1)
+            )
+            % P
+        )
     if isinstance(value, datetime.date):
         return (value - datetime.date(1970, 1, 1)).days % P
     assert Fraction(value).denominator == 1
@@ -253,12 +293,14 @@ def grouped(query: Cells, database: NaiveDatabase) -> dict[tuple[Any, ...], list
     if not query.keys:
         groups.setdefault((), [])
     return {
-        key: [aggregate(aggregation, group_rows) for aggregation in query.columns] for key, group_rows in groups.items()
+        key: [aggregate(aggregation, group_rows) for aggregation in query.columns]
+        for key, group_rows in groups.items()
     }
 
 
 def evaluate(query: Cells, catalog: Catalog, registered: list[Row]) -> list[list[int]]:
-    """Of a plain table: one list per declared key, in order, with one grid integer per aggregate."""
+    """Of a plain table: one list per declared key, in order, with one grid integer per
+    aggregate."""
     plan: Plan = query.plan
     while not isinstance(plan, plans.Scan):
         plan = plans.sources_of(plan)[0]
@@ -268,7 +310,10 @@ def evaluate(query: Cells, catalog: Catalog, registered: list[Row]) -> list[list
     for key in product(*(_list_keys(table.column(name)) for name in query.keys)):
         cell = groups.get(key, [Fraction(0)] * len(query.columns))
         answers.append(
-            [int(value / _step(aggregation, table)) for value, aggregation in zip(cell, query.columns, strict=True)]
+            [
+                int(value / _step(aggregation, table))
+                for value, aggregation in zip(cell, query.columns, strict=True)
+            ]
         )
     return answers
 

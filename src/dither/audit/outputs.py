@@ -1,8 +1,10 @@
-"""Outputs of any kind, and views of them: numbers computed from an output, on which events are defined.
+"""Outputs of any kind, and views of them: numbers computed from an output, on which events are
+defined.
 
-Any function of an output gives a valid event, so views need no care about privacy, only about power: values and
-coordinates, the output as a whole (hashed), the lowest set bit of a float (which shows where it was rounded), lengths,
-leaves of nested outputs, and a learned score. An exception is an output like any other.
+Any function of an output gives a valid event, so views need no care about privacy, only about
+power: values and coordinates, the output as a whole (hashed), the lowest set bit of a float (which
+shows where it was rounded), lengths, leaves of nested outputs, and a learned score. An exception is
+an output like any other.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from dither.errors import ParameterError
 Numbers = NDArray[Any]
 _MOST_COLUMNS = 64
 _LEAST = np.iinfo(np.int64).min
-_ODD = [(0x9E3779B97F4A7C15 * (2 * i + 1) ^ 0xD1B54A32D192ED03 << i % 13) % 2**64 | 1 for i in range(64)]
+_ODD = [
+    (0x9E3779B97F4A7C15 * (2 * i + 1) ^ 0xD1B54A32D192ED03 << i % 13) % 2**64 | 1 for i in range(64)
+]
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Raised:
 
 @dataclass(frozen=True)
 class Batch:
-    """Outputs of many runs, read: a row of numbers for each, a hash of the whole, and its text if nested."""
+    """Outputs of many runs, read: a row of numbers for each, a hash of the whole, and its text if
+    nested."""
 
     rows: NDArray[Any]
     names: tuple[str, ...]
@@ -63,20 +68,25 @@ def draw(mechanism: Callable[..., Any], data: Any, size: int, *, vectorised: boo
         return [_run_once(mechanism, data) for _ in range(size)]
     outputs = mechanism(data, size=size)
     if len(outputs) != size:
-        raise ParameterError(f"a vectorised mechanism must return `size` outputs: {len(outputs)} instead of {size}")
+        raise ParameterError(
+            f"a vectorised mechanism must return `size` outputs: {len(outputs)} instead of {size}"
+        )
     return outputs if isinstance(outputs, np.ndarray) else list(outputs)
 
 
 def _run_once(mechanism: Callable[..., Any], data: Any) -> Any:
     try:
         return mechanism(data)
-    except Exception as error:  # an error is an output: whether it comes must not depend on one person
+    except (
+        Exception
+    ) as error:  # an error is an output: whether it comes must not depend on one person
         return Raised(type(error).__name__, str(error))
 
 
 @dataclass(frozen=True)
 class Reader:
-    """How outputs become numbers; decided on the first part of the runs, and then the same function for every output.
+    """How outputs become numbers; decided on the first part of the runs, and then the same function
+    for every output.
 
     >>> read = Reader.of([1, 2, 2])
     >>> read.names, read([3, "no number"]).rows.tolist()
@@ -93,8 +103,14 @@ class Reader:
     def of(cls, *samples: Any) -> Reader:
         """A reader for outputs like these samples."""
         arrays = [array for array in map(_as_matrix, samples) if array is not None]
-        is_one_kind = len({array.dtype.kind == "b" for array in arrays}) == 1  # False and 0 are equal, and differ
-        if is_one_kind and len(arrays) == len(samples) and len({array.shape[1] for array in arrays}) == 1:
+        is_one_kind = (
+            len({array.dtype.kind == "b" for array in arrays}) == 1
+        )  # False and 0 are equal, and differ
+        if (
+            is_one_kind
+            and len(arrays) == len(samples)
+            and len({array.shape[1] for array in arrays}) == 1
+        ):
             width = arrays[0].shape[1]
             flat = all(np.ndim(sample[0]) == 0 for sample in samples if len(sample))
             names = ("value",) if flat else tuple(f"value[{i}]" for i in range(width))
@@ -119,13 +135,18 @@ class Reader:
         return Batch(rows, self.names, np.array([keys[text] for text in texts], np.int64), shown)
 
     def _with_misfits(self, outputs: Any) -> Batch:
-        """Outputs of another kind than those seen first: a row of the least number, and the hash of their text."""
+        """Outputs of another kind than those seen first: a row of the least number, and the hash of
+        their text."""
         kind = np.int64 if self.whole_numbers else np.float64
         rows = np.full((len(outputs), self.width), _LEAST if self.whole_numbers else np.nan, kind)
         whole = np.empty(len(outputs), np.int64)
         for i, output in enumerate(outputs):
             row = _as_matrix([output])
-            if row is not None and row.shape[1] == self.width and (row.dtype.kind in "biu" or not self.whole_numbers):
+            if (
+                row is not None
+                and row.shape[1] == self.width
+                and (row.dtype.kind in "biu" or not self.whole_numbers)
+            ):
                 rows[i] = row[0]
                 whole[i] = _hash_rows(rows[i : i + 1])[0]
             else:
@@ -134,14 +155,20 @@ class Reader:
 
 
 def _as_matrix(outputs: Any) -> NDArray[Any] | None:
-    """A matrix, one row an output, if all are numbers or equally long rows of numbers; else None."""
+    """A matrix, one row an output, if all are numbers or equally long rows of numbers; else
+    None."""
     if isinstance(outputs, np.ndarray):
-        array = outputs.reshape(len(outputs), -1) if outputs.size else outputs.reshape(len(outputs), 0)
+        array = (
+            outputs.reshape(len(outputs), -1) if outputs.size else outputs.reshape(len(outputs), 0)
+        )
     elif _mixes_truth_and_numbers(outputs):
         return None
     elif all(_is_number(output) for output in outputs):
         array = np.array(outputs).reshape(len(outputs), 1)
-    elif all(_is_row_of_numbers(output) for output in outputs) and len({np.shape(output) for output in outputs}) == 1:
+    elif (
+        all(_is_row_of_numbers(output) for output in outputs)
+        and len({np.shape(output) for output in outputs}) == 1
+    ):
         array = np.array([np.ravel(output) for output in outputs]).reshape(len(outputs), -1)
     else:
         return None
@@ -150,8 +177,13 @@ def _as_matrix(outputs: Any) -> NDArray[Any] | None:
 
 
 def _mixes_truth_and_numbers(outputs: Any) -> bool:
-    """Whether False and 0 may both occur: they are equal, and a matrix would show one where the other was."""
-    leaves = (leaf for output in outputs for leaf in (output if isinstance(output, (list, tuple)) else (output,)))
+    """Whether False and 0 may both occur: they are equal, and a matrix would show one where the
+    other was."""
+    leaves = (
+        leaf
+        for output in outputs
+        for leaf in (output if isinstance(output, (list, tuple)) else (output,))
+    )
     kinds = {isinstance(leaf, (bool, np.bool_)) for leaf in leaves if _is_number(leaf)}
     return len(kinds) == 2
 
@@ -166,7 +198,11 @@ def _hash_rows(rows: NDArray[Any]) -> NDArray[np.int64]:
     """Equal rows have equal hashes; of one integer column it is the value itself."""
     if rows.shape[1] == 1 and rows.dtype.kind in "bi":
         return rows[:, 0].astype(np.int64)
-    bits = rows.astype(np.float64).view(np.uint64) if rows.dtype.kind == "f" else rows.astype(np.int64).view(np.uint64)
+    bits = (
+        rows.astype(np.float64).view(np.uint64)
+        if rows.dtype.kind == "f"
+        else rows.astype(np.int64).view(np.uint64)
+    )
     total = np.zeros(len(rows), np.uint64)
     with np.errstate(over="ignore"):
         for column in range(rows.shape[1]):
@@ -176,7 +212,9 @@ def _hash_rows(rows: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _hash_text(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
+    return int.from_bytes(
+        hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True
+    )
 
 
 def _write_text(output: Any) -> str:
@@ -202,7 +240,9 @@ def _list_leaves(output: Any, path: str = "value") -> dict[str, Any]:
         return leaves
     if isinstance(output, (list, tuple, set, frozenset)):
         leaves = {"length" if path == "value" else f"length of {path}": len(output)}
-        for i, element in enumerate(sorted(output, key=repr) if isinstance(output, (set, frozenset)) else output):
+        for i, element in enumerate(
+            sorted(output, key=repr) if isinstance(output, (set, frozenset)) else output
+        ):
             leaves |= _list_leaves(element, f"{path}[{i}]")
         return leaves
     return {path: output}
@@ -228,7 +268,9 @@ def _fill_columns(leaves: Sequence[dict[str, Any]], names: tuple[str, ...]) -> N
     for i, output_leaves in enumerate(leaves):
         rows[i, text_positions] = 0.0
         for path, value in output_leaves.items():
-            position = positions.get(path if _is_number(value) else f'{path} is "{_leaf_text(value)[:40]}"')
+            position = positions.get(
+                path if _is_number(value) else f'{path} is "{_leaf_text(value)[:40]}"'
+            )
             if position is not None:
                 rows[i, position] = float(value) if _is_number(value) else 1.0
     return rows
@@ -244,7 +286,8 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class View:
-    """A number for every output of a batch, by name: a column, the whole output, its lowest bit, or a learned score."""
+    """A number for every output of a batch, by name: a column, the whole output, its lowest bit, or
+    a learned score."""
 
     name: str
     of: Callable[[Batch], Numbers] = field(compare=False, repr=False)
@@ -262,7 +305,10 @@ def list_views(sample: Batch) -> list[View]:
             chosen_views.append(View(f"exponent of the lowest set bit of {name}", _take_low_bit(i)))
     if not single and 1 < sample.rows.shape[1] <= 6 and sample.rows.dtype.kind == "i":
         pairs = [(i, j) for i in range(sample.rows.shape[1]) for j in range(i)]
-        chosen_views += [View(f"{sample.names[i]} - {sample.names[j]}", _subtract_columns(i, j)) for i, j in pairs]
+        chosen_views += [
+            View(f"{sample.names[i]} - {sample.names[j]}", _subtract_columns(i, j))
+            for i, j in pairs
+        ]
     return chosen_views
 
 
@@ -287,7 +333,11 @@ def lowest_bit(values: Numbers) -> NDArray[np.int64]:
     mantissa, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0).astype(np.float64))
     whole = (mantissa * 2.0**53).astype(np.int64)
     low = whole & -whole
-    bits = np.where(whole == 0, 2000, np.log2(np.maximum(low, 1).astype(np.float64)).astype(np.int64) + exponent - 53)
+    bits = np.where(
+        whole == 0,
+        2000,
+        np.log2(np.maximum(low, 1).astype(np.float64)).astype(np.int64) + exponent - 53,
+    )
     return bits.astype(np.int64)
 
 

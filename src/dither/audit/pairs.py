@@ -1,7 +1,7 @@
 """Which neighbours to try: a library of extreme pairs, and a search that climbs from them.
 
-Every pair here differs by one unit. Pilot runs rank the pairs; the pair that looks worst is then tested on fresh runs,
-so that the choice costs nothing in confidence (rule audits-fixed-in-advance).
+Every pair here differs by one unit. Pilot runs rank the pairs; the pair that looks worst is then
+tested on fresh runs, so that the choice costs nothing in confidence (rule audits-fixed-in-advance).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def counts(largest: int = 1) -> list[Pair]:
 
 
 def vectors(length: int, move: int = 1) -> list[Pair]:
-    """Answers of `length` queries, each moved by at most `move`: the patterns of Ding et al. (2018, table 2)."""
+    """Answers of `length` queries, each moved by at most `move`: the patterns of Ding et al. (2018,
+    table 2)."""
     zero = [0] * length
     lifted = [move] * length
     half = length // 2
@@ -54,7 +55,8 @@ def tables(rows: Sequence[Any], most: int = 3) -> list[Pair]:
 
 
 def climb(pair: Pair, length: int, move: int = 1) -> Iterator[Pair]:
-    """Pairs near a pair of integer vectors: one coordinate of both sides or of one side changed, still neighbours."""
+    """Pairs near a pair of integer vectors: one coordinate of both sides or of one side changed,
+    still neighbours."""
     first = list(pair[0])
     second = list(pair[1])
     for i in range(length):
@@ -78,20 +80,27 @@ def explore(
     steps: int = 3,
     **options: Any,
 ) -> tuple[Verdict, Pair]:
-    """Rank pairs by pilot runs, climb from the best by `near`, then test the winner on fresh runs: verdict and pair."""
+    """Rank pairs by pilot runs, climb from the best by `near`, then test the winner on fresh runs:
+    verdict and pair."""
     spend = budget or Budget()
     pilot = max(500, min(20_000, spend.runs // 20))
     candidates = list(pairs)
     if not candidates:
         raise ParameterError("no pair of neighbours to try")
     scored = sorted(
-        ((_estimate_epsilon(mechanism, p, epsilon, delta, pilot), i) for i, p in enumerate(candidates)), reverse=True
+        (
+            (_estimate_epsilon(mechanism, p, epsilon, delta, pilot), i)
+            for i, p in enumerate(candidates)
+        ),
+        reverse=True,
     )
     best = candidates[scored[0][1]]
     score = scored[0][0]
     for _ in range(steps if near else 0):
         around = list(near(best)) if near else []
-        some = {uniform_below(len(around)) for _ in range(min(12, len(around)))} if around else set()
+        some = (
+            {uniform_below(len(around)) for _ in range(min(12, len(around)))} if around else set()
+        )
         tried = [(_estimate_epsilon(mechanism, around[i], epsilon, delta, pilot), i) for i in some]
         if not tried or max(tried)[0] <= score:
             break
@@ -100,7 +109,9 @@ def explore(
     return test(mechanism, best[0], best[1], epsilon, delta, budget=spend, **options), best
 
 
-def _estimate_epsilon(mechanism: Callable[..., Any], pair: Pair, epsilon: float, delta: float, runs: int) -> float:
+def _estimate_epsilon(
+    mechanism: Callable[..., Any], pair: Pair, epsilon: float, delta: float, runs: int
+) -> float:
     """A rough epsilon of the best event on pilot runs."""
     many = is_vectorised(mechanism)
     raw = [draw(mechanism, data, runs, vectorised=many) for data in pair]

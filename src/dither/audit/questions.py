@@ -1,7 +1,9 @@
-"""Questions for the end-to-end audit: a small grammar of SQL over an invented clinic, and tiny extreme databases.
+"""Questions for the end-to-end audit: a small grammar of SQL over an invented clinic, and tiny
+extreme databases.
 
-Each entry of FORMS makes one kind of question. A kind that the binder does not know yet is refused, for every database
-alike, and counted; it comes alive by itself when SQL learns it. To add a kind, add a function to FORMS.
+Each entry of FORMS makes one kind of question. A kind that the binder does not know yet is refused,
+for every database alike, and counted; it comes alive by itself when SQL learns it. To add a kind,
+add a function to FORMS.
 """
 
 from __future__ import annotations
@@ -93,7 +95,9 @@ def _grouped() -> str:
     table = _table()
     key = pick(KEYS[table])
     number = pick(NUMBERS[table])
-    aggregates = pick((f"SUM({number}) AS s", "COUNT(*) AS n", f"COUNT(*) AS n, SUM({number}) AS s"))
+    aggregates = pick(
+        (f"SUM({number}) AS s", "COUNT(*) AS n", f"COUNT(*) AS n, SUM({number}) AS s")
+    )
     return f"SELECT {key}, {aggregates} FROM {table}{_where(table)} GROUP BY {key}"
 
 
@@ -104,12 +108,24 @@ def _two_keys() -> str:
 def _aggregates() -> str:
     table = _table()
     number = pick(NUMBERS[table])
-    shape = pick(("COUNT({})", "COUNT(DISTINCT {})", "AVG({})", "MIN({})", "MAX({})", "MEDIAN({})", "VAR_SAMP({})"))
+    shape = pick(
+        (
+            "COUNT({})",
+            "COUNT(DISTINCT {})",
+            "AVG({})",
+            "MIN({})",
+            "MAX({})",
+            "MEDIAN({})",
+            "VAR_SAMP({})",
+        )
+    )
     return f"SELECT {shape.format(number)} AS a FROM {table}{_where(table)}"
 
 
 def _people() -> str:
-    return f"SELECT ward, COUNT(DISTINCT person) AS people FROM visits{_where('visits')} GROUP BY ward"
+    return (
+        f"SELECT ward, COUNT(DISTINCT person) AS people FROM visits{_where('visits')} GROUP BY ward"
+    )
 
 
 def _quantile() -> str:
@@ -122,17 +138,28 @@ def _join() -> str:
     aggregate = pick(("COUNT(*) AS n", "SUM(v.cost) AS s"))
     kind = pick(("JOIN", "LEFT JOIN"))
     key = pick(("p.sex", "v.diag"))
-    return f"SELECT {key}, {aggregate} FROM patients p {kind} visits v ON p.person = v.person GROUP BY {key}"
+    return (
+        f"SELECT {key}, {aggregate} FROM patients p {kind} visits v ON p.person = "
+        f"v.person GROUP BY {key}"
+    )
 
 
 def _public_join() -> str:
-    return "SELECT COUNT(*) AS n, SUM(c.beds) AS beds FROM visits v JOIN counties c ON v.county = c.county"
+    return (
+        "SELECT COUNT(*) AS n, SUM(c.beds) AS beds FROM visits v JOIN counties c ON "
+        "v.county = c.county"
+    )
 
 
 def _undeclared() -> str:
     keys = pick(("diag", "diag, ward"))
     aggregates = pick(
-        ("COUNT(*) AS n", "SUM(cost) AS s", "COUNT(*) AS n, SUM(score) AS s", "COUNT(DISTINCT person) AS p")
+        (
+            "COUNT(*) AS n",
+            "SUM(cost) AS s",
+            "COUNT(*) AS n, SUM(score) AS s",
+            "COUNT(DISTINCT person) AS p",
+        )
     )
     return f"SELECT {keys}, {aggregates} FROM visits{_where('visits')} GROUP BY {keys}"
 
@@ -144,13 +171,21 @@ def _rollup() -> str:
 def _limits() -> str:
     inner = "SELECT person, LEAST(COUNT(*), 2) AS k FROM visits GROUP BY person"
     return pick(
-        (f"SELECT SUM(k) AS s FROM ({inner}) t", "SELECT COUNT(*) AS n FROM (SELECT DISTINCT ward FROM visits) t")
+        (
+            f"SELECT SUM(k) AS s FROM ({inner}) t",
+            "SELECT COUNT(*) AS n FROM (SELECT DISTINCT ward FROM visits) t",
+        )
     )
 
 
 def _nonsense() -> str:
     return pick(
-        ("SELECT person FROM visits", "SELECT * FROM visits", "SELECT COUNT(*) FROM nobody", "SELECT SUM(cost) / 0")
+        (
+            "SELECT person FROM visits",
+            "SELECT * FROM visits",
+            "SELECT COUNT(*) FROM nobody",
+            "SELECT SUM(cost) / 0",
+        )
     )
 
 
@@ -179,11 +214,14 @@ Files = dict[str, str]
 
 
 def neighbours() -> tuple[Files, Files]:
-    """The files of a tiny database, and of the same with one more person, who may have more rows than the limit."""
+    """The files of a tiny database, and of the same with one more person, who may have more rows
+    than the limit."""
     people = uniform_below(4)
     patients = [_patient(f"p{i}") for i in range(people)]
     visits = [_visit(f"v{i}", f"p{uniform_below(max(1, people))}") for i in range(uniform_below(6))]
-    victim = [_patient(NEWCOMER)] if uniform_below(8) else []  # sometimes a person without a row of their own
+    victim = (
+        [_patient(NEWCOMER)] if uniform_below(8) else []
+    )  # sometimes a person without a row of their own
     victim_visits = [_visit(f"w{i}", NEWCOMER) for i in range(uniform_below(7))]
     return _files(patients, visits), _files([*victim, *patients], [*victim_visits, *visits])
 
@@ -207,6 +245,7 @@ def _visit(visit: str, person: str) -> str:
 def _files(patients: list[str], visits: list[str]) -> Files:
     return {
         "patients.csv": "\n".join(["person,sex,age", *patients]) + "\n",
-        "visits.csv": "\n".join(["visit,person,ward,diag,county,score,cost,urgent", *visits]) + "\n",
+        "visits.csv": "\n".join(["visit,person,ward,diag,county,score,cost,urgent", *visits])
+        + "\n",
         "counties.csv": PUBLIC,
     }

@@ -1,7 +1,7 @@
 """The report: one HTML file that needs nothing else, and the same as JSON.
 
-Claim, evidence, ROC and privacy profile (the claimed curve above, the measured lower bound below), sample sizes,
-ceilings, the line of random guessing, and what was not tested.
+Claim, evidence, ROC and privacy profile (the claimed curve above, the measured lower bound below),
+sample sizes, ceilings, the line of random guessing, and what was not tested.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def write(file: Path, title: str, sections: Sequence[Section]) -> tuple[Path, Pa
     page = file.with_suffix(".html")
     plain = file.with_suffix(".json")
     page.write_text(to_html(title, sections), encoding="utf-8")
-    plain.write_text(json.dumps(to_json(title, sections), indent=1, allow_nan=False), encoding="utf-8")
+    plain.write_text(
+        json.dumps(to_json(title, sections), indent=1, allow_nan=False), encoding="utf-8"
+    )
     return page, plain
 
 
@@ -97,7 +99,9 @@ def _show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
     for row in rows:
         texts = {name: str(text) for name, text in zip(head, row, strict=True)}
         notes = [texts[name] for name in _NOTES if texts.get(name)]
-        lines.append(TableRow([Cell(texts[name], _TONES.get(texts[name])) for name in short], notes))
+        lines.append(
+            TableRow([Cell(texts[name], _TONES.get(texts[name])) for name in short], notes)
+        )
     return write_table(short, lines)
 
 
@@ -119,7 +123,8 @@ def _show_verdict(verdict: Verdict) -> Html:
         ("false alarms", f"at most {verdict.alpha:g}"),
         (
             "area under the ROC curve",
-            f"{verdict.area:.4f} (guessing: 0.5; the claim allows {_largest_area(verdict):.4f}; an estimate)",
+            f"{verdict.area:.4f} (guessing: 0.5; the claim allows {_largest_area(verdict):.4f}; an "
+            f"estimate)",
         ),
     ]
     if verdict.certificate is not None:
@@ -128,25 +133,33 @@ def _show_verdict(verdict: Verdict) -> Html:
     facts.append(("not tested", verdict.limits[1]))
     outcome = write_element("span", verdict.outcome, class_=_TONES.get(verdict.outcome))
     heading = write_element("h3", f"{verdict.name}: ", outcome)
-    plots = write_element("div", _draw_scale(verdict), _draw_profile(verdict), _draw_roc(verdict), class_="plots")
+    plots = write_element(
+        "div", _draw_scale(verdict), _draw_profile(verdict), _draw_roc(verdict), class_="plots"
+    )
     return write_element("article", heading, write_facts(facts), plots)
 
 
 def _explain_outcome(verdict: Verdict) -> str:
     if verdict.violated:
         return (
-            "The claim excludes these probabilities; a mechanism that keeps it shows such counts with probability at "
+            "The claim excludes these probabilities; a mechanism that keeps it shows such counts "
+            "with probability at "
             f"most {verdict.alpha:g}."
         )
     if verdict.outcome == "inconclusive":
-        return "The ceiling lies below the claim: with so few runs no violation could be shown. Run more."
+        return (
+            "The ceiling lies below the claim: with so few runs no violation could be "
+            "shown. Run more."
+        )
     return (
-        "Nothing that was tried breaks the claim, and the ceiling lies above it, so a clear violation would have shown."
+        "Nothing that was tried breaks the claim, and the ceiling lies above it, so a "
+        "clear violation would have shown."
     )
 
 
 def _largest_area(verdict: Verdict) -> float:
-    """The area under the most that the claim allows, by trapezia on a fine grid: the claim's curve is two lines."""
+    """The area under the most that the claim allows, by trapezia on a fine grid: the claim's curve
+    is two lines."""
     curve = _list_allowed_rates(verdict, 2000)
     return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(curve))
 
@@ -156,7 +169,10 @@ def _list_allowed_rates(verdict: Verdict, steps: int) -> list[tuple[float, float
     grow = math.exp(min(50.0, verdict.epsilon))
     delta = verdict.delta
     false_positives = [i / steps for i in range(steps + 1)]
-    return [(x, max(0.0, min(1.0, grow * x + delta, 1 - (1 - delta - x) / grow))) for x in false_positives]
+    return [
+        (x, max(0.0, min(1.0, grow * x + delta, 1 - (1 - delta - x) / grow)))
+        for x in false_positives
+    ]
 
 
 def _draw_scale(verdict: Verdict) -> Html:
@@ -180,7 +196,10 @@ def _draw_profile(verdict: Verdict) -> Html:
         if math.isfinite(epsilon)
     ]
     most = max((row[0] for row in rows), default=1.0) or 1.0
-    top = max((value for row in rows for value in row[1:] if math.isfinite(value)), default=1.0) or 1.0
+    top = (
+        max((value for row in rows for value in row[1:] if math.isfinite(value)), default=1.0)
+        or 1.0
+    )
     claimed = [
         (epsilon / most, min(1.0, claimed_delta / top))
         for epsilon, claimed_delta, _ in rows
@@ -188,28 +207,36 @@ def _draw_profile(verdict: Verdict) -> Html:
     ]
     shown = [(epsilon / most, min(1.0, low / top)) for epsilon, _, low in rows]
     note = (
-        "Privacy profile: delta that the claim allows at each epsilon (dashed), and the lower bound that was measured "
+        "Privacy profile: delta that the claim allows at each epsilon (dashed), and the lower "
+        "bound that was measured "
         "(solid, red). A solid line above the dashed one refutes the claim."
     )
     return draw_curves(
-        [ChartLine(claimed, "claim"), ChartLine(shown, "shown")], Axis("epsilon", most), Axis("delta", top), note
+        [ChartLine(claimed, "claim"), ChartLine(shown, "shown")],
+        Axis("epsilon", most),
+        Axis("delta", top),
+        note,
     )
 
 
 def _read_promise(verdict: Verdict, epsilon: float, claimed_delta: float) -> float:
-    """The delta that the claim allows at `epsilon`: that of its curve, or that which one point implies.
+    """The delta that the claim allows at `epsilon`: that of its curve, or that which one point
+    implies.
 
     A claim (E, delta) implies 1 - (1 - delta)(1 + e^epsilon)/(1 + e^E) at an epsilon below E
     (docs/proofs/audit.md#the-report).
     """
     if math.isfinite(claimed_delta) or epsilon >= verdict.epsilon:
         return claimed_delta
-    return 1 - (1 - verdict.delta) * (1 + math.exp(epsilon)) / (1 + math.exp(min(50.0, verdict.epsilon)))
+    return 1 - (1 - verdict.delta) * (1 + math.exp(epsilon)) / (
+        1 + math.exp(min(50.0, verdict.epsilon))
+    )
 
 
 def _draw_roc(verdict: Verdict) -> Html:
     note = (
-        "ROC of an attacker who learned from the first part of the runs (solid, red; an estimate), the most that the "
+        "ROC of an attacker who learned from the first part of the runs (solid, red; an estimate), "
+        "the most that the "
         "claim allows (dashed), and guessing (dotted)."
     )
     lines = [

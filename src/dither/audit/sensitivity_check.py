@@ -1,8 +1,10 @@
-"""How far one unit moves what a query measures, against what was claimed for it: exact integers of a dev lineage.
+"""How far one unit moves what a query measures, against what was claimed for it: exact integers of
+a dev lineage.
 
-Cells: L0, L1, L2 squared and Linf over all cells and aggregates, those of unlisted keys included (a key that only one
-side has counts as zeros on the other). Key selection: owners by key, which one unit moves by 1 in at most g keys.
-Quantiles: rows by point of each cell; one unit moves at most g cells, each by r rows, and k rows in all.
+Cells: L0, L1, L2 squared and Linf over all cells and aggregates, those of unlisted keys included (a
+key that only one side has counts as zeros on the other). Key selection: owners by key, which one
+unit moves by 1 in at most g keys. Quantiles: rows by point of each cell; one unit moves at most g
+cells, each by r rows, and k rows in all.
 """
 
 from __future__ import annotations
@@ -22,12 +24,18 @@ from dither.plan.sensitivity import sensitivity, touched
 Spot = tuple[Any, ...]  # unlisted keys, the code of the listed ones, and an aggregate or a point
 
 
-def list_broken_claims(query: Query, sides: Sequence[Any], catalog: Catalog, facts: Facts) -> list[str]:
+def list_broken_claims(
+    query: Query, sides: Sequence[Any], catalog: Catalog, facts: Facts
+) -> list[str]:
     """List the claims of a plan that the measured integers of two neighbours break.
 
     `sides` are two results of `Measurer.measure`.
     """
-    if isinstance(query, Cells) and not isinstance(sides[0], dict) and np.shape(sides[0]) != np.shape(sides[1]):
+    if (
+        isinstance(query, Cells)
+        and not isinstance(sides[0], dict)
+        and np.shape(sides[0]) != np.shape(sides[1])
+    ):
         return ["the number of cells depends on data"]
     left, right = (flatten_measured(query, side) for side in sides)
     moved = {spot: abs(left.get(spot, 0) - right.get(spot, 0)) for spot in {*left, *right}}
@@ -48,10 +56,20 @@ def list_broken_claims(query: Query, sides: Sequence[Any], catalog: Catalog, fac
             cells: Counter[Spot] = Counter()
             for (key, code, _), size in moved.items():
                 cells[key, code] += size
-            measured = {"rows": measured["l1"], "cells": len(cells), "rows of a cell": max(cells.values(), default=0)}
-            claimed = {"rows": reach.rows, "cells": reach.cells, "rows of a cell": reach.rows_per_cell}
+            measured = {
+                "rows": measured["l1"],
+                "cells": len(cells),
+                "rows of a cell": max(cells.values(), default=0),
+            }
+            claimed = {
+                "rows": reach.rows,
+                "cells": reach.cells,
+                "rows of a cell": reach.rows_per_cell,
+            }
     return [
-        f"{name} moved by {measured[name]}, claimed {most}" for name, most in claimed.items() if measured[name] > most
+        f"{name} moved by {measured[name]}, claimed {most}"
+        for name, most in claimed.items()
+        if measured[name] > most
     ]
 
 
@@ -78,5 +96,8 @@ def flatten_measured(query: Query, measured: Any) -> dict[Spot, int]:
 def describe_query(query: Query, catalog: Catalog, facts: Facts) -> str:
     """What was compared, in words."""
     unlisted = " of unlisted keys" if open_keys(query, catalog, facts) else ""
-    names: dict[type[Any], str] = {Cells: f"cells{unlisted}", Quantiles: f"quantile counts{unlisted}"}
+    names: dict[type[Any], str] = {
+        Cells: f"cells{unlisted}",
+        Quantiles: f"quantile counts{unlisted}",
+    }
     return names.get(type(query), "owners of unlisted keys")

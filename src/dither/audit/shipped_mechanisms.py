@@ -1,7 +1,8 @@
-"""Every shipped mechanism as a subject of the tester: what it claims, and extreme neighbours to try it on.
+"""Every shipped mechanism as a subject of the tester: what it claims, and extreme neighbours to try
+it on.
 
-None may ever be accused (beyond the stated rate), which is the other half of showing that the tester works. The
-mechanisms run as they are, from fresh randomness; only their outputs are read.
+None may ever be accused (beyond the stated rate), which is the other half of showing that the
+tester works. The mechanisms run as they are, from fresh randomness; only their outputs are read.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def _run_boxes(mechanism: m.IntegerBox) -> Callable[..., Any]:
     """Vectorised: a box on `size` copies of some cells, whose numbers stand one after the other."""
 
     def run(values: list[int], size: int) -> Any:
-        released = mechanism.release(np.tile(np.array(values, np.int64), size).reshape(-1, len(mechanism.sides)))
+        released = mechanism.release(
+            np.tile(np.array(values, np.int64), size).reshape(-1, len(mechanism.sides))
+        )
         return released.reshape(size, -1).astype(np.int64)
 
     return run
@@ -75,10 +78,15 @@ def _run_once(mechanism: Any) -> Callable[[Any], Any]:
 
 
 def _run_keys(rule: Any, release: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Vectorised: rules for keys treat every key on its own, so `size` copies of the counts are one long list."""
+    """Vectorised: rules for keys treat every key on its own, so `size` copies of the counts are one
+    long list."""
 
     def run(counts: list[int], size: int) -> Any:
-        return np.asarray(release(np.tile(np.array(counts, np.int64), size))).reshape(size, -1).astype(np.int64)
+        return (
+            np.asarray(release(np.tile(np.array(counts, np.int64), size)))
+            .reshape(size, -1)
+            .astype(np.int64)
+        )
 
     return run
 
@@ -141,29 +149,97 @@ def list_central() -> list[Subject]:
         Subject("IntegerLaplace", _run_cells(laplace), ([10], [11]), laplace.loss()),
         Subject("IntegerLaplace, 3 cells", _run_cells(wide), ([0, 0, 0], [1, 1, 1]), wide.loss()),
         Subject("IntegerBox, a corner", _run_boxes(box), ([0, 0], [1, -3]), box.loss()),
-        Subject("IntegerBox, 2 cells", _run_boxes(two_rows), ([0, 0, 0, 0], [1, 3, -1, 3]), two_rows.loss()),
+        Subject(
+            "IntegerBox, 2 cells",
+            _run_boxes(two_rows),
+            ([0, 0, 0, 0], [1, 3, -1, 3]),
+            two_rows.loss(),
+        ),
         Subject("IntegerGaussian", _run_cells(gaussian), ([10], [11]), gaussian.loss(), 1e-3),
-        Subject("IntegerGaussian, 3 cells", _run_cells(spread), ([0, 0, 0], [1, 1, 1]), spread.loss(), 1e-3),
+        Subject(
+            "IntegerGaussian, 3 cells",
+            _run_cells(spread),
+            ([0, 0, 0], [1, 1, 1]),
+            spread.loss(),
+            1e-3,
+        ),
         Subject("TruncatedGeometric", _run_cells(truncated), ([0], [1]), truncated.loss()),
         Subject("Staircase", _run_cells(stairs), ([0], [10]), stairs.loss()),
-        Subject("ExponentialMechanism", _run_once(best), ([0, 0, 0], [1, -1, -1]), best.loss(), 0.0, False),
-        Subject("PermuteAndFlip", _run_once(flip), ([0, 0, 0], [1, -1, -1]), flip.loss(), 0.0, False),
-        Subject("ReportNoisyMax", _run_once(noisy), ([0, 0, 0], [1, -1, -1]), noisy.loss(), 0.0, False),
-        Subject("TopK", _run_once(top), ([0, 0, 0, 0], [1, -1, -1, -1]), top.loss(), 0.0, False),
-        Subject("TruncatedGeometricKeys", _run_keys(keys, keys.release), ([2, 0, 3], [2, 1, 3]), keys.loss(), 0.02),
         Subject(
-            "GaussianKeys", _run_keys(many, lambda c: shown(many.release(c))), ([2, 0, 5], [2, 1, 6]), many.loss(), 0.02
+            "ExponentialMechanism",
+            _run_once(best),
+            ([0, 0, 0], [1, -1, -1]),
+            best.loss(),
+            0.0,
+            False,
         ),
-        Subject("Quantile", _run_once(median), ([1, 0, 0, 1], [1, 0, 0, 2]), median.loss(), 0.0, False),
-        Subject("FlippedQuantile", _run_once(flipped), ([1, 0, 0, 1], [1, 0, 0, 2]), flipped.loss(), 0.0, False),
-        Subject("JointQuantiles", _run_once(quartiles), ([1, 0, 2], [1, 0, 3]), quartiles.loss(), 0.0, False),
-        Subject("QuantilesWithEnds", _run_once(ends), ([1, 0, 0, 1], [1, 0, 0, 2]), ends.loss(), 0.0, False),
-        Subject("TreeCounter", _run_once(tree), ([0, 0, 0, 0], [1, 0, 0, 0]), tree.loss(), 0.0, False),
-        Subject("SparseVector", _run_once(svt), ([0, 0, 1, 1], [1, 1, 0, 0]), svt.loss(), 0.0, False),
-        Subject("SparseVector, values", _run_once(values), ([0, 0, 1], [1, 1, 0]), values.loss(), 0.0, False),
+        Subject(
+            "PermuteAndFlip", _run_once(flip), ([0, 0, 0], [1, -1, -1]), flip.loss(), 0.0, False
+        ),
+        Subject(
+            "ReportNoisyMax", _run_once(noisy), ([0, 0, 0], [1, -1, -1]), noisy.loss(), 0.0, False
+        ),
+        Subject("TopK", _run_once(top), ([0, 0, 0, 0], [1, -1, -1, -1]), top.loss(), 0.0, False),
+        Subject(
+            "TruncatedGeometricKeys",
+            _run_keys(keys, keys.release),
+            ([2, 0, 3], [2, 1, 3]),
+            keys.loss(),
+            0.02,
+        ),
+        Subject(
+            "GaussianKeys",
+            _run_keys(many, lambda c: shown(many.release(c))),
+            ([2, 0, 5], [2, 1, 6]),
+            many.loss(),
+            0.02,
+        ),
+        Subject(
+            "Quantile", _run_once(median), ([1, 0, 0, 1], [1, 0, 0, 2]), median.loss(), 0.0, False
+        ),
+        Subject(
+            "FlippedQuantile",
+            _run_once(flipped),
+            ([1, 0, 0, 1], [1, 0, 0, 2]),
+            flipped.loss(),
+            0.0,
+            False,
+        ),
+        Subject(
+            "JointQuantiles",
+            _run_once(quartiles),
+            ([1, 0, 2], [1, 0, 3]),
+            quartiles.loss(),
+            0.0,
+            False,
+        ),
+        Subject(
+            "QuantilesWithEnds",
+            _run_once(ends),
+            ([1, 0, 0, 1], [1, 0, 0, 2]),
+            ends.loss(),
+            0.0,
+            False,
+        ),
+        Subject(
+            "TreeCounter", _run_once(tree), ([0, 0, 0, 0], [1, 0, 0, 0]), tree.loss(), 0.0, False
+        ),
+        Subject(
+            "SparseVector", _run_once(svt), ([0, 0, 1, 1], [1, 1, 0, 0]), svt.loss(), 0.0, False
+        ),
+        Subject(
+            "SparseVector, values",
+            _run_once(values),
+            ([0, 0, 1], [1, 1, 0]),
+            values.loss(),
+            0.0,
+            False,
+        ),
         Subject("RandomisedResponse", _run_cells(answer), ([0], [1]), answer.loss()),
         Subject("PrivateSelection", tuning, (0, 1), tuned.loss(), 0.0, False),
-        Subject("ClippedMoments", _run_once(moments), ([3, 12], [3, 12, 99]), moments.loss(), 0.0, False),
+        Subject(
+            "ClippedMoments", _run_once(moments), ([3, 12], [3, 12, 99]), moments.loss(), 0.0, False
+        ),
         Subject("bounded_histogram", limited, ([[0]], [[0], [0, 1, 1, 2]]), histogram.loss()),
     ]
 
@@ -183,7 +259,8 @@ def list_local() -> list[Subject]:
         (local.SquareWave(Fraction(1), buckets=16), -1.0, 1.0),
     ]
     return [
-        Subject(f"local.{type(p).__name__}", _run_local(p), (first, second), p.loss()) for p, first, second in chosen
+        Subject(f"local.{type(p).__name__}", _run_local(p), (first, second), p.loss())
+        for p, first, second in chosen
     ]
 
 

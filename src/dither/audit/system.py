@@ -1,11 +1,14 @@
-"""End to end: SQL text to release, on tiny neighbouring databases that the audit invents and registers as *dev*.
+"""End to end: SQL text to release, on tiny neighbouring databases that the audit invents and
+registers as *dev*.
 
-For every pair and question: binding has the same outcome on both (the same recipe, or the same words of refusal);
-the rows of each plan differ by no more than its claimed stability (symmetric difference, by the naive evaluator); what
-is measured on the two databases (cells, those of unlisted keys too, owners by key, rows by point of a quantile) differs
-by no more than was claimed for it, in every norm (`sensitivity_check`); the answers have the same columns, types, keys,
-number of rows and public facts. Then the tester runs the whole path as a black box. A prod lineage is refused before
-anything is read (rule audits-fixed-in-advance). Time is shown, not judged: embedded mode makes no promise about it.
+For every pair and question: binding has the same outcome on both (the same recipe, or the same
+words of refusal); the rows of each plan differ by no more than its claimed stability (symmetric
+difference, by the naive evaluator); what is measured on the two databases (cells, those of unlisted
+keys too, owners by key, rows by point of a quantile) differs by no more than was claimed for it, in
+every norm (`sensitivity_check`); the answers have the same columns, types, keys, number of rows and
+public facts. Then the tester runs the whole path as a black box. A prod lineage is refused before
+anything is read (rule audits-fixed-in-advance). Time is shown, not judged: embedded mode makes no
+promise about it.
 """
 
 from __future__ import annotations
@@ -72,7 +75,9 @@ class Findings:
 def refuse_prod(connection: Connection) -> None:
     """An audit never reads a prod lineage."""
     if connection._kernel.at.context != "dev":
-        raise RefusedError("this lineage is prod: audits run on dev lineages only", rule=PrivacyRule.AUDITS)
+        raise RefusedError(
+            "this lineage is prod: audits run on dev lineages only", rule=PrivacyRule.AUDITS
+        )
 
 
 def audit_system(
@@ -86,10 +91,11 @@ def audit_system(
     row_pairs: int = 40,
     tell: Callable[[Findings], None] = lambda _: None,
 ) -> Findings:
-    """Pairs of neighbours until the time is used up; at least one. Sample sizes are fixed in advance, time is not.
+    """Pairs of neighbours until the time is used up; at least one. Sample sizes are fixed in
+    advance, time is not.
 
-    Each registered pair goes the whole way; `row_pairs` more are put through the plans by the naive evaluator alone,
-    which is a hundred times faster.
+    Each registered pair goes the whole way; `row_pairs` more are put through the plans by the naive
+    evaluator alone, which is a hundred times faster.
     """
     findings = Findings()
     start = time.monotonic()
@@ -100,7 +106,9 @@ def audit_system(
         try:
             for database in databases:
                 refuse_prod(database.connection)
-            oracles = [_register_oracle(side_files, databases[0].connection) for side_files in files]
+            oracles = [
+                _register_oracle(side_files, databases[0].connection) for side_files in files
+            ]
             sql_texts = [questions.question() for _ in range(per_pair)]
             live = [sql for sql in sql_texts if _compare(findings, databases, oracles, sql)]
             for _ in range(row_pairs):
@@ -108,19 +116,26 @@ def audit_system(
             if live and black_box_seconds < black_box_share * max(1.0, time.monotonic() - start):
                 before = time.monotonic()
                 alpha_share = share(len(findings.verdicts) + 1, alpha)
-                findings.verdicts.append(_black_box(databases, live[0], black_box_runs, alpha_share))
+                findings.verdicts.append(
+                    _black_box(databases, live[0], black_box_runs, alpha_share)
+                )
                 black_box_seconds += time.monotonic() - before
         finally:
             for database in databases:
                 database.close()
         findings.pairs += 1
         tell(findings)
-    findings.faults += [f"black box: {verdict}" for verdict in findings.verdicts if verdict.violated]
+    findings.faults += [
+        f"black box: {verdict}" for verdict in findings.verdicts if verdict.violated
+    ]
     return findings
 
 
 def _compare(
-    findings: Findings, databases: list[RegisteredDatabase], oracles: list[naive.NaiveDatabase], sql: str
+    findings: Findings,
+    databases: list[RegisteredDatabase],
+    oracles: list[naive.NaiveDatabase],
+    sql: str,
 ) -> bool:
     """Ask both databases one question and note what differs; whether it was answered."""
     outcomes = [_bind_or_refusal(database.connection, sql) for database in databases]
@@ -131,13 +146,18 @@ def _compare(
         findings.refused[outcomes[0][:60]] += 1
         return False
     connection = databases[0].connection
-    chosen = any(isinstance(query, Keys) for query in outcomes[0].queries)  # keys that noise decides about
+    chosen = any(
+        isinstance(query, Keys) for query in outcomes[0].queries
+    )  # keys that noise decides about
     for query in outcomes[0].queries:
         _check_rows(findings, sql, query, oracles, connection)
         facts = connection._kernel.at.facts
         sides = [database.measured(query) for database in databases]
         findings.faults += [
-            f"{words}: {sql}" for words in sensitivity_check.list_broken_claims(query, sides, connection.catalog, facts)
+            f"{words}: {sql}"
+            for words in sensitivity_check.list_broken_claims(
+                query, sides, connection.catalog, facts
+            )
         ]
         findings.measured[sensitivity_check.describe_query(query, connection.catalog, facts)] += 1
     answers = []
@@ -180,20 +200,24 @@ def _answer_or_refusal(connection: Connection, sql: str) -> Any:
 
 
 def _describe_shape(answer: Any, *, chosen: bool) -> Any:
-    """Everything that is not a noisy value: names, types, public facts; keys and rows unless noise chose them."""
+    """Everything that is not a noisy value: names, types, public facts; keys and rows unless noise
+    chose them."""
     if isinstance(answer, str):
         return answer
     table = answer.to_arrow(intervals=True)
     keys = [column.name for column in answer.columns if column.role == "key"]
     facts = {name: value for name, value in answer.info.items() if name not in _VARYING}
-    described = [(c.name, c.role, c.aggregate, c.noise, str(c.scale), c.limits) for c in answer.columns]
+    described = [
+        (c.name, c.role, c.aggregate, c.noise, str(c.scale), c.limits) for c in answer.columns
+    ]
     schema = [(arrow_field.name, str(arrow_field.type)) for arrow_field in table.schema]
     rows = None if chosen else (table.select(keys).to_pydict(), table.num_rows)
     return schema, rows, described, repr(facts)
 
 
 def _register_oracle(files: questions.Files, connection: Connection) -> naive.NaiveDatabase:
-    """The files as the naive evaluator registers them; what it shows holds for every key of the installation."""
+    """The files as the naive evaluator registers them; what it shows holds for every key of the
+    installation."""
     raws = {}
     for name, text in files.items():
         head, *lines = csv.reader(text.splitlines())
@@ -204,19 +228,31 @@ def _register_oracle(files: questions.Files, connection: Connection) -> naive.Na
 
 
 def _check_rows(
-    findings: Findings, sql: str, query: Query, oracles: list[naive.NaiveDatabase], connection: Connection
+    findings: Findings,
+    sql: str,
+    query: Query,
+    oracles: list[naive.NaiveDatabase],
+    connection: Connection,
 ) -> None:
-    """Symmetric difference of the plan's rows: of owned rows only the newcomer's move, and no more than claimed."""
+    """Symmetric difference of the plan's rows: of owned rows only the newcomer's move, and no more
+    than claimed."""
     without, within = (
-        Counter((owner, repr(sorted(row.items(), key=str))) for owner, row in naive.naive_rows(query.plan, oracle))
+        Counter(
+            (owner, repr(sorted(row.items(), key=str)))
+            for owner, row in naive.naive_rows(query.plan, oracle)
+        )
         for oracle in oracles
     )
     moved = (within - without) + (without - within)
     node = connection._kernel.at.analyses.analyse_rows(query.plan).node
     claimed = node.rows if isinstance(node, (Owned, Loose)) else 0  # public rows never move
-    others = [owner for owner, _ in moved if isinstance(node, Owned) and owner != questions.NEWCOMER]
+    others = [
+        owner for owner, _ in moved if isinstance(node, Owned) and owner != questions.NEWCOMER
+    ]
     if others or sum(moved.values()) > claimed:
-        findings.faults.append(f"{sum(moved.values())} rows moved, {len(others)} of others, claimed {claimed}: {sql}")
+        findings.faults.append(
+            f"{sum(moved.values())} rows moved, {len(others)} of others, claimed {claimed}: {sql}"
+        )
 
 
 def _black_box(databases: list[RegisteredDatabase], sql: str, runs: int, alpha: float) -> Verdict:
@@ -226,11 +262,30 @@ def _black_box(databases: list[RegisteredDatabase], sql: str, runs: int, alpha: 
 
     spend = Budget(runs, alpha)
     price = float(EPSILON)
-    return test(mechanism, databases[0], databases[1], price, DELTA, budget=spend, name=sql, vectorised=False)
+    return test(
+        mechanism,
+        databases[0],
+        databases[1],
+        price,
+        DELTA,
+        budget=spend,
+        name=sql,
+        vectorised=False,
+    )
 
 
 def _name_kind(sql: str) -> str:
     """A short name for a kind of question."""
-    kinds = ("COUNT(*)", "COUNT(DISTINCT", "SUM(", "AVG(", "MEDIAN(", "QUANTILE", "VAR", "MIN(", "MAX(")
+    kinds = (
+        "COUNT(*)",
+        "COUNT(DISTINCT",
+        "SUM(",
+        "AVG(",
+        "MEDIAN(",
+        "QUANTILE",
+        "VAR",
+        "MIN(",
+        "MAX(",
+    )
     clauses = ("JOIN", "diag", "GROUP BY", "ROLLUP", "SELECT DISTINCT", "LEAST", "WHERE")
     return " ".join(word.rstrip("(") for word in (*kinds, *clauses) if word in sql)

@@ -1,8 +1,9 @@
 """Public facts about a dataset, written by a person and never read off the data.
 
-`load` reads the YAML and refuses what is wrong or undecided, with file and line; everything else of dither reads the
-frozen `Catalog` that comes out. Format: docs/reference/catalog.md. The names that read a file, write the stored
-form or explain a catalog load their modules when first asked for: the kernel needs none of them.
+`load` reads the YAML and refuses what is wrong or undecided, with file and line; everything else of
+dither reads the frozen `Catalog` that comes out. Format: docs/reference/catalog.md. The names that
+read a file, write the stored form or explain a catalog load their modules when first asked for: the
+kernel needs none of them.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,16 @@ from dither.catalog.columns import (
     Timestamp,
     Undeclared,
 )
-from dither.catalog.model import Catalog, Neighbours, OwnerColumn, OwnerReference, Person, Source, Table, Unit
+from dither.catalog.model import (
+    Catalog,
+    Neighbours,
+    OwnerColumn,
+    OwnerReference,
+    Person,
+    Source,
+    Table,
+    Unit,
+)
 
 if TYPE_CHECKING:
     from dither.catalog.explain import UNPROTECTED, guarantee, horizon

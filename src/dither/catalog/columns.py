@@ -1,9 +1,11 @@
 """Columns as public facts: what a value may be, on an exact grid of integers.
 
-A number in a registered table is the integer `value / resolution`; bounds lie on that grid. Dates are days and
-timestamps seconds since 1970-01-01, booleans 0 and 1. A category is a code: the position in its list of labels.
+A number in a registered table is the integer `value / resolution`; bounds lie on that grid. Dates
+are days and timestamps seconds since 1970-01-01, booleans 0 and 1. A category is a code: the
+position in its list of labels.
 
->>> cost = Decimal("cost", Nulls("keep"), Fraction(0), Fraction(5000), Fraction(1, 100), "tariff 2026")
+>>> cost = Decimal("cost", Nulls("keep"), Fraction(0), Fraction(5000), Fraction(1, 100),
+...     "tariff 2026")
 >>> cost.lower_grid, cost.upper_grid, cost.multiplier, cost.divisor
 (0, 500000, 100, 1)
 >>> sex = Category("sex", Nulls("keep"), ("f", "m"), other="keep")
@@ -19,12 +21,14 @@ from fractions import Fraction
 from typing import ClassVar, Literal, TypeAlias
 
 OTHER = "other"
-"""The key under which values outside a category's list are shown, where they are kept; no label may be equal to it."""
+"""The key under which values outside a category's list are shown, where they are kept; no label may
+be equal to it."""
 
 
 @dataclass(frozen=True)
 class Nulls:
-    """What becomes of a null: kept as null, its row dropped, or replaced by `value` (a grid integer or a text)."""
+    """What becomes of a null: kept as null, its row dropped, or replaced by `value` (a grid integer
+    or a text)."""
 
     rule: Literal["keep", "drop", "value"]
     value: int | str | None = None
@@ -48,7 +52,8 @@ class _Valued:
 
 @dataclass(frozen=True)
 class Bounded(_Valued, ABC):
-    """A column whose registered values are integers from `lower_grid` to `upper_grid`; value = integer * `step`."""
+    """A column whose registered values are integers from `lower_grid` to `upper_grid`; value =
+    integer * `step`."""
 
     @property
     @abstractmethod
@@ -95,7 +100,8 @@ class Date(_WholeBounds):
 
 @dataclass(frozen=True)
 class Timestamp(_WholeBounds):
-    """A second, counted from 1970-01-01T00:00:00 UTC; texts without an offset are read at `offset_seconds` east."""
+    """A second, counted from 1970-01-01T00:00:00 UTC; texts without an offset are read at
+    `offset_seconds` east."""
 
     type: ClassVar[str] = "timestamp"
     offset_seconds: int
@@ -118,7 +124,8 @@ class Boolean(Bounded):
 
 @dataclass(frozen=True)
 class Decimal(Bounded):
-    """A number rounded to a multiple of `resolution` = `divisor` / `multiplier`, one of which is 1."""
+    """A number rounded to a multiple of `resolution` = `divisor` / `multiplier`, one of which is
+    1."""
 
     type: ClassVar[str] = "decimal"
     lower: Fraction
@@ -158,27 +165,34 @@ class FromPublic:
 
 @dataclass(frozen=True)
 class Undeclared:
-    """The labels are private: only keys that enough people share are ever shown. Labels are cut at `width`."""
+    """The labels are private: only keys that enough people share are ever shown. Labels are cut at
+    `width`."""
 
     width: int
 
 
 @dataclass(frozen=True)
 class Category(_Valued):
-    """A label out of a list. `other` says what becomes of a value outside it (None where there is no list)."""
+    """A label out of a list. `other` says what becomes of a value outside it (None where there is
+    no list)."""
 
     type: ClassVar[str] = "category"
     values: tuple[str, ...] | FromPublic | Undeclared
     other: Literal["keep", "drop"] | None
 
     def key_rows(self, labels: tuple[str, ...] | None = None) -> tuple[str | None, ...]:
-        """The keys of a GROUP BY in the order of their codes: labels, then `other` if kept, then NULL if kept.
+        """The keys of a GROUP BY in the order of their codes: labels, then `other` if kept, then
+        NULL if kept.
 
-        `labels` is needed only where the list lives in a public table (facts of the registered version).
+        `labels` is needed only where the list lives in a public table (facts of the registered
+        version).
         """
         if labels is None:
             if not isinstance(self.values, tuple):
-                raise ValueError(f"category {self.name} has no list in the catalog: pass the labels of the version")
+                raise ValueError(
+                    f"category {self.name} has no list in the catalog: pass the labels of the "
+                    f"version"
+                )
             labels = self.values
         other = (OTHER,) if self.other == "keep" else ()
         null = (None,) if self.nulls.rule == "keep" else ()

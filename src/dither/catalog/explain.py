@@ -1,4 +1,5 @@
-"""The guarantee in plain words, from the catalog alone: who is protected, how far, and who and what is not."""
+"""The guarantee in plain words, from the catalog alone: who is protected, how far, and who and what
+is not."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ UNPROTECTED: tuple[str, ...] = (
     "refusals",
     "whether registration succeeded",
 )
-"""The closed list of quantities that no noise covers (rule who-is-protected); every certificate carries it."""
+"""The closed list of quantities that no noise covers (rule who-is-protected); every certificate
+carries it."""
 
 _WIDTH = 100
 
@@ -30,7 +32,11 @@ def guarantee(catalog: Catalog) -> str:
     sections = [
         ("Protected", [_describe_protected(catalog)]),
         ("What is hidden", _describe_hidden(catalog)),
-        *([("What a person is worth", worth)] if (worth := _describe_person_level(catalog)) else []),
+        *(
+            [("What a person is worth", worth)]
+            if (worth := _describe_person_level(catalog))
+            else []
+        ),
         (
             "How much one " + _name_unit(catalog) + " can count",
             [_describe_limit(catalog, table) for table in catalog.private_tables],
@@ -52,19 +58,27 @@ def _describe_protected(catalog: Catalog) -> str:
     tables = _join_words([table.name for table in catalog.private_tables])
     unit = catalog.unit
     if unit.kind == "row":
-        return f"each row of {tables}, by itself. A person with several rows is protected that many times less."
+        return (
+            f"each row of {tables}, by itself. A person with several rows is protected "
+            "that many times less."
+        )
     key = catalog.owner_column(catalog.private_tables[0])
     whom = f"each person named by {key}"
     if unit.kind == "person":
         return f"{whom}, with all their rows in {tables} together, over all versions of the data."
     zone = write_offset(unit.offset_seconds or 0)
-    return f"{whom}, with all their rows in {tables} of one {unit.every} ({unit.column}, midnight at {zone})."
+    return (
+        f"{whom}, with all their rows in {tables} of one {unit.every} ({unit.column}, "
+        f"midnight at {zone})."
+    )
 
 
 def horizon(catalog: Catalog) -> int | None:
-    """How many windows lie within the bounds of the window's column: the most that one person can be in.
+    """How many windows lie within the bounds of the window's column: the most that one person can
+    be in.
 
-    None unless the unit is a window. Values outside the bounds are moved to them, so there are no others.
+    None unless the unit is a window. Values outside the bounds are moved to them, so there are no
+    others.
     """
     unit = catalog.unit
     if unit.column is None:
@@ -80,29 +94,42 @@ def horizon(catalog: Catalog) -> int | None:
 
 
 def _number_window(catalog: Catalog, column: Date | Timestamp, grid: int) -> int:
-    days = (grid + (catalog.unit.offset_seconds or 0)) // 86_400 if isinstance(column, Timestamp) else grid
+    days = (
+        (grid + (catalog.unit.offset_seconds or 0)) // 86_400
+        if isinstance(column, Timestamp)
+        else grid
+    )
     date = datetime.date(1970, 1, 1) + datetime.timedelta(days=days)
     months = date.year * 12 + date.month - 1
-    return {"day": days, "week": (days + 3) // 7, "month": months, "year": date.year}[catalog.unit.every or "day"]
+    return {"day": days, "week": (days + 3) // 7, "month": months, "year": date.year}[
+        catalog.unit.every or "day"
+    ]
 
 
 def _describe_person_level(catalog: Catalog) -> list[str]:
-    """What the figure of one window is worth for a whole person: group privacy (docs/proofs/composition.md)."""
+    """What the figure of one window is worth for a whole person: group privacy
+    (docs/proofs/composition.md)."""
     windows = horizon(catalog)
     every = catalog.unit.every
     if windows is None:
         return []
     sentences = [
-        f"A whole person is hidden less well than one {every} of theirs. Someone with rows in W {every}s is hidden at "
-        "W times its epsilon, W^2 times its rho, and delta * (e^(W epsilon) - 1) / (e^epsilon - 1).",
-        f"W is at most {windows} here, the {every}s within the bounds of {catalog.unit.column}: an answer at epsilon "
-        f"0.1, delta 0, for one person in one {every} is then one at epsilon {_write_tenths(windows)}, delta 0, for a "
+        f"A whole person is hidden less well than one {every} of theirs. Someone with rows in W "
+        f"{every}s is hidden at "
+        "W times its epsilon, W^2 times its rho, and delta * (e^(W epsilon) - 1) / (e^epsilon - "
+        "1).",
+        f"W is at most {windows} here, the {every}s within the bounds of {catalog.unit.column}: an "
+        f"answer at epsilon "
+        f"0.1, delta 0, for one person in one {every} is then one at epsilon "
+        f"{_write_tenths(windows)}, delta 0, for a "
         "person who was always there.",
     ]
     if any(isinstance(table.owner, OwnerReference) for table in catalog.private_tables):
         sentences.append(
-            f"A row that finds its owner in another table does so within one {every}: rows whose parent lies in "
-            f"another {every} are left out, else taking one {every} of a person away would take rows of others."
+            f"A row that finds its owner in another table does so within one {every}: rows whose "
+            f"parent lies in "
+            f"another {every} are left out, else taking one {every} of a person away would take "
+            f"rows of others."
         )
     return sentences
 
@@ -123,7 +150,8 @@ def _describe_hidden(catalog: Catalog) -> list[str]:
         nearly = f"each answer is nearly as likely whatever the {unit} contributes"
     return [
         hidden,
-        f"Hidden means: {nearly}; how nearly is the epsilon of the budget. What is true of the population can be "
+        f"Hidden means: {nearly}; how nearly is the epsilon of the budget. What is true of the "
+        f"population can be "
         "learned, and can concern people whether or not they are in the data.",
     ]
 
@@ -134,31 +162,49 @@ def _describe_limit(catalog: Catalog, table: Table) -> str:
     if catalog.unit.kind == "row":
         return f"{table.name}: one row. At most {table.max_rows} rows in all."
     rows = "1 row" if table.rows_per_unit == 1 else f"{table.rows_per_unit} rows"
-    return f"{table.name}: at most {rows}{owner}; the rest is left out. At most {table.max_rows} rows in all."
+    return (
+        f"{table.name}: at most {rows}{owner}; the rest is left out. At most "
+        f"{table.max_rows} rows in all."
+    )
 
 
 def _describe_unprotected(catalog: Catalog) -> list[str]:
     sentences = [
-        f"people named by {person.key}, because: {person.because}." for person in catalog.people if person.because
+        f"people named by {person.key}, because: {person.because}."
+        for person in catalog.people
+        if person.because
     ]
-    sentences.append("anyone else whom a row speaks of: relatives, colleagues, people named in its texts.")
+    sentences.append(
+        "anyone else whom a row speaks of: relatives, colleagues, people named in its texts."
+    )
     return sentences
 
 
 def _describe_public(catalog: Catalog) -> list[str]:
     sentences = ["this catalog: names, types, bounds, labels, limits."]
-    sentences += [f"table {table.name}, every row of it." for table in catalog.tables if table.kind == "public"]
+    sentences += [
+        f"table {table.name}, every row of it."
+        for table in catalog.tables
+        if table.kind == "public"
+    ]
     for table in catalog.private_tables:
         for column in table.columns:
             if isinstance(column, (Integer, Decimal, Date, Timestamp)):
-                sentences.append(f"the bounds of {table.name}.{column.name}, from: {column.provenance}.")
+                sentences.append(
+                    f"the bounds of {table.name}.{column.name}, from: {column.provenance}."
+                )
             elif isinstance(column, Category) and isinstance(column.values, FromPublic):
-                sentences.append(f"the labels of {table.name}.{column.name}, from: table {column.values.table}.")
+                sentences.append(
+                    f"the labels of {table.name}.{column.name}, from: table {column.values.table}."
+                )
     return sentences
 
 
 def _write_section(title: str, lines: list[str]) -> str:
-    wrapped = [textwrap.fill(line, _WIDTH, initial_indent="  - ", subsequent_indent="    ") for line in lines]
+    wrapped = [
+        textwrap.fill(line, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
+        for line in lines
+    ]
     return "\n".join([f"{title}:", *wrapped])
 
 

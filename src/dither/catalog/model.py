@@ -1,7 +1,8 @@
 """The catalog: what is publicly known about a dataset before anyone looks at it.
 
-Frozen facts, written by a person and never read off the data. Whoever needs a bound, a limit, a key list or an owner
-asks here. Every part remembers the `line` it was written on; lines play no part in equality.
+Frozen facts, written by a person and never read off the data. Whoever needs a bound, a limit, a key
+list or an owner asks here. Every part remembers the `line` it was written on; lines play no part in
+equality.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ Neighbours = Literal["add_remove", "replace"]
 
 @dataclass(frozen=True)
 class Unit:
-    """Whom the guarantee protects. For `person_window`: rows of one person in one window of `column`."""
+    """Whom the guarantee protects. For `person_window`: rows of one person in one window of
+    `column`."""
 
     kind: Literal["person", "row", "person_window"]
     column: str | None = None
@@ -63,7 +65,8 @@ class OwnerColumn:
 
 @dataclass(frozen=True)
 class OwnerReference:
-    """A row belongs to the owner of the one row of `references` that `by` finds: pairs (column here, column there)."""
+    """A row belongs to the owner of the one row of `references` that `by` finds: pairs (column
+    here, column there)."""
 
     references: str
     by: tuple[tuple[str, str], ...]
@@ -129,7 +132,8 @@ class Catalog:
         return tuple(path)
 
     def owner_column(self, table: Table) -> str | None:
-        """The column, at the end of the owner path, that names the person; None for public tables and row units."""
+        """The column, at the end of the owner path, that names the person; None for public tables
+        and row units."""
         owner = self.owner_path(table)[-1].owner
         return owner.column if isinstance(owner, OwnerColumn) else None
 

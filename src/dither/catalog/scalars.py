@@ -5,7 +5,8 @@
 >>> number("1e9999999"), number("0o7"), days("2024-02-30"), offset("Europe/Berlin")
 (None, None, None, None)
 
-Each reader answers None for a text it does not accept; each writer gives the one text that is read back as the same.
+Each reader answers None for a text it does not accept; each writer gives the one text that is read
+back as the same.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def number(text: str) -> Fraction | None:
-    """The number a decimal text denotes, exactly; exponents have at most three digits, so no text is a bomb."""
+    """The number a decimal text denotes, exactly; exponents have at most three digits, so no text
+    is a bomb."""
     return Fraction(text) if _DECIMAL.fullmatch(text) or _RATIO.fullmatch(text) else None
 
 
@@ -39,7 +41,8 @@ def days(text: str) -> int | None:
 
 
 def seconds(text: str, offset_seconds: int) -> int | None:
-    """Seconds from 1970-01-01T00:00:00 UTC to a time written as YYYY-MM-DDTHH:MM:SS at that offset."""
+    """Seconds from 1970-01-01T00:00:00 UTC to a time written as YYYY-MM-DDTHH:MM:SS at that
+    offset."""
     if not _SECOND.fullmatch(text):
         return None
     try:
@@ -49,7 +52,8 @@ def seconds(text: str, offset_seconds: int) -> int | None:
 
 
 def offset(text: str) -> int | None:
-    """Seconds east of UTC: `UTC` or a fixed offset. Named zones change by law, so they are no public constant."""
+    """Seconds east of UTC: `UTC` or a fixed offset. Named zones change by law, so they are no
+    public constant."""
     if text == "UTC":
         return 0
     match = _OFFSET.fullmatch(text)

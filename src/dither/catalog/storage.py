@@ -1,11 +1,13 @@
 """A catalog as canonical JSON, both ways, and its hash.
 
-The stored form has the YAML's keys and meanings, with three differences: it starts with `type` and `v`; tables,
-columns and people are lists with a `name`, since their order is a fact and JSON sorts keys; numbers are written
-canonically. Lines and comments are not stored; two files that mean the same have the same hash.
+The stored form has the YAML's keys and meanings, with three differences: it starts with `type` and
+`v`; tables, columns and people are lists with a `name`, since their order is a fact and JSON sorts
+keys; numbers are written canonically. Lines and comments are not stored; two files that mean the
+same have the same hash.
 
-Reading back checks keys, types and that the same bytes would be written again. The rules between the parts of a catalog
-are checked once, when the YAML is read; the ledger holds the hash of the catalog that kept them.
+Reading back checks keys, types and that the same bytes would be written again. The rules between
+the parts of a catalog are checked once, when the YAML is read; the ledger holds the hash of the
+catalog that kept them.
 """
 
 from __future__ import annotations
@@ -70,17 +72,25 @@ def from_json(tree: Any) -> Catalog:
     try:
         stored = canonical.dumps(tree)
     except TypeError:
-        raise _error("a stored catalog holds no float: register again from the catalog file") from None
+        raise _error(
+            "a stored catalog holds no float: register again from the catalog file"
+        ) from None
     try:
         _check_people(tree["people"])
-        for named in (tree["people"], tree["tables"], *(table["columns"] for table in tree["tables"])):
+        for named in (
+            tree["people"],
+            tree["tables"],
+            *(table["columns"] for table in tree["tables"]),
+        ):
             _check_names(named)
         catalog = read_catalog(tree)
         is_as_written = _fits(catalog, Catalog) and canonical.dumps(to_json(catalog)) == stored
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
         is_as_written = False
     if not is_as_written:
-        raise _error("the stored catalog is not as dither writes it: register again from the catalog file")
+        raise _error(
+            "the stored catalog is not as dither writes it: register again from the catalog file"
+        )
     return catalog
 
 
@@ -121,7 +131,10 @@ def _write_column(column: Column) -> dict[str, Any]:
         return tree
     tree["nulls"] = _write_nulls(column, column.nulls)
     if isinstance(column, (Integer, Date, Timestamp, Decimal)):
-        tree["bounds"] = [_write_grid(column, column.lower_grid), _write_grid(column, column.upper_grid)]
+        tree["bounds"] = [
+            _write_grid(column, column.lower_grid),
+            _write_grid(column, column.upper_grid),
+        ]
         tree["provenance"] = column.provenance
     if isinstance(column, Decimal):
         tree["resolution"] = canonical.fraction_text(column.resolution)
@@ -147,7 +160,9 @@ def _write_values(column: Category) -> dict[str, Any]:
 def _write_nulls(column: Column, nulls: Nulls) -> Any:
     if nulls.rule != "value":
         return nulls.rule
-    return {"value": _write_grid(column, nulls.value) if isinstance(nulls.value, int) else nulls.value}
+    return {
+        "value": _write_grid(column, nulls.value) if isinstance(nulls.value, int) else nulls.value
+    }
 
 
 def _write_grid(column: Any, grid: int) -> Any:

@@ -1,7 +1,8 @@
 """Reads a stored catalog: the tree that `storage.to_json` wrote and whose hash the ledger holds.
 
-Nothing is checked here. The kernel reads a tree after comparing its hash with the ledger's, which vouches for every
-byte of it; everybody else reads by `storage.from_json`, which checks that the same bytes would be written again.
+Nothing is checked here. The kernel reads a tree after comparing its hash with the ledger's, which
+vouches for every byte of it; everybody else reads by `storage.from_json`, which checks that the
+same bytes would be written again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ from dither.catalog.columns import (
     Timestamp,
     Undeclared,
 )
-from dither.catalog.model import Catalog, Owner, OwnerColumn, OwnerReference, Person, Source, Table, Unit
+from dither.catalog.model import (
+    Catalog,
+    Owner,
+    OwnerColumn,
+    OwnerReference,
+    Person,
+    Source,
+    Table,
+    Unit,
+)
 
 T = TypeVar("T")
 
@@ -91,16 +101,22 @@ def _read_column(tree: dict[str, Any]) -> Column:
             return Date(*_read_bounded(tree, scalars.days))
         case "timestamp":
             offset = _require(scalars.offset(tree["zone"]))
-            return Timestamp(*_read_bounded(tree, lambda text: scalars.seconds(text, offset)), offset)
+            return Timestamp(
+                *_read_bounded(tree, lambda text: scalars.seconds(text, offset)), offset
+            )
         case "decimal":
             resolution = _require(scalars.number(tree["resolution"]))
             bounded = _read_bounded(tree, lambda text: _require(scalars.number(text)) / resolution)
             name, nulls, lower, upper, provenance = bounded
-            return Decimal(name, nulls, lower * resolution, upper * resolution, resolution, provenance)
+            return Decimal(
+                name, nulls, lower * resolution, upper * resolution, resolution, provenance
+            )
     raise ValueError
 
 
-def _read_bounded(tree: dict[str, Any], read: Callable[[Any], Any]) -> tuple[str, Nulls, Any, Any, str]:
+def _read_bounded(
+    tree: dict[str, Any], read: Callable[[Any], Any]
+) -> tuple[str, Nulls, Any, Any, str]:
     """Name, null rule, bounds as grid integers, and provenance."""
     lower, upper = (_require(read(text)) for text in tree["bounds"])
     nulls = _read_nulls(tree, lambda text: int(_require(read(text))))
@@ -120,7 +136,8 @@ def _read_nulls(tree: dict[str, Any], read: Callable[[Any], int | str]) -> Nulls
 
 
 def _require(value: T | None) -> T:
-    """The value that a reader returned; ValueError for None, its answer to a text that it cannot read."""
+    """The value that a reader returned; ValueError for None, its answer to a text that it cannot
+    read."""
     if value is None:
         raise ValueError
     return value

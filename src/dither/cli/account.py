@@ -32,19 +32,27 @@ app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 
 
 def read_loss(
-    text: str | None, opacus: Path | None, dp_event: Path | None, neighbours: str | None, unit: str | None
+    text: str | None,
+    opacus: Path | None,
+    dp_event: Path | None,
+    neighbours: str | None,
+    unit: str | None,
 ) -> ls.Loss:
-    """A loss from an expression, a JSON loss (text or file), an Opacus history file, or a printed DpEvent."""
+    """A loss from an expression, a JSON loss (text or file), an Opacus history file, or a printed
+    DpEvent."""
     if dp_event is not None:
         relation: Any = neighbours or "add_remove"
         return parse_dp_event(dp_event.read_text(), neighbours=relation, unit=unit or "unit")
     if opacus is not None:
         history = read_document(opacus.read_text(), "the Opacus history", allow_floats=True)
-        history = history["history"] if isinstance(history, dict) else history  # accountant.state_dict()
+        history = (
+            history["history"] if isinstance(history, dict) else history
+        )  # accountant.state_dict()
         return from_opacus([(row[0], row[1], row[2]) for row in history], unit=unit or "unit")
     if text is None:
         raise typer.BadParameter(
-            "give an expression such as '100 * laplace(10)', a JSON loss, --opacus or --dp-event FILE"
+            "give an expression such as '100 * laplace(10)', a JSON loss, --opacus or --dp-event "
+            "FILE"
         )
     source = Path(text).read_text() if text.endswith(".json") else text
     if source.lstrip().startswith("{"):
@@ -54,14 +62,22 @@ def read_loss(
 
 @app.command()
 def account(
-    loss: Annotated[str | None, typer.Argument(help="expression, JSON loss, or a .json file with one")] = None,
+    loss: Annotated[
+        str | None, typer.Argument(help="expression, JSON loss, or a .json file with one")
+    ] = None,
     delta: Annotated[str, typer.Option(help="the delta at which to read epsilon")] = "1e-6",
     epsilon: Annotated[str | None, typer.Option(help="read delta at this epsilon as well")] = None,
-    neighbours: Annotated[str | None, typer.Option(help="add_remove or replace, for all events")] = None,
+    neighbours: Annotated[
+        str | None, typer.Option(help="add_remove or replace, for all events")
+    ] = None,
     unit: Annotated[str | None, typer.Option(help="what a unit is, e.g. person")] = None,
     units: Annotated[int | None, typer.Option(help="number of units, to judge delta")] = None,
-    opacus: Annotated[Path | None, typer.Option(help="JSON list of [noise_multiplier, sample_rate, steps]")] = None,
-    dp_event: Annotated[Path | None, typer.Option(help="file with repr(event) of a dp-accounting DpEvent")] = None,
+    opacus: Annotated[
+        Path | None, typer.Option(help="JSON list of [noise_multiplier, sample_rate, steps]")
+    ] = None,
+    dp_event: Annotated[
+        Path | None, typer.Option(help="file with repr(event) of a dp-accounting DpEvent")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="write the ladder as a picture")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
@@ -90,7 +106,9 @@ def account(
     _show(ladder, epsilon, delta_bounds, notes)
 
 
-def _show(ladder: LossExplanation, epsilon: str | None, delta_bounds: Any, notes: list[str]) -> None:
+def _show(
+    ladder: LossExplanation, epsilon: str | None, delta_bounds: Any, notes: list[str]
+) -> None:
     console = make_console()
     unit = ladder.loss.unit
     table = Table(
@@ -105,13 +123,15 @@ def _show(ladder: LossExplanation, epsilon: str | None, delta_bounds: Any, notes
     console.print(f"{ladder.loss!r}", soft_wrap=True)
     console.print(table)
     console.print(
-        f"bracket [{ladder.bounds.lower!r}, {ladder.bounds.upper!r}] at delta {ladder.delta:g}, for one {unit}; worst "
+        f"bracket [{ladder.bounds.lower!r}, {ladder.bounds.upper!r}] at delta {ladder.delta:g}, "
+        f"for one {unit}; worst "
         f"direction: {ladder.direction}",
         soft_wrap=True,
     )
     if delta_bounds is not None:
         console.print(
-            f"delta at epsilon = {epsilon}, for one {unit}: [{delta_bounds.lower!r}, {delta_bounds.upper!r}]",
+            f"delta at epsilon = {epsilon}, for one {unit}: [{delta_bounds.lower!r}, "
+            f"{delta_bounds.upper!r}]",
             soft_wrap=True,
         )
     for note in notes:

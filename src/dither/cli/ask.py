@@ -20,22 +20,31 @@ from dither.state import State
 from dither.surfaces import escape_csv
 
 Question = Annotated[str, typer.Argument(help="The question, in SQL.")]
-Epsilon = Annotated[str | None, typer.Option(help="The price: the most that this question may cost.")]
+Epsilon = Annotated[
+    str | None, typer.Option(help="The price: the most that this question may cost.")
+]
 Rho = Annotated[str | None, typer.Option(help="The price in rho, for zCDP and RDP pots.")]
 Within = Annotated[
     list[str] | None,
     typer.Option(
-        help="In place of a price: the half-width wanted, or COLUMN=WIDTH, repeatable; finds the least price."
+        help="In place of a price: the half-width wanted, or COLUMN=WIDTH, repeatable; "
+        "finds the least price."
     ),
 ]
 Confidence = Annotated[str, typer.Option(help="The level of the intervals.")]
 Pot = Annotated[str, typer.Option(help="The pot that pays.")]
-GroupSize = Annotated[int | None, typer.Option(help="A number of rows for which averages and ratios are judged.")]
+GroupSize = Annotated[
+    int | None, typer.Option(help="A number of rows for which averages and ratios are judged.")
+]
 QuantileIntervals = Annotated[
     bool, typer.Option(help="Spend an eighth of the price of quantiles on intervals for them.")
 ]
-MaxGroups = Annotated[int | None, typer.Option(help="In how many groups one person counts at most.")]
-Weight = Annotated[list[str] | None, typer.Option(help="COLUMN=SHARE: a column's share of the price; repeatable.")]
+MaxGroups = Annotated[
+    int | None, typer.Option(help="In how many groups one person counts at most.")
+]
+Weight = Annotated[
+    list[str] | None, typer.Option(help="COLUMN=SHARE: a column's share of the price; repeatable.")
+]
 
 
 class AnswerFormat(StrEnum):
@@ -64,9 +73,16 @@ def preview(
     """Show price and error of a question. Reads no data and spends nothing."""
     con = connect(catalog, pot=pot, state=state)
     answer_preview = con.preview(
-        question, epsilon=epsilon, rho=rho, within=_read_widths(within), confidence=confidence, group_size=group_size,
-        quantile_intervals=quantile_intervals, max_groups=max_groups, weights=_read_weights(weight),
-    )  # fmt: skip
+        question,
+        epsilon=epsilon,
+        rho=rho,
+        within=_read_widths(within),
+        confidence=confidence,
+        group_size=group_size,
+        quantile_intervals=quantile_intervals,
+        max_groups=max_groups,
+        weights=_read_weights(weight),
+    )
     if as_json:
         print_json(_preview_document(answer_preview))
     else:
@@ -75,8 +91,14 @@ def preview(
 
 def _preview_document(shown: Preview) -> dict[str, Any]:
     return {
-        "price": {"asked": shown.price, "in": shown.measure, "charged": shown.charged.amount,
-                  "delta": shown.charged.delta, "charged_in": shown.charged_in, "unit": shown.unit},
+        "price": {
+            "asked": shown.price,
+            "in": shown.measure,
+            "charged": shown.charged.amount,
+            "delta": shown.charged.delta,
+            "charged_in": shown.charged_in,
+            "unit": shown.unit,
+        },
         "fits": shown.fits,
         "left": shown.left,
         "questions_left": shown.questions_left,
@@ -85,12 +107,20 @@ def _preview_document(shown: Preview) -> dict[str, Any]:
         "smallest_group": shown.smallest_group,
         "stored": shown.stored,
         "columns": [
-            {"name": column.name, "by": column.by, "scale": column.scale, "standard_error": column.standard_error,
-             "half_width": column.half_width, "joint_half_width": column.joint_half_width,
-             "relative_error": column.relative_error, "limits": list(column.limits), "notes": list(column.notes)}
+            {
+                "name": column.name,
+                "by": column.by,
+                "scale": column.scale,
+                "standard_error": column.standard_error,
+                "half_width": column.half_width,
+                "joint_half_width": column.joint_half_width,
+                "relative_error": column.relative_error,
+                "limits": list(column.limits),
+                "notes": list(column.notes),
+            }
             for column in shown.columns
         ],
-    }  # fmt: skip
+    }
 
 
 def _read_weights(texts: list[str] | None) -> dict[str, str | float] | None:
@@ -101,12 +131,19 @@ def _read_widths(texts: list[str] | None) -> str | dict[str, Any] | None:
     """One width for all columns, or one for each that is named."""
     if texts and len(texts) == 1 and "=" not in texts[0]:
         return texts[0]
-    return _read_columns(texts or [], "say one --within for all columns, or --within COLUMN=WIDTH for each") or None
+    return (
+        _read_columns(
+            texts or [], "say one --within for all columns, or --within COLUMN=WIDTH for each"
+        )
+        or None
+    )
 
 
 def _read_columns(texts: list[str], remedy: str) -> dict[str, Any]:
     pairs = [text.rpartition("=") for text in texts]
-    if any(not name or not value for name, _, value in pairs) or len({name for name, _, _ in pairs}) < len(pairs):
+    if any(not name or not value for name, _, value in pairs) or len(
+        {name for name, _, _ in pairs}
+    ) < len(pairs):
         raise ParameterError(remedy)
     return {name: value for name, _, value in pairs}
 
@@ -123,38 +160,60 @@ def sql(
     max_groups: MaxGroups = None,
     weight: Weight = None,
     pot: Pot = "total",
-    output: Annotated[AnswerFormat, typer.Option("--format", help="How to print the answer.")] = AnswerFormat.table,
+    output: Annotated[
+        AnswerFormat, typer.Option("--format", help="How to print the answer.")
+    ] = AnswerFormat.table,
     as_json: AsJson = False,
-    fresh: Annotated[bool, typer.Option(help="Buy a new answer to a question that was asked before.")] = False,
+    fresh: Annotated[
+        bool, typer.Option(help="Buy a new answer to a question that was asked before.")
+    ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Rehearse on a table generated from the catalog: free, about nobody.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Rehearse on a table generated from the catalog: free, about nobody."
+        ),
     ] = False,
     certificate: Annotated[
         Path | None,
         typer.Option(
-            help="Write the signed certificate to this file; with --json, keep what is printed for verify --values."
+            help="Write the signed certificate to this file; with --json, keep what is "
+            "printed for verify --values."
         ),
     ] = None,
     state: StateFolder = None,
 ) -> None:
-    """Ask a question and pay for it from a pot. Asked again at the same price, it is free and has the same answer."""
+    """Ask a question and pay for it from a pot. Asked again at the same price, it is free and has
+    the same answer."""
     if dry_run and certificate is not None:
         raise ParameterError("a dry run is about nobody and has no certificate")
     con = connect(catalog, pot=pot, state=state)
     terms: dict[str, Any] = {
-        "confidence": confidence, "group_size": group_size, "max_groups": max_groups, "weights": _read_weights(weight),
+        "confidence": confidence,
+        "group_size": group_size,
+        "max_groups": max_groups,
+        "weights": _read_weights(weight),
         "quantile_intervals": quantile_intervals,
-    }  # fmt: skip
+    }
     price: dict[str, Any] = {"epsilon": epsilon, "rho": rho}
-    if within:  # the least price that the preview finds; whether the pot can pay is decided by asking
+    if (
+        within
+    ):  # the least price that the preview finds; whether the pot can pay is decided by asking
         answer_preview = con.preview(
-            strip_explain_prefix(question) or question, within=_read_widths(within), **price, **terms
+            strip_explain_prefix(question) or question,
+            within=_read_widths(within),
+            **price,
+            **terms,
         )
         price = {answer_preview.measure: answer_preview.price}
     result = con.sql(question, fresh=fresh, dry_run=dry_run, **price, **terms)
     if isinstance(result, Explanation):
         if as_json or output is AnswerFormat.json:
-            print_json({"explanation": str(result).splitlines(), "preview": _preview_document(result.preview)})
+            print_json(
+                {
+                    "explanation": str(result).splitlines(),
+                    "preview": _preview_document(result.preview),
+                }
+            )
         else:
             make_console().print(result)
         return
@@ -179,9 +238,14 @@ def sql(
 
 def reissue(
     catalog: CatalogFile,
-    release: Annotated[str, typer.Argument(help="The release that was wrong, by its name in 'dither history'.")],
+    release: Annotated[
+        str, typer.Argument(help="The release that was wrong, by its name in 'dither history'.")
+    ],
     question: Question,
-    note: Annotated[str, typer.Option(help="What was wrong, in a sentence, from releases and public facts alone.")],
+    note: Annotated[
+        str,
+        typer.Option(help="What was wrong, in a sentence, from releases and public facts alone."),
+    ],
     epsilon: Epsilon = None,
     rho: Rho = None,
     max_groups: MaxGroups = None,
@@ -190,13 +254,17 @@ def reissue(
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """For the steward: answer again what was answered wrongly, out of the reserve inside the pot's ceiling."""
+    """For the steward: answer again what was answered wrongly, out of the reserve inside the pot's
+    ceiling."""
     con = connect(catalog, pot=pot, state=state)
-    request = con.request(question, epsilon=epsilon, rho=rho, max_groups=max_groups, weights=_read_weights(weight))
+    request = con.request(
+        question, epsilon=epsilon, rho=rho, max_groups=max_groups, weights=_read_weights(weight)
+    )
     done = steward.reissue(State.beside(catalog, state), request, release, note)
     if as_json:
         print_json({"release": done.release_id, "supersedes": release, "pot": pot})
         return
     make_console().print(
-        f"release {done.release_id} supersedes {release}; 'dither sql' with the same question shows it"
+        f"release {done.release_id} supersedes {release}; 'dither sql' with the same question "
+        f"shows it"
     )

@@ -38,11 +38,18 @@ from dither.privacy.noise.source import fresh_bytes
 from dither.state import State
 from dither.strict_json import read_document
 
-app = typer.Typer(name="audit", help="Try to break a promise: ours, or a function of your own.", no_args_is_help=True)
-Report = Annotated[Path | None, typer.Option(help="Write this HTML file, and the same as JSON beside it.")]
+app = typer.Typer(
+    name="audit",
+    help="Try to break a promise: ours, or a function of your own.",
+    no_args_is_help=True,
+)
+Report = Annotated[
+    Path | None, typer.Option(help="Write this HTML file, and the same as JSON beside it.")
+]
 Alpha = Annotated[float, typer.Option(help="Rate of false alarms of each test.")]
 Year = Annotated[
-    Path | None, typer.Option(help="A file that counts runs: all runs of a year share alpha (nightly audits).")
+    Path | None,
+    typer.Option(help="A file that counts runs: all runs of a year share alpha (nightly audits)."),
 ]
 
 
@@ -56,7 +63,9 @@ app.command()(leakage)
 
 @app.command()
 def mechanisms(
-    names: Annotated[list[str] | None, typer.Argument(help="Which mechanisms; all by default.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which mechanisms; all by default.")
+    ] = None,
     runs: Annotated[
         int, typer.Option(help="Runs on each of two neighbours, where many can be drawn at once.")
     ] = 200_000,
@@ -66,7 +75,8 @@ def mechanisms(
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test every shipped mechanism against its whole claimed curve. Exit status 1 if one is refuted."""
+    """Test every shipped mechanism against its whole claimed curve. Exit status 1 if one is
+    refuted."""
     console = make_console(stderr=as_json)
     by_name = {subject.name: subject for subject in subjects()}
     for name in names or []:
@@ -74,27 +84,55 @@ def mechanisms(
             raise ParameterError(f"no mechanism {name!r}: choose among {', '.join(by_name)}")
     chosen = [by_name[name] for name in names] if names else list(by_name.values())
     if year is not None:
-        alpha = next_share(year, alpha * len(chosen)) / len(chosen)  # one share of the year for all of them
+        alpha = next_share(year, alpha * len(chosen)) / len(
+            chosen
+        )  # one share of the year for all of them
     verdicts = [
         subject.audit(runs if subject.vectorised else slow_runs, alpha)
         for subject in track(chosen, description="auditing", console=console, transient=True)
     ]
     table = Table(
-        "mechanism", "claimed", "delta", "shown", "ceiling", "runs", "verdict", box=None, padding=(0, 2, 0, 0)
+        "mechanism",
+        "claimed",
+        "delta",
+        "shown",
+        "ceiling",
+        "runs",
+        "verdict",
+        box=None,
+        padding=(0, 2, 0, 0),
     )
     table.columns[0].no_wrap = True
     for verdict in verdicts:
         table.add_row(*_make_row(verdict))
     console.print(table)
-    console.print("epsilon claimed, epsilon shown at least, and the most that so many runs could show", style="dim")
+    console.print(
+        "epsilon claimed, epsilon shown at least, and the most that so many runs could show",
+        style="dim",
+    )
     _show_limits(console)
     if report is not None:
-        head = ("mechanism", "claimed epsilon", "delta", "shown at least", "ceiling", "runs", "verdict")
-        text = (f"A mechanism that keeps its claim is accused with probability at most {alpha:g} for each test.",)
+        head = (
+            "mechanism",
+            "claimed epsilon",
+            "delta",
+            "shown at least",
+            "ceiling",
+            "runs",
+            "verdict",
+        )
+        text = (
+            f"A mechanism that keeps its claim is accused with probability at most {alpha:g} for "
+            f"each test.",
+        )
         rows = tuple(_make_row(verdict) for verdict in verdicts)
         _say_written(
             console,
-            write(report, "Audit of the mechanisms", [Section("Mechanisms", text, head, rows, tuple(verdicts))]),
+            write(
+                report,
+                "Audit of the mechanisms",
+                [Section("Mechanisms", text, head, rows, tuple(verdicts))],
+            ),
         )
     accused = [verdict.name for verdict in verdicts if verdict.violated]
     console.print(_summarise(accused, len(verdicts), alpha), soft_wrap=True)
@@ -106,18 +144,26 @@ def mechanisms(
 
 @app.command()
 def zoo(
-    names: Annotated[list[str] | None, typer.Argument(help="Which bugs; all, and all of ours, by default.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs of our own mechanisms; under 50 seconds.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which bugs; all, and all of ours, by default.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer runs of our own mechanisms; under 50 seconds.")
+    ] = False,
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Catch every planted bug, accuse none of our own mechanisms. Exit status 1 if a bug escapes or ours is accused."""
+    """Catch every planted bug, accuse none of our own mechanisms. Exit status 1 if a bug escapes or
+    ours is accused."""
     console = make_console(stderr=as_json)
     for name in names or []:
         if name not in BUGS:
             raise ParameterError(f"no bug {name!r}: choose among {', '.join(BUGS)}")
     chosen = [BUGS[name] for name in names] if names else list(BUGS.values())
-    catches = [(bug, bug.catch()) for bug in track(chosen, description="catching", console=console, transient=True)]
+    catches = [
+        (bug, bug.catch())
+        for bug in track(chosen, description="catching", console=console, transient=True)
+    ]
     _show_catches(console, catches, why=bool(names))
     fast, slow = (20_000, 300) if quick else (200_000, 2_000)
     own_mechanisms: list[Subject] = [] if names else subjects()
@@ -132,23 +178,45 @@ def zoo(
         rows = tuple(_make_catch_row(bug, catch) for bug, catch in catches)
         catch_verdicts = tuple(catch.verdict for _, catch in catches if catch.verdict is not None)
         sections = [
-            Section("Planted bugs", ("Every bug keeps its real parameters.",), _CATCH_HEAD, rows, catch_verdicts),
-            Section("Our own mechanisms", (_summarise(accused, len(verdicts), ALPHA),), verdicts=tuple(verdicts)),
+            Section(
+                "Planted bugs",
+                ("Every bug keeps its real parameters.",),
+                _CATCH_HEAD,
+                rows,
+                catch_verdicts,
+            ),
+            Section(
+                "Our own mechanisms",
+                (_summarise(accused, len(verdicts), ALPHA),),
+                verdicts=tuple(verdicts),
+            ),
         ]
         _say_written(console, write(report, "Audit zoo", sections))
     line = f"zoo: {len(catches) - len(escaped)} of {len(catches)} bugs caught"
     line += f" (escaped: {', '.join(escaped)})" if escaped else ""
-    console.print(f"{line}; {_summarise(accused, len(verdicts), ALPHA)}" if own_mechanisms else line, soft_wrap=True)
+    console.print(
+        f"{line}; {_summarise(accused, len(verdicts), ALPHA)}" if own_mechanisms else line,
+        soft_wrap=True,
+    )
     if as_json:
-        bugs = [dict(zip(_CATCH_HEAD, _make_catch_row(bug, catch), strict=True)) for bug, catch in catches]
+        bugs = [
+            dict(zip(_CATCH_HEAD, _make_catch_row(bug, catch), strict=True))
+            for bug, catch in catches
+        ]
         own_documents = [verdict.to_json() for verdict in verdicts]
-        print_json(finite({"escaped": escaped, "accused": accused, "bugs": bugs, "verdicts": own_documents}))
+        print_json(
+            finite(
+                {"escaped": escaped, "accused": accused, "bugs": bugs, "verdicts": own_documents}
+            )
+        )
     raise typer.Exit(1 if accused or escaped else 0)
 
 
 @app.command()
 def function(
-    where: Annotated[str, typer.Argument(help="file.py:name or module:name; takes data, or data and size.")],
+    where: Annotated[
+        str, typer.Argument(help="file.py:name or module:name; takes data, or data and size.")
+    ],
     first: Annotated[str, typer.Option(help="The first input, as JSON.")],
     second: Annotated[str, typer.Option(help="Its neighbour, as JSON.")],
     epsilon: Annotated[float, typer.Option(help="The claim.")],
@@ -173,7 +241,10 @@ def function(
     if report is not None:
         sentence = f"inputs {first} and {second}"
         _say_written(
-            console, write(report, f"Audit of {where}", [Section("Verdict", (sentence,), verdicts=(verdict,))])
+            console,
+            write(
+                report, f"Audit of {where}", [Section("Verdict", (sentence,), verdicts=(verdict,))]
+            ),
         )
     if as_json:
         print_json(finite(verdict.to_json()))
@@ -187,18 +258,34 @@ def accountant(
     alpha: Alpha = 1e-6,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the loss of random compositions and compare with what the accountant says. Exit status 1 if refuted."""
+    """Draw the loss of random compositions and compare with what the accountant says. Exit status 1
+    if refuted."""
     console = make_console(stderr=as_json)
     claims = audit_accountant(compositions, runs=runs, alpha=alpha)
     table = Table("composition", "epsilon", "accountant's delta", "shown at least")
     for claim in claims:
-        table.add_row(repr(claim.loss)[:70], f"{claim.epsilon:.4g}", f"{claim.claimed:.4g}", f"{claim.shown:.4g}")
+        table.add_row(
+            repr(claim.loss)[:70],
+            f"{claim.epsilon:.4g}",
+            f"{claim.claimed:.4g}",
+            f"{claim.shown:.4g}",
+        )
     console.print(table)
     refuted = sum(claim.refuted for claim in claims)
-    console.print(f"{refuted} of {len(claims)} claims refuted; false alarms at most {alpha:g}", soft_wrap=True)
+    console.print(
+        f"{refuted} of {len(claims)} claims refuted; false alarms at most {alpha:g}", soft_wrap=True
+    )
     if as_json:
-        documents = [{"loss": claim.loss.to_json(), "epsilon": claim.epsilon, "claimed_delta": claim.claimed,
-                 "shown_delta": claim.shown, "refuted": claim.refuted} for claim in claims]  # fmt: skip
+        documents = [
+            {
+                "loss": claim.loss.to_json(),
+                "epsilon": claim.epsilon,
+                "claimed_delta": claim.claimed,
+                "shown_delta": claim.shown,
+                "refuted": claim.refuted,
+            }
+            for claim in claims
+        ]
         print_json(finite({"refuted": refuted, "alpha": alpha, "claims": documents}))
     raise typer.Exit(1 if refuted else 0)
 
@@ -211,18 +298,24 @@ def system(
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """SQL to release on tiny neighbouring databases invented here. Exit status 1 if anything depends on one person."""
+    """SQL to release on tiny neighbouring databases invented here. Exit status 1 if anything
+    depends on one person."""
     console = make_console(stderr=as_json)
     alpha_share = alpha if year is None else next_share(year, alpha)
     with tempfile.TemporaryDirectory(prefix="dither-audit-") as folder:
         findings = audit_system(_Registrar(Path(folder)), seconds=60 * minutes, alpha=alpha_share)
     lines = [
-        f"{findings.pairs:,} pairs of neighbours, {sum(findings.answered.values()):,} questions answered on both, "
+        f"{findings.pairs:,} pairs of neighbours, {sum(findings.answered.values()):,} questions "
+        f"answered on both, "
         f"{sum(findings.refused.values()):,} refused alike on both",
         "exact integers compared with their claims: "
-        + (", ".join(f"{kind} {count:,}" for kind, count in findings.measured.most_common()) or "none"),
+        + (
+            ", ".join(f"{kind} {count:,}" for kind, count in findings.measured.most_common())
+            or "none"
+        ),
         f"{findings.row_pairs:,} more pairs whose plans' rows were compared (symmetric difference)",
-        f"{len(findings.verdicts)} black-box tests of the whole path, false alarms at most {alpha_share:g} together",
+        f"{len(findings.verdicts)} black-box tests of the whole path, false alarms at most "
+        f"{alpha_share:g} together",
         f"times of the two sides: rank test p = {findings.slower:.3g} "
         "(shown, not judged: embedded mode promises nothing)",
         *findings.faults[:20],
@@ -234,25 +327,39 @@ def system(
         rows = tuple((kind, str(count)) for kind, count in findings.answered.most_common())
         refused = tuple((words, str(count)) for words, count in findings.refused.most_common(30))
         sections = [
-            Section("What was asked", tuple(lines), ("kind", "questions"), rows, tuple(findings.verdicts[:20])),
+            Section(
+                "What was asked",
+                tuple(lines),
+                ("kind", "questions"),
+                rows,
+                tuple(findings.verdicts[:20]),
+            ),
             Section("Refused alike on both sides", (), ("words", "times"), refused),
         ]
         _say_written(console, write(report, "Audit of the whole path", sections))
     state = "no fault" if not findings.faults else f"{len(findings.faults)} FAULTS"
     console.print(f"system: {state} in {findings.pairs:,} pairs", soft_wrap=True)
     if as_json:
-        print_json({"pairs": findings.pairs, "row_pairs": findings.row_pairs, "answered": dict(findings.answered),
-                    "measured": dict(findings.measured),
-                    "refused": dict(findings.refused), "tests": len(findings.verdicts), "alpha": alpha_share,
-                    "faults": list(findings.faults)})  # fmt: skip
+        print_json(
+            {
+                "pairs": findings.pairs,
+                "row_pairs": findings.row_pairs,
+                "answered": dict(findings.answered),
+                "measured": dict(findings.measured),
+                "refused": dict(findings.refused),
+                "tests": len(findings.verdicts),
+                "alpha": alpha_share,
+                "faults": list(findings.faults),
+            }
+        )
     raise typer.Exit(1 if findings.faults else 0)
 
 
 class _Registrar:
     """Registers invented files as a dev lineage of their own, with a pot that is never empty.
 
-    All share one installation key: which rows of a person are kept depends on it, and neighbours are two states of
-    *one* installation.
+    All share one installation key: which rows of a person are kept depends on it, and neighbours
+    are two states of *one* installation.
     """
 
     def __init__(self, folder: Path, key: bytes | None = None) -> None:
@@ -277,14 +384,18 @@ class _DevDataset:
     def __init__(self, file: Path) -> None:
         self._state = State(file.with_suffix(".dither"))
         done = steward.register(file, state=self._state, dev=True)
-        purpose = dict.fromkeys(("question", "population", "recipient"), "Does the software keep its promise?")
+        purpose = dict.fromkeys(
+            ("question", "population", "recipient"), "Does the software keep its promise?"
+        )
         terms: Any = {
             "epsilon": "1000000",
             "ceiling": "1000000",
             "delta": "1/1000",
             "delta_per_question": "1/1000000000",
         }
-        steward.open_pot(self._state, done.catalog, "total", rule="approx", purpose=purpose, **terms)
+        steward.open_pot(
+            self._state, done.catalog, "total", rule="approx", purpose=purpose, **terms
+        )
         self.connection = connect(file, state=self._state.root)
         self._catalog = done.catalog
 
@@ -309,12 +420,26 @@ def _make_row(verdict: Verdict) -> tuple[str, ...]:
 
 
 _CATCH_HEAD = (
-    "bug", "what", "origin", "claim", "detector", "runs", "alpha", "power", "black box needs", "caught", "evidence",
-)  # fmt: skip
+    "bug",
+    "what",
+    "origin",
+    "claim",
+    "detector",
+    "runs",
+    "alpha",
+    "power",
+    "black box needs",
+    "caught",
+    "evidence",
+)
 
 
 def _make_catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
-    drawn = (f"{catch.runs:,}", f"{catch.alpha:g}", _format_power(catch.power)) if catch.runs else ("-", "-", "certain")
+    drawn = (
+        (f"{catch.runs:,}", f"{catch.alpha:g}", _format_power(catch.power))
+        if catch.runs
+        else ("-", "-", "certain")
+    )
     return (
         bug.name,
         bug.what,
@@ -334,11 +459,16 @@ def _format_power(power: float) -> str:
     >>> _format_power(0.99312), _format_power(1 - 2e-11), _format_power(1.0)
     ('0.9931', '0.99999999998', '1.0000')
     """
-    return f"{power:.4f}" if power == 1 or power < 0.9999 else f"{math.floor(power * 1e11) / 1e11:.11f}"
+    return (
+        f"{power:.4f}"
+        if power == 1 or power < 0.9999
+        else f"{math.floor(power * 1e11) / 1e11:.11f}"
+    )
 
 
 def _show_catches(console: Console, catches: list[tuple[Bug, Catch]], *, why: bool) -> None:
-    """A table where there is room, else a few lines for each bug; with `why`, what is wrong and how it shows."""
+    """A table where there is room, else a few lines for each bug; with `why`, what is wrong and how
+    it shows."""
     names = ("bug", "detector", "claim", "runs", "alpha", "power", "black box needs", "caught")
     table = Table(*names)
     for bug, catch in catches:
@@ -346,7 +476,9 @@ def _show_catches(console: Console, catches: list[tuple[Bug, Catch]], *, why: bo
         table.add_row(*(row[name] for name in names))
         if why or console.width < 140:
             runs = (
-                f"{catch.runs:,} runs a side, alpha {row['alpha']}, power {row['power']}" if catch.runs else "certain"
+                f"{catch.runs:,} runs a side, alpha {row['alpha']}, power {row['power']}"
+                if catch.runs
+                else "certain"
             )
             state = "caught" if catch.caught else "NOT CAUGHT"
             line = f"{bug.name}: {state} by {bug.detector} ({runs}); claim {bug.claim}"

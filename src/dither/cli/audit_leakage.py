@@ -1,4 +1,5 @@
-"""`dither audit leakage`: what outputs tell about a secret, from pairs of one's own or as the book's experiments."""
+"""`dither audit leakage`: what outputs tell about a secret, from pairs of one's own or as the
+book's experiments."""
 
 from __future__ import annotations
 
@@ -28,16 +29,27 @@ _Tick = Callable[[str, float], None]
 
 def leakage(
     pairs: Annotated[
-        Path | None, typer.Argument(help="CSV of pairs: the secret, then the output's numbers; one header line.")
+        Path | None,
+        typer.Argument(
+            help="CSV of pairs: the secret, then the output's numbers; one header line."
+        ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="All systems of the book and the places, for about seven minutes.")
+        bool,
+        typer.Option(
+            "--full", help="All systems of the book and the places, for about seven minutes."
+        ),
     ] = False,
-    runs: Annotated[int, typer.Option(help="Runs of which the book's tables show the median.", min=1)] = 3,
-    alpha: Annotated[float, typer.Option(help="Confidence of the certified epsilon is 1 - alpha.")] = 0.05,
+    runs: Annotated[
+        int, typer.Option(help="Runs of which the book's tables show the median.", min=1)
+    ] = 3,
+    alpha: Annotated[
+        float, typer.Option(help="Confidence of the certified epsilon is 1 - alpha.")
+    ] = 0.05,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate what outputs tell about a secret; without a file, print the book's tables against ours."""
+    """Estimate what outputs tell about a secret; without a file, print the book's tables against
+    ours."""
     console = make_console(stderr=as_json)
     if pairs is None:
         _show_book(console, full=full, runs=runs, as_json=as_json)
@@ -51,7 +63,10 @@ def _show_book(console: Console, *, full: bool, runs: int, as_json: bool) -> Non
         located_systems = list(places.reproduce(tick=tick)) if full else []
         uniform_risks = {nu: Plane(nu).bayes_risk for nu in (places.UNIFORM if full else (8,))}
     if as_json:
-        uniform = [{"nu": nu, "risk": risk, "spec": places.UNIFORM[nu]} for nu, risk in uniform_risks.items()]
+        uniform = [
+            {"nu": nu, "risk": risk, "spec": places.UNIFORM[nu]}
+            for nu, risk in uniform_risks.items()
+        ]
         documents = {
             "systems": [system.to_json() for system in systems],
             "places": [system.to_json() for system in located_systems],
@@ -64,34 +79,55 @@ def _show_book(console: Console, *, full: bool, runs: int, as_json: bool) -> Non
             cells = _pair_counts(system.experiment.counts[delta], own_counts)
             risks = f"{system.experiment.risk:.3f}", f"{system.risk:.6f}"
             odd = ", ".join(system.misses[delta]) or "-"
-            table.add_row(system.experiment.table, system.experiment.name, *risks, f"{delta:g}", *cells, odd)
+            table.add_row(
+                system.experiment.table, system.experiment.name, *risks, f"{delta:g}", *cells, odd
+            )
     console.print(table)
     if located_systems:
         table = Table(
-            "table", "system", "R* ours", "delta", *METHODS, title="places, a prior of our own: printed / ours"
+            "table",
+            "system",
+            "R* ours",
+            "delta",
+            *METHODS,
+            title="places, a prior of our own: printed / ours",
         )
         for located in located_systems:
             printed = places.PRINTED[located.table, located.name, located.nu]
             for delta, own_counts in located.counts.items():
                 name = f"{located.name}, nu = {located.nu}"
                 table.add_row(
-                    located.table, name, f"{located.risk:.5f}", f"{delta:g}", *_pair_counts(printed[delta], own_counts)
+                    located.table,
+                    name,
+                    f"{located.risk:.5f}",
+                    f"{delta:g}",
+                    *_pair_counts(printed[delta], own_counts),
                 )
         console.print(table)
     table = Table("system", "R* spec", "R* ours", title="uniform prior, exact")
     for nu, risk in uniform_risks.items():
-        table.add_row(f"planar geometric nu = {nu}, 400 x 115,600", f"{places.UNIFORM[nu]}", f"{risk:.5f}")
+        table.add_row(
+            f"planar geometric nu = {nu}, 400 x 115,600", f"{places.UNIFORM[nu]}", f"{risk:.5f}"
+        )
     table.add_row("spiky, 2 x 10K", "0", f"{spiky().bayes_risk:.5f}")
     console.print(table)
     console.print(LIMITS[0], style="dim", soft_wrap=True)
     judged = sum(len(system.counts) for system in systems)
     odd_rows = sum(bool(odd) for system in systems for odd in system.misses.values())
-    console.print(f"leakage: {judged - odd_rows} of {judged} rows of the book within tolerance", soft_wrap=True)
+    console.print(
+        f"leakage: {judged - odd_rows} of {judged} rows of the book within tolerance",
+        soft_wrap=True,
+    )
 
 
 def _pair_counts(printed: tables.Counts, measured: tables.Counts) -> list[str]:
-    shown = [["X" if count is None else f"{count:,}" for count in row] for row in (printed, measured)]
-    return [f"{printed_text} / {measured_text}" for printed_text, measured_text in zip(*shown, strict=True)]
+    shown = [
+        ["X" if count is None else f"{count:,}" for count in row] for row in (printed, measured)
+    ]
+    return [
+        f"{printed_text} / {measured_text}"
+        for printed_text, measured_text in zip(*shown, strict=True)
+    ]
 
 
 @contextmanager
@@ -100,7 +136,12 @@ def _show_progress(console: Console, full: bool) -> Iterator[_Tick]:
     total = sum(full or experiment.quick is not None for experiment in tables.EXPERIMENTS) + (
         len(places.PRINTED) if full else 0
     )
-    shown = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    shown = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*shown, console=console, transient=True) as bar:
         task = bar.add_task("the book's systems", total=total)
         yield lambda name, done: bar.update(task, advance=done, description=name)
@@ -109,22 +150,38 @@ def _show_progress(console: Console, full: bool) -> Iterator[_Tick]:
 def _show_pairs(console: Console, file: Path, *, alpha: float, as_json: bool) -> None:
     with file.open(encoding="utf-8", newline="") as opened:
         rows = list(csv.reader(opened))[1:]
-    estimate = from_pairs([row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows]))
+    estimate = from_pairs(
+        [row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows])
+    )
     table = Table("estimator", "examples", "least error", "last error")
     for line in estimate.curves:
-        table.add_row(line.method, f"{line.examples[-1]:,}", f"{line.least:.4f}", f"{line.last:.4f}")
+        table.add_row(
+            line.method, f"{line.examples[-1]:,}", f"{line.least:.4f}", f"{line.last:.4f}"
+        )
     console.print(table)
     bound = certified_epsilon(estimate.secrets, estimate.errors, estimate.held_out, alpha)
     console.print(
-        f"guessing errs {estimate.random_guess:.4f}; best estimate of the Bayes risk {estimate.risk:.4f} "
+        f"guessing errs {estimate.random_guess:.4f}; best estimate of the Bayes risk "
+        f"{estimate.risk:.4f} "
         f"({estimate.method}), "
-        f"multiplicative leakage {estimate.leakage:.4f}; if secrets were drawn uniformly, epsilon (local) is at least "
+        f"multiplicative leakage {estimate.leakage:.4f}; if secrets were drawn uniformly, epsilon "
+        f"(local) is at least "
         f"{bound:.4f} with confidence {1 - alpha:g}",
         soft_wrap=True,
     )
     for warning in estimate.warnings:
         console.print(warning, style="dim", soft_wrap=True)
     if as_json:
-        print_json(finite({"random_guess": estimate.random_guess, "risk": estimate.risk, "method": estimate.method,
-                    "leakage": estimate.leakage, "epsilon_at_least": bound, "confidence": 1 - alpha,
-                    "warnings": list(estimate.warnings)}))  # fmt: skip
+        print_json(
+            finite(
+                {
+                    "random_guess": estimate.random_guess,
+                    "risk": estimate.risk,
+                    "method": estimate.method,
+                    "leakage": estimate.leakage,
+                    "epsilon_at_least": bound,
+                    "confidence": 1 - alpha,
+                    "warnings": list(estimate.warnings),
+                }
+            )
+        )

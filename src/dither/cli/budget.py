@@ -16,8 +16,12 @@ from dither.privacy.ledger import Pot
 from dither.publish.budget import PotBalances
 from dither.state import State
 
-app = typer.Typer(name="budget", help="Open, raise and show pots: what may ever be learned.", no_args_is_help=True)
-PotName = Annotated[str, typer.Argument(help="The pot's name; 'total' is the one that connect() uses.")]
+app = typer.Typer(
+    name="budget", help="Open, raise and show pots: what may ever be learned.", no_args_is_help=True
+)
+PotName = Annotated[
+    str, typer.Argument(help="The pot's name; 'total' is the one that connect() uses.")
+]
 
 
 class Rules(StrEnum):
@@ -33,15 +37,22 @@ class Rules(StrEnum):
 def open_pot(
     catalog: CatalogFile,
     pot: PotName,
-    ceiling: Annotated[str, typer.Option(help="What the cap may ever be raised to; the guarantee is stated for it.")],
+    ceiling: Annotated[
+        str,
+        typer.Option(help="What the cap may ever be raised to; the guarantee is stated for it."),
+    ],
     question: Annotated[str, typer.Option(help="What is to be learned, in a sentence.")],
     population: Annotated[str, typer.Option(help="About whom, in a sentence.")],
     recipient: Annotated[str, typer.Option(help="Who will see the answers, in a sentence.")],
     rule: Annotated[Rules, typer.Option(help="How charges add up; fixed for ever.")] = Rules.pure,
-    epsilon: Annotated[str | None, typer.Option(help="The cap of a pure or (epsilon, delta) pot.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="The cap of a pure or (epsilon, delta) pot.")
+    ] = None,
     rho: Annotated[str | None, typer.Option(help="The cap of a zCDP pot.")] = None,
     renyi: Annotated[str | None, typer.Option(help="The cap of an RDP pot, at its order.")] = None,
-    delta: Annotated[str | None, typer.Option(help="(epsilon, delta): what all deltas may add up to.")] = None,
+    delta: Annotated[
+        str | None, typer.Option(help="(epsilon, delta): what all deltas may add up to.")
+    ] = None,
     delta_per_question: Annotated[
         str | None, typer.Option(help="(epsilon, delta): what a question takes that needs a delta.")
     ] = None,
@@ -49,34 +60,61 @@ def open_pot(
         str | None, typer.Option(help="zCDP and RDP: the delta at which the guarantee is stated.")
     ] = None,
     delta_selection: Annotated[
-        str | None, typer.Option(help="zCDP and RDP: what the deltas of key selection may add up to.")
+        str | None,
+        typer.Option(help="zCDP and RDP: what the deltas of key selection may add up to."),
     ] = None,
     alpha: Annotated[str | None, typer.Option(help="RDP: the one order, above 1.")] = None,
-    inside: Annotated[str | None, typer.Option(help="The pot that this one lies inside of.")] = None,
+    inside: Annotated[
+        str | None, typer.Option(help="The pot that this one lies inside of.")
+    ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(help="dataset (the total), or inside it: analyst, group, purpose, partition, part, windows."),
+        typer.Option(
+            help="dataset (the total), or inside it: analyst, group, purpose, partition, "
+            "part, windows."
+        ),
     ] = None,
-    column: Annotated[str | None, typer.Option(help="partition: table.column, one value per person.")] = None,
+    column: Annotated[
+        str | None, typer.Option(help="partition: table.column, one value per person.")
+    ] = None,
     value: Annotated[str | None, typer.Option(help="part: the value of that column.")] = None,
-    policy: Annotated[str | None, typer.Option(help="The total's: global, or separate groups.")] = None,
-    max_incidents: Annotated[int | None, typer.Option(help="The total's: failures until all are suspended.")] = None,
-    reissue: Annotated[str | None, typer.Option(help="Kept inside the ceiling for reissues; 10% of it.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="The total's: global, or separate groups.")
+    ] = None,
+    max_incidents: Annotated[
+        int | None, typer.Option(help="The total's: failures until all are suspended.")
+    ] = None,
+    reissue: Annotated[
+        str | None, typer.Option(help="Kept inside the ceiling for reissues; 10% of it.")
+    ] = None,
     relation: Annotated[
-        list[str] | None, typer.Option(help="The total's: LINEAGE=same, disjoint or unknown, for each known here.")
+        list[str] | None,
+        typer.Option(help="The total's: LINEAGE=same, disjoint or unknown, for each known here."),
     ] = None,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Open a pot: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has seen an answer."""
+    """Open a pot: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has
+    seen an answer."""
     dataset_state = State.beside(catalog, state)
     registered = steward.registered_catalog(dataset_state)
     terms: dict[str, Any] = {
-        "epsilon": epsilon, "rho": rho, "renyi": renyi, "delta": delta, "delta_per_question": delta_per_question,
-        "delta_conversion": delta_conversion, "delta_selection": delta_selection, "alpha": alpha, "inside": inside,
-        "kind": kind, "column": column, "value": value, "policy": policy, "max_incidents": max_incidents,
+        "epsilon": epsilon,
+        "rho": rho,
+        "renyi": renyi,
+        "delta": delta,
+        "delta_per_question": delta_per_question,
+        "delta_conversion": delta_conversion,
+        "delta_selection": delta_selection,
+        "alpha": alpha,
+        "inside": inside,
+        "kind": kind,
+        "column": column,
+        "value": value,
+        "policy": policy,
+        "max_incidents": max_incidents,
         "reissue": reissue,
-    }  # fmt: skip
+    }
     opened = steward.open_pot(
         dataset_state,
         registered,
@@ -101,7 +139,9 @@ def _show(pot: Pot, as_json: bool) -> None:
 def _read_relations(texts: list[str]) -> dict[str, str]:
     pairs = [text.rpartition("=")[::2] for text in texts]
     if any(not lineage for lineage, _ in pairs):
-        raise ParameterError("a relation is written LINEAGE=same, LINEAGE=disjoint or LINEAGE=unknown")
+        raise ParameterError(
+            "a relation is written LINEAGE=same, LINEAGE=disjoint or LINEAGE=unknown"
+        )
     return dict(pairs)
 
 
@@ -110,20 +150,27 @@ def raise_cap(
     catalog: CatalogFile,
     pot: PotName,
     reason: Annotated[str, typer.Option(help="Why, in a sentence; recorded for ever.")],
-    epsilon: Annotated[str | None, typer.Option(help="The new cap, at most the ceiling less the reserve.")] = None,
-    cap: Annotated[str | None, typer.Option(help="The same, for pots that count in rho or Renyi divergence.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="The new cap, at most the ceiling less the reserve.")
+    ] = None,
+    cap: Annotated[
+        str | None, typer.Option(help="The same, for pots that count in rho or Renyi divergence.")
+    ] = None,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Raise a pot's cap, at most to its ceiling."""
     if (epsilon is None) == (cap is None):
         raise ParameterError("say the new cap once: --epsilon or --cap")
-    _show(steward.raise_cap(State.beside(catalog, state), pot, epsilon or cap or "", reason), as_json)
+    _show(
+        steward.raise_cap(State.beside(catalog, state), pot, epsilon or cap or "", reason), as_json
+    )
 
 
 @app.command("show")
 def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
-    """Show spent, left, cap and ceiling of every pot, all groups together, and the population's datasets."""
+    """Show spent, left, cap and ceiling of every pot, all groups together, and the population's
+    datasets."""
     dataset_state = State.beside(catalog, state)
     registered = steward.registered_catalog(dataset_state)
     ledger = steward.open_ledger(dataset_state)
@@ -131,7 +178,9 @@ def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = Non
         pots = ledger.pots()  # the steward's own reading: with what is under way
     finally:
         ledger.close()
-    budget = PotBalances(pots, steward.population_notes(dataset_state, registered), horizon(registered))
+    budget = PotBalances(
+        pots, steward.population_notes(dataset_state, registered), horizon(registered)
+    )
     if as_json:
         print_json([_pot_document(pot, budget) for pot in pots])
     else:
@@ -141,17 +190,28 @@ def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = Non
 def _pot_document(pot: Pot, budget: PotBalances) -> dict[str, Any]:
     whole = budget.guarantee(pot)
     return {
-        "pot": pot.name, "kind": pot.kind, "inside": pot.inside, "rule": pot.rule, "measure": pot.filter.measure,
-        "spent": pot.spent, "left": pot.left, "cap": pot.cap, "ceiling": pot.ceiling, "delta_spent": pot.delta_spent,
-        "unit": pot.unit, "neighbours": pot.neighbours,
+        "pot": pot.name,
+        "kind": pot.kind,
+        "inside": pot.inside,
+        "rule": pot.rule,
+        "measure": pot.filter.measure,
+        "spent": pot.spent,
+        "left": pot.left,
+        "cap": pot.cap,
+        "ceiling": pot.ceiling,
+        "delta_spent": pot.delta_spent,
+        "unit": pot.unit,
+        "neighbours": pot.neighbours,
         "whatever_is_asked": {"epsilon": whole.epsilon, "delta": whole.delta},
-    }  # fmt: skip
+    }
 
 
 @app.command("clear")
 def clear(
     catalog: CatalogFile,
-    reason: Annotated[str, typer.Option(help="What was done about it, in a sentence; recorded for ever.")],
+    reason: Annotated[
+        str, typer.Option(help="What was done about it, in a sentence; recorded for ever.")
+    ],
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:

@@ -17,7 +17,9 @@ from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile
 from dither.surfaces import escape_lines
 
-app = typer.Typer(name="catalog", help="Write and check the public facts about a dataset.", no_args_is_help=True)
+app = typer.Typer(
+    name="catalog", help="Write and check the public facts about a dataset.", no_args_is_help=True
+)
 
 
 class Engine(StrEnum):
@@ -39,12 +41,16 @@ class Foreign(StrEnum):
 @app.command("import")
 def import_(
     file: Annotated[
-        Path, typer.Argument(help="SmartNoise metadata, Snowflake statements, or a dbt schema.", exists=True)
+        Path,
+        typer.Argument(
+            help="SmartNoise metadata, Snowflake statements, or a dbt schema.", exists=True
+        ),
     ],
     kind: Annotated[Foreign, typer.Option("--from", help="What the file is.")],
     as_json: AsJson = False,
 ) -> None:
-    """Print a catalog made from another tool's file: what it says, and ??? wherever a person must decide."""
+    """Print a catalog made from another tool's file: what it says, and ??? wherever a person must
+    decide."""
     _print(import_catalog(kind.value, file.read_text(encoding="utf-8"), str(file)), as_json)
 
 
@@ -57,11 +63,18 @@ def _print(catalog: str, as_json: bool) -> None:
 
 @app.command()
 def check(catalog: CatalogFile, as_json: AsJson = False) -> None:
-    """Check a catalog, compare it with the source's column names, and print its guarantee. Reads no value."""
+    """Check a catalog, compare it with the source's column names, and print its guarantee. Reads no
+    value."""
     facts = load(catalog)
     comparison = steward.check_source(facts, catalog)
     if as_json:
-        print_json({"catalog_hash": catalog_hash(facts), "source": comparison, "guarantee": guarantee(facts)})
+        print_json(
+            {
+                "catalog_hash": catalog_hash(facts),
+                "source": comparison,
+                "guarantee": guarantee(facts),
+            }
+        )
         return
     console = make_console()
     console.print(guarantee(facts), highlight=False, markup=False)
@@ -70,9 +83,12 @@ def check(catalog: CatalogFile, as_json: AsJson = False) -> None:
 
 @app.command()
 def draft(
-    location: Annotated[Path, typer.Argument(help="A folder of CSV or Parquet files, or a DuckDB file.")],
+    location: Annotated[
+        Path, typer.Argument(help="A folder of CSV or Parquet files, or a DuckDB file.")
+    ],
     engine: Annotated[Engine, typer.Option("--engine", help="Where the rows lie.")] = Engine.csv,
     as_json: AsJson = False,
 ) -> None:
-    """Print a skeleton catalog: the source's names, and ??? wherever a person must decide. Reads no value."""
+    """Print a skeleton catalog: the source's names, and ??? wherever a person must decide. Reads no
+    value."""
     _print(steward.draft_catalog(location, engine.value), as_json)

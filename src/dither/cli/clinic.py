@@ -1,8 +1,10 @@
-"""An invented clinic: patients, visits and prescriptions that look like real files, with nobody in them.
+"""An invented clinic: patients, visits and prescriptions that look like real files, with nobody in
+them.
 
-Counties differ in size, age drives visits and costs, smokers meet cardiology more often, few drugs make most
-prescriptions, a few people come very often and a few bills are enormous; some cells are empty or broken, as in every
-real file. Development data (a dev lineage): whoever reads it learns about this generator and about no person.
+Counties differ in size, age drives visits and costs, smokers meet cardiology more often, few drugs
+make most prescriptions, a few people come very often and a few bills are enormous; some cells are
+empty or broken, as in every real file. Development data (a dev lineage): whoever reads it learns
+about this generator and about no person.
 """
 
 from __future__ import annotations
@@ -85,7 +87,11 @@ COUNTIES = ("ash", "birch", "cedar", "elm", "fir", "hazel", "maple", "oak")
 BEDS = (2400, 1300, 900, 610, 350, 240, 160, 90)
 FILES = ("patients.csv", "visits.csv", "prescriptions.csv", "counties.csv")
 _STEMS = ("am", "bro", "cel", "dor", "fen", "gli", "lo", "mer", "nor", "pra", "sul", "tor")
-DRUGS = tuple(f"{stem}{ending}" for ending in ("pril", "statin", "olol", "cillin", "mab", "zole") for stem in _STEMS)
+DRUGS = tuple(
+    f"{stem}{ending}"
+    for ending in ("pril", "statin", "olol", "cillin", "mab", "zole")
+    for stem in _STEMS
+)
 Floats = NDArray[np.float64]
 
 
@@ -101,17 +107,22 @@ def write_clinic(folder: Path, people: int) -> None:
     (folder / "clinic.yaml").write_text(CATALOG)
     _write_csv(folder / "counties.csv", ("county", "beds"), zip(COUNTIES, BEDS, strict=True))
     _write_csv(
-        folder / "patients.csv", ("patient_id", "sex", "age", "county", "smoker"), _list_patient_rows(draw, patients)
+        folder / "patients.csv",
+        ("patient_id", "sex", "age", "county", "smoker"),
+        _list_patient_rows(draw, patients),
     )
     names = ("visit_id", "patient_id", "doctor_id", "day", "ward", "age", "urgent", "wait", "cost")
     _write_csv(folder / "visits.csv", names, _list_visit_rows(draw, visits))
     _write_csv(
-        folder / "prescriptions.csv", ("rx_id", "visit_id", "drug", "days", "price"), _list_rx_rows(draw, visits)
+        folder / "prescriptions.csv",
+        ("rx_id", "visit_id", "drug", "days", "price"),
+        _list_rx_rows(draw, visits),
     )
 
 
 class Draws:
-    """Random numbers for invented data: floats, from the operating system's generator. Never for noise."""
+    """Random numbers for invented data: floats, from the operating system's generator. Never for
+    noise."""
 
     def __init__(self) -> None:
         self._source = SystemSource()
@@ -129,7 +140,9 @@ class Draws:
     def chosen(self, weights: Iterable[float], count: int) -> NDArray[np.int64]:
         """Places in `weights`, as likely as they say."""
         steps = np.cumsum(np.asarray(list(weights), float))
-        return np.asarray(np.searchsorted(steps, self.uniform(count) * steps[-1], side="right"), np.int64)
+        return np.asarray(
+            np.searchsorted(steps, self.uniform(count) * steps[-1], side="right"), np.int64
+        )
 
 
 def _draw_patients(draw: Draws, people: int) -> dict[str, NDArray[Any]]:
@@ -146,7 +159,9 @@ def _draw_visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, ND
     people = len(patients["age"])
     age = patients["age"]
     mean = 0.6 + age / 35 + 0.7 * patients["smoker"]
-    often = np.floor(-mean * np.log1p(-draw.uniform(people))).astype(np.int64)  # geometric: most few, some many
+    often = np.floor(-mean * np.log1p(-draw.uniform(people))).astype(
+        np.int64
+    )  # geometric: most few, some many
     often = np.where(draw.uniform(people) < 0.002, often + 30, often)
     who = np.repeat(np.arange(people), np.minimum(often, 60))
     count = len(who)
@@ -160,7 +175,14 @@ def _draw_visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, ND
     cost = np.where(draw.uniform(count) < 0.003, cost * 40, cost)  # a few enormous bills
     urgent = draw.uniform(count) < np.where(ward == 0, 0.6, 0.12)
     wait = np.abs(35 + 30 * draw.normal(count)) * np.where(urgent, 0.4, 1.3)
-    return {"who": who, "age": visit_age, "ward": ward, "cost": cost, "urgent": urgent, "wait": wait}
+    return {
+        "who": who,
+        "age": visit_age,
+        "ward": ward,
+        "cost": cost,
+        "urgent": urgent,
+        "wait": wait,
+    }
 
 
 def _list_patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
@@ -169,7 +191,9 @@ def _list_patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterab
     sex = np.where(lost < 0.01, "", patients["sex"])
     age = np.where((lost > 0.2) & (lost < 0.205), "999", patients["age"].astype(str))
     county = np.where(lost > 0.99, "abroad", np.array(COUNTIES)[patients["county"]])
-    smoker = np.where((lost > 0.5) & (lost < 0.55), "", np.where(patients["smoker"], "true", "false"))
+    smoker = np.where(
+        (lost > 0.5) & (lost < 0.55), "", np.where(patients["smoker"], "true", "false")
+    )
     ids = [f"p{i}" for i in range(people)]
     return zip(ids, sex.tolist(), age.tolist(), county.tolist(), smoker.tolist(), strict=True)
 
@@ -178,7 +202,9 @@ def _list_visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[t
     count = len(visits["who"])
     lost = draw.uniform(count)
     day = np.datetime64("2025-01-01") + draw.below(365, count).astype("timedelta64[D]")
-    ward = np.array(["emergency", "surgery", "cardiology", "maternity", "dermatology"])[visits["ward"]]
+    ward = np.array(["emergency", "surgery", "cardiology", "maternity", "dermatology"])[
+        visits["ward"]
+    ]
     cost = np.char.mod("%.2f", visits["cost"])
     cost = np.where(lost < 0.01, "n/a", np.where(lost < 0.03, "", cost))
     urgent = np.where((lost > 0.4) & (lost < 0.42), "", np.where(visits["urgent"], "true", "false"))

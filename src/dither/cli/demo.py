@@ -1,4 +1,5 @@
-"""`dither demo`: a dozen questions to an invented clinic, from registration to a certificate, in under a minute."""
+"""`dither demo`: a dozen questions to an invented clinic, from registration to a certificate, in
+under a minute."""
 
 from __future__ import annotations
 
@@ -39,19 +40,37 @@ PURPOSE = {
     "recipient": "whoever runs this demonstration",
 }
 QUESTIONS: tuple[tuple[str, str, str], ...] = (
-    ("How busy is each ward?", "Most visits", "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward"),
-    ("What does each ward cost?", "Highest cost", "SELECT ward, SUM(cost) AS cost FROM visits GROUP BY ward"),
-    ("What does one visit cost?", "Highest average", "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward"),
-    ("Where do patients live?", "Most patients", "SELECT county, COUNT(*) AS patients FROM patients GROUP BY county"),
+    (
+        "How busy is each ward?",
+        "Most visits",
+        "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward",
+    ),
+    (
+        "What does each ward cost?",
+        "Highest cost",
+        "SELECT ward, SUM(cost) AS cost FROM visits GROUP BY ward",
+    ),
+    (
+        "What does one visit cost?",
+        "Highest average",
+        "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward",
+    ),
+    (
+        "Where do patients live?",
+        "Most patients",
+        "SELECT county, COUNT(*) AS patients FROM patients GROUP BY county",
+    ),
     (
         "How old are they, by decade?",
         "Most patients in decade",
-        "SELECT age // 10 AS decade, COUNT(*) AS patients FROM patients WHERE age < 100 GROUP BY decade",
+        "SELECT age // 10 AS decade, COUNT(*) AS patients FROM patients WHERE age < 100 GROUP BY "
+        "decade",
     ),
     (
         "Which share smokes?",
         "Largest share of smokers",
-        "SELECT county, COUNT(*) FILTER (WHERE smoker) / COUNT(smoker) AS smokers FROM patients GROUP BY county",
+        "SELECT county, COUNT(*) FILTER (WHERE smoker) / COUNT(smoker) AS smokers FROM patients "
+        "GROUP BY county",
     ),
     (
         "When do they come?",
@@ -66,40 +85,53 @@ QUESTIONS: tuple[tuple[str, str, str], ...] = (
     (
         "Which share is urgent?",
         "Largest share of urgent visits",
-        "SELECT ward, COUNT(*) FILTER (WHERE urgent) / COUNT(*) AS urgent FROM visits GROUP BY ward",
+        "SELECT ward, COUNT(*) FILTER (WHERE urgent) / COUNT(*) AS urgent FROM visits GROUP BY "
+        "ward",
     ),
     (
         "Which drugs are prescribed most?",
         "Most prescriptions",
-        "SELECT drug, COUNT(*) AS prescriptions FROM prescriptions GROUP BY drug ORDER BY prescriptions DESC LIMIT 10",
+        "SELECT drug, COUNT(*) AS prescriptions FROM prescriptions GROUP BY drug ORDER BY "
+        "prescriptions DESC LIMIT 10",
     ),
     (
         "Which counties fill the wards?",
         "Most visits",
-        "SELECT county, COUNT(*) AS visits FROM visits JOIN patients USING (patient_id) GROUP BY county",
+        "SELECT county, COUNT(*) AS visits FROM visits JOIN patients USING (patient_id) GROUP BY "
+        "county",
     ),
     (
         "How many people meet cardiology, by smoking?",
         "Most people, by whether they smoke",
-        "SELECT smoker, COUNT(DISTINCT patient_id) AS people FROM visits JOIN patients USING (patient_id) "
+        "SELECT smoker, COUNT(DISTINCT patient_id) AS people FROM visits JOIN patients USING "
+        "(patient_id) "
         "WHERE ward = 'cardiology' GROUP BY smoker",
     ),
 )
 
 
 def demo(
-    people: Annotated[int, typer.Option(help="How many patients to invent.", min=10, max=1_000_000)] = 50_000,
+    people: Annotated[
+        int, typer.Option(help="How many patients to invent.", min=10, max=1_000_000)
+    ] = 50_000,
     keep: Annotated[
-        Path | None, typer.Option(help="Only write clinic.yaml and its CSV files into this folder, to try things on.")
+        Path | None,
+        typer.Option(
+            help="Only write clinic.yaml and its CSV files into this folder, to try things on."
+        ),
     ] = None,
     report: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
     as_json: AsJson = False,
 ) -> None:
-    """Register an invented clinic, ask a dozen questions, drain the budget, be refused, and write report.html."""
+    """Register an invented clinic, ask a dozen questions, drain the budget, be refused, and write
+    report.html."""
     console = make_console(stderr=as_json)
     if keep is not None:
         write_clinic(keep, people)
-        console.print(f"wrote {keep / 'clinic.yaml'} and its CSV files; next: dither register", highlight=False)
+        console.print(
+            f"wrote {keep / 'clinic.yaml'} and its CSV files; next: dither register",
+            highlight=False,
+        )
         if as_json:
             print_json({"wrote": str(keep / "clinic.yaml")})
         return
@@ -131,12 +163,21 @@ class _Walk:
         self.console.rule("6. anyone can check it")
         key = certificate["header"]["public_key"]
         verdict = seal.check((self.file.parent / "certificate.json").read_text(), [key])
-        self.console.print(f"certificate of the first answer: {'intact' if verdict.intact else 'CHANGED'}, key {key}")
+        self.console.print(
+            f"certificate of the first answer: {'intact' if verdict.intact else 'CHANGED'}, key "
+            f"{key}"
+        )
         self.console.print(str(steward.verify_ledger(self.state)), highlight=False)
-        with _show_progress(self.console, "finding where the error comes from, and writing the page"):
-            text = demo_report(con, self.state, self.file, self.answers, refusal, certificate, people)
+        with _show_progress(
+            self.console, "finding where the error comes from, and writing the page"
+        ):
+            text = demo_report(
+                con, self.state, self.file, self.answers, refusal, certificate, people
+            )
             report.write_text(text, encoding="utf-8")
-        self.console.print(f"wrote {report}: open it in a browser", style="bold", highlight=False, soft_wrap=True)
+        self.console.print(
+            f"wrote {report}: open it in a browser", style="bold", highlight=False, soft_wrap=True
+        )
 
     def _register(self, people: int) -> Connection:
         self.console.rule("1. the steward declares who is protected, and registers")
@@ -147,9 +188,16 @@ class _Walk:
         self.console.print(guarantee(done.catalog), highlight=False, markup=False)
         self.console.rule("2. the steward opens a pot: what may ever be learned")
         steward.open_pot(
-            self.state, done.catalog, "total", rule="zcdp", rho=CAP, ceiling=CEILING, delta_conversion="1e-6",
-            delta_selection="1e-7", purpose=PURPOSE,
-        )  # fmt: skip
+            self.state,
+            done.catalog,
+            "total",
+            rule="zcdp",
+            rho=CAP,
+            ceiling=CEILING,
+            delta_conversion="1e-6",
+            delta_selection="1e-7",
+            purpose=PURPOSE,
+        )
         con = connect(self.file, state=self.state.root)
         self.console.print(con.budget())
         for line in interpret_pot(con.budget().pots[0]).lines()[1:4]:
@@ -180,7 +228,10 @@ class _Walk:
             half = answer.preview.columns[0].half_width
             shown = "by group size" if half is None else f"{half:,.4g}"
             table.add_row(
-                answer.title, str(answer.result.table.num_rows), shown, f"{inside} of {of}" if of else "no bounds"
+                answer.title,
+                str(answer.result.table.num_rows),
+                shown,
+                f"{inside} of {of}" if of else "no bounds",
             )
         self.console.print(table)
 
@@ -200,7 +251,9 @@ class _Walk:
             try:
                 con.sql(sql, rho=PRICE, fresh=True)
             except BudgetError as error:
-                self.console.print(f"asking again, for a fresh answer: {error}", highlight=False, markup=False)
+                self.console.print(
+                    f"asking again, for a fresh answer: {error}", highlight=False, markup=False
+                )
                 self.console.print(con.budget())
                 return f"Asked once more ({title.lower()}) for rho {float(PRICE):g}: {error}"
         raise AssertionError("the pot never ended")

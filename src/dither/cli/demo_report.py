@@ -65,7 +65,11 @@ def _list_points(result: Result, truth: dict[str, float]) -> list[ChartPoint]:
     for row in result.to_arrow().to_pylist():
         label = " · ".join(_format_label(row[key]) for key in keys) or value
         shown_value = math.nan if row[value] is None else float(row[value])
-        points.append(ChartPoint(label, shown_value, _read_float(row[low]), _read_float(row[high]), truth.get(label)))
+        points.append(
+            ChartPoint(
+                label, shown_value, _read_float(row[low]), _read_float(row[high]), truth.get(label)
+            )
+        )
     return points
 
 
@@ -85,7 +89,9 @@ def _release_and_recipe(result: Result) -> tuple[Release, Recipe]:
 
 def count_covered(answer: DemoAnswer) -> tuple[int, int]:
     """How many intervals hold the exact answer, of those that have both ends."""
-    bounded = [p for p in answer.points if None not in (p.low, p.high, p.truth) and not math.isnan(p.value)]
+    bounded = [
+        p for p in answer.points if None not in (p.low, p.high, p.truth) and not math.isnan(p.value)
+    ]
     return sum(p.low <= p.truth <= p.high for p in bounded), len(bounded)  # type: ignore[operator]
 
 
@@ -107,16 +113,27 @@ def demo_report(
     of = sum(b for _, b in inside)
     releases = con.history().releases
     balance = Paid(
-        pot.name, pot.filter.measure, format_number(float(pot.spent)), format_number(float(pot.cap)),
+        pot.name,
+        pot.filter.measure,
+        format_number(float(pot.spent)),
+        format_number(float(pot.cap)),
         format_number(float(pot.ceiling)),
-        tuple((f"release {paid.release_id}: {paid.asks}", float(paid.charged)) for paid in releases),
-        f"Whatever is asked, and whatever is raised later, all answers together stay within {meaning.stated}", refusal,
+        tuple(
+            (f"release {paid.release_id}: {paid.asks}", float(paid.charged)) for paid in releases
+        ),
+        "Whatever is asked, and whatever is raised later, all answers "
+        "together "
+        "stay "
+        f"within {meaning.stated}",
+        refusal,
         f", delta {float(pot.delta_spent):g}, for one {pot.unit}",
-    )  # fmt: skip
+    )
     report = ReportPage(
         title="A dozen questions to an invented clinic",
-        lead=f"{people:,} invented patients, their visits and prescriptions. Each answer carries noise that hides any "
-        f"one person, and an interval that says how much; {hits} of {of} intervals hold the exact answer, at 95% each.",
+        lead=f"{people:,} invented patients, their visits and prescriptions. Each answer "
+        "carries noise that hides any "
+        f"one person, and an interval that says how much; {hits} of {of} intervals hold the exact "
+        f"answer, at 95% each.",
         context="dev",
         meaning=tuple(meaning.lines()),
         questions=tuple(map(_describe_question, answers)),
@@ -137,48 +154,80 @@ def say_verdict(certificate: dict[str, Any]) -> str:
     verdict = seal.check(seal.write_certificate(certificate), [certificate["header"]["public_key"]])
     if not verdict.intact:
         return f"NOT what was signed: {'; '.join(verdict.problems)}"
-    return "Checked with the public key alone: every field is as it was signed (dither verify certificate.json)."
+    return (
+        "Checked with the public key alone: every field is as it was signed (dither "
+        "verify certificate.json)."
+    )
 
 
 def _describe_question(answer: DemoAnswer) -> AnsweredQuestion:
     head = ("", "answer", "from", "to", "exact (dev only)")
     rows = tuple(
-        (p.label, format_number(p.value), format_number(p.low), format_number(p.high), format_number(p.truth))
+        (
+            p.label,
+            format_number(p.value),
+            format_number(p.low),
+            format_number(p.high),
+            format_number(p.truth),
+        )
         for p in answer.points
     )
     first = answer.preview.columns[0]
     info = answer.result.info
     expected = "the error depends on the group's size"
     if first.half_width is not None:
-        expected = f"the preview promised ± {format_number(first.half_width)} at 95% before anything was read"
+        expected = (
+            f"the preview promised ± {format_number(first.half_width)} at 95% "
+            "before anything was read"
+        )
     paid = f"Paid {info['measure']} {format_number(float(Fraction(info['charged'])))}"
     return AnsweredQuestion(
-        answer.title, answer.sql, paid, f"{expected[0].upper()}{expected[1:]}.", draw_dots(answer.points, answer.title),
-        (head, rows), _state_finding(answer), answer.points,
-    )  # fmt: skip
+        answer.title,
+        answer.sql,
+        paid,
+        f"{expected[0].upper()}{expected[1:]}.",
+        draw_dots(answer.points, answer.title),
+        (head, rows),
+        _state_finding(answer),
+        answer.points,
+    )
 
 
 def _state_finding(answer: DemoAnswer) -> str:
     """The finding in a sentence, as far as the intervals carry it."""
-    points = [p for p in answer.points if not math.isnan(p.value) and p.label not in ("unknown", "other")]
+    points = [
+        p for p in answer.points if not math.isnan(p.value) and p.label not in ("unknown", "other")
+    ]
     if not points:
         return "Nothing could be shown."
     top = max(points, key=lambda p: p.value)
     rest = [p for p in points if p is not top]
     clear = top.low is not None and all(p.high is not None and p.high < top.low for p in rest)
-    between = "" if top.low is None else f", between {format_number(top.low)} and {format_number(top.high)}"
+    between = (
+        ""
+        if top.low is None
+        else f", between {format_number(top.low)} and {format_number(top.high)}"
+    )
     sentence = f"{answer.most}: {top.label}, {format_number(top.value)}{between}."
     if not rest:
         return sentence
     return sentence + (
-        " No other comes near." if clear else " Others may be as large: their intervals overlap or are open."
+        " No other comes near."
+        if clear
+        else " Others may be as large: their intervals overlap or are open."
     )
 
 
-def _describe_stages(state: State, file: Path, cost: DemoAnswer, drugs: DemoAnswer) -> tuple[Staged, ...]:
+def _describe_stages(
+    state: State, file: Path, cost: DemoAnswer, drugs: DemoAnswer
+) -> tuple[Staged, ...]:
     """Two stories: sums that clamps and limits bias, and keys of which rare ones are suppressed."""
     queries = [
-        next(query for query in _release_and_recipe(answer.result)[1].queries if isinstance(query, Cells))
+        next(
+            query
+            for query in _release_and_recipe(answer.result)[1].queries
+            if isinstance(query, Cells)
+        )
         for answer in (cost, drugs)
     ]
     first, second = measure_stages(state, file, *queries)
@@ -189,7 +238,9 @@ def _describe_wards(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     """The cost of each ward from the file to the answer."""
     recipe = _release_and_recipe(demo_answer.result)[1]
     unit = float(recipe.atoms[0].unit)
-    cells_by_stage = [{cell: values[0] * unit for cell, values in stage.cells.items()} for stage in of]
+    cells_by_stage = [
+        {cell: values[0] * unit for cell, values in stage.cells.items()} for stage in of
+    ]
     labels = [_format_label(key) for key in list_shown_keys(recipe.keys[0].domain)]
     answers = {p.label: p for p in demo_answer.points}
     rows = []
@@ -197,31 +248,60 @@ def _describe_wards(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
         raw, clamped, limited = (stage_cells.get(((), code), 0.0) for stage_cells in cells_by_stage)
         answer = answers[label]
         half = (answer.high or 0.0) - answer.value
-        rows.append((label, raw, (clamped - raw, limited - clamped, answer.value - limited), answer.value, half))
+        rows.append(
+            (
+                label,
+                raw,
+                (clamped - raw, limited - clamped, answer.value - limited),
+                answer.value,
+                half,
+            )
+        )
     return Staged(
-        "Cost by ward: from the file to the answer", ("clamps", "limits", "noise"), tuple(rows),
-        "Bills above 2,000 are cut, and of each person at most five visits count: both pull sums down, by far more "
-        "than the noise. Intervals cover the noise alone; the rest is decided by the catalog, before anyone asks.",
-    )  # fmt: skip
+        "Cost by ward: from the file to the answer",
+        ("clamps", "limits", "noise"),
+        tuple(rows),
+        "Bills above 2,000 are cut, and of each person at most five visits count: both pull sums "
+        "down, by far more "
+        "than the noise. Intervals cover the noise alone; the rest is decided by the catalog, "
+        "before anyone asks.",
+    )
 
 
 def _describe_drugs(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     """Prescriptions: drugs that few people take are not shown at all."""
     release, recipe = _release_and_recipe(demo_answer.result)
-    cells_by_stage = [{cell: float(values[0]) for cell, values in stage.cells.items()} for stage in of]
+    cells_by_stage = [
+        {cell: float(values[0]) for cell, values in stage.cells.items()} for stage in of
+    ]
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
     answers = {
-        p.label: p for p in _list_points(build_result(release, whole, Fraction(95, 100), demo_answer.result.info), {})
+        p.label: p
+        for p in _list_points(
+            build_result(release, whole, Fraction(95, 100), demo_answer.result.info), {}
+        )
     }
     drugs = sorted(
         {cell for stage_cells in cells_by_stage for cell in stage_cells},
         key=lambda cell: -cells_by_stage[0].get(cell, 0.0),
     )
 
-    def row(label: str, cells: Sequence[Cell]) -> tuple[str, float, tuple[float, ...], float, float]:
-        raw, clamped, limited = (sum(stage_cells.get(cell, 0.0) for cell in cells) for stage_cells in cells_by_stage)
-        shown = [answers[_format_label(cell[0][0])] for cell in cells if _format_label(cell[0][0]) in answers]
-        kept = sum(cells_by_stage[2].get(cell, 0.0) for cell in cells if _format_label(cell[0][0]) in answers)
+    def row(
+        label: str, cells: Sequence[Cell]
+    ) -> tuple[str, float, tuple[float, ...], float, float]:
+        raw, clamped, limited = (
+            sum(stage_cells.get(cell, 0.0) for cell in cells) for stage_cells in cells_by_stage
+        )
+        shown = [
+            answers[_format_label(cell[0][0])]
+            for cell in cells
+            if _format_label(cell[0][0]) in answers
+        ]
+        kept = sum(
+            cells_by_stage[2].get(cell, 0.0)
+            for cell in cells
+            if _format_label(cell[0][0]) in answers
+        )
         value = sum(p.value for p in shown)
         half = math.sqrt(sum(((p.high or 0.0) - p.value) ** 2 for p in shown))
         changes = (clamped - raw, limited - clamped, kept - limited, value - kept)
@@ -230,7 +310,11 @@ def _describe_drugs(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     rows = [row(_format_label(cell[0][0]), [cell]) for cell in drugs[:4]]
     rows.append(row(f"the other {len(drugs) - 4}", drugs[4:]))
     return Staged(
-        "Prescriptions by drug: from the file to the answer", ("clamps", "limits", "suppression", "noise"), tuple(rows),
-        "The list of drugs is not in the catalog, so a drug is shown only if enough people take it; which ones are "
-        "missing, and how many, is never said about real data. The last row adds up many drugs and all their noise.",
-    )  # fmt: skip
+        "Prescriptions by drug: from the file to the answer",
+        ("clamps", "limits", "suppression", "noise"),
+        tuple(rows),
+        "The list of drugs is not in the catalog, so a drug is shown only if enough people take "
+        "it; which ones are "
+        "missing, and how many, is never said about real data. The last row adds up many drugs and "
+        "all their noise.",
+    )

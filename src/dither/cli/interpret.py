@@ -28,23 +28,36 @@ class Neighbours(StrEnum):
 
 def interpret(
     catalog: Annotated[
-        Path | None, typer.Argument(help="Read the guarantee of this catalog's pot, at its ceiling.")
+        Path | None,
+        typer.Argument(help="Read the guarantee of this catalog's pot, at its ceiling."),
     ] = None,
     pot: Annotated[str, typer.Option(help="Which pot of the catalog.")] = "total",
-    epsilon: Annotated[str | None, typer.Option(help="Or: an epsilon, with --delta and --unit.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Or: an epsilon, with --delta and --unit.")
+    ] = None,
     delta: Annotated[str | None, typer.Option(help="Its delta; 0 for pure guarantees.")] = None,
-    unit: Annotated[str | None, typer.Option(help="Whom it protects: person, row, person_month, ...")] = None,
-    loss: Annotated[str | None, typer.Option(help="Or: a workload, e.g. '20 * gaussian(10)', read at --delta.")] = None,
-    neighbours: Annotated[Neighbours, typer.Option(help="What neighbours differ in.")] = Neighbours.add_remove,
+    unit: Annotated[
+        str | None, typer.Option(help="Whom it protects: person, row, person_month, ...")
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="Or: a workload, e.g. '20 * gaussian(10)', read at --delta.")
+    ] = None,
+    neighbours: Annotated[
+        Neighbours, typer.Option(help="What neighbours differ in.")
+    ] = Neighbours.add_remove,
     household: Annotated[int, typer.Option(help="How many people to count together.", min=2)] = 4,
-    rows: Annotated[int | None, typer.Option(help="Unit row: how many rows a person may have.", min=1)] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Unit row: how many rows a person may have.", min=1)
+    ] = None,
     windows: Annotated[
-        int | None, typer.Option(help="Units of a window: how many; of a catalog, all it declares.", min=1)
+        int | None,
+        typer.Option(help="Units of a window: how many; of a catalog, all it declares.", min=1),
     ] = None,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Say what epsilon and delta mean: belief before and after, what a test can find, households, rows, windows."""
+    """Say what epsilon and delta mean: belief before and after, what a test can find, households,
+    rows, windows."""
     meaning = _read_meaning(catalog, pot, epsilon, delta, unit, loss, neighbours, state)
     if catalog is not None and windows is None:
         windows = horizon(steward.registered_catalog(State.beside(catalog, state)))
@@ -68,7 +81,8 @@ def _read_meaning(
 ) -> Meaning:
     if sum(source is not None for source in (catalog, epsilon, loss)) != 1:
         raise ParameterError(
-            "say what to interpret: a CATALOG and its pot, or --epsilon or --loss, with --delta and --unit"
+            "say what to interpret: a CATALOG and its pot, or --epsilon or --loss, with --delta "
+            "and --unit"
         )
     if catalog is not None:
         ledger = steward.open_ledger(State.beside(catalog, state))
@@ -78,7 +92,8 @@ def _read_meaning(
             ledger.close()
     if delta is None or unit is None:
         raise ParameterError(
-            "an epsilon means nothing without its --delta and its --unit: give both (--delta 0 if pure)"
+            "an epsilon means nothing without its --delta and its --unit: give both (--delta 0 if "
+            "pure)"
         )
     if loss is not None:
         return interpret_loss(parse(loss, neighbours=neighbours.value, unit=unit), delta)

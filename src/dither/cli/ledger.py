@@ -21,7 +21,11 @@ from dither.privacy.ledger.reports import Record
 from dither.state import State
 from dither.surfaces import escape_json
 
-app = typer.Typer(name="ledger", help="Check the durable record of everything that was spent.", no_args_is_help=True)
+app = typer.Typer(
+    name="ledger",
+    help="Check the durable record of everything that was spent.",
+    no_args_is_help=True,
+)
 
 
 class ExportFormat(StrEnum):
@@ -36,20 +40,34 @@ def verify(
     catalog: CatalogFile,
     anchors: Annotated[
         Path | None,
-        typer.Option(help="A file of lines that 'dither ledger anchor' wrote: every entry they name must be there."),
+        typer.Option(
+            help="A file of lines that 'dither ledger anchor' wrote: every entry they "
+            "name must be there."
+        ),
     ] = None,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Recompute the hash chain, the pots and the commitments. Needs no data; exit code 1 if anything is wrong."""
+    """Recompute the hash chain, the pots and the commitments. Needs no data; exit code 1 if
+    anything is wrong."""
     try:
         text = "" if anchors is None else anchors.read_text("utf-8")
     except UnicodeDecodeError:
-        raise ParameterError(f"{anchors} is no text: give the lines that 'dither ledger anchor' wrote") from None
+        raise ParameterError(
+            f"{anchors} is no text: give the lines that 'dither ledger anchor' wrote"
+        ) from None
     report = steward.verify_ledger(State.beside(catalog, state), text)
     if as_json:
-        print_json({"ok": report.ok, "entries": report.entries, "releases": report.releases,
-                    "first_bad": report.first_bad, "problem": report.problem, "notes": list(report.notes)})  # fmt: skip
+        print_json(
+            {
+                "ok": report.ok,
+                "entries": report.entries,
+                "releases": report.releases,
+                "first_bad": report.first_bad,
+                "problem": report.problem,
+                "notes": list(report.notes),
+            }
+        )
     else:
         make_console().print(str(report), highlight=False)
     if not report.ok:
@@ -59,13 +77,17 @@ def verify(
 @app.command()
 def anchor(
     catalog: CatalogFile,
-    to: Annotated[Path | None, typer.Option(help="Append the line to this file instead of printing it.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="Append the line to this file instead of printing it.")
+    ] = None,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Write one signed line that says how far the ledger has come, to keep where this user cannot rewrite it.
+    """Write one signed line that says how far the ledger has come, to keep where this user cannot
+    rewrite it.
 
-    Who runs the ledger can cut off its end and write a fitting head; only a line kept by somebody else shows it.
+    Who runs the ledger can cut off its end and write a fitting head; only a line kept by somebody
+    else shows it.
     """
     line = steward.anchor_line(State.beside(catalog, state))
     if to is None or as_json:
@@ -123,7 +145,9 @@ def history(
         links += [f"also paid by {name}" for name in record.shared_by]
         version = str(record.public.get("version", ""))
         name = f"{record.seq} {record.release_id}"
-        table.add_row(name, record.released_at or "never", record.pot, paid, version, "; ".join(links))
+        table.add_row(
+            name, record.released_at or "never", record.pot, paid, version, "; ".join(links)
+        )
     make_console().print(table)
 
 

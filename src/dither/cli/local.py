@@ -29,16 +29,23 @@ def _group() -> None:
 @app.command()
 def simulate(
     domain: Annotated[int, typer.Option(help="How many values a user may hold.")] = 64,
-    epsilon: Annotated[list[str] | None, typer.Option(help="Loss of one report; give it several times.")] = None,
-    users: Annotated[list[int] | None, typer.Option(help="How many users; give it several times.")] = None,
+    epsilon: Annotated[
+        list[str] | None, typer.Option(help="Loss of one report; give it several times.")
+    ] = None,
+    users: Annotated[
+        list[int] | None, typer.Option(help="How many users; give it several times.")
+    ] = None,
     oracle: Annotated[
         str, typer.Option(help="direct, hadamard, optimised_unary, subset, local_hash, or best.")
     ] = "best",
     report_bytes: Annotated[int | None, typer.Option(help="Largest report, in bytes.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the picture to this file too (PNG, SVG or PDF).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write the picture to this file too (PNG, SVG or PDF).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how error falls with users and epsilon, measured on made-up people and by formula. Reads no data."""
+    """Show how error falls with users and epsilon, measured on made-up people and by formula. Reads
+    no data."""
     prices = epsilon or ["0.5", "1", "2", "4"]
     sizes = sorted(users or [1_000, 10_000, 100_000, 300_000])
     console = make_console(stderr=as_json)
@@ -49,12 +56,16 @@ def simulate(
         else:
             oracles = {row.oracle.type: row.oracle for row in candidates(price, domain)}
             if oracle not in oracles:
-                raise ParameterError(f"no oracle {oracle!r}: choose one of {', '.join(sorted(oracles))}, or best")
+                raise ParameterError(
+                    f"no oracle {oracle!r}: choose one of {', '.join(sorted(oracles))}, or best"
+                )
             chosen = oracles[oracle]
         lines[f"epsilon {price}, delta 0, for one {chosen.unit} ({chosen.type})"] = [
             measure(chosen, size) for size in sizes
         ]
-    table = Table("", *(f"{size:,} users" for size in sizes), title="error of a share: measured (formula)")
+    table = Table(
+        "", *(f"{size:,} users" for size in sizes), title="error of a share: measured (formula)"
+    )
     for name, line in lines.items():
         table.add_row(name, *(f"{point.measured:.3g} ({point.predicted:.3g})" for point in line))
     console.print(table)

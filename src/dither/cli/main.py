@@ -16,15 +16,24 @@ from dither.errors import DitherError
 from dither.version import __version__
 
 _CODES = (
-    "Exit codes: 0 done; 1 refused or failed; 2 wrong command line; 3 a certificate is intact but its key unknown; "
-    "4 the budget cannot pay; 5 the answer is unavailable and the charge stays; 70 a fault of dither; 130 interrupted."
+    "Exit codes: 0 done; 1 refused or failed; 2 wrong command line; 3 a certificate is intact but "
+    "its key unknown; "
+    "4 the budget cannot pay; 5 the answer is unavailable and the charge stays; 70 a fault of "
+    "dither; 130 interrupted."
 )
 _COMMANDS = {
     "demo": ("demo", "dither demo"),
     "register": ("register", "dither register clinic.yaml --dev"),
     "preview": ("ask", "dither preview clinic.yaml 'SELECT COUNT(*) FROM visits' --epsilon 0.1"),
-    "sql": ("ask", "dither sql clinic.yaml 'SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward' --epsilon 0.5"),
-    "reissue": ("ask", "dither reissue clinic.yaml 7 'SELECT ...' --epsilon 0.1 --note 'the tariff had changed'"),
+    "sql": (
+        "ask",
+        "dither sql clinic.yaml 'SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward' --epsilon "
+        "0.5",
+    ),
+    "reissue": (
+        "ask",
+        "dither reissue clinic.yaml 7 'SELECT ...' --epsilon 0.1 --note 'the tariff had changed'",
+    ),
     "history": ("ledger", "dither history clinic.yaml"),
     "verify": ("verify", "dither verify certificate.json --key clinic.pub"),
     "interpret": ("interpret", "dither interpret --epsilon 1 --delta 1e-6 --unit person"),
@@ -38,7 +47,8 @@ _GROUPS = ("budget", "ledger", "catalog", "registry", "local", "audit")
 
 
 class LazyGroup(TyperGroup):
-    """Commands whose modules are imported when they are needed: `dither --version` imports none of them."""
+    """Commands whose modules are imported when they are needed: `dither --version` imports none of
+    them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*_COMMANDS, *_GROUPS]
@@ -54,7 +64,9 @@ def _load_command(name: str) -> TyperCommand | TyperGroup:
         return typer.main.get_group(import_module(f"dither.cli.{name}").app)
     module, example = _COMMANDS[name]
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    single.command(name, epilog=f"Example: {example}")(getattr(import_module(f"dither.cli.{module}"), name))
+    single.command(name, epilog=f"Example: {example}")(
+        getattr(import_module(f"dither.cli.{module}"), name)
+    )
     command = typer.main.get_command(single)
     assert isinstance(command, TyperCommand)
     return command
@@ -63,10 +75,12 @@ def _load_command(name: str) -> TyperCommand | TyperGroup:
 app = typer.Typer(
     name="dither",
     cls=LazyGroup,
-    help="A differential-privacy curator: questions about the population, proofs about each person.",
+    help="A differential-privacy curator: questions about the population, proofs about "
+    "each person.",
     epilog=_CODES,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # main() turns every exception into a message; locals can hold exact values
+    # main() turns every exception into a message; locals can hold exact values
+    pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
 )
 
@@ -80,7 +94,10 @@ def _version(is_wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Options of the command itself."""
@@ -97,24 +114,45 @@ def main() -> None:
     except KeyboardInterrupt:
         from dither.cli.output import INTERRUPTED
 
-        _end("interrupted", "a question that was charged is answered and stored: ask it again, for free", INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output went away: nothing to say, and nowhere to say it
+        _end(
+            "interrupted",
+            "a question that was charged is answered and stored: ask it again, for free",
+            INTERRUPTED,
+        )
+    except (
+        BrokenPipeError
+    ):  # the reader of our output went away: nothing to say, and nowhere to say it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
         _end("error", f"{prefix}{error.strerror or type(error).__name__}", 1)
-    except Exception as error:  # its message may quote a row, so only its kind and position are shown
+    except (
+        Exception
+    ) as error:  # its message may quote a row, so only its kind and position are shown
         from dither.cli.output import BROKEN
 
-        _end("fault of dither", f"{type(error).__name__} at {_locate_error(error)}; please report it", BROKEN)
+        _end(
+            "fault of dither",
+            f"{type(error).__name__} at {_locate_error(error)}; please report it",
+            BROKEN,
+        )
 
 
 def _locate_error(error: BaseException) -> str:
-    """Find the last line of dither's own code that an error passed; nothing of what it worked on."""
+    """Find the last line of dither's own code that an error passed; nothing of what it worked
+    on."""
     home = Path(__file__).parents[1]
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(home)]
-    return f"{Path(frames[-1].filename).relative_to(home)}:{frames[-1].lineno}" if frames else "an unknown place"
+    frames = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if Path(f.filename).is_relative_to(home)
+    ]
+    return (
+        f"{Path(frames[-1].filename).relative_to(home)}:{frames[-1].lineno}"
+        if frames
+        else "an unknown place"
+    )
 
 
 def _end(kind: str, message: str, code: int) -> NoReturn:

@@ -34,32 +34,52 @@ class _Shown:
 
 CatalogFile = Annotated[Path, typer.Argument(help="The catalog, e.g. clinic.yaml.")]
 StateFolder = Annotated[
-    Path | None, typer.Option("--state", help="The state folder; by default beside the catalog.", envvar="DITHER_STATE")
+    Path | None,
+    typer.Option(
+        "--state", help="The state folder; by default beside the catalog.", envvar="DITHER_STATE"
+    ),
 ]
 
 
 def register(
     catalog: CatalogFile,
     dev: Annotated[
-        bool, typer.Option("--dev", help="An invented or public data set, for teaching; decided once, for ever.")
+        bool,
+        typer.Option(
+            "--dev", help="An invented or public data set, for teaching; decided once, for ever."
+        ),
     ] = False,
     ledger: Annotated[
-        str | None, typer.Option(help="The first time: keep the ledger in PostgreSQL, by its URL.", metavar="URL")
+        str | None,
+        typer.Option(
+            help="The first time: keep the ledger in PostgreSQL, by its URL.", metavar="URL"
+        ),
     ] = None,
     state: StateFolder = None,
     memory: Annotated[
         str | None,
-        typer.Option("--memory", help="How much the engine may hold, e.g. 2GB; beyond it spills, encrypted."),
+        typer.Option(
+            "--memory", help="How much the engine may hold, e.g. 2GB; beyond it spills, encrypted."
+        ),
     ] = None,
     spill: Annotated[
         Path | None,
-        typer.Option("--spill", help="A folder where rows may lie in plain while registration runs; removed after."),
+        typer.Option(
+            "--spill",
+            help="A folder where rows may lie in plain while registration runs; removed after.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read the source that CATALOG names, repair and limit its rows, and make them the next registered version."""
+    """Read the source that CATALOG names, repair and limit its rows, and make them the next
+    registered version."""
     console = make_console(stderr=as_json)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         shown = _Shown(progress)
         dataset_state = State.beside(catalog, state)
@@ -74,13 +94,23 @@ def register(
             share=shown.share,
         )
     if as_json:
-        repaired = {table_repairs.table: dict(table_repairs.counts) for table_repairs in done.repairs}
-        print_json({"dataset": done.catalog.dataset, "version": done.version, "context": done.context,
-                    "for_the_steward_only": repaired})  # fmt: skip
+        repaired = {
+            table_repairs.table: dict(table_repairs.counts) for table_repairs in done.repairs
+        }
+        print_json(
+            {
+                "dataset": done.catalog.dataset,
+                "version": done.version,
+                "context": done.context,
+                "for_the_steward_only": repaired,
+            }
+        )
         return
     console.print(f"registered {done.catalog.dataset} version {done.version} ({done.context})")
     for repairs in done.repairs:
-        table = Table("for the steward only", "rows", title=f"table {repairs.table}", title_justify="left")
+        table = Table(
+            "for the steward only", "rows", title=f"table {repairs.table}", title_justify="left"
+        )
         for what, count in repairs.counts:
             table.add_row(what, f"{count:,}")
         console.print(table)

@@ -1,4 +1,5 @@
-"""`dither registry`: an entry for the public register of deployments, and a statement for reviewers."""
+"""`dither registry`: an entry for the public register of deployments, and a statement for
+reviewers."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from dither.state import State
 from dither.surfaces import escape_label
 
 app = typer.Typer(
-    name="registry", help="Say in public what was deployed: a register entry and a statement.", no_args_is_help=True
+    name="registry",
+    help="Say in public what was deployed: a register entry and a statement.",
+    no_args_is_help=True,
 )
 
 
@@ -43,13 +46,17 @@ def read_deployment(state: State) -> Deployment:
 @app.command()
 def export(
     catalog: CatalogFile,
-    to: Annotated[Path, typer.Option(help="The folder to write registry.yaml and statement.md into.")] = Path(),
+    to: Annotated[
+        Path, typer.Option(help="The folder to write registry.yaml and statement.md into.")
+    ] = Path(),
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Fill an entry for the OpenDP deployments registry and a statement in the shape of NIST SP 800-226.
+    """Fill an entry for the OpenDP deployments registry and a statement in the shape of NIST SP
+    800-226.
 
-    What catalog and ledger know is filled in; what only a person knows is left as a prompt. Warns of known hazards.
+    What catalog and ledger know is filled in; what only a person knows is left as a prompt. Warns
+    of known hazards.
     """
     facts = read_deployment(State.beside(catalog, state))
     filled = fill_entry(facts)
@@ -57,41 +64,64 @@ def export(
     left = list_prompts(filled)
     wrong = [problem for problem in find_problems(filled) if "PLEASE WRITE" not in problem]
     if as_json:
-        documents = [{"name": hazard.name, "message": hazard.message, "ask": hazard.ask} for hazard in warned]
-        print_json({"entry": filled, "statement": write_statement(facts), "hazards": documents, "problems": wrong,
-                    "prompts": dict(left)})  # fmt: skip
+        documents = [
+            {"name": hazard.name, "message": hazard.message, "ask": hazard.ask} for hazard in warned
+        ]
+        print_json(
+            {
+                "entry": filled,
+                "statement": write_statement(facts),
+                "hazards": documents,
+                "problems": wrong,
+                "prompts": dict(left),
+            }
+        )
         return
     to.mkdir(parents=True, exist_ok=True)
-    (to / "registry.yaml").write_text(yaml.safe_dump(filled, sort_keys=False, allow_unicode=True, width=100))
+    (to / "registry.yaml").write_text(
+        yaml.safe_dump(filled, sort_keys=False, allow_unicode=True, width=100)
+    )
     (to / "statement.md").write_text(write_statement(facts))
     console = make_console()
-    console.print(f"wrote {to / 'registry.yaml'} and {to / 'statement.md'}", highlight=False, soft_wrap=True)
+    console.print(
+        f"wrote {to / 'registry.yaml'} and {to / 'statement.md'}", highlight=False, soft_wrap=True
+    )
     for hazard in warned:
         console.print(str(hazard), markup=False, highlight=False, soft_wrap=True)
     for line in wrong:
         console.print(f"does not fit the register's schema: {line}", markup=False, highlight=False)
     console.print(
-        f"{len(left)} prompts are left for a person; then: dither registry check {to / 'registry.yaml'}",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        f"{len(left)} prompts are left for a person; then: dither registry check "
+        f"{to / 'registry.yaml'}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="A register entry, e.g. registry.yaml.")], as_json: AsJson = False
+    file: Annotated[Path, typer.Argument(help="A register entry, e.g. registry.yaml.")],
+    as_json: AsJson = False,
 ) -> None:
-    """Check a register entry against the schema, and list the prompts that are left. Exit code 1 if any."""
+    """Check a register entry against the schema, and list the prompts that are left. Exit code 1 if
+    any."""
     try:
         open_problems = find_problems(read_entry(file.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise DitherError(f"cannot read {file}: {error}") from None
-    except (ValueError, RecursionError):  # a date that is none, an integer without end, lists in lists
-        raise DitherError(f"cannot read {file}: write it as 'dither registry export' does") from None
+    except (
+        ValueError,
+        RecursionError,
+    ):  # a date that is none, an integer without end, lists in lists
+        raise DitherError(
+            f"cannot read {file}: write it as 'dither registry export' does"
+        ) from None
     if as_json:
         print_json({"complete": not open_problems, "problems": open_problems})
     else:
         typer.echo(
-            f"{escape_label(str(file))}: " + ("complete" if not open_problems else f"{len(open_problems)} things left")
+            f"{escape_label(str(file))}: "
+            + ("complete" if not open_problems else f"{len(open_problems)} things left")
         )
         for line in open_problems:
             typer.echo(f"  {escape_label(line)}")

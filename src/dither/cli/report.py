@@ -1,4 +1,5 @@
-"""`dither report`: a page about a dataset from its catalog and ledger. Parameters only: values belong to who paid."""
+"""`dither report`: a page about a dataset from its catalog and ledger. Parameters only: values
+belong to who paid."""
 
 from __future__ import annotations
 
@@ -27,28 +28,40 @@ def report(
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Write a page on what was asked and paid, what is promised and what is not. Reads no data and shows no value."""
+    """Write a page on what was asked and paid, what is promised and what is not. Reads no data and
+    shows no value."""
     facts = read_deployment(State.beside(catalog, state))
     total = facts.total
     name = facts.catalog.dataset
     pots = {pot.name: pot for pot in facts.pots}
     releases = tuple(
-        (str(r.seq), describe_request(r.public.get("request", {})), _describe_payment(r.charges, pots))
+        (
+            str(r.seq),
+            describe_request(r.public.get("request", {})),
+            _describe_payment(r.charges, pots),
+        )
         for r in facts.releases
     )
     paid = None
     if total is not None:
         charges = tuple(
-            (f"release {r.seq}", float(r.charges[total.name].amount)) for r in facts.releases if total.name in r.charges
+            (f"release {r.seq}", float(r.charges[total.name].amount))
+            for r in facts.releases
+            if total.name in r.charges
         )
         paid = Paid(
-            total.name, total.filter.measure, format_number(float(total.spent)), f"{float(total.cap):g}",
-            f"{float(total.ceiling):g}", charges,
+            total.name,
+            total.filter.measure,
+            format_number(float(total.spent)),
+            f"{float(total.cap):g}",
+            f"{float(total.ceiling):g}",
+            charges,
             f"Whatever is asked, all answers together stay within {interpret_pot(total).stated}",
             delta_and_unit=f", delta {float(total.delta_spent):g}, for one {total.unit}",
-        )  # fmt: skip
+        )
     lead = (
-        f"Lineage {facts.catalog.lineage}, population {facts.catalog.population}: {len(releases)} releases. Parameters "
+        f"Lineage {facts.catalog.lineage}, population {facts.catalog.population}: {len(releases)} "
+        f"releases. Parameters "
         "only: values belong to those whose pots paid for them."
     )
     text = write_report(
@@ -73,6 +86,7 @@ def report(
 
 def _describe_payment(charges: dict[str, Charge], pots: dict[str, Pot]) -> str:
     texts = (
-        f"{name}: {price_text(pots[name].filter.measure, taken, pots[name].unit)}" for name, taken in charges.items()
+        f"{name}: {price_text(pots[name].filter.measure, taken, pots[name].unit)}"
+        for name, taken in charges.items()
     )
     return "; ".join(texts)

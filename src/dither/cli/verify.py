@@ -27,21 +27,31 @@ _MOST_LETTERS = 400
 def verify(
     file: Annotated[
         Path | None,
-        typer.Argument(help="A certificate, as Result.certificate() or 'dither sql --certificate' wrote it."),
+        typer.Argument(
+            help="A certificate, as Result.certificate() or 'dither sql --certificate' wrote it."
+        ),
     ] = None,
     key: Annotated[
-        list[str] | None, typer.Option(help="The curator's public key: 64 hex digits, or a file that holds them.")
+        list[str] | None,
+        typer.Option(help="The curator's public key: 64 hex digits, or a file that holds them."),
     ] = None,
     show_key: Annotated[
-        Path | None, typer.Option("--show-key", help="Print the public key of this catalog's dataset, and stop.")
+        Path | None,
+        typer.Option(
+            "--show-key", help="Print the public key of this catalog's dataset, and stop."
+        ),
     ] = None,
     values: Annotated[
-        Path | None, typer.Option(help="Check that it is of these numbers: what 'dither sql --json' printed with it.")
+        Path | None,
+        typer.Option(
+            help="Check that it is of these numbers: what 'dither sql --json' printed with it."
+        ),
     ] = None,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Check a certificate. Exit code 0: intact, signed by a known key; 1: changed; 3: intact, but the key is unknown.
+    """Check a certificate. Exit code 0: intact, signed by a known key; 1: changed; 3: intact, but
+    the key is unknown.
 
     Known keys are those given with --key, or else those of the datasets on this machine.
     """
@@ -60,8 +70,14 @@ def verify(
     if values is not None and verdict.body is not None:
         verdict = _check_values(verdict, verdict.body, values)
     if as_json:
-        print_json({"intact": verdict.intact, "known_key": verdict.has_known_key, "key": verdict.key,
-                    "problems": list(verdict.problems)})  # fmt: skip
+        print_json(
+            {
+                "intact": verdict.intact,
+                "known_key": verdict.has_known_key,
+                "key": verdict.key,
+                "problems": list(verdict.problems),
+            }
+        )
     else:
         for line in _describe(verdict, file, values):
             typer.echo(line)
@@ -71,7 +87,9 @@ def verify(
         raise typer.Exit(UNKNOWN_KEY)
 
 
-def _check_values(verdict: seal.SealVerdict, body: dict[str, Any], values: Path) -> seal.SealVerdict:
+def _check_values(
+    verdict: seal.SealVerdict, body: dict[str, Any], values: Path
+) -> seal.SealVerdict:
     """The verdict on certificate and values together."""
     promised = body["values"]["commitment"] if "values" in body else ""
     if opens(_read_file(values, MAX_VALUES), promised):
@@ -81,7 +99,8 @@ def _check_values(verdict: seal.SealVerdict, body: dict[str, Any], values: Path)
 
 
 def _describe(verdict: seal.SealVerdict, file: Path, values: Path | None) -> Iterator[str]:
-    """The verdict in lines; what others wrote is escaped, so that it cannot draw on the terminal."""
+    """The verdict in lines; what others wrote is escaped, so that it cannot draw on the
+    terminal."""
     name = escape_label(str(file))
     if verdict.body is None:
         yield f"{name}: {typer.style('not what was signed', fg='red', bold=True)}"

@@ -35,15 +35,16 @@ class MeasureError(DitherError):
 
 
 class Compiled(NamedTuple):
-    """The SQL of a query, and what to run for it: the engine's name for it or its text; None where a sample's key is
-    in it."""
+    """The SQL of a query, and what to run for it: the engine's name for it or its text; None where
+    a sample's key is in it."""
 
     sql: str
     run: str | None
 
 
 class Measurer:
-    """Answers queries over one registered version. `prepare` may fail freely; `measure` only after a charge."""
+    """Answers queries over one registered version. `prepare` may fail freely; `measure` only after
+    a charge."""
 
     def __init__(
         self,
@@ -54,7 +55,8 @@ class Measurer:
         analyses: Analyses | None = None,
         scratch: Path | None = None,
     ) -> None:
-        """`facts` and the folder `scratch`, into which the engine spills, lie beside the copy, unless given.
+        """`facts` and the folder `scratch`, into which the engine spills, lie beside the copy,
+        unless given.
 
         `analyses` are those of the version, shared with whoever priced the question.
         """
@@ -63,16 +65,21 @@ class Measurer:
         self.facts = facts
         self._analyses = analyses or Analyses(catalog, facts)
         self._is_closed = False
-        self._compiled: dict[str, Compiled] = {}  # by the hash of the query: `==` confuses 1 and True
+        self._compiled: dict[
+            str, Compiled
+        ] = {}  # by the hash of the query: `==` confuses 1 and True
         self._scratch = scratch or copy.parent / "scratch"
         try:
             self._connection = open_registered(copy, self._scratch)
         except duckdb.Error:
             release_folder(self._scratch)
-            raise MeasureError("the registered copy cannot be opened: ask the steward to register again") from None
+            raise MeasureError(
+                "the registered copy cannot be opened: ask the steward to register again"
+            ) from None
 
     def prepare(self, query: Query) -> str:
-        """Compile: the SQL text. Reads the registered table's schema, no row; a query compiled before is known."""
+        """Compile: the SQL text. Reads the registered table's schema, no row; a query compiled
+        before is known."""
         key = plan_hash(query)
         compiled = self._compiled.get(key)
         if compiled is not None:
@@ -85,7 +92,9 @@ class Measurer:
             if is_fixed and not isinstance(query, Quantiles):
                 self._connection.execute(f"PREPARE {name} AS {sql}")
                 self._compiled[key] = Compiled(sql, f"EXECUTE {name}")
-            else:  # quantiles are read as they come, which the engine does not do for statements that it keeps
+            # quantiles are read as they come, which the engine does not do for statements that it
+            # keeps
+            else:
                 self._connection.execute(f"EXPLAIN {sql}").fetchall()
                 self._compiled[key] = Compiled(sql, sql if is_fixed else None)
         except duckdb.Error:
@@ -102,10 +111,11 @@ class Measurer:
     def measure(self, query: Query, sample_key: bytes | None = None) -> Any:
         """Exact integers.
 
-        Cells: one row per declared cell, one column per aggregate, exact Python integers; absent cells are 0. Where
-        some keys are not listed: by their values, the cells that hold rows by code. Keys: the owners of each key.
-        Quantiles: by unlisted keys and by code of the listed ones, the points that hold rows, in order, and how many.
-        `sample_key` is drawn by the kernel for this release; a plan that samples units is refused without one.
+        Cells: one row per declared cell, one column per aggregate, exact Python integers; absent
+        cells are 0. Where some keys are not listed: by their values, the cells that hold rows by
+        code. Keys: the owners of each key. Quantiles: by unlisted keys and by code of the listed
+        ones, the points that hold rows, in order, and how many. `sample_key` is drawn by the kernel
+        for this release; a plan that samples units is refused without one.
         """
         if isinstance(query, Keys):
             return self._measure_owners(query, sample_key)
@@ -126,13 +136,17 @@ class Measurer:
         labels, first = self._read_labels(table, query)
         codes = table.column(first).to_numpy().astype(np.int64)
         # decimal128(38, 0) arrives as decimal.Decimal: exact, never through float64
-        values = [[int(value) for value in table.column(first + 1 + i).to_pylist()] for i in range(size[1])]
+        values = [
+            [int(value) for value in table.column(first + 1 + i).to_pylist()]
+            for i in range(size[1])
+        ]
         if not first:
             cells = np.zeros(size, object)
             for index, column in enumerate(values):
                 cells[codes, index] = column
             return {(): cells}
-        # only cells that hold rows: what a key takes must not grow with the declared cells, a key may be one person's
+        # only cells that hold rows: what a key takes must not grow with the declared cells, a key
+        # may be one person's
         by_key: dict[OpenKey, dict[int, tuple[int, ...]]] = {}
         for key, code, *row in zip(labels, codes.tolist(), *values, strict=True):
             by_key.setdefault(key, {})[code] = tuple(row)
@@ -143,30 +157,47 @@ class Measurer:
         labels, first = self._read_labels(table, query)
         return dict(zip(labels, table.column(first).to_pylist(), strict=True))
 
-    def _measure_histograms(self, query: Quantiles, sample_key: bytes | None) -> dict[OpenKey, dict[int, Histogram]]:
+    def _measure_histograms(
+        self, query: Quantiles, sample_key: bytes | None
+    ) -> dict[OpenKey, dict[int, Histogram]]:
         if (layout := spots(query, self._analyses.analyse_rows(query.plan).columns)) is not None:
             filled = self._fill_array(query, sample_key, layout.room)
-            filled[layout.held - 1] += filled[layout.held :].sum()  # 0: nothing lies outside its grid
+            filled[layout.held - 1] += filled[
+                layout.held :
+            ].sum()  # 0: nothing lies outside its grid
             points = np.flatnonzero(filled[: layout.held])
             if layout.held == layout.points:
                 return {(): {0: (points, filled[points])} if len(points) else {}}
-            return {(): dict(_split(points // layout.points, points % layout.points, filled[points]))}
+            return {
+                (): dict(_split(points // layout.points, points % layout.points, filled[points]))
+            }
         table = self._fetch_table(query, sample_key)
         labels, first = self._read_labels(table, query)
-        codes, points, counts = (table.column(first + i).to_numpy().astype(np.int64) for i in range(3))
-        order = np.argsort(codes * MOST_POINTS + points)  # fewer than 2**20 points, at most 10**6 codes
+        codes, points, counts = (
+            table.column(first + i).to_numpy().astype(np.int64) for i in range(3)
+        )
+        order = np.argsort(
+            codes * MOST_POINTS + points
+        )  # fewer than 2**20 points, at most 10**6 codes
         if not first:
             return {(): dict(_split(codes[order], points[order], counts[order]))}
         rows_of: dict[OpenKey, list[int]] = {}
         for row in order.tolist():
             rows_of.setdefault(labels[row], []).append(row)
-        return {key: dict(_split(codes[rows], points[rows], counts[rows])) for key, rows in rows_of.items()}
+        return {
+            key: dict(_split(codes[rows], points[rows], counts[rows]))
+            for key, rows in rows_of.items()
+        }
 
-    def _fill_array(self, query: Quantiles, sample_key: bytes | None, room: int) -> NDArray[np.int64]:
+    def _fill_array(
+        self, query: Quantiles, sample_key: bytes | None, room: int
+    ) -> NDArray[np.int64]:
         """How many rows each point of each cell holds, counted in an array as the rows come by."""
         filled = np.zeros(room, np.int64)
         try:
-            for batch in self._connection.sql(self._run(query, sample_key)).to_arrow_reader(max(_BATCH, room)):
+            for batch in self._connection.sql(self._run(query, sample_key)).to_arrow_reader(
+                max(_BATCH, room)
+            ):
                 filled += np.bincount(batch.column(0).to_numpy(), minlength=room)
         except duckdb.Error:
             raise MeasureError("the engine failed") from None

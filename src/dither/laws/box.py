@@ -44,10 +44,14 @@ class _Mixture(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _mixture(sides: tuple[int, ...], scale: Fraction) -> _Mixture:
-    reach = min(_FARTHEST, _REACH + float(1 / (min(sides) * scale)))  # there the narrowest side has its first step
+    reach = min(
+        _FARTHEST, _REACH + float(1 / (min(sides) * scale))
+    )  # there the narrowest side has its first step
     nodes = np.linspace(0.0, reach, _NODES + 1)
     mass = -np.expm1(-reach / _NODES) * np.exp(-nodes[:-1])
-    least = np.prod([2 * _floor(nodes[:-1] * float(side * scale), -1) + 1 for side in sides], axis=0)
+    least = np.prod(
+        [2 * _floor(nodes[:-1] * float(side * scale), -1) + 1 for side in sides], axis=0
+    )
     most = np.prod([2 * _floor(nodes[1:] * float(side * scale), +1) + 1 for side in sides], axis=0)
     return _Mixture(mass, nodes[:-1], nodes[1:], least, most, float((mass * least).sum()), reach)
 
@@ -91,7 +95,8 @@ class BoxErrorLaw(AdditiveErrorLaw):
 
     is_joint: ClassVar[bool] = True
     formula: ClassVar[str] = (
-        "P(z) ~ exp(-max |z_i| / scale_i) over the numbers of a cell, on multiples of the resolution"
+        "P(z) ~ exp(-max |z_i| / scale_i) over the numbers of a cell, on multiples of the "
+        "resolution"
     )
 
     sides: tuple[int, ...]
@@ -100,7 +105,9 @@ class BoxErrorLaw(AdditiveErrorLaw):
 
     def __post_init__(self) -> None:
         if self.column not in range(len(self.sides)):
-            raise ParameterError(f"a box of {len(self.sides)} sides has no number {quote(self.column)}")
+            raise ParameterError(
+                f"a box of {len(self.sides)} sides has no number {quote(self.column)}"
+            )
         if min(self.sides) < 1:
             raise ParameterError(f"the sides of a box are positive, got {quote(self.sides)}")
 
@@ -142,7 +149,11 @@ class BoxErrorLaw(AdditiveErrorLaw):
         """At least what r > reach adds: 2 r a + 1 grows no faster than r, and below r = t / a
         nothing is added."""
         r = min(_FARTHEST, max(reach, t / self._unit))
-        others = [2 * r * float(side * self.scale) + 1 for i, side in enumerate(self.sides) if i != self.column]
+        others = [
+            2 * r * float(side * self.scale) + 1
+            for i, side in enumerate(self.sides)
+            if i != self.column
+        ]
         large = 2 * (self._unit + max(1.0, r * self._unit - t + 1))
         return 1.1 * math.exp(-r) * math.prod(others) * large
 
@@ -157,7 +168,9 @@ class BoxErrorLaw(AdditiveErrorLaw):
         mixture = _mixture(self.sides, self.scale)
         weights = np.append(0.0, np.cumsum(mixture.mass * (mixture.least + mixture.most)))
         r = np.interp(shares[:, 0] * weights[-1], weights, np.append(0.0, mixture.end))
-        reach = np.floor(r[:, None] * np.array([float(self.sides[column] * self.scale) for column in columns]))
+        reach = np.floor(
+            r[:, None] * np.array([float(self.sides[column] * self.scale) for column in columns])
+        )
         return np.asarray(np.minimum(np.floor(shares[:, 1:] * (2 * reach + 1)), 2 * reach) - reach)
 
 

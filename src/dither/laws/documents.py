@@ -69,12 +69,19 @@ def law_from_json(tree: Any) -> ErrorLaw:
     if not isinstance(tree, dict) or not isinstance(name, str) or name not in kinds:
         raise ParameterError(f"no error law of type {quote(name)}: it needs a newer dither")
     if type(tree.get("v")) is not int or tree["v"] != _VERSION:
-        raise ParameterError(f"error law {name} version {quote(tree.get('v'))} needs a newer dither")
+        raise ParameterError(
+            f"error law {name} version {quote(tree.get('v'))} needs a newer dither"
+        )
     keys = stored_keys(kinds[name])
     if set(tree) != {*keys, "type", "v"}:
-        raise ParameterError(f"error law {name} has the keys {sorted(keys)}, got {quote(sorted(map(str, tree)))}")
+        raise ParameterError(
+            f"error law {name} has the keys {sorted(keys)}, got {quote(sorted(map(str, tree)))}"
+        )
     hints = get_type_hints(kinds[name])
-    values = {attribute: _read(tree[key], hints[attribute], f"{name}.{key}") for key, attribute in keys.items()}
+    values = {
+        attribute: _read(tree[key], hints[attribute], f"{name}.{key}")
+        for key, attribute in keys.items()
+    }
     return kinds[name](**values)
 
 
@@ -96,5 +103,7 @@ def _read(value: Any, hint: Any, name: str) -> Any:
             raise ParameterError(f"{name} must be a whole number from 0 on, got {quote(value)}")
         return int(exact(value, name))
     if not isinstance(value, list) or not 1 <= len(value) <= _MOST_NUMBERS:
-        raise ParameterError(f"{name} must be a list of 1 to {_MOST_NUMBERS:,} numbers, got {quote(value)}")
+        raise ParameterError(
+            f"{name} must be a list of 1 to {_MOST_NUMBERS:,} numbers, got {quote(value)}"
+        )
     return tuple(_read(number, hint.__args__[0], name) for number in value)

@@ -91,7 +91,8 @@ class GaussianErrorLaw(AdditiveErrorLaw):
             table = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
             tails = table[np.minimum(size, len(table) - 1).astype(np.int64)]
             return from_tails(t, tails, tails)
-        # sums of a falling function lie between integrals: P(N >= t) <= P(noise >= t) <= P(N >= t - 1)
+        # sums of a falling function lie between integrals: P(N >= t) <= P(noise >= t) <= P(N >= t -
+        # 1)
         upper, lower = (0.5 * erfc((size - less) / sigma / np.sqrt(2)) for less in (1, 0))
         return from_tails(t, upper, lower)
 
@@ -116,7 +117,9 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         places = np.arange(-farthest, farthest + 1)
         mass = np.exp(-0.5 * (places / sigma) ** 2)
         running = np.cumsum(mass) / mass.sum()
-        return np.minimum(np.searchsorted(running, shares), 2 * farthest).astype(np.float64) - farthest
+        return (
+            np.minimum(np.searchsorted(running, shares), 2 * farthest).astype(np.float64) - farthest
+        )
 
     def interval(self, confidence: Number) -> int:
         """The half-width that holds the noise with at least this probability."""

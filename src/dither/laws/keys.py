@@ -31,7 +31,9 @@ class KeyChanceLaw(KeyErrorLaw):
     def size_shown(self, probability: Number) -> int:
         """The smallest number of owners with at least this chance to be shown."""
         level = float(exact(probability, "probability"))
-        return next((n for n, word in enumerate(self.words) if word / _WORD >= level), len(self.words))
+        return next(
+            (n for n, word in enumerate(self.words) if word / _WORD >= level), len(self.words)
+        )
 
 
 @stored("key_threshold", sigma="sigma", threshold="threshold")

@@ -82,8 +82,12 @@ class LaplaceErrorLaw(AdditiveErrorLaw):
     def interval(self, confidence: Number) -> int:
         """The half-width that holds the noise with at least this probability."""
         miss, s = read_miss(confidence), float(self.scale)
-        half = max(0, math.ceil(s * math.log(2 / (miss * (1 - GUARD) * (1 + math.exp(-1 / s)))) - 1))
-        if half and self.tail(half) <= miss:  # the closed form is one too large where it was rounded up past a whole
+        half = max(
+            0, math.ceil(s * math.log(2 / (miss * (1 - GUARD) * (1 + math.exp(-1 / s)))) - 1)
+        )
+        if (
+            half and self.tail(half) <= miss
+        ):  # the closed form is one too large where it was rounded up past a whole
             half -= 1
         while self.tail(half + 1) > miss:
             half += 1

@@ -37,10 +37,14 @@ class SelectionErrorLaw(ErrorLaw):
         candidates.
         """
         if not 1 <= tied <= candidates:
-            raise ParameterError(f"tied must lie between 1 and the number of candidates, got {quote(tied)}")
+            raise ParameterError(
+                f"tied must lie between 1 and the number of candidates, got {quote(tied)}"
+            )
         level = exact(confidence, "confidence")
         if not 0 < level < 1:
-            raise ParameterError(f"confidence must lie in (0, 1), got {confidence}: choose e.g. 0.95")
+            raise ParameterError(
+                f"confidence must lie in (0, 1), got {confidence}: choose e.g. 0.95"
+            )
         beyond = float(self.scale) * math.log(candidates / tied / float(1 - level))
         return max(0, math.floor(beyond * (1 + 1e-12)))
 

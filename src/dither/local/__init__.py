@@ -1,8 +1,8 @@
 """Local differential privacy: reports that leave the device already private.
 
-Two halves that share one public protocol document: `Client` (on the device; memoises, keeps a lifetime budget) and
-`Aggregator` (collects; never sees a raw value). Losses are *replace*, unit user; who reported, when and how often is
-not protected.
+Two halves that share one public protocol document: `Client` (on the device; memoises, keeps a
+lifetime budget) and `Aggregator` (collects; never sees a raw value). Losses are *replace*, unit
+user; who reported, when and how often is not protected.
 
 >>> from dither import local
 >>> protocol = local.choose(epsilon=2, domain=4).oracle

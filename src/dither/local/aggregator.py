@@ -1,9 +1,9 @@
 """The half that collects: a running tally of reports, and estimates from it.
 
-It never sees a raw value. A tally is a vector of integers, additive over reports: reports can arrive in any order and
-any number, aggregators of one protocol can be merged, stored and moved. (Searches over huge domains have no such
-vector: their payloads are kept, a few bytes a report.) Reports that no client could have sent are counted in
-`rejected` and change nothing.
+It never sees a raw value. A tally is a vector of integers, additive over reports: reports can
+arrive in any order and any number, aggregators of one protocol can be merged, stored and moved.
+(Searches over huge domains have no such vector: their payloads are kept, a few bytes a report.)
+Reports that no client could have sent are counted in `rejected` and change nothing.
 
 >>> from dither import local
 >>> protocol = local.Direct(3, domain=3)
@@ -47,9 +47,11 @@ class Aggregator:
         self.rejected = 0
         self._kept: list[Payloads] = []
 
-    # --- streaming ----------------------------------------------------------------------------------------------
+    # --- streaming
+    # ---------------------------------------------------------------------------
     def add(self, report: bytes) -> None:
-        """One sealed report; refuses another format, protocol or size, counts an impossible payload as rejected."""
+        """One sealed report; refuses another format, protocol or size, counts an impossible payload
+        as rejected."""
         payload = wire.unseal(self.protocol, report)
         self.add_payloads(np.frombuffer(payload, np.uint8).reshape(1, -1))
 
@@ -72,8 +74,14 @@ class Aggregator:
 
     def add_payloads(self, payloads: Payloads) -> None:
         """Payloads as an array of bytes, one row a report."""
-        if payloads.ndim != 2 or payloads.shape[1] != self.protocol.payload_bytes or payloads.dtype != np.uint8:
-            raise ParameterError(f"payloads of this protocol are rows of {self.protocol.payload_bytes} bytes")
+        if (
+            payloads.ndim != 2
+            or payloads.shape[1] != self.protocol.payload_bytes
+            or payloads.dtype != np.uint8
+        ):
+            raise ParameterError(
+                f"payloads of this protocol are rows of {self.protocol.payload_bytes} bytes"
+            )
         for start in range(0, len(payloads), _STEP):
             block = payloads[start : start + _STEP]
             good = self.protocol.valid(block)
@@ -108,7 +116,8 @@ class Aggregator:
         self.rejected += other.rejected
         return self
 
-    # --- answers ------------------------------------------------------------------------------------------------
+    # --- answers
+    # ---------------------------------------------------------------------------
     def estimate(self, labels: Sequence[str] | None = None) -> Estimate:
         """Unbiased totals with variances and intervals."""
         estimate = self.protocol.estimate(self.tally, self.reports)
@@ -117,17 +126,24 @@ class Aggregator:
     def statement(self) -> str:
         """What the collection promises to each user, and what it does not."""
         return (
-            f"{self.reports} reports ({self.rejected} rejected) under protocol {self.protocol.type} "
+            f"{self.reports} reports ({self.rejected} rejected) under protocol "
+            f"{self.protocol.type} "
             f"{self.protocol.digest[:4].hex()}: each new answer loses at most epsilon = "
-            f"{float(self.protocol.epsilon):g}, delta 0 (replace, unit: one {self.protocol.unit}). Not protected: "
-            + "; ".join(UNPROTECTED)
-            + "."
+            f"{float(self.protocol.epsilon):g}, delta 0 (replace, unit: one {self.protocol.unit}). "
+            f"Not protected: " + "; ".join(UNPROTECTED) + "."
         )
 
-    # --- storage ------------------------------------------------------------------------------------------------
+    # --- storage
+    # ---------------------------------------------------------------------------
     def to_bytes(self) -> bytes:
         """Protocol, tally and counts; `from_bytes` reads it back."""
-        head = dumps({"protocol": self.protocol.to_json(), "reports": self.reports, "rejected": self.rejected}).encode()
+        head = dumps(
+            {
+                "protocol": self.protocol.to_json(),
+                "reports": self.reports,
+                "rejected": self.rejected,
+            }
+        ).encode()
         body = self.payloads if self.protocol.keeps_reports else self.tally.astype("<i8")
         return _MAGIC + len(head).to_bytes(4, "little") + head + body.tobytes()
 
@@ -147,13 +163,24 @@ class Aggregator:
             raise ParameterError("the stored aggregator counts an impossible number of reports")
         aggregator = cls(from_json(document))
         aggregator.reports, aggregator.rejected = counts
-        kept = aggregator.reports * aggregator.protocol.payload_bytes if aggregator.protocol.keeps_reports else 0
+        kept = (
+            aggregator.reports * aggregator.protocol.payload_bytes
+            if aggregator.protocol.keeps_reports
+            else 0
+        )
         if len(stored) - end != 8 * len(aggregator.tally) + kept:
             raise ParameterError("the stored aggregator is cut short")
         if aggregator.protocol.keeps_reports:
-            aggregator._kept = [np.frombuffer(stored[end:], np.uint8).reshape(aggregator.reports, -1)]
+            aggregator._kept = [
+                np.frombuffer(stored[end:], np.uint8).reshape(aggregator.reports, -1)
+            ]
         else:
             aggregator.tally = np.frombuffer(stored[end:], "<i8").astype(np.int64)
-        if aggregator.tally.max(initial=0) > _MOST_TALLY or aggregator.tally.min(initial=0) < -_MOST_TALLY:
-            raise ParameterError("the stored aggregator has a tally that its reports cannot have made")
+        if (
+            aggregator.tally.max(initial=0) > _MOST_TALLY
+            or aggregator.tally.min(initial=0) < -_MOST_TALLY
+        ):
+            raise ParameterError(
+                "the stored aggregator has a tally that its reports cannot have made"
+            )
         return aggregator

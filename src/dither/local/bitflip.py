@@ -1,9 +1,11 @@
-"""dBitFlip (Ding, Kulkarni, Yekhanin 2017; Windows telemetry): a histogram from a few buckets of each device.
+"""dBitFlip (Ding, Kulkarni, Yekhanin 2017; Windows telemetry): a histogram from a few buckets of
+each device.
 
-For each new answer the device draws `sampled` of the `domain` buckets (the paper: once for life) and sends for each one
-bit, "my value is here", told truthfully with probability p = R' / (R' + 1), R' = odds(epsilon / 2): two values differ
-in at most two bits. Counts are scaled by domain / sampled. docs/proofs/local.md, theorem 2.
-Payload: `sampled` times (bucket, W(domain - 1) bytes; the bit, 1 byte), buckets increasing.
+For each new answer the device draws `sampled` of the `domain` buckets (the paper: once for life)
+and sends for each one bit, "my value is here", told truthfully with probability p = R' / (R' + 1),
+R' = odds(epsilon / 2): two values differ in at most two bits. Counts are scaled by domain /
+sampled. docs/proofs/local.md, theorem 2. Payload: `sampled` times (bucket, W(domain - 1) bytes; the
+bit, 1 byte), buckets increasing.
 
 >>> BitFlip(1, domain=32, sampled=4).payload_bytes
 8
@@ -60,7 +62,9 @@ class BitFlip(Oracle):
     def derived(self) -> dict[str, Any]:
         return {"p": self.p}
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = read_values(values, self.domain)
         buckets = sample_coordinates(len(held), self.domain, self.sampled, source)
         answers = (buckets == held[:, None]) ^ ~bernoulli(self.p, buckets.shape, source=source)
@@ -86,7 +90,10 @@ class BitFlip(Oracle):
     def _pairs(self, payloads: Payloads) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         width = int_width(self.domain - 1)
         starts = range(0, self.payload_bytes, width + 1)
-        return [(get_int(payloads[:, s : s + width]), payloads[:, s + width].astype(np.int64)) for s in starts]
+        return [
+            (get_int(payloads[:, s : s + width]), payloads[:, s + width].astype(np.int64))
+            for s in starts
+        ]
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         good = np.ones(len(payloads), np.bool_)
@@ -120,10 +127,14 @@ class BitFlip(Oracle):
 
     def user_variance(self, value: int) -> NDArray[Any]:
         held = self.noise_variance + self.scale - 1
-        return np.array([held if v == value else self.noise_variance for v in range(self.domain)], object)
+        return np.array(
+            [held if v == value else self.noise_variance for v in range(self.domain)], object
+        )
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
-        variances: NDArray[np.float64] = reports * float(self.noise_variance) + counts * float(self.scale - 1)
+        variances: NDArray[np.float64] = reports * float(self.noise_variance) + counts * float(
+            self.scale - 1
+        )
         return variances
 
     @property

@@ -1,8 +1,9 @@
 """Packed random bits with an exact rational probability, 64 at a time.
 
-Each of 64 lanes compares a uniform number, drawn bit by bit, with the binary digits of p. The first digit in which the
-two differ decides the lane, so a lane needs two bits on average and no lane is ever rounded. docs/proofs/local.md,
-lemma 2. Bit v of a packed row is bit v % 8 (least significant first) of byte v // 8.
+Each of 64 lanes compares a uniform number, drawn bit by bit, with the binary digits of p. The first
+digit in which the two differ decides the lane, so a lane needs two bits on average and no lane is
+ever rounded. docs/proofs/local.md, lemma 2. Bit v of a packed row is bit v % 8 (least significant
+first) of byte v // 8.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def _draw_block(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
 
 
 def random_rows(p: Fraction, rows: int, width: int, source: Words) -> NDArray[np.uint8]:
-    """`rows` rows of `width` packed bits, each 1 with probability p; the spare bits of the last byte are 0."""
+    """`rows` rows of `width` packed bits, each 1 with probability p; the spare bits of the last
+    byte are 0."""
     row_bytes = -(-width // 8)
     words = random_words(p, -(-rows * row_bytes // 8), source)
     packed = words.view(np.uint8)[: rows * row_bytes].reshape(rows, row_bytes)
@@ -84,8 +86,8 @@ def write_bit(packed: NDArray[np.uint8], position: NDArray[Any], bit: NDArray[np
 def count_ones(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
     """How many rows have each bit set.
 
-    31 rows at a time are added bit by bit by full adders (64 bits in parallel) into the five binary digits of their
-    sum, so that only five rows of every 31 have to be unpacked.
+    31 rows at a time are added bit by bit by full adders (64 bits in parallel) into the five binary
+    digits of their sum, so that only five rows of every 31 have to be unpacked.
     """
     total = np.zeros(width, np.int64)
     row_bytes = packed.shape[1]
@@ -119,6 +121,8 @@ def _add_bits(rows: list[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
 def _sum_unpacked(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
     total = np.zeros(width, np.int64)
     for start in range(0, len(packed), 255):
-        unpacked = np.unpackbits(packed[start : start + 255], axis=1, bitorder="little", count=width)
+        unpacked = np.unpackbits(
+            packed[start : start + 255], axis=1, bitorder="little", count=width
+        )
         total += np.add.reduce(unpacked, axis=0, dtype=np.uint8)
     return total

@@ -1,6 +1,7 @@
 """RAPPOR on a Bloom filter, for texts without a list: cohorts, candidates and their decoding.
 
-The device draws a cohort once; the cohort decides which bits a text sets. Both steps of `dither.local.rappor` follow.
+The device draws a cohort once; the cohort decides which bits a text sets. Both steps of
+`dither.local.rappor` follow.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from dither.stored import stored
 @stored(bits="bits", hashes="hashes", cohorts="cohorts", f="f", irr_p="irr_p", irr_q="irr_q")
 @dataclass(frozen=True)
 class BloomRappor(Protocol):
-    """RAPPOR on a Bloom filter of text. Payload: the cohort (2 bytes), then the `bits` bits of the filter."""
+    """RAPPOR on a Bloom filter of text. Payload: the cohort (2 bytes), then the `bits` bits of the
+    filter."""
 
     type = "bloom_rappor"
     bits: int = 16
@@ -62,9 +64,13 @@ class BloomRappor(Protocol):
         return 2 + -(-self.bits // 8)
 
     def hash_bits(self, text: str, cohort: int) -> set[int]:
-        """Bits that a text sets in a cohort: 16-bit pieces of sha256(cohort as 4 bytes big-endian, text) mod bits."""
+        """Bits that a text sets in a cohort: 16-bit pieces of sha256(cohort as 4 bytes big-endian,
+        text) mod bits."""
         digest = hashlib.sha256(cohort.to_bytes(4, "big") + text.encode()).digest()
-        return {int.from_bytes(digest[2 * i : 2 * i + 2], "little") % self.bits for i in range(self.hashes)}
+        return {
+            int.from_bytes(digest[2 * i : 2 * i + 2], "little") % self.bits
+            for i in range(self.hashes)
+        }
 
     def filters(self, text: str) -> NDArray[np.bool_]:
         """The filter of a text in every cohort: cohorts x bits."""
@@ -76,12 +82,19 @@ class BloomRappor(Protocol):
     def enrol(self, source: Words) -> int:
         return int(uniform_below(self.cohorts, source=source))
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         texts = list(values)
         if not all(isinstance(text, str) for text in texts):
             raise ParameterError("values of Bloom RAPPOR are texts")
-        cohorts = uniform_below(self.cohorts, len(texts), source=source) if devices is None else devices
-        row_numbers = {(t, c): i for i, (t, c) in enumerate(dict.fromkeys(zip(texts, cohorts.tolist(), strict=True)))}
+        cohorts = (
+            uniform_below(self.cohorts, len(texts), source=source) if devices is None else devices
+        )
+        row_numbers = {
+            (t, c): i
+            for i, (t, c) in enumerate(dict.fromkeys(zip(texts, cohorts.tolist(), strict=True)))
+        }
         table = np.zeros((len(row_numbers), self.bits), np.uint8)
         for (text, cohort), i in row_numbers.items():
             table[i, list(self.hash_bits(text, cohort))] = 1
@@ -95,7 +108,9 @@ class BloomRappor(Protocol):
     def inputs(self) -> list[str]:
         return ["a", "b", "c", "d", "e"]
 
-    def _law(self, value: str, one_chance: Fraction, zero_chance: Fraction) -> dict[bytes, Fraction]:
+    def _law(
+        self, value: str, one_chance: Fraction, zero_chance: Fraction
+    ) -> dict[bytes, Fraction]:
         law = {}
         for cohort in range(self.cohorts):
             set_bits = self.hash_bits(value, cohort)
@@ -116,7 +131,9 @@ class BloomRappor(Protocol):
         return self.cohorts * (self.bits + 1)
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
-        return (get_int(payloads[:, :2]) < self.cohorts) & spare_bits_clear(payloads[:, 2:], self.bits)
+        return (get_int(payloads[:, :2]) < self.cohorts) & spare_bits_clear(
+            payloads[:, 2:], self.bits
+        )
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
         cohort = get_int(payloads[:, :2])
@@ -133,7 +150,10 @@ class BloomRappor(Protocol):
         zero_chance = self.steps.reported_zero
         if not is_exact(tally):
             table = tally.reshape(self.cohorts, self.bits + 1).astype(np.float64)
-            return ((table[:, :-1] - table[:, -1:] * float(zero_chance)) / float(one_chance - zero_chance)).ravel()
+            return (
+                (table[:, :-1] - table[:, -1:] * float(zero_chance))
+                / float(one_chance - zero_chance)
+            ).ravel()
         counts: NDArray[Any] = tally.reshape(self.cohorts, self.bits + 1)
         bit_counts: NDArray[Any] = (
             (counts[:, :-1] - counts[:, -1:] * zero_chance) / (one_chance - zero_chance)
@@ -141,21 +161,28 @@ class BloomRappor(Protocol):
         return bit_counts
 
     def target(self, value: str) -> NDArray[Any]:
-        return np.array([Fraction(int(bit), self.cohorts) for bit in self.filters(value).ravel()], object)
+        return np.array(
+            [Fraction(int(bit), self.cohorts) for bit in self.filters(value).ravel()], object
+        )
 
     def _second_moments(self) -> tuple[Fraction, Fraction]:
-        """E of the squared contribution of a report of the entry's cohort, for a set bit and for a clear one."""
+        """E of the squared contribution of a report of the entry's cohort, for a set bit and for a
+        clear one."""
         one_chance = self.steps.reported_one
         zero_chance = self.steps.reported_zero
         gap = (one_chance - zero_chance) ** 2
-        for_set_bit = (one_chance * (1 - zero_chance) ** 2 + (1 - one_chance) * zero_chance**2) / gap
+        for_set_bit = (
+            one_chance * (1 - zero_chance) ** 2 + (1 - one_chance) * zero_chance**2
+        ) / gap
         return for_set_bit, zero_chance * (1 - zero_chance) / gap
 
     def user_variance(self, value: str) -> NDArray[Any]:
         high, low = self._second_moments()
         share = Fraction(1, self.cohorts)
         bits = self.filters(value).ravel()
-        return np.array([share * (high if bit else low) - (share * int(bit)) ** 2 for bit in bits], object)
+        return np.array(
+            [share * (high if bit else low) - (share * int(bit)) ** 2 for bit in bits], object
+        )
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         values = self.debias(tally, reports)
@@ -164,29 +191,41 @@ class BloomRappor(Protocol):
         one_chance = float(self.steps.reported_one)
         zero_chance = float(self.steps.reported_zero)
         set_counts = np.clip(values, 0, members)
-        variances = members * float(low) + set_counts * (1 - one_chance - zero_chance) / (one_chance - zero_chance)
+        variances = members * float(low) + set_counts * (1 - one_chance - zero_chance) / (
+            one_chance - zero_chance
+        )
         return Estimate(values, variances, reports, self._largest_move, what="bits")
 
     def decode(self, tally: NDArray[np.int64], reports: int, candidates: list[str]) -> Estimate:
-        """Counts of candidate texts: non-negative least squares over all bits, errors by ordinary least squares."""
+        """Counts of candidate texts: non-negative least squares over all bits, errors by ordinary
+        least squares."""
         from scipy.optimize import nnls
 
         design, wanted = self._weigh_equations(tally, reports, candidates)
         counts, _ = nnls(design, wanted)
         spread = np.diag(np.linalg.pinv(design.T @ design))
-        notes = ("counts are kept non-negative, so small ones are biased upwards", "texts that share bits are confused")
+        notes = (
+            "counts are kept non-negative, so small ones are biased upwards",
+            "texts that share bits are confused",
+        )
         return Estimate(counts, spread, reports, self._largest_move, tuple(candidates), notes=notes)
 
-    def find(self, tally: NDArray[np.int64], reports: int, candidates: list[str], *, level: float = 0.95) -> Estimate:
-        """Which of many candidate texts are there: lasso to choose, least squares to count, Bonferroni to decide.
+    def find(
+        self, tally: NDArray[np.int64], reports: int, candidates: list[str], *, level: float = 0.95
+    ) -> Estimate:
+        """Which of many candidate texts are there: lasso to choose, least squares to count,
+        Bonferroni to decide.
 
-        The way of Erlingsson et al. 2014: a penalised fit (in units of the noise, sqrt(2 ln m) for m candidates) keeps
-        few candidates; an unpenalised fit of those gives unbiased counts with their errors; kept are counts above zero
-        at `level` over all m candidates. Texts that are no candidate act as noise on the bits that they set.
+        The way of Erlingsson et al. 2014: a penalised fit (in units of the noise, sqrt(2 ln m) for
+        m candidates) keeps few candidates; an unpenalised fit of those gives unbiased counts with
+        their errors; kept are counts above zero at `level` over all m candidates. Texts that are no
+        candidate act as noise on the bits that they set.
         """
         design, wanted = self._weigh_equations(tally, reports, candidates)
         scale = np.sqrt((design**2).sum(axis=0))
-        chosen = np.flatnonzero(_fit_lasso(design / scale, wanted, sqrt(2 * log(max(2, len(candidates))))))
+        chosen = np.flatnonzero(
+            _fit_lasso(design / scale, wanted, sqrt(2 * log(max(2, len(candidates)))))
+        )
         inverse = np.linalg.pinv(design[:, chosen].T @ design[:, chosen])
         counts = inverse @ (design[:, chosen].T @ wanted)
         errors = np.sqrt(np.diag(inverse))
@@ -194,7 +233,9 @@ class BloomRappor(Protocol):
         order = [i for i in np.argsort(counts)[::-1] if counts[i] > quantile * errors[i]]
         names = tuple(candidates[chosen[i]] for i in order)
         notes = (f"{len(candidates)} candidates, {len(chosen)} kept by the lasso",)
-        return Estimate(counts[order], errors[order] ** 2, reports, self._largest_move, names, notes=notes)
+        return Estimate(
+            counts[order], errors[order] ** 2, reports, self._largest_move, names, notes=notes
+        )
 
     @property
     def _largest_move(self) -> float:
@@ -203,24 +244,33 @@ class BloomRappor(Protocol):
     def _weigh_equations(
         self, tally: NDArray[np.int64], reports: int, candidates: list[str]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bits = filters x counts, every row in units of its noise; bits of cohorts without members are left out."""
+        """Bits = filters x counts, every row in units of its noise; bits of cohorts without members
+        are left out."""
         if not candidates or len(set(candidates)) != len(candidates):
             raise ParameterError("candidates must be different texts, at least one")
         bits = self.estimate(tally, reports)
         members = np.repeat(tally.reshape(self.cohorts, self.bits + 1)[:, -1], self.bits)
         occupied = members > 0
         shares = members[occupied] / max(1, reports)
-        design = np.stack([self.filters(text).ravel()[occupied] for text in candidates], axis=1) * shares[:, None]
+        design = (
+            np.stack([self.filters(text).ravel()[occupied] for text in candidates], axis=1)
+            * shares[:, None]
+        )
         # the noise of the answers, and that of which members happen to be in the cohort
         set_counts = np.clip(bits.values[occupied], 0, members[occupied])
         weight = 1 / np.sqrt(
-            np.maximum(bits.variances[occupied] + set_counts * (1 - set_counts / members[occupied]), 1e-12)
+            np.maximum(
+                bits.variances[occupied] + set_counts * (1 - set_counts / members[occupied]), 1e-12
+            )
         )
         return design * weight[:, None], bits.values[occupied] * weight
 
 
-def _fit_lasso(design: NDArray[np.float64], wanted: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
-    """Non-negative least squares with a penalty on the sum, by coordinate descent on the normal equations."""
+def _fit_lasso(
+    design: NDArray[np.float64], wanted: NDArray[np.float64], penalty: float
+) -> NDArray[np.float64]:
+    """Non-negative least squares with a penalty on the sum, by coordinate descent on the normal
+    equations."""
     gram = design.T @ design
     pull = design.T @ wanted - penalty
     counts = np.zeros(design.shape[1])
@@ -235,7 +285,9 @@ def _fit_lasso(design: NDArray[np.float64], wanted: NDArray[np.float64], penalty
     return counts
 
 
-def bloom_rappor(*, bits: int, hashes: int, cohorts: int, f: Number, p: Number, q: Number) -> BloomRappor:
+def bloom_rappor(
+    *, bits: int, hashes: int, cohorts: int, f: Number, p: Number, q: Number
+) -> BloomRappor:
     """Bloom RAPPOR with the loss that its parameters imply."""
     steps = Steps.read(f, p, q)
     return BloomRappor(steps.lifetime(hashes), bits, hashes, cohorts, steps.f, steps.p, steps.q)

@@ -1,9 +1,10 @@
 """An exact audit of a protocol on a small domain: no sampling, only fractions.
 
-Enumerates the law of the report for every input and asks: do the probabilities sum to one; is every ratio between two
-inputs at most e**epsilon (certified); does the estimator have the stated mean; is its variance the stated formula.
-`same_law` compares what the randomiser really draws with the law it states, by a chi-square test with a stated rate
-of false alarms. Planted bugs (tests/local) go through these very functions.
+Enumerates the law of the report for every input and asks: do the probabilities sum to one; is every
+ratio between two inputs at most e**epsilon (certified); does the estimator have the stated mean; is
+its variance the stated formula. `same_law` compares what the randomiser really draws with the law
+it states, by a chi-square test with a stated rate of false alarms. Planted bugs (tests/local) go
+through these very functions.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool 
     if ratio is None:
         problems.append("privacy: an output is possible for one value and impossible for another")
     elif not at_most_exp(ratio, protocol.epsilon):
-        problems.append(f"privacy: a ratio of {float(ratio):.6g} exceeds e**{float(protocol.epsilon):g}")
+        problems.append(
+            f"privacy: a ratio of {float(ratio):.6g} exceeds e**{float(protocol.epsilon):g}"
+        )
     sent = getattr(protocol, "report_law", None)
     if sent is not None:
         singles = [largest_ratio([sent(value) for value in group]) for group in groups]
@@ -68,7 +71,9 @@ def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool 
             problems.append("privacy: one report alone exceeds the epsilon stated for it")
     if moments:
         problems += [
-            p for value, law in zip(values, laws, strict=True) for p in _check_moments(protocol, value, law, sent)
+            p
+            for value, law in zip(values, laws, strict=True)
+            for p in _check_moments(protocol, value, law, sent)
         ]
         problems += _check_additive(protocol, laws)
     return Checked(ratio, tuple(dict.fromkeys(problems)))
@@ -80,7 +85,8 @@ def _check_sums(laws: list[dict[bytes, Fraction]]) -> list[str]:
 
 
 def largest_ratio(laws: list[dict[bytes, Fraction]]) -> Fraction | None:
-    """The largest ratio of the probabilities of one output under two inputs; None if one of them is zero."""
+    """The largest ratio of the probabilities of one output under two inputs; None if one of them is
+    zero."""
     worst = Fraction(1)
     for output in {output for law in laws for output in law}:
         weights = [law.get(output, Fraction(0)) for law in laws]
@@ -91,7 +97,9 @@ def largest_ratio(laws: list[dict[bytes, Fraction]]) -> Fraction | None:
     return worst
 
 
-def _check_moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: Any) -> list[str]:
+def _check_moments(
+    protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: Any
+) -> list[str]:
     outputs = law if sent is None else sent(value)
     mean: Any = 0
     square: Any = 0
@@ -113,9 +121,12 @@ def _check_moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], s
 
 
 def _check_additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> list[str]:
-    """The estimate of many reports is the sum of the estimates of each: tried on an output of two inputs."""
+    """The estimate of many reports is the sum of the estimates of each: tried on an output of two
+    inputs."""
     rows = [np.frombuffer(next(iter(law)), np.uint8).reshape(1, -1) for law in (laws[0], laws[-1])]
-    left, right = (np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows)
+    left, right = (
+        np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows
+    )
     apart = protocol.debias(left, 1) + protocol.debias(right, 1)
     if (protocol.debias(left + right, 2) != apart).any():
         return ["estimate: biased for more than one report"]
@@ -125,8 +136,8 @@ def _check_additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> li
 def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     """Report a history of values and compare the answers really drawn with those charged for.
 
-    Every call of the protocol's randomiser draws a new independent answer, so the client must have charged epsilon for
-    each, and must refuse before the lifetime budget is passed.
+    Every call of the protocol's randomiser draws a new independent answer, so the client must have
+    charged epsilon for each, and must refuse before the lifetime budget is passed.
     """
     drawn = 0
     inside = False
@@ -140,7 +151,9 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
         inside = False
         return answer
 
-    def count_many(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def count_many(
+        self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         nonlocal drawn
         drawn += 0 if inside else 1
         return kind.permanent(self, values, source, devices)
@@ -157,7 +170,10 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     client.protocol = protocol
     problems = []
     if drawn * protocol.epsilon > client.spent - before:
-        problems.append(f"client: {drawn} answers drawn, {float((client.spent - before) / protocol.epsilon):g} charged")
+        problems.append(
+            f"client: {drawn} answers drawn, {float((client.spent - before) / protocol.epsilon):g} "
+            f"charged"
+        )
     if client.lifetime_epsilon != promised + sum(renewal.epsilon for renewal in client.renewals):
         problems.append("client: the lifetime budget was raised without a recorded renewal")
     if client.spent > client.lifetime_epsilon:
@@ -165,7 +181,9 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_alarm: float = 1e-9) -> bool:
+def same_law(
+    protocol: Protocol, value: Any, draws: int, source: Words, false_alarm: float = 1e-9
+) -> bool:
     """Whether `draws` permanent reports of one value look like the stated law (chi-square)."""
     from scipy.stats import chi2
 
@@ -196,13 +214,20 @@ def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_al
 
 
 def epsilon_at_least(
-    protocol: Protocol, first: Any, second: Any, draws: int, source: Words, false_alarm: float = 1e-9
+    protocol: Protocol,
+    first: Any,
+    second: Any,
+    draws: int,
+    source: Words,
+    false_alarm: float = 1e-9,
 ) -> float:
-    """A lower bound on the true epsilon between two values, from reports alone: for domains too large to enumerate.
+    """A lower bound on the true epsilon between two values, from reports alone: for domains too
+    large to enumerate.
 
-    The event is "the report speaks for `first` rather than `second`" (by the estimator's own contributions, which is
-    the report's likelihood order for all oracles here). Its two probabilities are bounded by Clopper and Pearson, so
-    that the bound exceeds the truth with probability at most `false_alarm`.
+    The event is "the report speaks for `first` rather than `second`" (by the estimator's own
+    contributions, which is the report's likelihood order for all oracles here). Its two
+    probabilities are bounded by Clopper and Pearson, so that the bound exceeds the truth with
+    probability at most `false_alarm`.
     """
     from scipy.stats import beta
 
@@ -212,8 +237,14 @@ def epsilon_at_least(
     hits = []
     for value in (first, second):
         payloads = protocol.randomise(repeat_value(value, draws), source)
-        scores = [protocol.debias(protocol.tally(row[None]), 1)[entries] @ weights for row in payloads]
+        scores = [
+            protocol.debias(protocol.tally(row[None]), 1)[entries] @ weights for row in payloads
+        ]
         hits.append(int(np.count_nonzero(np.array(scores, np.float64) > 1e-9)))
     low = float(beta.ppf(false_alarm / 2, hits[0], draws - hits[0] + 1)) if hits[0] else 0.0
-    high = float(beta.ppf(1 - false_alarm / 2, hits[1] + 1, draws - hits[1])) if hits[1] < draws else 1.0
+    high = (
+        float(beta.ppf(1 - false_alarm / 2, hits[1] + 1, draws - hits[1]))
+        if hits[1] < draws
+        else 1.0
+    )
     return log(low / high) if low > high else 0.0

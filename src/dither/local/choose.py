@@ -1,8 +1,10 @@
-"""Which oracle? The one with the least noise among those whose reports and server fit, with the reasons in words.
+"""Which oracle? The one with the least noise among those whose reports and server fit, with the
+reasons in words.
 
-Noise per user (Var*, a value nobody holds), from the exact formulas: direct (R + d - 2) / (R - 1)**2, optimised unary
-and optimal hash 4 R / (R - 1)**2, Hadamard with one block (R + 1)**2 / (R - 1)**2, subset selection a little below
-unary. So direct wins for d < 3 e**epsilon + 2; above that the others differ in bytes and server time.
+Noise per user (Var*, a value nobody holds), from the exact formulas: direct (R + d - 2) / (R -
+1)**2, optimised unary and optimal hash 4 R / (R - 1)**2, Hadamard with one block (R + 1)**2 / (R -
+1)**2, subset selection a little below unary. So direct wins for d < 3 e**epsilon + 2; above that
+the others differ in bytes and server time.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from dither.local.unary import OptimisedUnary
 from dither.local.wire import HEADER_BYTES
 from dither.privacy.numbers import refuse_beyond_floats
 
-_SLACK = 1.02  # of two oracles within two per cent of noise, the cheaper one for the server is taken
+_SLACK = (
+    1.02  # of two oracles within two per cent of noise, the cheaper one for the server is taken
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,9 @@ class Choice:
         lines = [f"{'oracle':<18}{'noise/user':>12}{'bytes':>8}{'server steps/report':>22}"]
         for row in self.table:
             mark = " <- chosen" if row.oracle == self.oracle else ""
-            lines.append(f"{row.oracle.type:<18}{row.noise:>12.4f}{row.report_bytes:>8}{row.server_steps:>22}{mark}")
+            lines.append(
+                f"{row.oracle.type:<18}{row.noise:>12.4f}{row.report_bytes:>8}{row.server_steps:>22}{mark}"
+            )
         return "\n".join([*lines, self.reason])
 
 
@@ -70,10 +76,18 @@ def candidates(epsilon: Number, domain: int) -> list[Candidate]:
 
 
 @refuse_beyond_floats
-def choose(epsilon: Number, domain: int, *, report_bytes: int | None = None, server_steps: int | None = None) -> Choice:
-    """The oracle with the least noise whose reports have at most `report_bytes` bytes (header included).
+def choose(
+    epsilon: Number,
+    domain: int,
+    *,
+    report_bytes: int | None = None,
+    server_steps: int | None = None,
+) -> Choice:
+    """The oracle with the least noise whose reports have at most `report_bytes` bytes (header
+    included).
 
-    >>> choose(1, 5).oracle.type, choose(1, 1000).oracle.type, choose(1, 1000, server_steps=1).oracle.type
+    >>> choose(1, 5).oracle.type, choose(1, 1000).oracle.type, choose(1, 1000,
+    ...     server_steps=1).oracle.type
     ('direct', 'local_hash', 'hadamard')
     """
     read_epsilon(epsilon)
@@ -86,11 +100,17 @@ def choose(epsilon: Number, domain: int, *, report_bytes: int | None = None, ser
     ]
     if not fit:
         smallest = min(row.report_bytes for row in table)
-        raise ParameterError(f"no oracle fits: the smallest report for this domain has {smallest} bytes")
+        raise ParameterError(
+            f"no oracle fits: the smallest report for this domain has {smallest} bytes"
+        )
     least = min(row.noise for row in fit)
-    chosen = min((row for row in fit if row.noise <= least * _SLACK), key=lambda r: (r.server_steps, r.report_bytes))
+    chosen = min(
+        (row for row in fit if row.noise <= least * _SLACK),
+        key=lambda r: (r.server_steps, r.report_bytes),
+    )
     reason = (
-        f"{chosen.oracle.type}: noise {chosen.noise:.4g} per user, within 2% of the least possible here "
+        f"{chosen.oracle.type}: noise {chosen.noise:.4g} per user, within 2% of the least possible "
+        f"here "
         f"({least:.4g}), and of those the cheapest to collect"
     )
     if report_bytes is not None:

@@ -1,9 +1,11 @@
-"""The half that lives on a device: values in, reports out, and a budget that lasts as long as the device.
+"""The half that lives on a device: values in, reports out, and a budget that lasts as long as the
+device.
 
-A client charges its protocol's epsilon for every *new* report and refuses when the lifetime budget is spent; nothing
-renews by itself. With memoisation (the default) a value that was reported before is answered by the report it had
-before, free of charge, so that averaging repeated reports learns nothing more about it. What that covers is counted:
-`changes_covered`. What it does not cover: *when* a value changed or came back shows in the reports.
+A client charges its protocol's epsilon for every *new* report and refuses when the lifetime budget
+is spent; nothing renews by itself. With memoisation (the default) a value that was reported before
+is answered by the report it had before, free of charge, so that averaging repeated reports learns
+nothing more about it. What that covers is counted: `changes_covered`. What it does not cover:
+*when* a value changed or came back shows in the reports.
 
 >>> from dither import local
 >>> client = local.Client(local.OptimisedUnary(1, domain=8), lifetime_epsilon=2)
@@ -34,12 +36,14 @@ from dither.privacy.losses import Loss, Pure
 class Client:
     """One user's device.
 
-    `save` is called with the new state *before* a new answer leaves: if it fails, nothing leaves. The state holds the
-    memoised answers, so it is as private as the value, and stays on the device. `otherwise` is the public value that is
-    reported for whatever has no place in the domain (unknown, missing, nan): with it a device never falls silent
-    because of its value. With `labels` that hold "other", that is it.
+    `save` is called with the new state *before* a new answer leaves: if it fails, nothing leaves.
+    The state holds the memoised answers, so it is as private as the value, and stays on the device.
+    `otherwise` is the public value that is reported for whatever has no place in the domain
+    (unknown, missing, nan): with it a device never falls silent because of its value. With `labels`
+    that hold "other", that is it.
 
-    A client holds no random state: every report draws its bits from the operating system when it is made.
+    A client holds no random state: every report draws its bits from the operating system when it is
+    made.
     """
 
     def __init__(
@@ -54,18 +58,26 @@ class Client:
         save: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         if (budget is None) == (lifetime_epsilon is None):
-            raise ParameterError("give lifetime_epsilon, or the DeviceBudget that all clients of this device share")
+            raise ParameterError(
+                "give lifetime_epsilon, or the DeviceBudget that all clients of this device share"
+            )
         self.protocol = protocol
-        self.budget = budget if budget is not None else DeviceBudget(lifetime_epsilon or 0, unit=protocol.unit)
+        self.budget = (
+            budget
+            if budget is not None
+            else DeviceBudget(lifetime_epsilon or 0, unit=protocol.unit)
+        )
         if self.budget.unit != protocol.unit:
             raise ParameterError(
-                f"this protocol protects one {protocol.unit}, the budget counts losses of one {self.budget.unit}: "
+                f"this protocol protects one {protocol.unit}, the budget counts losses of one "
+                f"{self.budget.unit}: "
                 "they do not add; give it a DeviceBudget(..., unit=protocol.unit) of its own"
             )
         if self.lifetime_epsilon < protocol.epsilon:
             raise ParameterError(
                 f"a lifetime budget of {float(self.lifetime_epsilon):g} does not pay one report "
-                f"at {float(protocol.epsilon):g}: raise it, or choose a protocol with a smaller epsilon"
+                f"at {float(protocol.epsilon):g}: raise it, or choose a protocol with a smaller "
+                f"epsilon"
             )
         self.memoise = memoise
         self.labels = tuple(labels) if labels is not None else None
@@ -74,9 +86,12 @@ class Client:
             raise ParameterError("labels must be different from each other")
         if len(self._label_codes) > getattr(protocol, "domain", len(self._label_codes)):
             raise ParameterError(
-                "there are more labels than values in the protocol's domain: some could not be reported"
+                "there are more labels than values in the protocol's domain: some could not be "
+                "reported"
             )
-        plain = otherwise.tolist() if isinstance(otherwise, (np.ndarray, np.generic)) else otherwise  # for JSON
+        plain = (
+            otherwise.tolist() if isinstance(otherwise, (np.ndarray, np.generic)) else otherwise
+        )  # for JSON
         self.otherwise = plain if plain is not None else self._label_codes.get("other")
         self._device = protocol.enrol(Coins().source())
         self._memos: dict[str, bytes] = {}
@@ -87,16 +102,20 @@ class Client:
         if self.otherwise is not None:
             self._try_otherwise(self.otherwise)
 
-    # --- reporting ----------------------------------------------------------------------------------------------
+    # --- reporting
+    # ---------------------------------------------------------------------------------------------
     def report(self, value: Any) -> bytes:
-        """One report, ready to send; raises BudgetError instead of exceeding the lifetime budget."""
+        """One report, ready to send; raises BudgetError instead of exceeding the lifetime
+        budget."""
         try:
             memo = self._get_answer(self._encode_value(value))
         except (TypeError, ValueError, OverflowError) as problem:  # ParameterError is a ValueError
             if self.otherwise is None:
                 if isinstance(problem, ParameterError):
                     raise
-                raise ParameterError("the value is of another kind than this protocol's values") from None
+                raise ParameterError(
+                    "the value is of another kind than this protocol's values"
+                ) from None
             memo = self._get_answer(self.otherwise)
         if self._unsaved:
             self._store_state()
@@ -135,9 +154,12 @@ class Client:
             return value
         if isinstance(value, str) and value in self._label_codes:
             return self._label_codes[value]
-        raise ParameterError("the value has no label: add a label 'other' for everything unforeseen")
+        raise ParameterError(
+            "the value has no label: add a label 'other' for everything unforeseen"
+        )
 
-    # --- the device's ledger ------------------------------------------------------------------------------------
+    # --- the device's ledger
+    # -----------------------------------------------------------------------------------
     @property
     def lifetime_epsilon(self) -> Fraction:
         return self.budget.lifetime_epsilon
@@ -161,7 +183,8 @@ class Client:
 
     @property
     def changes_covered(self) -> int:
-        """How many different answers (with memoisation: distinct values) the lifetime budget pays for, if alone."""
+        """How many different answers (with memoisation: distinct values) the lifetime budget pays
+        for, if alone."""
         return int(self.lifetime_epsilon / self.protocol.epsilon)
 
     def renew(self, epsilon: Number, *, because: str) -> None:
@@ -173,22 +196,25 @@ class Client:
     def loss(self) -> Loss:
         """Everything this device has lost so far, renewals included.
 
-        With memoisation it holds between histories whose *memoised answers* (for rounded numbers: whose rounded values)
-        change and return at the same times: those times are not protected. Without, between any two histories of as
-        many reports.
+        With memoisation it holds between histories whose *memoised answers* (for rounded numbers:
+        whose rounded values) change and return at the same times: those times are not protected.
+        Without, between any two histories of as many reports.
         """
         return Pure(self.spent, neighbours="replace", unit=self.protocol.unit)
 
     def statement(self) -> str:
         """What the user may be told."""
         lines = [
-            f"Each new answer loses at most epsilon = {float(self.protocol.epsilon):g}, delta 0 (replace, unit: one "
+            f"Each new answer loses at most epsilon = {float(self.protocol.epsilon):g}, delta 0 "
+            f"(replace, unit: one "
             f"{self.protocol.unit}).",
-            f"Spent {float(self.spent):g} of {float(self.lifetime_epsilon):g} for the lifetime of this device.",
+            f"Spent {float(self.spent):g} of {float(self.lifetime_epsilon):g} for the lifetime of "
+            f"this device.",
         ]
         if self.memoise:
             lines.append(
-                f"Answers are memoised: {self.changes_covered} distinct values are covered, repeats are free; "
+                f"Answers are memoised: {self.changes_covered} distinct values are covered, "
+                f"repeats are free; "
                 f"{len(self._memos)} used."
             )
         else:
@@ -197,7 +223,8 @@ class Client:
         lines.append("Not protected: " + "; ".join(UNPROTECTED) + ".")
         return "\n".join(lines)
 
-    # --- storage on the device ----------------------------------------------------------------------------------
+    # --- storage on the device
+    # ---------------------------------------------------------------------------------
     def to_json(self) -> dict[str, Any]:
         """The state to keep on the device (secret: it holds the memoised answers)."""
         return {
@@ -220,16 +247,23 @@ class Client:
         known_answers: int = 0,
         save: Callable[[dict[str, Any]], None] | None = None,
     ) -> Client:
-        """The client that `to_json` wrote: same budget (or the shared one given), same memoised answers.
+        """The client that `to_json` wrote: same budget (or the shared one given), same memoised
+        answers.
 
-        `known_answers` is how many new answers the device is known to have given, from a counter outside this state:
-        an older state is refused, because it would give, and spend, them again.
+        `known_answers` is how many new answers the device is known to have given, from a counter
+        outside this state: an older state is refused, because it would give, and spend, them again.
         """
         if state.get("dither_local_client") != 1:
             raise ParameterError("not the state of a local client in format 1")
-        stored = DeviceBudget.from_json(state["budget"], known_answers=known_answers if budget is None else 0)
-        if budget is not None and (budget.answers < known_answers or not budget.includes(state["budget"])):
-            raise ParameterError("the shared budget is older than this client's state: it lacks charges made before")
+        stored = DeviceBudget.from_json(
+            state["budget"], known_answers=known_answers if budget is None else 0
+        )
+        if budget is not None and (
+            budget.answers < known_answers or not budget.includes(state["budget"])
+        ):
+            raise ParameterError(
+                "the shared budget is older than this client's state: it lacks charges made before"
+            )
         client = cls(
             from_json(state["protocol"]),
             budget=budget if budget is not None else stored,
@@ -241,10 +275,17 @@ class Client:
         client._device = state["device"]
         client._memos = {key: bytes.fromhex(memo) for key, memo in state["memos"].items()}
         if any(len(memo) != client.protocol.memo_bytes for memo in client._memos.values()):
-            raise ParameterError("a memoised answer of the stored client has another size than its protocol's")
+            raise ParameterError(
+                "a memoised answer of the stored client has another size than its protocol's"
+            )
         return client
 
     def _refuse_copy(self, *_: object) -> NoReturn:
-        raise TypeError("a client cannot be copied: each copy would spend the device's budget. Move it with to_json")
+        raise TypeError(
+            "a client cannot be copied: each copy would spend the device's budget. Move it with "
+            "to_json"
+        )
 
-    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = _refuse_copy
+    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = (
+        _refuse_copy
+    )

@@ -1,9 +1,11 @@
-"""Exact draws for *one* report, at the speed of Python integers: what a device needs, where NumPy's arrays only cost.
+"""Exact draws for *one* report, at the speed of Python integers: what a device needs, where NumPy's
+arrays only cost.
 
-Every report reads its bytes from the operating system when it is made. Nothing is kept from one report to the next:
-there is no key to set up and no stream that a fork, a copy or a resumed snapshot of the machine could repeat.
-Thresholds are integers computed once for a probability; the one word in 2**64 that meets a threshold is decided with
-more bits, so a chance n/m has exactly that probability. docs/proofs/local.md, lemma 4.
+Every report reads its bytes from the operating system when it is made. Nothing is kept from one
+report to the next: there is no key to set up and no stream that a fork, a copy or a resumed
+snapshot of the machine could repeat. Thresholds are integers computed once for a probability; the
+one word in 2**64 that meets a threshold is decided with more bits, so a chance n/m has exactly that
+probability. docs/proofs/local.md, lemma 4.
 
 >>> fair = chance(Fraction(1, 2))
 >>> coins = Coins()
@@ -84,7 +86,8 @@ class Coins:
                 return word % n
 
     def bits(self, p: Fraction, count: int) -> int:
-        """`count` independent bits, each 1 with probability exactly p, as one integer (as `bits.random_words`)."""
+        """`count` independent bits, each 1 with probability exactly p, as one integer (as
+        `bits.random_words`)."""
         if p >= 1:
             return (1 << count) - 1
         result = 0

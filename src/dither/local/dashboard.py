@@ -1,7 +1,9 @@
-"""A dashboard of estimates as one self-contained page: no script, no network, intervals always shown.
+"""A dashboard of estimates as one self-contained page: no script, no network, intervals always
+shown.
 
 >>> from dither import local
->>> page = render("Themes", {"theme": local.Direct(2, 2).estimate(np.array([60, 40]), 100).named(["dark", "light"])})
+>>> page = render("Themes", {"theme": local.Direct(2, 2).estimate(np.array([60, 40]),
+...     100).named(["dark", "light"])})
 >>> "dark" in page and "<script" not in page
 True
 """
@@ -20,16 +22,32 @@ from dither.pages.page import PageSection, write_page
 from dither.pages.tables import write_table
 
 
-def render(title: str, panels: Mapping[str, Estimate], *, level: float = 0.95, top: int = 20, promise: str = "") -> str:
-    """HTML of estimates with intervals, one section an estimate; `promise` is the collector's statement."""
-    sections = [PageSection(name, _show_panel(name, estimate, level, top)) for name, estimate in panels.items()]
-    lead = write_element("p", promise or f"Not protected: {'; '.join(UNPROTECTED)}.", class_="quiet")
+def render(
+    title: str,
+    panels: Mapping[str, Estimate],
+    *,
+    level: float = 0.95,
+    top: int = 20,
+    promise: str = "",
+) -> str:
+    """HTML of estimates with intervals, one section an estimate; `promise` is the collector's
+    statement."""
+    sections = [
+        PageSection(name, _show_panel(name, estimate, level, top))
+        for name, estimate in panels.items()
+    ]
+    lead = write_element(
+        "p", promise or f"Not protected: {'; '.join(UNPROTECTED)}.", class_="quiet"
+    )
     return write_page(title, sections, lead=lead)
 
 
 def _show_panel(name: str, estimate: Estimate, level: float, top: int) -> Html:
     points = _list_points(estimate, level, top)
-    rows = [(point.label, f"{point.value:,.0f}", f"{point.low:,.0f} to {point.high:,.0f}") for point in points]
+    rows = [
+        (point.label, f"{point.value:,.0f}", f"{point.low:,.0f} to {point.high:,.0f}")
+        for point in points
+    ]
     return join(
         [
             write_element("p", f"{estimate.reports:,} reports, intervals at {level:.0%}"),

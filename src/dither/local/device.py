@@ -1,8 +1,9 @@
-"""The budget of one device for life: every protocol that runs on it draws from the same one, and nothing renews itself.
+"""The budget of one device for life: every protocol that runs on it draws from the same one, and
+nothing renews itself.
 
-A budget cannot be copied or pickled, and a forked child may not spend it: each copy would spend the whole again. What
-no program can see is a *restored backup*; give `from_json` the number of answers that you know of from elsewhere (a
-counter that only grows), and an older state is refused.
+A budget cannot be copied or pickled, and a forked child may not spend it: each copy would spend the
+whole again. What no program can see is a *restored backup*; give `from_json` the number of answers
+that you know of from elsewhere (a counter that only grows), and an older state is refused.
 
 >>> budget = DeviceBudget(3)
 >>> budget.charge("themes", Fraction(2))
@@ -26,7 +27,8 @@ from dither.errors import BudgetError, ParameterError
 
 @dataclass(frozen=True)
 class DeviceCharge:
-    """New answers of one protocol (the start of its digest, in hex, and its name) and what each cost."""
+    """New answers of one protocol (the start of its digest, in hex, and its name) and what each
+    cost."""
 
     protocol: str
     epsilon: Fraction
@@ -44,7 +46,8 @@ class Renewal:
 class DeviceBudget:
     """A ledger of charges against one lifetime epsilon. Share one among all clients of a device.
 
-    `unit` is what the losses protect: "user", or what a protocol with a weaker promise names. Units do not mix.
+    `unit` is what the losses protect: "user", or what a protocol with a weaker promise names. Units
+    do not mix.
     """
 
     def __init__(self, lifetime_epsilon: Number, *, unit: str = "user") -> None:
@@ -57,7 +60,9 @@ class DeviceBudget:
         self._lock = Lock()
         self._process = os.getpid()
         self.unit = unit
-        self.keep: Callable[[dict[str, Any]], None] | None = None  # stores the state, before a charge takes effect
+        self.keep: Callable[[dict[str, Any]], None] | None = (
+            None  # stores the state, before a charge takes effect
+        )
 
     @property
     def lifetime_epsilon(self) -> Fraction:
@@ -73,7 +78,10 @@ class DeviceBudget:
 
     @property
     def charges(self) -> tuple[DeviceCharge, ...]:
-        return tuple(DeviceCharge(name, Fraction(n, d), answers) for (name, n, d), answers in self._answers.items())
+        return tuple(
+            DeviceCharge(name, Fraction(n, d), answers)
+            for (name, n, d), answers in self._answers.items()
+        )
 
     @property
     def renewals(self) -> tuple[Renewal, ...]:
@@ -95,10 +103,12 @@ class DeviceBudget:
                 self.keep(self.to_json())
 
     def require(self, epsilon: Fraction, answers: int = 1) -> int:
-        """Raise BudgetError unless the answers can still be paid, here; returns their price in the ledger's units."""
+        """Raise BudgetError unless the answers can still be paid, here; returns their price in the
+        ledger's units."""
         if self._process != os.getpid():
             raise BudgetError(
-                "this process was forked from the one that holds the device's budget, and both would spend it: "
+                "this process was forked from the one that holds the device's budget, and both "
+                "would spend it: "
                 "report from one process, or hand the state over with to_json and from_json"
             )
         if self._over % epsilon.denominator:
@@ -109,14 +119,17 @@ class DeviceBudget:
         if price > self._left:
             raise BudgetError(
                 f"this device has spent {float(self.spent):g} of its lifetime budget "
-                f"{float(self.lifetime_epsilon):g}; a new answer costs epsilon {float(epsilon):g}, delta 0, for one "
+                f"{float(self.lifetime_epsilon):g}; a new answer costs epsilon {float(epsilon):g}, "
+                f"delta 0, for one "
                 f"{self.unit}. "
-                "It never renews by itself: renew(epsilon, because=...) records an explicit decision"
+                "It never renews by itself: renew(epsilon, because=...) records an explicit "
+                "decision"
             )
         return price
 
     def renew(self, epsilon: Number, *, because: str) -> None:
-        """Add to the lifetime budget, with a reason that stays on record; the total is what the user is told."""
+        """Add to the lifetime budget, with a reason that stays on record; the total is what the
+        user is told."""
         if not because.strip():
             raise ParameterError("a renewal needs a reason: say who decided and why")
         more = positive(epsilon, "epsilon")
@@ -137,16 +150,23 @@ class DeviceBudget:
                 {"protocol": c.protocol, "epsilon": fraction_text(c.epsilon), "answers": c.answers}
                 for c in self.charges
             ],
-            "renewals": [{"epsilon": fraction_text(r.epsilon), "because": r.because} for r in self.renewals],
+            "renewals": [
+                {"epsilon": fraction_text(r.epsilon), "because": r.because} for r in self.renewals
+            ],
         }
 
     @classmethod
     def from_json(cls, state: dict[str, Any], *, known_answers: int = 0) -> DeviceBudget:
-        """The budget that `to_json` wrote; refused if it has fewer answers than are known to have been given."""
+        """The budget that `to_json` wrote; refused if it has fewer answers than are known to have
+        been given."""
         budget = cls(state["lifetime_epsilon"], unit=state["unit"])
-        budget._renewals = [Renewal(positive(r["epsilon"], "epsilon"), r["because"]) for r in state["renewals"]]
+        budget._renewals = [
+            Renewal(positive(r["epsilon"], "epsilon"), r["because"]) for r in state["renewals"]
+        ]
         if budget._lifetime <= sum(r.epsilon for r in budget._renewals):
-            raise ParameterError("the stored budget contradicts itself: it was renewed by more than its total")
+            raise ParameterError(
+                "the stored budget contradicts itself: it was renewed by more than its total"
+            )
         for charge in state["charges"]:
             price = positive(charge["epsilon"], "epsilon")
             answers = charge["answers"]
@@ -157,7 +177,8 @@ class DeviceBudget:
             budget._answers[charge["protocol"], price.numerator, price.denominator] = answers
         if budget.answers < known_answers:
             raise ParameterError(
-                f"the stored budget knows {budget.answers} answers, but {known_answers} were given: it is an old copy"
+                f"the stored budget knows {budget.answers} answers, but {known_answers} were "
+                f"given: it is an old copy"
             )
         return budget
 
@@ -169,6 +190,10 @@ class DeviceBudget:
         return kept and self.renewals[: len(stored.renewals)] == stored.renewals
 
     def _refuse_copy(self, *_: object) -> NoReturn:
-        raise TypeError("a device's budget cannot be copied: each copy would spend the whole. Share the object")
+        raise TypeError(
+            "a device's budget cannot be copied: each copy would spend the whole. Share the object"
+        )
 
-    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = _refuse_copy
+    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = (
+        _refuse_copy
+    )

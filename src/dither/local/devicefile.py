@@ -1,7 +1,9 @@
-"""A device's budget in a file: opened, never made anew, so that a program that starts every day cannot renew it.
+"""A device's budget in a file: opened, never made anew, so that a program that starts every day
+cannot renew it.
 
-The first call writes the file; every later one reads it, and refuses another lifetime or unit: raising it is `renew`,
-with a reason. Each charge is on the disk before the answer that it pays leaves. One process at a time holds the file.
+The first call writes the file; every later one reads it, and refuses another lifetime or unit:
+raising it is `renew`, with a reason. Each charge is on the disk before the answer that it pays
+leaves. One process at a time holds the file.
 """
 
 from __future__ import annotations
@@ -36,7 +38,12 @@ def budget_file(
         try:
             state = read_json(file.read_text("utf-8"))
             budget = DeviceBudget.from_json(state, known_answers=known_answers)
-        except (ValueError, KeyError, TypeError, RecursionError) as problem:  # ParameterError is a ValueError
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            RecursionError,
+        ) as problem:  # ParameterError is a ValueError
             if isinstance(problem, ParameterError):
                 raise
             raise ParameterError(
@@ -45,11 +52,15 @@ def budget_file(
         first = budget.lifetime_epsilon - sum(renewal.epsilon for renewal in budget.renewals)
         if first != positive(lifetime_epsilon, "lifetime_epsilon") or budget.unit != unit:
             raise ParameterError(
-                f"the budget in {file} was opened with lifetime {number_text(first)}, unit {budget.unit}: "
-                "it cannot be opened with another; renew(epsilon, because=...) records a decision to raise it"
+                f"the budget in {file} was opened with lifetime {number_text(first)}, unit "
+                f"{budget.unit}: "
+                "it cannot be opened with another; renew(epsilon, because=...) records a decision "
+                "to raise it"
             )
     elif known_answers:
-        raise ParameterError(f"{known_answers} answers were given, but {file} is missing: it is not made anew")
+        raise ParameterError(
+            f"{known_answers} answers were given, but {file} is missing: it is not made anew"
+        )
     else:
         budget = DeviceBudget(lifetime_epsilon, unit=unit)
         _replace_file(file, budget.to_json())
@@ -68,7 +79,9 @@ class _Lock:
         except OSError:
             os.close(self._handle)
             self._handle = -1
-            raise ParameterError(f"{file} is open already: one process at a time spends a device's budget") from None
+            raise ParameterError(
+                f"{file} is open already: one process at a time spends a device's budget"
+            ) from None
 
     def write(self, state: dict[str, Any]) -> None:
         _replace_file(self._file, state)
@@ -84,7 +97,9 @@ def _replace_file(file: Path, state: dict[str, Any]) -> None:
     After a crash before that, the old file is still there.
     """
     fresh = Path(f"{file}.new")
-    with open(fresh, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
+    with open(
+        fresh, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)
+    ) as out:
         json.dump(state, out)
         out.flush()
         os.fsync(out.fileno())

@@ -1,7 +1,7 @@
 """Direct encoding (k-ary randomised response): the value itself, or one of the others.
 
-Truth with probability R / (R + d - 1), each other value with 1 / (R + d - 1), R = odds(epsilon). docs/proofs/local.md,
-theorem 1. Payload: the value, little-endian, in as few bytes as hold d - 1.
+Truth with probability R / (R + d - 1), each other value with 1 / (R + d - 1), R = odds(epsilon).
+docs/proofs/local.md, theorem 1. Payload: the value, little-endian, in as few bytes as hold d - 1.
 
 >>> Direct(1, domain=16).p > 1 / 16
 True
@@ -25,7 +25,9 @@ from dither.privacy.noise import Words, bernoulli, uniform_below
 from dither.stored import stored
 
 
-def respond(values: NDArray[np.int64], size: int, truth: Fraction, source: Words) -> NDArray[np.int64]:
+def respond(
+    values: NDArray[np.int64], size: int, truth: Fraction, source: Words
+) -> NDArray[np.int64]:
     """Each value kept with probability `truth`, else one of the size - 1 others, uniformly."""
     keep = bernoulli(truth, len(values), source=source)
     other = uniform_below(size - 1, len(values), source=source)
@@ -34,7 +36,8 @@ def respond(values: NDArray[np.int64], size: int, truth: Fraction, source: Words
 
 
 def respond_one(value: int, size: int, truth: Chance, coins: Coins) -> int:
-    """`respond` for one value; draws the lie always, so that the work does not tell whether it was used."""
+    """`respond` for one value; draws the lie always, so that the work does not tell whether it was
+    used."""
     keep = coins.coin(truth)
     other = coins.below(size - 1)
     return (other + (other >= value), value)[keep]
@@ -62,7 +65,9 @@ class Direct(SupportOracle):
     def derived(self) -> dict[str, Any]:
         return {"odds": self.odds, "p": self.p}
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         answers = respond(read_values(values, self.domain), self.domain, self.p, source)
         return put_int(answers, self.payload_bytes)
 
@@ -75,7 +80,10 @@ class Direct(SupportOracle):
         return answer.to_bytes(self.payload_bytes, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        return {v.to_bytes(self.payload_bytes, "little"): self.p if v == value else self.q for v in range(self.domain)}
+        return {
+            v.to_bytes(self.payload_bytes, "little"): self.p if v == value else self.q
+            for v in range(self.domain)
+        }
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         return get_int(payloads) < self.domain

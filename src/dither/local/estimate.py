@@ -1,8 +1,9 @@
 """Estimates with honest intervals, as a collector reads them.
 
-Values are unbiased and raw: they may be negative and need not sum to the number of reports. `processed` gives the
-post-processed view beside them. Intervals are normal with the plug-in variance, `certain` ones hold for every number
-of reports (Bernstein's inequality with the public range of one report).
+Values are unbiased and raw: they may be negative and need not sum to the number of reports.
+`processed` gives the post-processed view beside them. Intervals are normal with the plug-in
+variance, `certain` ones hold for every number of reports (Bernstein's inequality with the public
+range of one report).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from dither.errors import ParameterError
 
 @dataclass(frozen=True)
 class Estimate:
-    """Unbiased totals (`values`), the variance of each, and the largest move of a value by one report."""
+    """Unbiased totals (`values`), the variance of each, and the largest move of a value by one
+    report."""
 
     values: NDArray[np.float64]
     variances: NDArray[np.float64]
@@ -37,8 +39,11 @@ class Estimate:
         """Standard errors."""
         return np.sqrt(self.variances)
 
-    def interval(self, level: float = 0.95, *, certain: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Pointwise intervals: normal, or (`certain`) by Bernstein's inequality, wider and valid at every size."""
+    def interval(
+        self, level: float = 0.95, *, certain: bool = False
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Pointwise intervals: normal, or (`certain`) by Bernstein's inequality, wider and valid at
+        every size."""
         if not 0 < level < 1:
             raise ParameterError(f"level must lie between 0 and 1, got {quote(level)}")
         if certain:
@@ -49,7 +54,8 @@ class Estimate:
         return self.values - half, self.values + half
 
     def significant(self, level: float = 0.95) -> NDArray[np.bool_]:
-        """Which values are above zero with `level` confidence over all of them together (Bonferroni)."""
+        """Which values are above zero with `level` confidence over all of them together
+        (Bonferroni)."""
         quantile = NormalDist().inv_cdf(1 - (1 - level) / max(1, self.values.size))
         is_significant: NDArray[np.bool_] = self.values > quantile * self.errors
         return is_significant
@@ -59,7 +65,8 @@ class Estimate:
         return self.values / max(1, self.reports)
 
     def processed(self, method: str = "norm_sub") -> NDArray[np.float64]:
-        """Counts made plausible; names of `dither.local.postprocess` ("norm_sub", "base_cut", "norm", "clip")."""
+        """Counts made plausible; names of `dither.local.postprocess` ("norm_sub", "base_cut",
+        "norm", "clip")."""
         from dither.local import postprocess
 
         return postprocess.apply(method, self)
@@ -67,9 +74,19 @@ class Estimate:
     def named(self, labels: Sequence[str]) -> Estimate:
         """The same with a name for every value."""
         if len(labels) != self.values.size:
-            raise ParameterError(f"{self.values.size} values need as many labels, got {len(labels)}")
+            raise ParameterError(
+                f"{self.values.size} values need as many labels, got {len(labels)}"
+            )
         names = tuple(labels)
-        return Estimate(self.values, self.variances, self.reports, self.largest_move, names, self.what, self.notes)
+        return Estimate(
+            self.values,
+            self.variances,
+            self.reports,
+            self.largest_move,
+            names,
+            self.what,
+            self.notes,
+        )
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One dict a value: label, estimate, low, high (for a table, a data frame or JSON)."""
@@ -77,7 +94,9 @@ class Estimate:
         names = self.labels or tuple(str(i) for i in range(self.values.size))
         return [
             {"label": name, self.what: float(v), "low": float(a), "high": float(b)}
-            for name, v, a, b in zip(names, self.values.ravel(), low.ravel(), high.ravel(), strict=True)
+            for name, v, a, b in zip(
+                names, self.values.ravel(), low.ravel(), high.ravel(), strict=True
+            )
         ]
 
     def plot(self, *, level: float = 0.95, top: int = 40) -> Any:
@@ -97,7 +116,8 @@ def error_of_users(variance_per_user: float, users: int) -> float:
 
 
 def users_for(variance_per_user: float, error: float, level: float = 0.95) -> int:
-    """How many users make the interval of a *share* at `level` no wider than +- `error`: z**2 variance / error**2.
+    """How many users make the interval of a *share* at `level` no wider than +- `error`: z**2
+    variance / error**2.
 
     >>> from dither import local
     >>> users_for(float(local.Direct(1, 2).noise_variance), 0.01)

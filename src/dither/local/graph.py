@@ -1,9 +1,10 @@
 """Statistics of a graph whose users each know their own links: edge-local privacy.
 
-The unit is *one entry of one user's list*. An undirected link stands in two lists: where both ends report on it, it is
-protected at 2 epsilon (`Degrees`); `EdgeResponse` lets only the user with the larger number answer for a pair, which
-keeps it at epsilon. Nothing here protects a user's whole list (node privacy). A whole synthetic graph:
-`dither.local.graphgen`. docs/proofs/local.md, theorem 15.
+The unit is *one entry of one user's list*. An undirected link stands in two lists: where both ends
+report on it, it is protected at 2 epsilon (`Degrees`); `EdgeResponse` lets only the user with the
+larger number answer for a pair, which keeps it at epsilon. Nothing here protects a user's whole
+list (node privacy). A whole synthetic graph: `dither.local.graphgen`. docs/proofs/local.md, theorem
+15.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ _EDGE = 1 << 31
 @stored(groups="groups")
 @dataclass(frozen=True)
 class Degrees(KeptReports):
-    """Each user's number of links to each of `groups` public groups of users, plus integer Laplace noise.
+    """Each user's number of links to each of `groups` public groups of users, plus integer Laplace
+    noise.
 
-    One entry of a list changes one of the numbers by one: scale 1/epsilon for each. A value is a number (one group) or
-    a row of them. Payload: each sum plus 2**31, 4 bytes.
+    One entry of a list changes one of the numbers by one: scale 1/epsilon for each. A value is a
+    number (one group) or a row of them. Payload: each sum plus 2**31, 4 bytes.
 
     >>> Degrees(1, groups=3).payload_bytes, Degrees(1).unit
     (12, "entry of a user's link list")
@@ -69,17 +71,31 @@ class Degrees(KeptReports):
         if held.ndim == 1 and self.groups == 1:
             held = held[:, None]
         if held.ndim != 2 or held.shape[1] != self.groups or held.dtype.kind not in "iu":
-            raise ParameterError(f"a value is {self.groups} integers: the links to each group of users")
+            raise ParameterError(
+                f"a value is {self.groups} integers: the links to each group of users"
+            )
         counts: NDArray[np.int64] = np.clip(held, 0, _EDGE - 1).astype(np.int64)
         return counts
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = self._read(values)
-        noisy = np.clip(held + discrete_laplace(1 / self.epsilon, held.shape, source=source), -_EDGE, _EDGE - 1) + _EDGE
+        noisy = (
+            np.clip(
+                held + discrete_laplace(1 / self.epsilon, held.shape, source=source),
+                -_EDGE,
+                _EDGE - 1,
+            )
+            + _EDGE
+        )
         return put_int(noisy.ravel(), 4).reshape(len(held), self.payload_bytes)
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
-        raise ParameterError("the weights of integer Laplace noise are powers of e: e**(-epsilon * distance), exactly")
+        raise ParameterError(
+            "the weights of integer Laplace noise are powers of e: e**(-epsilon * distance), "
+            "exactly"
+        )
 
     @property
     def variance(self) -> float:
@@ -95,16 +111,19 @@ class Degrees(KeptReports):
         """The sums over all users; with one group, twice the number of links."""
         n = len(payloads)
         sums = self.degrees(payloads).sum(axis=0).astype(np.float64)
-        return Estimate(sums, np.full(self.groups, n * self.variance), n, float("inf"), what="degrees")
+        return Estimate(
+            sums, np.full(self.groups, n * self.variance), n, float("inf"), what="degrees"
+        )
 
 
 @stored(users="users")
 @dataclass(frozen=True)
 class EdgeResponse(KeptReports):
-    """Randomised response on the lower triangle of the adjacency matrix: edges and triangles, unbiased.
+    """Randomised response on the lower triangle of the adjacency matrix: edges and triangles,
+    unbiased.
 
-    A value is (u, links): the user's public number, and its links to the users 0..u-1. Payload: u in 4 bytes, then
-    `users` - 1 packed bits, those from u on zero: as long for every user.
+    A value is (u, links): the user's public number, and its links to the users 0..u-1. Payload: u
+    in 4 bytes, then `users` - 1 packed bits, those from u on zero: as long for every user.
 
     >>> EdgeResponse(1, users=4).payload_bytes
     5
@@ -142,7 +161,11 @@ class EdgeResponse(KeptReports):
             entries = np.asarray(links)
         except (TypeError, ValueError):
             raise ParameterError("a value is (user number, links to the users before it)") from None
-        if not isinstance(user, (int, np.integer)) or not 0 <= user < self.users or entries.shape != (user,):
+        if (
+            not isinstance(user, (int, np.integer))
+            or not 0 <= user < self.users
+            or entries.shape != (user,)
+        ):
             raise ParameterError("user number u reports its links to the users 0..u-1")
         return int(user), entries.astype(np.bool_)
 
@@ -155,7 +178,9 @@ class EdgeResponse(KeptReports):
         row[:user] = answers
         return user.to_bytes(4, "little") + np.packbits(row, bitorder="little").tobytes()
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         rows = []
         for value in values:
             user, links = self._read(value)
@@ -164,13 +189,17 @@ class EdgeResponse(KeptReports):
 
     def inputs(self) -> list[Any]:
         few = min(self.users, 4)
-        return [(user, links) for user in range(few) for links in product((False, True), repeat=user)]
+        return [
+            (user, links) for user in range(few) for links in product((False, True), repeat=user)
+        ]
 
     def neighbours(self) -> list[list[Any]]:
         """Lists of one user that differ in one entry."""
         pairs: list[list[Any]] = []
         for user, links in self.inputs():
-            flipped = [(*links[:j], not links[j], *links[j + 1 :]) for j in range(user) if not links[j]]
+            flipped = [
+                (*links[:j], not links[j], *links[j + 1 :]) for j in range(user) if not links[j]
+            ]
             pairs += [[(user, links), (user, changed)] for changed in flipped]
         return pairs
 
@@ -192,7 +221,8 @@ class EdgeResponse(KeptReports):
         return is_valid
 
     def _unbiased(self, payloads: Payloads) -> tuple[NDArray[np.float64], int]:
-        """(the lower triangle, entry by entry unbiased; the number of entries answered for). First report counts."""
+        """(the lower triangle, entry by entry unbiased; the number of entries answered for). First
+        report counts."""
         p = float(self.p)
         matrix = np.zeros((self.users, self.users))
         good = payloads[self.valid(payloads)]
@@ -203,11 +233,18 @@ class EdgeResponse(KeptReports):
         return matrix, int(users.sum())
 
     def edges(self, payloads: Payloads) -> Estimate:
-        """The number of links among the pairs that were answered for; variance pairs * p (1 - p) / (2p - 1)**2."""
+        """The number of links among the pairs that were answered for; variance pairs * p (1 - p) /
+        (2p - 1)**2."""
         matrix, pairs = self._unbiased(payloads)
         p = float(self.p)
         variance = pairs * p * (1 - p) / (2 * p - 1) ** 2
-        return Estimate(np.array([matrix.sum()]), np.array([variance]), len(payloads), p / (2 * p - 1), what="edges")
+        return Estimate(
+            np.array([matrix.sum()]),
+            np.array([variance]),
+            len(payloads),
+            p / (2 * p - 1),
+            what="edges",
+        )
 
     def triangles(self, payloads: Payloads) -> float:
         """Number of triangles: the sum of products of three independent unbiased entries."""

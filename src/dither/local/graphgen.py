@@ -1,10 +1,11 @@
 """A synthetic graph from edge-local reports (LDPGen; Qin et al. 2017).
 
-Users are put into random groups, and each reports its noisy number of links to every group (`Degrees`); the server
-clusters the users by these rows, the clusters are the groups of the next round, and so on. After the last round links
-are drawn: between a user of cluster a and one of cluster b with probability d_ub d_va / m_ab, d the noisy numbers, m_ab
-the links between the clusters (Chung and Lu). Each of r rounds takes epsilon / r; all the rest looks at reports only.
-One entry of one list is protected at epsilon, an undirected link (it stands in two lists) at 2 epsilon.
+Users are put into random groups, and each reports its noisy number of links to every group
+(`Degrees`); the server clusters the users by these rows, the clusters are the groups of the next
+round, and so on. After the last round links are drawn: between a user of cluster a and one of
+cluster b with probability d_ub d_va / m_ab, d the noisy numbers, m_ab the links between the
+clusters (Chung and Lu). Each of r rounds takes epsilon / r; all the rest looks at reports only. One
+entry of one list is protected at epsilon, an undirected link (it stands in two lists) at 2 epsilon.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _STEPS = 50
 
 def count_links(adjacency: NDArray[np.bool_], groups: Labels, count: int) -> NDArray[np.int64]:
     """On the device: how many links each user (row) has to each group."""
-    counts: NDArray[np.int64] = adjacency.astype(np.int64) @ (groups[:, None] == np.arange(count)).astype(np.int64)
+    counts: NDArray[np.int64] = adjacency.astype(np.int64) @ (
+        groups[:, None] == np.arange(count)
+    ).astype(np.int64)
     return counts
 
 
@@ -46,7 +49,9 @@ def find_clusters(rows: NDArray[Any], count: int, *, source: Words | None = None
             apart = ((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
             labels = apart.argmin(axis=1)
             groups = [points[labels == c] for c in range(count)]
-            moved = np.array([g.mean(axis=0) if len(g) else old for g, old in zip(groups, centres, strict=True)])
+            moved = np.array(
+                [g.mean(axis=0) if len(g) else old for g, old in zip(groups, centres, strict=True)]
+            )
             if np.allclose(moved, centres):
                 break
             centres = moved
@@ -57,8 +62,11 @@ def find_clusters(rows: NDArray[Any], count: int, *, source: Words | None = None
     return best[1]
 
 
-def draw_graph(labels: Labels, rows: NDArray[Any], *, source: Words | None = None) -> NDArray[np.bool_]:
-    """A graph (symmetric, no loops) in which users have about the noisy numbers of links that their rows say."""
+def draw_graph(
+    labels: Labels, rows: NDArray[Any], *, source: Words | None = None
+) -> NDArray[np.bool_]:
+    """A graph (symmetric, no loops) in which users have about the noisy numbers of links that their
+    rows say."""
     words = source or SystemSource()
     users = len(labels)
     numbers = np.maximum(np.asarray(rows, np.float64), 0.0)
@@ -83,16 +91,25 @@ def generate(
     rounds: int = 3,
     source: Words | None = None,
 ) -> tuple[NDArray[np.bool_], Labels, Loss]:
-    """All rounds on a simulated population: (synthetic graph, clusters of the users, loss of one entry of one list)."""
+    """All rounds on a simulated population: (synthetic graph, clusters of the users, loss of one
+    entry of one list)."""
     words = source or SystemSource()
     price = read_epsilon(epsilon)
     users = len(adjacency)
     if adjacency.shape != (users, users) or users > 1 << 12 or rounds < 2:
-        raise ParameterError("adjacency must be a square matrix of at most 4096 users, rounds at least 2")
+        raise ParameterError(
+            "adjacency must be a square matrix of at most 4096 users, rounds at least 2"
+        )
     labels: Labels = uniform_below(groups, users, source=words)
     for turn in range(rounds):
         protocol = Degrees(price / rounds, groups if turn == 0 else count)
-        noisy_counts = protocol.degrees(protocol.permanent(count_links(adjacency, labels, protocol.groups), words))
+        noisy_counts = protocol.degrees(
+            protocol.permanent(count_links(adjacency, labels, protocol.groups), words)
+        )
         if turn + 1 < rounds:
             labels = find_clusters(noisy_counts, count, source=words)
-    return draw_graph(labels, noisy_counts, source=words), labels, Pure(price, neighbours="replace", unit=protocol.unit)
+    return (
+        draw_graph(labels, noisy_counts, source=words),
+        labels,
+        Pure(price, neighbours="replace", unit=protocol.unit),
+    )

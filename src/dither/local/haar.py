@@ -1,9 +1,10 @@
-"""Range counts and quantiles by Haar wavelets: left minus right for every inner node of a binary tree.
+"""Range counts and quantiles by Haar wavelets: left minus right for every inner node of a binary
+tree.
 
-Each user draws a level and sends one randomised Hadamard coefficient of its signed node there (plus for the left half,
-minus for the right). A range needs the coefficients of two paths only. Cormode, Kulkarni, Srivastava 2019;
-docs/proofs/local.md, theorem 11. Payload: the level (1 byte; the root is 1), the Hadamard coordinate (4 bytes), the
-sign (1 byte; 1 is minus).
+Each user draws a level and sends one randomised Hadamard coefficient of its signed node there (plus
+for the left half, minus for the right). A range needs the coefficients of two paths only. Cormode,
+Kulkarni, Srivastava 2019; docs/proofs/local.md, theorem 11. Payload: the level (1 byte; the root is
+1), the Hadamard coordinate (4 bytes), the sign (1 byte; 1 is minus).
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Haar(Oracle):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.domain & (self.domain - 1):
-            raise ParameterError("domain must be a power of two (pad the domain: unused values cost nothing)")
+            raise ParameterError(
+                "domain must be a power of two (pad the domain: unused values cost nothing)"
+            )
 
     @property
     def levels(self) -> int:
@@ -62,13 +65,17 @@ class Haar(Oracle):
         shift = self.levels - level
         return values >> (shift + 1), (values >> shift) & 1
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = read_values(values, self.domain)
         level = 1 + uniform_below(self.levels, len(held), source=source)
         node, right = self._locate_node(held, level)
         coordinate = uniform_below(1 << 32, len(held), source=source) & ((1 << (level - 1)) - 1)
         minus = sign_bits(coordinate, node) ^ right
-        return np.hstack([level.astype(np.uint8)[:, None], pack(coordinate, self.sign.flip(minus, source))])
+        return np.hstack(
+            [level.astype(np.uint8)[:, None], pack(coordinate, self.sign.flip(minus, source))]
+        )
 
     def law(self, value: int) -> dict[bytes, Fraction]:
         law = {}
@@ -86,7 +93,9 @@ class Haar(Oracle):
         level = payloads[:, 0].astype(np.int64)
         coordinate, minus = unpack(payloads[:, 1:])
         within = (level >= 1) & (level <= self.levels)
-        is_valid: NDArray[np.bool_] = within & (coordinate < 1 << np.maximum(level - 1, 0)) & (minus < 2)
+        is_valid: NDArray[np.bool_] = (
+            within & (coordinate < 1 << np.maximum(level - 1, 0)) & (minus < 2)
+        )
         return is_valid
 
     @property
@@ -131,7 +140,9 @@ class Haar(Oracle):
     def noise_variance(self) -> Fraction:
         """Of a leaf: sum over the levels of levels * gain**2 / 4**i."""
         return (
-            self.levels * self.sign.gain**2 * sum((Fraction(1, 4**i) for i in range(1, self.levels + 1)), Fraction(0))
+            self.levels
+            * self.sign.gain**2
+            * sum((Fraction(1, 4**i) for i in range(1, self.levels + 1)), Fraction(0))
         )
 
     def variances(self, counts: Floats, reports: int) -> Floats:
@@ -147,7 +158,12 @@ class Haar(Oracle):
             pairs = total.reshape(-1, 2)
             weights.append((pairs[:, 0] - pairs[:, 1]) / 2)
             total = pairs.mean(axis=1)
-        return reports * self.levels * float(self.sign.gain) ** 2 * float(sum((w**2).sum() for w in weights))
+        return (
+            reports
+            * self.levels
+            * float(self.sign.gain) ** 2
+            * float(sum((w**2).sum() for w in weights))
+        )
 
     @property
     def largest_move(self) -> Fraction:

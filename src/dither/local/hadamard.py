@@ -1,10 +1,11 @@
-"""Hadamard response (Acharya, Sun, Zhang 2019): one index out of K, and a server that needs n + K log K steps.
+"""Hadamard response (Acharya, Sun, Zhang 2019): one index out of K, and a server that needs n + K
+log K steps.
 
-The K = blocks * b outputs form blocks; a value has the block v % blocks and the row 1 + v // blocks of the Hadamard
-matrix of order b; its set C_v are the b/2 columns y of its block with H[row, y] = +1, i.e. popcount(row & y) even. Each
-column of C_v has weight R, each other output weight 1. With one block the estimate has variance
-n (R + 1)**2 / (R - 1)**2 - f, that of sending one random Hadamard coefficient. docs/proofs/local.md, theorem 4.
-Payload: the output index, little-endian.
+The K = blocks * b outputs form blocks; a value has the block v % blocks and the row 1 + v // blocks
+of the Hadamard matrix of order b; its set C_v are the b/2 columns y of its block with H[row, y] =
++1, i.e. popcount(row & y) even. Each column of C_v has weight R, each other output weight 1. With
+one block the estimate has variance n (R + 1)**2 / (R - 1)**2 - f, that of sending one random
+Hadamard coefficient. docs/proofs/local.md, theorem 4. Payload: the output index, little-endian.
 
 >>> Hadamard(1, domain=1000).blocks, Hadamard(3, domain=1000).blocks
 (1, 8)
@@ -35,7 +36,8 @@ Floats = NDArray[np.float64]
 
 
 def transform(rows: NDArray[Any]) -> NDArray[Any]:
-    """Walsh-Hadamard transform of every row: out[i] = sum_j (-1)**popcount(i & j) in[j]. Exact for any dtype.
+    """Walsh-Hadamard transform of every row: out[i] = sum_j (-1)**popcount(i & j) in[j]. Exact for
+    any dtype.
 
     >>> transform(np.array([[1, 2]]))
     array([[ 3, -1]])
@@ -63,15 +65,20 @@ def _matrix_order(domain: int, blocks: int) -> int:
 
 
 def best_blocks(epsilon: Fraction, domain: int) -> int:
-    """The power of two with the least noise for a value that nobody holds, spread over the blocks evenly."""
+    """The power of two with the least noise for a value that nobody holds, spread over the blocks
+    evenly."""
     choices = [1 << k for k in range((domain - 1).bit_length())]
     return min(
-        choices, key=lambda blocks: _noise(odds(epsilon), blocks, _matrix_order(domain, blocks), Fraction(1, blocks))
+        choices,
+        key=lambda blocks: _noise(
+            odds(epsilon), blocks, _matrix_order(domain, blocks), Fraction(1, blocks)
+        ),
     )
 
 
 def _noise(ratio: Fraction, blocks: int, order: int, same: Fraction) -> Fraction:
-    """Variance added per user to a value not held, when the share `same` of the users is in its block."""
+    """Variance added per user to a value not held, when the share `same` of the users is in its
+    block."""
     half = Fraction(order, 2)
     total = half * ratio + blocks * order - half
     step = total / (half * (ratio - 1))
@@ -91,7 +98,9 @@ class Hadamard(Oracle):
         if self.blocks == 0:
             object.__setattr__(self, "blocks", best_blocks(self.epsilon, self.domain))
         if self.blocks < 1 or self.blocks & (self.blocks - 1) or self.blocks > self.domain:
-            raise ParameterError(f"blocks must be a power of two no larger than the domain, got {quote(self.blocks)}")
+            raise ParameterError(
+                f"blocks must be a power of two no larger than the domain, got {quote(self.blocks)}"
+            )
 
     @property
     def order(self) -> int:
@@ -129,9 +138,16 @@ class Hadamard(Oracle):
         return self.total / (Fraction(self.order, 2) * (self.odds - 1))
 
     def derived(self) -> dict[str, Any]:
-        return {"odds": self.odds, "order": self.order, "inside": self.inside, "opposite": self.opposite}
+        return {
+            "odds": self.odds,
+            "order": self.order,
+            "inside": self.inside,
+            "opposite": self.opposite,
+        }
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = read_values(values, self.domain)
         block = held % self.blocks
         row = 1 + held // self.blocks
@@ -172,7 +188,9 @@ class Hadamard(Oracle):
         law = {}
         for output in range(self.outputs):
             hit = output // self.order == block and (row & output % self.order).bit_count() % 2 == 0
-            law[output.to_bytes(self.payload_bytes, "little")] = (self.odds if hit else 1) / self.total
+            law[output.to_bytes(self.payload_bytes, "little")] = (
+                self.odds if hit else 1
+            ) / self.total
         return law
 
     @property
@@ -201,12 +219,17 @@ class Hadamard(Oracle):
     def _second_moments(self) -> tuple[Fraction, Fraction]:
         """E[contribution**2] of a user in the value's block, and of one in another."""
         half = Fraction(self.order, 2)
-        return self.step**2 * half * (self.odds + 1) / self.total, self.step**2 * 2 * half / self.total
+        return self.step**2 * half * (
+            self.odds + 1
+        ) / self.total, self.step**2 * 2 * half / self.total
 
     def user_variance(self, value: int) -> NDArray[Any]:
         same, other = self._second_moments()
         return np.array(
-            [(same if v % self.blocks == value % self.blocks else other) - (v == value) for v in range(self.domain)],
+            [
+                (same if v % self.blocks == value % self.blocks else other) - (v == value)
+                for v in range(self.domain)
+            ],
             object,
         )
 
@@ -222,13 +245,20 @@ class Hadamard(Oracle):
         return np.maximum(members * same + (reports - members) * other - counts, 0.0)
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
-        """The users of a block are estimated as a whole: adding up its clipped counts would add up their noise."""
+        """The users of a block are estimated as a whole: adding up its clipped counts would add up
+        their noise."""
         values = self.debias(tally, reports).astype(np.float64)
         block_reports = tally.reshape(self.blocks, self.order).sum(axis=1)
         away = float(self.order / self.total)
         home = float(Fraction(self.order, 2) * (self.odds + 1) / self.total)
-        inside = np.full(1, float(reports)) if self.blocks == 1 else (block_reports - reports * away) / (home - away)
-        spread = self._compute_variances(np.clip(values, 0, reports), np.clip(inside, 0, reports), reports)
+        inside = (
+            np.full(1, float(reports))
+            if self.blocks == 1
+            else (block_reports - reports * away) / (home - away)
+        )
+        spread = self._compute_variances(
+            np.clip(values, 0, reports), np.clip(inside, 0, reports), reports
+        )
         return Estimate(values, spread, reports, float(self.largest_move))
 
     @property

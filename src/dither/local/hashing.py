@@ -1,9 +1,11 @@
-"""Pairwise independent hashing that a client in any language can compute, and whose collisions are known exactly.
+"""Pairwise independent hashing that a client in any language can compute, and whose collisions are
+known exactly.
 
-x is cut into limbs of 30 bits, least significant first; u = (a_1 x_1 + ... + a_L x_L + b) mod P, P = 2**31 - 1, the
-a_i and b uniform below P; the hash is floor(u g / 2**31). For x != y the pair (u(x), u(y)) is uniform on P x P values,
-so that two values collide with probability exactly `collision` = sum_j (c_j / P)**2, c_j the number of u that give j
-(docs/proofs/local.md, lemma 3). Tests enumerate all seeds of a small prime.
+x is cut into limbs of 30 bits, least significant first; u = (a_1 x_1 + ... + a_L x_L + b) mod P, P
+= 2**31 - 1, the a_i and b uniform below P; the hash is floor(u g / 2**31). For x != y the pair
+(u(x), u(y)) is uniform on P x P values, so that two values collide with probability exactly
+`collision` = sum_j (c_j / P)**2, c_j the number of u that give j (docs/proofs/local.md, lemma 3).
+Tests enumerate all seeds of a small prime.
 """
 
 from __future__ import annotations
@@ -64,10 +66,12 @@ class HashFamily:
         return seeds
 
     def public(self, count: int, name: str) -> NDArray[np.int64]:
-        """`count` seeds that everyone derives from a public name: sha256("name:row:place") mod P, big-endian."""
+        """`count` seeds that everyone derives from a public name: sha256("name:row:place") mod P,
+        big-endian."""
         rows = [
             [
-                int.from_bytes(hashlib.sha256(f"{name}:{row}:{index}".encode()).digest(), "big") % self.prime
+                int.from_bytes(hashlib.sha256(f"{name}:{row}:{index}".encode()).digest(), "big")
+                % self.prime
                 for index in range(self.limbs + 1)
             ]
             for row in range(count)
@@ -98,14 +102,21 @@ class HashFamily:
         total = np.empty(np.broadcast_shapes(chosen[:, 0].shape, values.shape), np.int64)
         spare = np.empty_like(total)
         for index in range(self.limbs):
-            limb = (values >> np.int64((self.prime_bits - 1) * index)) & mask if self.limbs > 1 else values
+            limb = (
+                (values >> np.int64((self.prime_bits - 1) * index)) & mask
+                if self.limbs > 1
+                else values
+            )
             np.multiply(chosen[:, index], limb, out=spare if index else total)
             total += spare if index else chosen[:, self.limbs]
-            # fold: congruent mod the Mersenne prime, and below twice it, so that no product overflows
+            # fold: congruent mod the Mersenne prime, and below twice it, so that no product
+            # overflows
             np.right_shift(total, bits, out=spare)
             total &= prime
             total += spare
-        np.add(total, unit, out=spare)  # t + (1 if t >= prime), cut to the prime's bits, is t mod prime
+        np.add(
+            total, unit, out=spare
+        )  # t + (1 if t >= prime), cut to the prime's bits, is t mod prime
         spare >>= bits
         total += spare
         total &= prime

@@ -1,10 +1,11 @@
 """Heavy hitters over a huge domain: the prefix extending method (Wang, Li, Jha 2021; PEM).
 
-Values are integers of `bits` bits. Every user reports *one* prefix (its group's length, drawn uniformly and public) by
-local hashing at full epsilon. The collector starts with all prefixes of the first length, keeps the `keep` best,
-extends each by all continuations to the next length, and so on; the last length are whole values. Counts are scaled by
-the number of groups. What is searched is a function of reports, so it costs no privacy, whatever is tried.
-docs/proofs/local.md, theorem 13. Payload: the group (1 byte), then that group's local-hash payload, padded with zeros.
+Values are integers of `bits` bits. Every user reports *one* prefix (its group's length, drawn
+uniformly and public) by local hashing at full epsilon. The collector starts with all prefixes of
+the first length, keeps the `keep` best, extends each by all continuations to the next length, and
+so on; the last length are whole values. Counts are scaled by the number of groups. What is searched
+is a function of reports, so it costs no privacy, whatever is tried. docs/proofs/local.md, theorem
+13. Payload: the group (1 byte), then that group's local-hash payload, padded with zeros.
 
 >>> PrefixSearch(4, bits=30, first=10, step=10).lengths
 (10, 20, 30)
@@ -54,7 +55,9 @@ class PrefixSearch(Search):
 
     @cached_property
     def oracles(self) -> tuple[LocalHash, ...]:
-        return tuple(LocalHash(self.epsilon, 1 << n, prime_bits=self.prime_bits) for n in self.lengths)
+        return tuple(
+            LocalHash(self.epsilon, 1 << n, prime_bits=self.prime_bits) for n in self.lengths
+        )
 
     def derived(self) -> dict[str, Any]:
         return {"groups": [oracle.to_json() for oracle in self.oracles], "lengths": self.lengths}
@@ -67,8 +70,11 @@ class PrefixSearch(Search):
         """Standard error of the count of a value that nobody holds."""
         return sqrt(len(self.lengths) * reports * self.oracles[-1].noise_variance)
 
-    def find(self, payloads: Payloads, *, keep: int = 32, level: float = 0.95) -> tuple[NDArray[np.int64], Estimate]:
-        """(values found, their counts), largest first; only counts above zero at `level` over all probes survive."""
+    def find(
+        self, payloads: Payloads, *, keep: int = 32, level: float = 0.95
+    ) -> tuple[NDArray[np.int64], Estimate]:
+        """(values found, their counts), largest first; only counts above zero at `level` over all
+        probes survive."""
         good = payloads[self.valid(payloads)]
         reports = len(good)
         groups = len(self.lengths)
@@ -83,7 +89,11 @@ class PrefixSearch(Search):
             answers = self.answers(good, number)
             counts = oracle.debias(oracle.support(answers, candidates), len(answers))
             estimate = scale_estimate(oracle, counts, len(answers), reports, groups)
-            chosen = np.flatnonzero(estimate.significant(level)) if length == self.bits else np.arange(len(counts))
+            chosen = (
+                np.flatnonzero(estimate.significant(level))
+                if length == self.bits
+                else np.arange(len(counts))
+            )
             order, estimate = keep_largest(estimate, chosen, keep)
             candidates = candidates[order]
         assert estimate is not None

@@ -1,4 +1,5 @@
-"""Protocols without a tally of bounded size: the collector keeps the payloads, and asks the protocol about them."""
+"""Protocols without a tally of bounded size: the collector keeps the payloads, and asks the
+protocol about them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from dither.stored import stored
 @stored()
 @dataclass(frozen=True)
 class KeptReports(Protocol):
-    """The collector keeps the payloads; `ask` names the method to call with `collector.payloads`."""
+    """The collector keeps the payloads; `ask` names the method to call with
+    `collector.payloads`."""
 
     ask = "find"
 
@@ -35,7 +37,9 @@ class KeptReports(Protocol):
         return 0
 
     def _refuse(self) -> ParameterError:
-        return ParameterError(f"{self.type} keeps its reports: collect payloads and call {self.ask}(payloads)")
+        return ParameterError(
+            f"{self.type} keeps its reports: collect payloads and call {self.ask}(payloads)"
+        )
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
         raise self._refuse()
@@ -53,7 +57,8 @@ class KeptReports(Protocol):
 @stored(bits="bits")
 @dataclass(frozen=True)
 class Search(KeptReports):
-    """A search over integers of `bits` bits: each user draws a public group and answers that group's question.
+    """A search over integers of `bits` bits: each user draws a public group and answers that
+    group's question.
 
     Payload: the group (1 byte), then the payload of the group's oracle, padded with zeros.
     """
@@ -76,7 +81,9 @@ class Search(KeptReports):
     def inputs(self) -> list[int]:
         return list(range(1 << min(self.bits, 3)))
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = read_values(values, 1 << self.bits)
         group = uniform_below(len(self.oracles), len(held), source=source)
         payloads = np.zeros((len(held), self.payload_bytes), np.uint8)
@@ -92,7 +99,9 @@ class Search(KeptReports):
         for number, oracle in enumerate(self.oracles):
             (projected,) = self.project_values(np.array([value], np.int64), number)
             for answer, weight in oracle.law(int(projected)).items():
-                law[bytes([number]) + answer.ljust(self.payload_bytes - 1, b"\0")] = weight / len(self.oracles)
+                law[bytes([number]) + answer.ljust(self.payload_bytes - 1, b"\0")] = weight / len(
+                    self.oracles
+                )
         return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
@@ -112,14 +121,19 @@ class Search(KeptReports):
 def scale_estimate(
     oracle: Oracle, counts: NDArray[np.float64], respondents: int, reports: int, groups: float
 ) -> Estimate:
-    """Counts among `respondents` users, 1/groups of all, scaled to all `reports`; the variance has the sampling too."""
+    """Counts among `respondents` users, 1/groups of all, scaled to all `reports`; the variance has
+    the sampling too."""
     inner = oracle.variances(np.clip(counts, 0, respondents), respondents)
     spread = groups**2 * inner + (groups - 1) * np.clip(groups * counts, 0, reports)
     return Estimate(groups * counts, spread, reports, groups * float(oracle.largest_move))
 
 
-def keep_largest(estimate: Estimate, chosen: NDArray[np.int64], keep: int) -> tuple[NDArray[np.int64], Estimate]:
+def keep_largest(
+    estimate: Estimate, chosen: NDArray[np.int64], keep: int
+) -> tuple[NDArray[np.int64], Estimate]:
     """The `keep` largest of the chosen entries, and their estimate."""
     order = chosen[np.argsort(estimate.values[chosen])[::-1][:keep]]
-    kept = Estimate(estimate.values[order], estimate.variances[order], estimate.reports, estimate.largest_move)
+    kept = Estimate(
+        estimate.values[order], estimate.variances[order], estimate.reports, estimate.largest_move
+    )
     return order, kept

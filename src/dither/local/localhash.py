@@ -1,8 +1,9 @@
 """Local hashing: the user draws a hash of its own, and answers by direct encoding of the hash.
 
-p = R / (R + g - 1) for the own hash value, r = 1 / (R + g - 1) for each other one; a report (seed, y) supports every v
-with hash(v) = y, so q = r + (p - r) * collision. The book prints 1 / (1 + e**epsilon) for r, which does not sum to one;
-that number is q (docs/errata.md). Payload: the seed (4 bytes for each integer), then y.
+p = R / (R + g - 1) for the own hash value, r = 1 / (R + g - 1) for each other one; a report (seed,
+y) supports every v with hash(v) = y, so q = r + (p - r) * collision. The book prints 1 / (1 +
+e**epsilon) for r, which does not sum to one; that number is q (docs/errata.md). Payload: the seed
+(4 bytes for each integer), then y.
 
 >>> OptimalHash(1, domain=1000).size, BinaryHash(1, domain=1000).size
 (4, 2)
@@ -35,7 +36,8 @@ _CELLS = 1 << 15  # hashes at a time, so that a block stays in the processor's c
 
 
 def best_size(epsilon: Fraction) -> int:
-    """The integer g with the least variance (R - 1 + g)**2 / ((R - 1)**2 (g - 1)): near e**epsilon + 1.
+    """The integer g with the least variance (R - 1 + g)**2 / ((R - 1)**2 (g - 1)): near e**epsilon
+    + 1.
 
     >>> best_size(Fraction(1))
     4
@@ -48,7 +50,8 @@ def best_size(epsilon: Fraction) -> int:
 @stored(size="size", prime_bits="prime_bits")
 @dataclass(frozen=True)
 class LocalHash(SupportOracle):
-    """Local hashing to `size` values. Short reports over huge domains; the collector pays n * d hashes."""
+    """Local hashing to `size` values. Short reports over huge domains; the collector pays n * d
+    hashes."""
 
     type = "local_hash"
     largest_domain = 1 << 60
@@ -60,7 +63,9 @@ class LocalHash(SupportOracle):
         if self.size == 0:
             object.__setattr__(self, "size", best_size(self.epsilon))
         if not 2 <= self.size <= _MOST or self.prime_bits not in (2, 3, 5, 7, 13, 17, 19, 31):
-            raise ParameterError("size must lie between 2 and 65536, prime_bits be the exponent of a Mersenne prime")
+            raise ParameterError(
+                "size must lie between 2 and 65536, prime_bits be the exponent of a Mersenne prime"
+            )
         if self.size >= 1 << self.prime_bits:
             raise ParameterError(f"size {self.size} does not fit a prime of {self.prime_bits} bits")
 
@@ -88,7 +93,9 @@ class LocalHash(SupportOracle):
     def derived(self) -> dict[str, Any]:
         return {"odds": self.odds, "p": self.p, "q": self.q, "limbs": self.hashes.limbs}
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = read_values(values, self.domain)
         seeds = self.hashes.draw(len(held), source)
         answer = respond(self.hashes.hash_each(seeds, held), self.size, self.p, source)
@@ -104,7 +111,9 @@ class LocalHash(SupportOracle):
         family, truth, width = self._facts
         chosen = [coins.below(family.prime) for _ in range(family.limbs + 1)]
         answer = respond_one(family.hash_one(chosen, held), self.size, truth, coins)
-        return b"".join(number.to_bytes(4, "little") for number in chosen) + answer.to_bytes(width, "little")
+        return b"".join(number.to_bytes(4, "little") for number in chosen) + answer.to_bytes(
+            width, "little"
+        )
 
     def _seeds(self, payloads: Payloads) -> NDArray[np.int64]:
         limbs = range(self.hashes.limbs + 1)
@@ -119,9 +128,13 @@ class LocalHash(SupportOracle):
         return is_valid
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        """All seeds of a small prime. (Of the real one: the law for one seed at a time, `law_given`.)"""
+        """All seeds of a small prime. (Of the real one: the law for one seed at a time,
+        `law_given`.)"""
         if self.prime_bits > 7:
-            raise ParameterError("the seeds of this prime cannot be enumerated: audit with prime_bits=3 or `law_given`")
+            raise ParameterError(
+                "the seeds of this prime cannot be enumerated: audit with prime_bits=3 or "
+                "`law_given`"
+            )
         law = {}
         for seed in product(range(self.hashes.prime), repeat=self.hashes.limbs + 1):
             for payload, weight in self.law_given(value, seed).items():
@@ -133,7 +146,10 @@ class LocalHash(SupportOracle):
         (own,) = self.hashes.hash_each(np.array([chosen], np.int64), np.array([value], np.int64))
         head = b"".join(int(number).to_bytes(4, "little") for number in chosen)
         width = int_width(self.size - 1)
-        return {head + y.to_bytes(width, "little"): self.p if y == own else self.other for y in range(self.size)}
+        return {
+            head + y.to_bytes(width, "little"): self.p if y == own else self.other
+            for y in range(self.size)
+        }
 
     def support(self, payloads: Payloads, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many reports support each of `candidates`: all a search over a huge domain needs."""
@@ -157,7 +173,9 @@ class LocalHash(SupportOracle):
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
         if self.keeps_reports:
-            raise ParameterError("the domain is too large to count: ask support(collector.payloads, candidates)")
+            raise ParameterError(
+                "the domain is too large to count: ask support(collector.payloads, candidates)"
+            )
         return self.support(payloads, np.arange(self.tally_size, dtype=np.int64))
 
 

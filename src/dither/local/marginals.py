@@ -1,10 +1,11 @@
-"""All marginals of up to `order` of d binary attributes, from the Hadamard coefficients of all weights up to `order`.
+"""All marginals of up to `order` of d binary attributes, from the Hadamard coefficients of all
+weights up to `order`.
 
-A coefficient is the mean of (-1)**(number of set attributes in S); a marginal of the attributes A needs those of every
-S inside A, *all weights included*: sum_{i <= k} C(d, i) of them, not C(d, k) as the book prints (175 and the constant
-for d = 10, k = 3, against 120). A user reports one, drawn uniformly. Payload: the coefficient's number (4 bytes), its
-sign (1 byte, 1 is minus). Coefficients are numbered by weight, then lexicographically.
-docs/proofs/local.md, theorem 10.
+A coefficient is the mean of (-1)**(number of set attributes in S); a marginal of the attributes A
+needs those of every S inside A, *all weights included*: sum_{i <= k} C(d, i) of them, not C(d, k)
+as the book prints (175 and the constant for d = 10, k = 3, against 120). A user reports one, drawn
+uniformly. Payload: the coefficient's number (4 bytes), its sign (1 byte, 1 is minus). Coefficients
+are numbered by weight, then lexicographically. docs/proofs/local.md, theorem 10.
 
 >>> Marginals(1, attributes=10, order=3).coefficients
 175
@@ -54,7 +55,9 @@ class Marginals(Protocol):
     def masks(self) -> NDArray[np.int64]:
         """The attribute set of every coefficient, as bits."""
         weights = range(1, self.order + 1)
-        sets = (chosen for weight in weights for chosen in combinations(range(self.attributes), weight))
+        sets = (
+            chosen for weight in weights for chosen in combinations(range(self.attributes), weight)
+        )
         return np.array([sum(1 << i for i in chosen) for chosen in sets], np.int64)
 
     @property
@@ -71,7 +74,9 @@ class Marginals(Protocol):
     def inputs(self) -> list[int]:
         return list(range(1 << min(self.attributes, 6)))
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = read_values(values, 1 << self.attributes)
         entry = uniform_below(self.coefficients, len(held), source=source)
         minus = (np.bitwise_count(held & self.masks[entry]) & 1).astype(np.int64)
@@ -102,7 +107,9 @@ class Marginals(Protocol):
         return coefficient_sums
 
     def target(self, value: int) -> NDArray[Any]:
-        return np.array([Fraction(1 - 2 * ((value & int(m)).bit_count() % 2)) for m in self.masks], object)
+        return np.array(
+            [Fraction(1 - 2 * ((value & int(m)).bit_count() % 2)) for m in self.masks], object
+        )
 
     def user_variance(self, value: int) -> NDArray[Any]:
         return np.array([self.coefficients * self.sign.gain**2 - 1] * self.coefficients, object)
@@ -112,14 +119,26 @@ class Marginals(Protocol):
         variance = reports * (self.coefficients * float(self.sign.gain) ** 2)
         spread = np.full(self.coefficients, variance)
         move = self.coefficients * float(self.sign.gain)
-        return Estimate(self.debias(tally, reports).astype(np.float64), spread, reports, move, what="coefficient")
+        return Estimate(
+            self.debias(tally, reports).astype(np.float64),
+            spread,
+            reports,
+            move,
+            what="coefficient",
+        )
 
     def marginal(self, estimate: Estimate, attributes: tuple[int, ...]) -> Estimate:
-        """Counts of all 2**k combinations of the attributes; bit j of a cell's number is attribute attributes[j].
+        """Counts of all 2**k combinations of the attributes; bit j of a cell's number is attribute
+        attributes[j].
 
-        Each cell is the mean of 2**k coefficients, all but the constant noisy: variance (2**k - 1) / 4**k of one.
+        Each cell is the mean of 2**k coefficients, all but the constant noisy: variance (2**k - 1)
+        / 4**k of one.
         """
-        if not attributes or len(set(attributes)) != len(attributes) or len(attributes) > self.order:
+        if (
+            not attributes
+            or len(set(attributes)) != len(attributes)
+            or len(attributes) > self.order
+        ):
             raise ParameterError(f"a marginal here has 1 to {self.order} different attributes")
         coefficient_index = {int(mask): i for i, mask in enumerate(self.masks)}
         cells = 1 << len(attributes)

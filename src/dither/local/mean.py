@@ -1,9 +1,10 @@
 """Means of a bounded number, one report a user: what the numeric protocols share.
 
-A value is clamped to the public [low, high] and put on a public grid of 2**32 steps (an error of at most
-(high - low) / 2**33, on the device, no part of the privacy). From there everything is exact: the grid point is rounded
-*at random* to one of a few positions, so that the mean stays right, and the position is randomised. Estimates are of
-r = 2 (value - low) / (high - low) - 1, in [-1, 1], summed over users; `estimate` gives the mean in the value's units.
+A value is clamped to the public [low, high] and put on a public grid of 2**32 steps (an error of at
+most (high - low) / 2**33, on the device, no part of the privacy). From there everything is exact:
+the grid point is rounded *at random* to one of a few positions, so that the mean stays right, and
+the position is randomised. Estimates are of r = 2 (value - low) / (high - low) - 1, in [-1, 1],
+summed over users; `estimate` gives the mean in the value's units.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ GRID_BITS = 32
 
 
 def round_at_random(grid: NDArray[np.int64], steps: int, source: Words) -> NDArray[np.int64]:
-    """One of 0..steps for each grid point, with mean exactly grid * steps / 2**32 (steps below 2**30)."""
+    """One of 0..steps for each grid point, with mean exactly grid * steps / 2**32 (steps below
+    2**30)."""
     scaled = grid * steps
     down = scaled >> GRID_BITS
     rest = scaled & ((1 << GRID_BITS) - 1)
@@ -50,7 +52,9 @@ class Mean(Protocol):
         object.__setattr__(self, "low", exact(self.low, "low"))
         object.__setattr__(self, "high", exact(self.high, "high"))
         if self.low >= self.high:
-            raise ParameterError("low must be below high: both are public bounds, chosen without looking at the data")
+            raise ParameterError(
+                "low must be below high: both are public bounds, chosen without looking at the data"
+            )
 
     @property
     def odds(self) -> Fraction:
@@ -61,7 +65,9 @@ class Mean(Protocol):
         numbers = np.asarray(values, np.float64)
         if numbers.ndim != 1 or np.isnan(numbers).any():
             raise ParameterError("values must be a list of numbers, none of them nan")
-        share = (np.clip(numbers, float(self.low), float(self.high)) - float(self.low)) / float(self.high - self.low)
+        share = (np.clip(numbers, float(self.low), float(self.high)) - float(self.low)) / float(
+            self.high - self.low
+        )
         return np.clip(np.floor(share * 2.0**GRID_BITS + 0.5), 0, 2.0**GRID_BITS).astype(np.int64)
 
     def grid_one(self, value: Any) -> int:
@@ -97,17 +103,22 @@ class Mean(Protocol):
 
     @property
     def worst_variance(self) -> Fraction:
-        """A bound on the variance of one report over all values (of r, whose range is 2); exact for one bit.
+        """A bound on the variance of one report over all values (of r, whose range is 2); exact for
+        one bit.
 
-        At the positions to which values are rounded the variance is a parabola in r, largest at an end or in the
-        middle; between two positions it rises by `rounding` at most.
+        At the positions to which values are rounded the variance is a parabola in r, largest at an
+        end or in the middle; between two positions it rises by `rounding` at most.
         """
         shares = [Fraction(0), Fraction(1, 2), Fraction(1)]
-        return max(self.second_moment(share) - (2 * share - 1) ** 2 for share in shares) + self.rounding
+        return (
+            max(self.second_moment(share) - (2 * share - 1) ** 2 for share in shares)
+            + self.rounding
+        )
 
     @property
     def rounding(self) -> Fraction:
-        """What random rounding between two neighbouring positions adds to the variance of r, at most."""
+        """What random rounding between two neighbouring positions adds to the variance of r, at
+        most."""
         return Fraction(0)
 
     @property

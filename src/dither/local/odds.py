@@ -1,8 +1,10 @@
-"""e**epsilon as a rational that is certainly no larger: the one place where a local protocol meets a real number.
+"""e**epsilon as a rational that is certainly no larger: the one place where a local protocol meets
+a real number.
 
-`odds(epsilon)` is 2**b / ceil(2**b * e**-epsilon) with b = 40 + ceil(1.5 epsilon), so R <= e**epsilon holds by integer
-arithmetic alone and R misses e**epsilon by a relative 2**-39 at most. Every probability of `dither.local` is a
-rational function of R, hence every ratio of probabilities is *exactly* R or less. docs/proofs/local.md, lemma 1.
+`odds(epsilon)` is 2**b / ceil(2**b * e**-epsilon) with b = 40 + ceil(1.5 epsilon), so R <=
+e**epsilon holds by integer arithmetic alone and R misses e**epsilon by a relative 2**-39 at most.
+Every probability of `dither.local` is a rational function of R, hence every ratio of probabilities
+is *exactly* R or less. docs/proofs/local.md, lemma 1.
 """
 
 from __future__ import annotations
@@ -23,9 +25,13 @@ _LOG_BITS = 40
 
 def read_epsilon(value: Number) -> Fraction:
     """The exact epsilon given, refused outside [1/1000, 32]."""
-    epsilon = positive(value, "epsilon", "choose e.g. epsilon=1; `dither local simulate` shows what it buys")
+    epsilon = positive(
+        value, "epsilon", "choose e.g. epsilon=1; `dither local simulate` shows what it buys"
+    )
     if not SMALLEST <= epsilon <= LARGEST:
-        raise ParameterError(f"epsilon of a local protocol must lie between 1/1000 and 32, got {value}")
+        raise ParameterError(
+            f"epsilon of a local protocol must lie between 1/1000 and 32, got {value}"
+        )
     return epsilon
 
 
@@ -58,11 +64,17 @@ def log_above(ratio: Fraction) -> Fraction:
     if ratio < 1:
         raise ParameterError(f"a ratio of probabilities is at least 1, got {quote(ratio)}")
     if ratio > 1 << 64:  # e^32 < 2^47; beyond 2^256 the enclosure of at_most_exp could never tell
-        raise ParameterError("these probabilities have a loss beyond 44: a local protocol takes at most 32")
+        raise ParameterError(
+            "these probabilities have a loss beyond 44: a local protocol takes at most 32"
+        )
     low, high = 0, 1 << _LOG_BITS
     while not at_most_exp(ratio, Fraction(high, 1 << _LOG_BITS)):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if at_most_exp(ratio, Fraction(middle, 1 << _LOG_BITS)) else (middle, high)
+        low, high = (
+            (low, middle)
+            if at_most_exp(ratio, Fraction(middle, 1 << _LOG_BITS))
+            else (middle, high)
+        )
     return Fraction(high, 1 << _LOG_BITS)

@@ -1,13 +1,14 @@
 """One bit for a mean: Duchi, Jordan and Wainwright 2013; the same law is Microsoft's 1BitMean.
 
-The value is rounded to 0 or 1 at random, then answered truthfully with probability R / (R + 1). The estimate of r is
-(R + 1) / (R - 1) or its negative; variance ((R + 1) / (R - 1))**2 - r**2. docs/proofs/local.md, theorem 8.
-Payload: one byte, 0 or 1.
+The value is rounded to 0 or 1 at random, then answered truthfully with probability R / (R + 1). The
+estimate of r is (R + 1) / (R - 1) or its negative; variance ((R + 1) / (R - 1))**2 - r**2.
+docs/proofs/local.md, theorem 8. Payload: one byte, 0 or 1.
 
-`RepeatedOneBit` is for daily collection (Ding, Kulkarni, Yekhanin 2017): the device draws one offset for life, rounds
-its value to a multiple of `step` with it, and memoises one bit for each multiple it ever rounds to. A value that stays
-between two multiples costs at most 2 epsilon for ever; `most_keys` is the worst case. `flip` randomises every report
-again, so that a changed bit is not proof of a changed value.
+`RepeatedOneBit` is for daily collection (Ding, Kulkarni, Yekhanin 2017): the device draws one
+offset for life, rounds its value to a multiple of `step` with it, and memoises one bit for each
+multiple it ever rounds to. A value that stays between two multiples costs at most 2 epsilon for
+ever; `most_keys` is the worst case. `flip` randomises every report again, so that a changed bit is
+not proof of a changed value.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class OneBit(Mean):
     def derived(self) -> dict[str, Any]:
         return {"p": self.p, "grid_bits": 32}
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         bit = round_at_random(self.grid(values), 1, source)
         bit ^= ~bernoulli(self.p, len(bit), source=source)
         return put_int(bit, 1)
@@ -107,7 +110,8 @@ class OneBit(Mean):
 @stored(step="step", flip="flip")
 @dataclass(frozen=True)
 class RepeatedOneBit(OneBit):
-    """1BitMean for repeated collection of an integer in [low, high]: rounding with one offset, a bit per multiple.
+    """1BitMean for repeated collection of an integer in [low, high]: rounding with one offset, a
+    bit per multiple.
 
     >>> counter = RepeatedOneBit(1, 0, 100, step=25, flip="1/5")
     >>> counter.most_keys
@@ -130,7 +134,8 @@ class RepeatedOneBit(OneBit):
 
     @property
     def most_keys(self) -> int:
-        """How many bits a device can ever come to memoise; the lifetime loss is at most this times epsilon."""
+        """How many bits a device can ever come to memoise; the lifetime loss is at most this times
+        epsilon."""
         return int(self.high - self.low) // self.step + 1
 
     @property
@@ -168,7 +173,9 @@ class RepeatedOneBit(OneBit):
     def memo_key(self, value: Any, device: int) -> str:
         return str(int(self.endpoint([value], np.array([device]))[0]))
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         drawn = uniform_below(self.step, len(values), source=source) if devices is None else devices
         multiple = self.endpoint(values, drawn)
         most = self.most_keys - 1

@@ -1,10 +1,11 @@
 """The piecewise mechanism (Wang et al. 2019) on a public grid, and the hybrid of it with one bit.
 
-Outputs are `cells` cells; the window of weight R has round(cells / (e**(epsilon/2) + 1)) of them and moves from the
-first cell to the last with the value. Unbiased exactly; the variance is an exact sum, which differs from the printed
-r**2 / (s - 1) + (s + 3) / (3 (s - 1)**2), s = e**(epsilon/2), by a relative `grid_error` at r = 1. Payload: the cell,
-W(cells - 1) bytes. `Hybrid` answers by piecewise with probability 1 - e**(-epsilon/2) (never below epsilon = 0.61),
-else by one bit; its payload is the cell, or `cells` + the bit.
+Outputs are `cells` cells; the window of weight R has round(cells / (e**(epsilon/2) + 1)) of them
+and moves from the first cell to the last with the value. Unbiased exactly; the variance is an exact
+sum, which differs from the printed r**2 / (s - 1) + (s + 3) / (3 (s - 1)**2), s = e**(epsilon/2),
+by a relative `grid_error` at r = 1. Payload: the cell, W(cells - 1) bytes. `Hybrid` answers by
+piecewise with probability 1 - e**(-epsilon/2) (never below epsilon = 0.61), else by one bit; its
+payload is the cell, or `cells` + the bit.
 
 >>> round(float(Piecewise(1).worst_variance), 3), round(float(OneBit(1).worst_variance), 3)
 (5.221, 4.683)
@@ -69,7 +70,9 @@ class Piecewise(Mean):
     def derived(self) -> dict[str, Any]:
         return {"inside": self.window.inside, "width": self.width, "grid_bits": GRID_BITS}
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         start = round_at_random(self.grid(values), self.positions, source)
         return put_int(self.window.draw(start, source), self.payload_bytes)
 
@@ -114,7 +117,8 @@ class Piecewise(Mean):
         a, b = self.coefficients()
         return sum(
             (
-                chance * (a * a * self.window.square(start) + 2 * a * b * self.window.mean(start) + b * b)
+                chance
+                * (a * a * self.window.square(start) + 2 * a * b * self.window.mean(start) + b * b)
                 for start, chance in self._starts(share)
             ),
             Fraction(0),
@@ -176,7 +180,9 @@ class Hybrid(Mean):
     def derived(self) -> dict[str, Any]:
         return {"mix": self.mix, "p": self.one_bit.p} | self.piecewise.derived()
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         cell = get_int(self.piecewise.permanent(values, source))
         bit = self.one_bit.permanent(values, source)[:, 0].astype(np.int64)
         chosen = bernoulli(self.mix, len(cell), source=source)
@@ -186,9 +192,13 @@ class Hybrid(Mean):
         law = {}
         if self.mix:
             for y, weight in self.piecewise.law(value).items():
-                law[int.from_bytes(y, "little").to_bytes(self.payload_bytes, "little")] = self.mix * weight
+                law[int.from_bytes(y, "little").to_bytes(self.payload_bytes, "little")] = (
+                    self.mix * weight
+                )
         for bit, weight in self.one_bit.law(value).items():
-            law[(self.cells + bit[0]).to_bytes(self.payload_bytes, "little")] = (1 - self.mix) * weight
+            law[(self.cells + bit[0]).to_bytes(self.payload_bytes, "little")] = (
+                1 - self.mix
+            ) * weight
         return law
 
     @property
@@ -206,11 +216,15 @@ class Hybrid(Mean):
         return np.array([cells.sum(), len(cells), bits.sum(), len(bits)], np.int64)
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        total: NDArray[Any] = self.piecewise.debias(tally[:1], tally[1]) + self.one_bit.debias(tally[2:3], tally[3])
+        total: NDArray[Any] = self.piecewise.debias(tally[:1], tally[1]) + self.one_bit.debias(
+            tally[2:3], tally[3]
+        )
         return total
 
     def second_moment(self, share: Fraction) -> Fraction:
-        return self.mix * self.piecewise.second_moment(share) + (1 - self.mix) * self.one_bit.second_moment(share)
+        return self.mix * self.piecewise.second_moment(share) + (
+            1 - self.mix
+        ) * self.one_bit.second_moment(share)
 
     @property
     def largest_move(self) -> Fraction:
@@ -224,5 +238,9 @@ def best_mean(epsilon: Any, low: Any = -1, high: Any = 1) -> Mean:
     >>> best_mean("0.5").type, best_mean(3).type
     ('one_bit', 'hybrid')
     """
-    choices: list[Mean] = [OneBit(epsilon, low, high), Piecewise(epsilon, low, high), Hybrid(epsilon, low, high)]
+    choices: list[Mean] = [
+        OneBit(epsilon, low, high),
+        Piecewise(epsilon, low, high),
+        Hybrid(epsilon, low, high),
+    ]
     return min(choices, key=lambda protocol: protocol.worst_variance)

@@ -1,4 +1,5 @@
-"""Pictures of estimates and of what error to expect. matplotlib is imported when one is drawn (extra `plot`)."""
+"""Pictures of estimates and of what error to expect. matplotlib is imported when one is drawn
+(extra `plot`)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def _make_axes() -> Any:
 
 
 def bars(estimate: Estimate, *, level: float = 0.95, top: int = 40) -> Any:
-    """The `top` largest values with their intervals; zero is drawn, because raw estimates may be negative."""
+    """The `top` largest values with their intervals; zero is drawn, because raw estimates may be
+    negative."""
     figure, axes = _make_axes()
     values = estimate.values.ravel()
     order = np.argsort(values)[::-1][:top]
@@ -32,15 +34,25 @@ def bars(estimate: Estimate, *, level: float = 0.95, top: int = 40) -> Any:
     names = estimate.labels or tuple(str(i) for i in range(values.size))
     positions = np.arange(len(order))
     axes.bar(positions, values[order], color="#4c72b0")
-    axes.errorbar(positions, values[order], [values[order] - low, high - values[order]], fmt="none", ecolor="#222222")
+    axes.errorbar(
+        positions,
+        values[order],
+        [values[order] - low, high - values[order]],
+        fmt="none",
+        ecolor="#222222",
+    )
     axes.axhline(0, color="#222222", linewidth=0.8)
-    axes.set_xticks(positions, [escape_label(names[i]) for i in order], rotation=45, ha="right", **PLOT_TEXT)
+    axes.set_xticks(
+        positions, [escape_label(names[i]) for i in order], rotation=45, ha="right", **PLOT_TEXT
+    )
     axes.set_ylabel(escape_label(f"estimated {estimate.what}"), **PLOT_TEXT)
     axes.set_title(f"{estimate.reports:,} reports, intervals at {level:.0%}")
     return figure
 
 
-def error_curves(users: Sequence[int], errors: Mapping[str, Sequence[float]], *, ylabel: str) -> Any:
+def error_curves(
+    users: Sequence[int], errors: Mapping[str, Sequence[float]], *, ylabel: str
+) -> Any:
     """Error against the number of users, one line a protocol or epsilon, both axes logarithmic."""
     figure, axes = _make_axes()
     for name, line in errors.items():
@@ -52,7 +64,9 @@ def error_curves(users: Sequence[int], errors: Mapping[str, Sequence[float]], *,
     return figure
 
 
-def distribution(edges: Sequence[float], density: Sequence[float], *, truth: Sequence[float] | None = None) -> Any:
+def distribution(
+    edges: Sequence[float], density: Sequence[float], *, truth: Sequence[float] | None = None
+) -> Any:
     """A histogram recovered from reports, with the truth where it is known (simulations only)."""
     figure, axes = _make_axes()
     axes.stairs(density, edges, fill=True, alpha=0.6, label="estimate")

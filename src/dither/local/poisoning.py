@@ -1,12 +1,14 @@
-"""What lying reports can do, and what of it can be seen. (Cao, Jia, Gong 2021; Cheu, Smith, Ullman 2021.)
+"""What lying reports can do, and what of it can be seen. (Cao, Jia, Gong 2021; Cheu, Smith, Ullman
+2021.)
 
-The collector cannot tell a lie from noise, so one made-up report moves a count by `gain`, many times its share.
-`attack` makes the worst reports for chosen targets; `hints` lists what an honest population would almost never send.
-Against direct encoding and Hadamard response nothing can be seen in single reports: authenticate and limit reporters
-instead.
+The collector cannot tell a lie from noise, so one made-up report moves a count by `gain`, many
+times its share. `attack` makes the worst reports for chosen targets; `hints` lists what an honest
+population would almost never send. Against direct encoding and Hadamard response nothing can be
+seen in single reports: authenticate and limit reporters instead.
 
 >>> from dither import local
->>> [round(gain(p), 3) for p in (local.Direct(1, 2), local.OptimisedUnary(1, 8), local.Hadamard(1, 8, 1))]
+>>> [round(gain(p), 3) for p in (local.Direct(1, 2), local.OptimisedUnary(1, 8), local.Hadamard(1,
+...     8, 1))]
 [1.582, 3.164, 2.164]
 >>> round(gain(local.Direct(1, 1024)))
 596
@@ -33,13 +35,16 @@ from dither.privacy.noise import SystemSource, Words
 
 
 def gain(protocol: Oracle) -> float:
-    """How far one made-up report moves the count of one target upwards: (1 - q) / (p - q), or the Hadamard step."""
+    """How far one made-up report moves the count of one target upwards: (1 - q) / (p - q), or the
+    Hadamard step."""
     if isinstance(protocol, SupportOracle):
         return float((1 - protocol.q) / (protocol.p - protocol.q))
     return float(protocol.largest_move)
 
 
-def attack(protocol: Oracle, fakes: int, targets: list[int], *, source: Words | None = None) -> Payloads:
+def attack(
+    protocol: Oracle, fakes: int, targets: list[int], *, source: Words | None = None
+) -> Payloads:
     """`fakes` reports that raise the counts of `targets` as far as each report can."""
     words = source or SystemSource()
     wanted = np.array(targets, np.int64)
@@ -51,7 +56,10 @@ def attack(protocol: Oracle, fakes: int, targets: list[int], *, source: Words | 
         return _attack_hash(protocol, fakes, wanted, words)
     # the best of the outputs that honest holders of the targets send most often
     outputs = _list_likely_reports(protocol, wanted, words)
-    score = [protocol.debias(protocol.tally(row[None]).astype(np.float64), 1)[wanted].sum() for row in outputs]
+    score = [
+        protocol.debias(protocol.tally(row[None]).astype(np.float64), 1)[wanted].sum()
+        for row in outputs
+    ]
     best = outputs[np.isclose(score, max(score))]
     reports: Payloads = best[np.arange(fakes) % len(best)]
     return reports
@@ -71,15 +79,20 @@ def _list_likely_reports(protocol: Oracle, wanted: NDArray[np.int64], words: Wor
     return protocol.permanent(draws, words)
 
 
-def _attack_unary(protocol: SupportOracle, fakes: int, wanted: NDArray[np.int64], words: Words) -> Payloads:
-    """All target bits set, the others as an honest user's, so that the number of ones does not give it away."""
+def _attack_unary(
+    protocol: SupportOracle, fakes: int, wanted: NDArray[np.int64], words: Words
+) -> Payloads:
+    """All target bits set, the others as an honest user's, so that the number of ones does not give
+    it away."""
     rows = protocol.permanent(np.full(fakes, int(wanted[0])), words).copy()
     for target in wanted:
         write_bit(rows, np.full(fakes, int(target)), np.ones(fakes, np.bool_))
     return rows
 
 
-def _attack_hash(protocol: LocalHash, fakes: int, wanted: NDArray[np.int64], words: Words) -> Payloads:
+def _attack_hash(
+    protocol: LocalHash, fakes: int, wanted: NDArray[np.int64], words: Words
+) -> Payloads:
     """Of 1,000 seeds the one that sends most targets to one value."""
     seeds = protocol.hashes.draw(1000, words)
     hashes = protocol.hashes.hash(seeds, wanted)
@@ -105,9 +118,15 @@ class Damage:
 
 
 def simulate(
-    protocol: Oracle, values: NDArray[np.int64], fakes: int, targets: list[int], *, source: Words | None = None
+    protocol: Oracle,
+    values: NDArray[np.int64],
+    fakes: int,
+    targets: list[int],
+    *,
+    source: Words | None = None,
 ) -> Damage:
-    """Estimates of the targets from honest users alone, and with the made-up reports added to the same ones."""
+    """Estimates of the targets from honest users alone, and with the made-up reports added to the
+    same ones."""
     words = source or SystemSource()
     tally = protocol.tally(protocol.randomise(values, words))
     bad = protocol.tally(attack(protocol, fakes, targets, source=words))
@@ -117,7 +136,8 @@ def simulate(
 
 
 def hints(protocol: Protocol, payloads: Payloads, false_alarm: float = 1e-6) -> tuple[str, ...]:
-    """What honest reports would show with probability below `false_alarm`; empty is no proof of honesty."""
+    """What honest reports would show with probability below `false_alarm`; empty is no proof of
+    honesty."""
     messages = []
     limit = NormalDist().inv_cdf(1 - false_alarm / 2)
     n = len(payloads)
@@ -131,7 +151,8 @@ def hints(protocol: Protocol, payloads: Payloads, false_alarm: float = 1e-6) -> 
         score = float((ones.mean() - mean) / (variance / n) ** 0.5)
         if abs(score) > limit:
             messages.append(
-                f"reports have {ones.mean():.2f} ones each instead of {mean:.2f} ({score:+.0f} standard errors)"
+                f"reports have {ones.mean():.2f} ones each instead of {mean:.2f} ({score:+.0f} "
+                f"standard errors)"
             )
     if isinstance(protocol, LocalHash):
         seeds = np.ascontiguousarray(payloads[:, : protocol.hashes.seed_bytes])
@@ -139,7 +160,9 @@ def hints(protocol: Protocol, payloads: Payloads, false_alarm: float = 1e-6) -> 
         expected = n * n / 2 / protocol.hashes.prime ** (protocol.hashes.limbs + 1)
         repeated = int((counts * (counts - 1) // 2).sum())
         if repeated > expected + limit * max(1.0, expected**0.5) + 1:
-            messages.append(f"{repeated} pairs of reports share a hash seed, {expected:.2g} expected")
+            messages.append(
+                f"{repeated} pairs of reports share a hash seed, {expected:.2g} expected"
+            )
     if isinstance(protocol, Oracle) and not isinstance(protocol, LocalHash) and n:
         values = protocol.debias(protocol.tally(payloads), n)
         excess = float(np.max(values)) - n

@@ -1,8 +1,9 @@
 """Plausible counts from raw ones: free of privacy cost, never free of bias.
 
-`norm_sub` (clip at zero and subtract one constant from what stays positive, so that the sum is the number of reports:
-the projection onto the simplex), `base_cut` (keep what is significant, drop the rest), `norm` (add one constant), and
-`clip`. Wang et al. 2020 compare them. `consistent_tree` makes a hierarchy add up (Hay et al. 2010).
+`norm_sub` (clip at zero and subtract one constant from what stays positive, so that the sum is the
+number of reports: the projection onto the simplex), `base_cut` (keep what is significant, drop the
+rest), `norm` (add one constant), and `clip`. Wang et al. 2020 compare them. `consistent_tree` makes
+a hierarchy add up (Hay et al. 2010).
 """
 
 from __future__ import annotations
@@ -49,12 +50,17 @@ def clip(values: Floats, total: float) -> Floats:
 
 
 def base_cut(values: Floats, errors: Floats, level: float = 0.95) -> Floats:
-    """Counts below the significance threshold (one-sided, Bonferroni over all) set to zero, the others kept."""
+    """Counts below the significance threshold (one-sided, Bonferroni over all) set to zero, the
+    others kept."""
     quantile = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(values)))
     return np.where(values > quantile * errors, values, 0.0)
 
 
-_METHODS: dict[str, Callable[[Floats, float], Floats]] = {"norm_sub": norm_sub, "norm": norm, "clip": clip}
+_METHODS: dict[str, Callable[[Floats, float], Floats]] = {
+    "norm_sub": norm_sub,
+    "norm": norm,
+    "clip": clip,
+}
 
 
 def apply(method: str, estimate: Estimate) -> Floats:
@@ -62,15 +68,20 @@ def apply(method: str, estimate: Estimate) -> Floats:
     if method == "base_cut":
         return base_cut(estimate.values, estimate.errors)
     if method not in _METHODS:
-        raise ParameterError(f"no post-processing {method!r}: choose one of {sorted([*_METHODS, 'base_cut'])}")
+        raise ParameterError(
+            f"no post-processing {method!r}: choose one of {sorted([*_METHODS, 'base_cut'])}"
+        )
     return _METHODS[method](estimate.values, float(estimate.reports))
 
 
-def consistent_tree(levels: Sequence[Floats], variances: Sequence[float], branching: int) -> list[Floats]:
+def consistent_tree(
+    levels: Sequence[Floats], variances: Sequence[float], branching: int
+) -> list[Floats]:
     """Least-squares values of a complete tree in which every parent is the sum of its children.
 
-    `levels[0]` is the root's row, each next one `branching` times as long; `variances` are those of one node of each
-    level (0 for a known root). Two passes: upwards the best estimate of a node from its subtree, downwards the rest.
+    `levels[0]` is the root's row, each next one `branching` times as long; `variances` are those of
+    one node of each level (0 for a known root). Two passes: upwards the best estimate of a node
+    from its subtree, downwards the rest.
     """
     best: list[Floats] = [levels[-1]]
     spread = [float(variances[-1])]

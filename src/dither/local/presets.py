@@ -1,7 +1,9 @@
-"""Deployments, with every parameter and where it comes from; what is not public is said to be unknown.
+"""Deployments, with every parameter and where it comes from; what is not public is said to be
+unknown.
 
-Presets rebuild the *statistics* of a deployment on dither's wire format and hashes; they do not speak the vendors' wire
-formats. `parameters` maps each name to (value, source); a value of None is not public.
+Presets rebuild the *statistics* of a deployment on dither's wire format and hashes; they do not
+speak the vendors' wire formats. `parameters` maps each name to (value, source); a value of None is
+not public.
 
 >>> RAPPOR.protocol().epsilon_one < RAPPOR.protocol().epsilon
 True
@@ -33,10 +35,16 @@ class Preset:
 
     def protocol(self, **stated: Any) -> Any:
         """The protocol; parameters that are not public must be stated by the caller."""
-        published = {name: value for name, (value, _) in self.parameters.items() if value is not None}
-        missing = {name for name, (value, _) in self.parameters.items() if value is None} - set(stated)
+        published = {
+            name: value for name, (value, _) in self.parameters.items() if value is not None
+        }
+        missing = {name for name, (value, _) in self.parameters.items() if value is None} - set(
+            stated
+        )
         if missing:
-            raise ParameterError(f"{self.name}: {sorted(missing)} are not public; state them: protocol(epsilon=...)")
+            raise ParameterError(
+                f"{self.name}: {sorted(missing)} are not public; state them: protocol(epsilon=...)"
+            )
         return self.make(**(published | stated))
 
     def explain(self) -> str:
@@ -79,7 +87,10 @@ CHROMIUM = Preset(
         "q": ("3/4", _CHROMIUM),
     },
     _make_bloom,
-    ("128 bits for domain names (eTLD+1), 8 for Safe Browsing; sparse noise has f = 1/4", "retired from Chrome"),
+    (
+        "128 bits for domain names (eTLD+1), 8 for Safe Browsing; sparse noise has f = 1/4",
+        "retired from Chrome",
+    ),
 )
 
 
@@ -104,9 +115,12 @@ APPLE_CMS = Preset(
     },
     _make_cms,
     (
-        "Apple's white paper names the mechanism; parameters per use case beyond the dumps are not public",
-        "Tang et al. 2017: up to 16 a day on macOS 10.12, renewed daily; 30 days are 480 (rule: dither never renews)",
-        "hash functions of Apple's devices are not public; 65,536 rows of 1,024 need 512 MiB of tally",
+        "Apple's white paper names the mechanism; parameters per use case beyond the dumps are not "
+        "public",
+        "Tang et al. 2017: up to 16 a day on macOS 10.12, renewed daily; 30 days are 480 (rule: "
+        "dither never renews)",
+        "hash functions of Apple's devices are not public; 65,536 rows of 1,024 need 512 MiB of "
+        "tally",
     ),
 )
 APPLE_HCMS = Preset(
@@ -140,7 +154,8 @@ APPLE_PUZZLE = Preset(
     _make_puzzle,
     (
         "state epsilon, bits and step yourself",
-        "Apple splits epsilon between fragment and word and uses count-mean sketches; here the users are split",
+        "Apple splits epsilon between fragment and word and uses count-mean sketches; here the "
+        "users are split",
     ),
 )
 

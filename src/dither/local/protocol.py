@@ -1,7 +1,8 @@
-"""What every local protocol is: public facts, a randomiser for the device, a tally and an estimate for the collector.
+"""What every local protocol is: public facts, a randomiser for the device, a tally and an estimate
+for the collector.
 
-A protocol is a frozen dataclass. Both halves build it from the same public document (`to_json`), whose digest every
-report carries. Nothing here holds a value of a person longer than one call.
+A protocol is a frozen dataclass. Both halves build it from the same public document (`to_json`),
+whose digest every report carries. Nothing here holds a value of a person longer than one call.
 """
 
 from __future__ import annotations
@@ -29,16 +30,20 @@ _TYPES: dict[str, type[Protocol]] = {}
 UNIT = "user"
 UNPROTECTED = (
     "who reported, when and how often",
-    "the protocol, its parameters and this device's public draws (hash seeds, cohort, sampled coordinate)",
-    "for memoised reports: when the answer changed and when it returned (a rounded value: when the rounding changed)",
-    "that a device fell silent because its lifetime budget was spent, or its value had no place in the domain",
+    "the protocol, its parameters and this device's public draws (hash seeds, cohort, sampled "
+    "coordinate)",
+    "for memoised reports: when the answer changed and when it returned (a rounded value: when the "
+    "rounding changed)",
+    "that a device fell silent because its lifetime budget was spent, or its value had no place in "
+    "the domain",
 )
 
 
 @stored(epsilon="epsilon")
 @dataclass(frozen=True)
 class Protocol(ABC):
-    """Base of all protocols. `epsilon` is a certified bound on the loss of one permanent report, unit user, replace."""
+    """Base of all protocols. `epsilon` is a certified bound on the loss of one permanent report,
+    unit user, replace."""
 
     type: ClassVar[str]
     version: ClassVar[int] = 1
@@ -49,7 +54,8 @@ class Protocol(ABC):
         if "type" in cls.__dict__:
             _TYPES.setdefault(cls.type, cls)
 
-    # --- public facts -------------------------------------------------------------------------------------------
+    # --- public facts
+    # ------------------------------------------------------------------------------------------
     @property
     def unit(self) -> str:
         """What one replacement replaces: everything of one user, unless a protocol says less."""
@@ -79,7 +85,8 @@ class Protocol(ABC):
         return tree
 
     def document(self) -> str:
-        """The public document as canonical JSON: the text to publish, whose sha256 is the digest."""
+        """The public document as canonical JSON: the text to publish, whose sha256 is the
+        digest."""
         return dumps(self.to_json())
 
     @cached_property
@@ -88,12 +95,15 @@ class Protocol(ABC):
         return hashlib.sha256(self.document().encode()).digest()
 
     def loss(self) -> Loss:
-        """What one permanent report costs its user. Repeats of a memoised report are free; a change of value is not."""
+        """What one permanent report costs its user. Repeats of a memoised report are free; a change
+        of value is not."""
         return Pure(self.epsilon, neighbours="replace", unit=self.unit)
 
-    # --- the device ---------------------------------------------------------------------------------------------
+    # --- the device
+    # --------------------------------------------------------------------------------------------
     def enrol(self, source: Words) -> int:
-        """What a device draws once and keeps (a cohort, a rounding offset); public or harmless by itself."""
+        """What a device draws once and keeps (a cohort, a rounding offset); public or harmless by
+        itself."""
         return 0
 
     def memo_key(self, value: Any, device: int) -> str:
@@ -101,12 +111,18 @@ class Protocol(ABC):
         return str(int(value)) if isinstance(value, (int, np.integer)) else repr(value)
 
     @abstractmethod
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        """One permanent report for each value: what a client memoises. All of the privacy lies here."""
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
+        """One permanent report for each value: what a client memoises. All of the privacy lies
+        here."""
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        """One permanent report of one value: the law of `permanent`, written for one device where that is faster."""
-        report: bytes = self.permanent(one_row(value), coins.source(), np.array([device], np.int64))[0].tobytes()
+        """One permanent report of one value: the law of `permanent`, written for one device where
+        that is faster."""
+        report: bytes = self.permanent(
+            one_row(value), coins.source(), np.array([device], np.int64)
+        )[0].tobytes()
         return report
 
     def instant(self, memos: Payloads, source: Words) -> Payloads:
@@ -126,17 +142,20 @@ class Protocol(ABC):
         """All values a user may hold, or enough of them to hold every extreme law."""
 
     def neighbours(self) -> list[list[Any]]:
-        """Groups of inputs any two of which are neighbours: all inputs, unless the unit is less than a user."""
+        """Groups of inputs any two of which are neighbours: all inputs, unless the unit is less
+        than a user."""
         return [self.inputs()]
 
-    # --- the collector ------------------------------------------------------------------------------------------
+    # --- the collector
+    # -----------------------------------------------------------------------------------------
     @property
     @abstractmethod
     def tally_size(self) -> int: ...
 
     @property
     def keeps_reports(self) -> bool:
-        """Whether no tally of bounded size exists, so that the collector keeps the payloads (searches do)."""
+        """Whether no tally of bounded size exists, so that the collector keeps the payloads
+        (searches do)."""
         return False
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
@@ -153,7 +172,8 @@ class Protocol(ABC):
 
     @abstractmethod
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        """Unbiased totals from a tally: in floats, or exactly where the tally holds Fractions (dtype object)."""
+        """Unbiased totals from a tally: in floats, or exactly where the tally holds Fractions
+        (dtype object)."""
 
     def target(self, value: Any) -> NDArray[Any]:
         """What `debias` of one report estimates: by default the indicator of the value."""
@@ -162,7 +182,8 @@ class Protocol(ABC):
 
     @abstractmethod
     def user_variance(self, value: Any) -> NDArray[Any]:
-        """Exact variance of each entry of `debias` of one report of a user who holds `value`, by formula."""
+        """Exact variance of each entry of `debias` of one report of a user who holds `value`, by
+        formula."""
 
     @abstractmethod
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
@@ -170,7 +191,8 @@ class Protocol(ABC):
 
 
 def from_json(tree: dict[str, Any]) -> Protocol:
-    """The protocol of a document; refuses unknown types and versions, and derived facts that do not follow.
+    """The protocol of a document; refuses unknown types and versions, and derived facts that do not
+    follow.
 
     >>> from dither import local
     >>> local.from_json(local.Direct(1, domain=4).to_json())
@@ -179,20 +201,33 @@ def from_json(tree: dict[str, Any]) -> Protocol:
     name = tree.get("protocol") if isinstance(tree, dict) else None
     kind = _TYPES.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise ParameterError(f"no local protocol {name!r}: a document names one that this version knows")
+        raise ParameterError(
+            f"no local protocol {name!r}: a document names one that this version knows"
+        )
     if tree.get("v") != kind.version:
-        raise ParameterError(f"protocol {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
-    fields: dict[str, Any] = {attribute: tree.get(key) for key, attribute in stored_keys(kind).items()}
+        raise ParameterError(
+            f"protocol {kind.type} version {tree.get('v')} is not known here: it needs a newer "
+            f"dither"
+        )
+    fields: dict[str, Any] = {
+        attribute: tree.get(key) for key, attribute in stored_keys(kind).items()
+    }
     make: Any = kind
     try:
-        protocol: Protocol = make(**{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
+        protocol: Protocol = make(
+            **{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+        )
         follows = dumps(protocol.to_json()) == dumps(tree)
     except ParameterError:
         raise
     except (TypeError, AttributeError, ValueError, ArithmeticError):
-        raise ParameterError(f"the document of protocol {kind.type} has fields of the wrong kind") from None
+        raise ParameterError(
+            f"the document of protocol {kind.type} has fields of the wrong kind"
+        ) from None
     if not follows:
-        raise ParameterError(f"the document of protocol {kind.type} states facts that do not follow from its fields")
+        raise ParameterError(
+            f"the document of protocol {kind.type} states facts that do not follow from its fields"
+        )
     return protocol
 
 
@@ -204,8 +239,14 @@ def _to_plain(value: Any) -> Any:
 
 def read_domain(domain: Any, largest: int) -> int:
     """A domain size of at least 2."""
-    if isinstance(domain, bool) or not isinstance(domain, (int, np.integer)) or not 2 <= domain <= largest:
-        raise ParameterError(f"domain must be an integer between 2 and {largest}, got {quote(domain)}")
+    if (
+        isinstance(domain, bool)
+        or not isinstance(domain, (int, np.integer))
+        or not 2 <= domain <= largest
+    ):
+        raise ParameterError(
+            f"domain must be an integer between 2 and {largest}, got {quote(domain)}"
+        )
     return int(domain)
 
 
@@ -216,7 +257,9 @@ def read_values(values: Any, domain: int) -> NDArray[np.int64]:
         raise ParameterError("values must be a list of integers (positions in the public domain)")
     indices = array.astype(np.int64)
     if len(indices) and (indices.min() < 0 or indices.max() >= domain):
-        raise ParameterError(f"a value lies outside the public domain 0..{domain - 1}: map unknown values to 'other'")
+        raise ParameterError(
+            f"a value lies outside the public domain 0..{domain - 1}: map unknown values to 'other'"
+        )
     return indices
 
 
@@ -234,9 +277,14 @@ def repeat_value(value: Any, count: int) -> Any:
 
 def read_value(value: Any, domain: int) -> int:
     """One value as an index below `domain`; the message never repeats it."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 0 <= value < domain:
+    if (
+        not isinstance(value, (int, np.integer))
+        or isinstance(value, bool)
+        or not 0 <= value < domain
+    ):
         raise ParameterError(
-            f"a value must be an integer in the public domain 0..{domain - 1}: map unknown values to 'other'"
+            f"a value must be an integer in the public domain 0..{domain - 1}: map unknown values "
+            f"to 'other'"
         )
     return int(value)
 

@@ -1,13 +1,16 @@
-"""New words by the sequence fragment puzzle (Apple 2017): fragments that carry a small hash of the whole word.
+"""New words by the sequence fragment puzzle (Apple 2017): fragments that carry a small hash of the
+whole word.
 
-A value of `bits` bits is cut into pieces of `step` bits (the last may be shorter). Half of the users report one piece,
-its position drawn uniformly and public, together with a public tag of `tag_bits` bits of the *whole* value; the other
-half report the whole value. The collector takes the significant (piece, tag) pairs of every position, joins pieces of
-equal tag, throws away words whose own tag is another, and asks the whole-value reports which of the rest are real.
-Users are split, not the budget: every report is at full epsilon (Apple splits it). docs/proofs/local.md, theorem 13.
-Against prefix search: one pass over the reports, no wrong turn at a short prefix, but noise on 2**(step + tag_bits)
-cells. Payload: the group (1 byte; positions first, then as many groups of whole values), then the payload of
-`hadamard` (a piece: piece * 2**tag_bits + tag) or of `local_hash` (the whole value), padded with zeros.
+A value of `bits` bits is cut into pieces of `step` bits (the last may be shorter). Half of the
+users report one piece, its position drawn uniformly and public, together with a public tag of
+`tag_bits` bits of the *whole* value; the other half report the whole value. The collector takes the
+significant (piece, tag) pairs of every position, joins pieces of equal tag, throws away words whose
+own tag is another, and asks the whole-value reports which of the rest are real. Users are split,
+not the budget: every report is at full epsilon (Apple splits it). docs/proofs/local.md, theorem 13.
+Against prefix search: one pass over the reports, no wrong turn at a short prefix, but noise on
+2**(step + tag_bits) cells. Payload: the group (1 byte; positions first, then as many groups of
+whole values), then the payload of `hadamard` (a piece: piece * 2**tag_bits + tag) or of
+`local_hash` (the whole value), padded with zeros.
 
 >>> FragmentPuzzle(4, bits=30, step=10).positions
 3
@@ -51,8 +54,14 @@ class FragmentPuzzle(Search):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
-        if not 1 <= self.step < self.bits <= 60 or not 1 <= self.tag_bits <= 16 or self.step + self.tag_bits > 22:
-            raise ParameterError("need 1 <= step < bits <= 60, 1 <= tag_bits <= 16 and step + tag_bits <= 22")
+        if (
+            not 1 <= self.step < self.bits <= 60
+            or not 1 <= self.tag_bits <= 16
+            or self.step + self.tag_bits > 22
+        ):
+            raise ParameterError(
+                "need 1 <= step < bits <= 60, 1 <= tag_bits <= 16 and step + tag_bits <= 22"
+            )
         _ = self.oracles
 
     @property
@@ -60,7 +69,8 @@ class FragmentPuzzle(Search):
         return -(-self.bits // self.step)
 
     def tag(self, value: int) -> int:
-        """The public tag of a value: the first `tag_bits` bits (big-endian) of sha256("name:value")."""
+        """The public tag of a value: the first `tag_bits` bits (big-endian) of
+        sha256("name:value")."""
         digest = hashlib.sha256(f"{self.name}:{value}".encode()).digest()
         return int.from_bytes(digest[:2], "big") >> (16 - self.tag_bits)
 
@@ -71,7 +81,11 @@ class FragmentPuzzle(Search):
         return (pieces,) * self.positions + (whole,) * self.positions
 
     def derived(self) -> dict[str, Any]:
-        return {"piece": self.oracles[0].to_json(), "whole": self.oracles[-1].to_json(), "positions": self.positions}
+        return {
+            "piece": self.oracles[0].to_json(),
+            "whole": self.oracles[-1].to_json(),
+            "positions": self.positions,
+        }
 
     def project_values(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
         if group >= self.positions:
@@ -80,11 +94,14 @@ class FragmentPuzzle(Search):
         width = min(self.step, self.bits - group * self.step)
         tags = {int(value): self.tag(int(value)) for value in np.unique(values)}
         tagged = np.array([tags[int(value)] for value in values], np.int64)
-        tagged_pieces: NDArray[np.int64] = ((values >> shift & ((1 << width) - 1)) << self.tag_bits) | tagged
+        tagged_pieces: NDArray[np.int64] = (
+            (values >> shift & ((1 << width) - 1)) << self.tag_bits
+        ) | tagged
         return tagged_pieces
 
     def _find_pieces(self, payloads: Payloads) -> list[dict[int, list[int]]]:
-        """For every position the significant pieces of each tag, largest first; half a false pair is expected."""
+        """For every position the significant pieces of each tag, largest first; half a false pair
+        is expected."""
         pieces = []
         for group in range(self.positions):
             oracle = self.oracles[group]
@@ -93,12 +110,15 @@ class FragmentPuzzle(Search):
             cells = np.flatnonzero(estimate.significant(1 / 2))
             by_tag: dict[int, list[int]] = {}
             for cell in cells[np.argsort(estimate.values[cells])[::-1]]:
-                by_tag.setdefault(int(cell) & ((1 << self.tag_bits) - 1), []).append(int(cell) >> self.tag_bits)
+                by_tag.setdefault(int(cell) & ((1 << self.tag_bits) - 1), []).append(
+                    int(cell) >> self.tag_bits
+                )
             pieces.append(by_tag)
         return pieces
 
     def candidates(self, payloads: Payloads) -> NDArray[np.int64]:
-        """Words that the pieces spell: a piece for every position, all of one tag, which is the tag of the word."""
+        """Words that the pieces spell: a piece for every position, all of one tag, which is the tag
+        of the word."""
         pieces = self._find_pieces(payloads)
         words = []
         widths = [min(self.step, self.bits - group * self.step) for group in range(self.positions)]
@@ -111,13 +131,18 @@ class FragmentPuzzle(Search):
                     words.append(word)
         return np.array(sorted(words), np.int64)
 
-    def find(self, payloads: Payloads, *, keep: int = 32, level: float = 0.95) -> tuple[NDArray[np.int64], Estimate]:
-        """(values found, their counts by the whole-value reports), largest first, significant at `level` over all."""
+    def find(
+        self, payloads: Payloads, *, keep: int = 32, level: float = 0.95
+    ) -> tuple[NDArray[np.int64], Estimate]:
+        """(values found, their counts by the whole-value reports), largest first, significant at
+        `level` over all."""
         good = payloads[self.valid(payloads)]
         words = self.candidates(good)
         oracle = self.oracles[-1]
         assert isinstance(oracle, LocalHash)
-        answers = np.concatenate([self.answers(good, self.positions + i) for i in range(self.positions)])
+        answers = np.concatenate(
+            [self.answers(good, self.positions + i) for i in range(self.positions)]
+        )
         counts = oracle.debias(oracle.support(answers, words), len(answers))
         estimate = scale_estimate(oracle, counts, len(answers), len(good), 2)
         order, kept = keep_largest(estimate, np.flatnonzero(estimate.significant(level)), keep)

@@ -1,8 +1,9 @@
 """Range counts, prefixes and quantiles over an ordered domain, by a hierarchy of oracles.
 
-Each user reports on *one* level at full epsilon (split users, not budget): its node there, by the best oracle with a
-cheap server; consistency makes the tree add up. Cormode, Kulkarni, Srivastava 2019; docs/proofs/local.md, theorem 11.
-Payload: the level (1 byte; the root's children are level 1), then the oracle's payload, padded with zeros.
+Each user reports on *one* level at full epsilon (split users, not budget): its node there, by the
+best oracle with a cheap server; consistency makes the tree add up. Cormode, Kulkarni, Srivastava
+2019; docs/proofs/local.md, theorem 11. Payload: the level (1 byte; the root's children are level
+1), then the oracle's payload, padded with zeros.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Ordered:
         return float(self.counts[start:end].sum())
 
     def quantile(self, share: float) -> int:
-        """The first value at which the cumulative count, made monotone, reaches `share` of the reports."""
+        """The first value at which the cumulative count, made monotone, reaches `share` of the
+        reports."""
         if not 0 <= share <= 1:
             raise ParameterError(f"a quantile lies between 0 and 1, got {quote(share)}")
         climb = np.cumsum(self.counts)
@@ -60,7 +62,9 @@ class Hierarchy(Oracle):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.branching < 2 or self.branching**self.levels != self.domain:
-            raise ParameterError("domain must be a power of branching (pad the domain: unused values cost nothing)")
+            raise ParameterError(
+                "domain must be a power of branching (pad the domain: unused values cost nothing)"
+            )
 
     @property
     def levels(self) -> int:
@@ -87,7 +91,9 @@ class Hierarchy(Oracle):
     def _node(self, values: Any, level: int) -> Any:
         return values // self.branching ** (self.levels - level)
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = read_values(values, self.domain)
         level = 1 + uniform_below(self.levels, len(held), source=source)
         payloads = np.zeros((len(held), self.payload_bytes), np.uint8)
@@ -102,7 +108,9 @@ class Hierarchy(Oracle):
         law = {}
         for number, oracle in enumerate(self.oracles, 1):
             for answer, weight in oracle.law(self._node(value, number)).items():
-                law[bytes([number]) + answer.ljust(self.payload_bytes - 1, b"\0")] = weight / self.levels
+                law[bytes([number]) + answer.ljust(self.payload_bytes - 1, b"\0")] = (
+                    weight / self.levels
+                )
         return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
@@ -136,19 +144,24 @@ class Hierarchy(Oracle):
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """Counts of all nodes, level after level, scaled up from the users of the level."""
         level_counts = [
-            o.debias(t, n) * self.levels for o, (t, n) in zip(self.oracles, self._split_tally(tally), strict=True)
+            o.debias(t, n) * self.levels
+            for o, (t, n) in zip(self.oracles, self._split_tally(tally), strict=True)
         ]
         return np.concatenate(level_counts)
 
     def target(self, value: int) -> NDArray[Any]:
-        return np.concatenate([o.target(self._node(value, i)) for i, o in enumerate(self.oracles, 1)])
+        return np.concatenate(
+            [o.target(self._node(value, i)) for i, o in enumerate(self.oracles, 1)]
+        )
 
     def user_variance(self, value: int) -> NDArray[Any]:
         level_variances = []
         for number, oracle in enumerate(self.oracles, 1):
             node = self._node(value, number)
             mean = oracle.target(node)
-            level_variances.append(self.levels * (oracle.user_variance(node) + mean * mean) - mean * mean)
+            level_variances.append(
+                self.levels * (oracle.user_variance(node) + mean * mean) - mean * mean
+            )
         return np.concatenate(level_variances)
 
     @property
@@ -179,10 +192,14 @@ class Hierarchy(Oracle):
         for oracle in self.oracles:
             levels.append(raw[start : start + oracle.domain])
             start += oracle.domain
-        spread = [0.0, *(float(oracle.noise_variance) * self.levels * reports for oracle in self.oracles)]
+        spread = [
+            0.0,
+            *(float(oracle.noise_variance) * self.levels * reports for oracle in self.oracles),
+        ]
         return Ordered(consistent_tree(levels, spread, self.branching)[-1], reports)
 
     def range_variance(self, start: int, end: int, reports: int) -> float:
-        """Bound on the variance of a range from raw nodes: at most 2 (branching - 1) nodes a level."""
+        """Bound on the variance of a range from raw nodes: at most 2 (branching - 1) nodes a
+        level."""
         per_node = [float(oracle.noise_variance) * self.levels * reports for oracle in self.oracles]
         return 2 * (self.branching - 1) * sum(per_node)

@@ -1,9 +1,11 @@
-"""RAPPOR (Erlingsson, Pihur, Korolova 2014): a permanent answer kept on the device, and a fresh one for each report.
+"""RAPPOR (Erlingsson, Pihur, Korolova 2014): a permanent answer kept on the device, and a fresh one
+for each report.
 
-Permanent: each bit is set to 1 with probability f/2, to 0 with f/2, else left; memoised per value. Instantaneous: a 1
-is reported as 1 with probability q, a 0 with p. The lifetime loss of a value is that of its permanent answer,
-2h ln((1 - f/2) / (f/2)), however often it is reported; each *other* value the user ever has costs as much again.
-One report alone loses `epsilon_one`. docs/proofs/local.md, theorem 7.
+Permanent: each bit is set to 1 with probability f/2, to 0 with f/2, else left; memoised per value.
+Instantaneous: a 1 is reported as 1 with probability q, a 0 with p. The lifetime loss of a value is
+that of its permanent answer, 2h ln((1 - f/2) / (f/2)), however often it is reported; each *other*
+value the user ever has costs as much again. One report alone loses `epsilon_one`.
+docs/proofs/local.md, theorem 7.
 
 >>> protocol = basic_rappor(8, f=0.5, p=0.5, q=0.75)
 >>> round(float(protocol.epsilon), 4), round(float(protocol.epsilon_one), 4)
@@ -64,7 +66,9 @@ class Steps:
         """h ln(q*(1 - p*) / (p*(1 - q*))), rounded up."""
         one_chance = self.reported_one
         zero_chance = self.reported_zero
-        return log_above((one_chance * (1 - zero_chance) / (zero_chance * (1 - one_chance))) ** hashes)
+        return log_above(
+            (one_chance * (1 - zero_chance) / (zero_chance * (1 - one_chance))) ** hashes
+        )
 
     def remember(self, truth: Payloads, width: int, source: Words) -> Payloads:
         """Permanent answers of packed rows."""
@@ -115,7 +119,9 @@ class BasicRappor(SupportOracle):
     def q(self) -> Fraction:
         return self.steps.reported_zero
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = read_values(values, self.domain)
         truth = np.zeros((len(held), self.payload_bytes), np.uint8)
         truth[np.arange(len(held)), held >> 3] = np.uint8(1) << (held & 7).astype(np.uint8)
@@ -143,7 +149,8 @@ def read_steps(protocol: Any, hashes: int) -> tuple[Fraction, Fraction, Fraction
     steps = Steps.read(protocol.f, protocol.irr_p, protocol.irr_q)
     if protocol.epsilon != steps.lifetime(hashes):
         raise ParameterError(
-            f"these f, p, q have the lifetime loss {float(steps.lifetime(hashes)):.4f}, not the stated"
+            f"these f, p, q have the lifetime loss {float(steps.lifetime(hashes)):.4f}, not the "
+            f"stated"
         )
     return steps.f, steps.p, steps.q
 

@@ -1,9 +1,11 @@
-"""Linear and logistic models learnt from devices: each user answers once, with one private gradient.
+"""Linear and logistic models learnt from devices: each user answers once, with one private
+gradient.
 
-The server sends the model; a user of the current batch computes the gradient of its own example, clips every entry to
-[-clip, clip], and reports it as a vector mean at full epsilon (`best_vector` chooses how many coordinates). The server
-averages the unbiased reports, steps, and returns the average of the later models. A user is in one batch only, so the
-whole training costs each of them epsilon, replace, unit user.
+The server sends the model; a user of the current batch computes the gradient of its own example,
+clips every entry to [-clip, clip], and reports it as a vector mean at full epsilon (`best_vector`
+chooses how many coordinates). The server averages the unbiased reports, steps, and returns the
+average of the later models. A user is in one batch only, so the whole training costs each of them
+epsilon, replace, unit user.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ Model = Literal["linear", "logistic"]
 
 
 def gradient(model: Model, theta: Floats, features: Floats, labels: Floats) -> Floats:
-    """Each user's gradient: of (x.theta - y)**2 / 2, or of the logistic loss with y in {0, 1}. Runs on the device."""
+    """Each user's gradient: of (x.theta - y)**2 / 2, or of the logistic loss with y in {0, 1}. Runs
+    on the device."""
     score = features @ theta
     if model == "logistic":
         score = 0.5 * (1 + np.tanh(score / 2))
@@ -36,7 +39,8 @@ def gradient(model: Model, theta: Floats, features: Floats, labels: Floats) -> F
 
 @dataclass
 class LocalSGD:
-    """`fit` on simulated users; in a deployment `protocol` and `step` are what server and devices share.
+    """`fit` on simulated users; in a deployment `protocol` and `step` are what server and devices
+    share.
 
     >>> LocalSGD("logistic", epsilon=4, dimensions=3).protocol.sampled
     2
@@ -53,7 +57,9 @@ class LocalSGD:
     def __post_init__(self) -> None:
         if self.model not in ("linear", "logistic"):
             raise ParameterError("model must be 'linear' or 'logistic'")
-        self.protocol: VectorMean = best_vector(self.epsilon, self.dimensions, -self.clip, self.clip).protocol
+        self.protocol: VectorMean = best_vector(
+            self.epsilon, self.dimensions, -self.clip, self.clip
+        ).protocol
         self.theta: Floats = np.zeros(self.dimensions)
         self.path: list[Floats] = []
 
@@ -71,19 +77,28 @@ class LocalSGD:
         self.path.append(self.theta)
 
     def fit(self, features: Any, labels: Any, *, source: Words | None = None) -> LocalSGD:
-        """Train on users' rows, each used in exactly one batch; the coefficients are the mean of the later half.
+        """Train on users' rows, each used in exactly one batch; the coefficients are the mean of
+        the later half.
 
         Once: a second pass would ask the same users again, and cost them epsilon again.
         """
         if self.path:
-            raise ParameterError("this model has been trained: users answer once; make a new one for other users")
+            raise ParameterError(
+                "this model has been trained: users answer once; make a new one for other users"
+            )
         x = np.asarray(features, np.float64)
         y = np.asarray(labels, np.float64)
         if x.ndim != 2 or x.shape[1] != self.dimensions or len(x) != len(y):
-            raise ParameterError(f"features must be rows of {self.dimensions} numbers, one label each")
+            raise ParameterError(
+                f"features must be rows of {self.dimensions} numbers, one label each"
+            )
         words = source or SystemSource()
-        for rows, targets in zip(np.array_split(x, self.batches), np.array_split(y, self.batches), strict=True):
-            self.step(self.protocol.randomise(gradient(self.model, self.theta, rows, targets), words))
+        for rows, targets in zip(
+            np.array_split(x, self.batches), np.array_split(y, self.batches), strict=True
+        ):
+            self.step(
+                self.protocol.randomise(gradient(self.model, self.theta, rows, targets), words)
+            )
         return self
 
     @property

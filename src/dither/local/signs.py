@@ -1,8 +1,8 @@
 """One randomised sign of many: the step that marginals, Haar coefficients and sparse vectors share.
 
-A user's data is a vector of signs (+1, -1; or 0 where nothing is held); the user draws one entry that is public and
-uniform, and sends its sign, flipped with probability 1 / (R + 1). With gain c = (R + 1) / (R - 1) and m entries the
-estimate m c y has mean the entry and second moment m c**2.
+A user's data is a vector of signs (+1, -1; or 0 where nothing is held); the user draws one entry
+that is public and uniform, and sends its sign, flipped with probability 1 / (R + 1). With gain c =
+(R + 1) / (R - 1) and m entries the estimate m c y has mean the entry and second moment m c**2.
 """
 
 from __future__ import annotations
@@ -58,4 +58,6 @@ def payload(entry: int, minus: int) -> bytes:
 
 def signed_sum(entry: NDArray[np.int64], minus: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """Sum of the signs received for each entry."""
-    return np.bincount(entry[minus == 0], minlength=size) - np.bincount(entry[minus == 1], minlength=size)
+    return np.bincount(entry[minus == 0], minlength=size) - np.bincount(
+        entry[minus == 1], minlength=size
+    )

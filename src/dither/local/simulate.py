@@ -1,7 +1,8 @@
 """How error falls with users and epsilon: measured on made-up people, beside what the formula says.
 
-Nothing here reads data. `measure` draws a population (shares as 1/rank), randomises and estimates it, and compares the
-root mean squared error of the shares with the exact formula. `chart` draws it on a terminal, both axes logarithmic.
+Nothing here reads data. `measure` draws a population (shares as 1/rank), randomises and estimates
+it, and compares the root mean squared error of the shares with the exact formula. `chart` draws it
+on a terminal, both axes logarithmic.
 """
 
 from __future__ import annotations
@@ -52,10 +53,14 @@ def measure(oracle: Oracle, users: int, *, source: Words | None = None) -> Simul
         collector.add_payloads(oracle.randomise(np.searchsorted(ends, who, side="right"), words))
     errors = collector.estimate().values - counts
     predicted = oracle.variances(counts.astype(np.float64), users).mean() ** 0.5
-    return SimulatedErrors(users, float((errors**2).mean() ** 0.5) / users, float(predicted) / users)
+    return SimulatedErrors(
+        users, float((errors**2).mean() ** 0.5) / users, float(predicted) / users
+    )
 
 
-def chart(lines: Mapping[str, Sequence[SimulatedErrors]], *, width: int = 64, height: int = 16) -> str:
+def chart(
+    lines: Mapping[str, Sequence[SimulatedErrors]], *, width: int = 64, height: int = 16
+) -> str:
     """Error (down) against users (across) in characters; one mark a line, measured values.
 
     >>> errors = [SimulatedErrors(100, 0.1, 0.1), SimulatedErrors(10_000, 0.01, 0.01)]
@@ -84,7 +89,9 @@ def chart(lines: Mapping[str, Sequence[SimulatedErrors]], *, width: int = 64, he
     for number, row in enumerate(rows):
         label = f"{10**y1:.2g}" if number == 0 else f"{10**y0:.2g}" if number == height - 1 else ""
         shown.append(f"{label:>7} |{''.join(row).rstrip()}")
-    low, high = (f"{n:g}" if n < 10_000 else f"{n:.0e}".replace("e+0", "e") for n in (10**x0, 10**x1))
+    low, high = (
+        f"{n:g}" if n < 10_000 else f"{n:.0e}".replace("e+0", "e") for n in (10**x0, 10**x1)
+    )
     shown += [" " * 8 + "+" + "-" * width, " " * 9 + low + high.rjust(width - len(low)) + "  users"]
     shown += [f"  {mark} {name}" for mark, name in zip(MARKS, lines, strict=False)]
     return "\n".join(shown)

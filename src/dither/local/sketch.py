@@ -1,11 +1,13 @@
-"""Count-mean sketches (Apple 2017): a frequency oracle on a hashed value, for domains too large to list.
+"""Count-mean sketches (Apple 2017): a frequency oracle on a hashed value, for domains too large to
+list.
 
-`rows` public hash functions map a value to one of `width` columns. A user draws a row and answers for its column there:
-all columns by symmetric unary encoding (`CountMeanSketch`), or one random Hadamard coefficient of them
-(`HadamardSketch`, eight bytes). With kappa the exact probability of a collision, the count of x is
-(sum of unbiased answers at x's column - n kappa) / (1 - kappa). Unbiased over the hash functions; for given ones the
-answer of y leaks into x by (C_xy - kappa) / (1 - kappa), C_xy the share of rows in which they collide.
-docs/proofs/local.md, theorem 6. Row hashes: `HashFamily.public(rows, name)`.
+`rows` public hash functions map a value to one of `width` columns. A user draws a row and answers
+for its column there: all columns by symmetric unary encoding (`CountMeanSketch`), or one random
+Hadamard coefficient of them (`HadamardSketch`, eight bytes). With kappa the exact probability of a
+collision, the count of x is (sum of unbiased answers at x's column - n kappa) / (1 - kappa).
+Unbiased over the hash functions; for given ones the answer of y leaks into x by (C_xy - kappa) / (1
+- kappa), C_xy the share of rows in which they collide. docs/proofs/local.md, theorem 6. Row hashes:
+`HashFamily.public(rows, name)`.
 """
 
 from __future__ import annotations
@@ -44,10 +46,19 @@ class _Sketch(Oracle):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.rows <= 1 << 20 or self.width < 2 or self.width & (self.width - 1) or self.width > 1 << 20:
-            raise ParameterError("rows must lie in 1..2**20 and width be a power of two from 2 to 2**20")
+        if (
+            not 1 <= self.rows <= 1 << 20
+            or self.width < 2
+            or self.width & (self.width - 1)
+            or self.width > 1 << 20
+        ):
+            raise ParameterError(
+                "rows must lie in 1..2**20 and width be a power of two from 2 to 2**20"
+            )
         if self.rows * self.width > 1 << 28:
-            raise ParameterError("rows * width must not exceed 2**28: the collector keeps a count for each")
+            raise ParameterError(
+                "rows * width must not exceed 2**28: the collector keeps a count for each"
+            )
 
     @property
     def hashes(self) -> HashFamily:
@@ -65,7 +76,9 @@ class _Sketch(Oracle):
     def p(self) -> Fraction:
         """Probability that a transmitted sign is the true one."""
 
-    def draw_rows(self, held: NDArray[np.int64], source: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def draw_rows(
+        self, held: NDArray[np.int64], source: Words
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """A row for each user, and the user's column in it."""
         row = uniform_below(self.rows, len(held), source=source)
         return row, self.hashes.hash_each(self.seeds[row], held)
@@ -85,36 +98,54 @@ class _Sketch(Oracle):
     def sum_answers_at(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
         """Sum over the rows of the unbiased answers at the candidates' columns."""
 
-    def counts(self, tally: NDArray[Any], reports: int, candidates: NDArray[np.int64]) -> NDArray[Any]:
+    def counts(
+        self, tally: NDArray[Any], reports: int, candidates: NDArray[np.int64]
+    ) -> NDArray[Any]:
         """Unbiased counts of any candidates."""
         kappa = self.hashes.collision if is_exact(tally) else float(self.hashes.collision)
-        counts: NDArray[Any] = (self.sum_answers_at(tally, candidates) - reports * kappa) / (1 - kappa)
+        counts: NDArray[Any] = (self.sum_answers_at(tally, candidates) - reports * kappa) / (
+            1 - kappa
+        )
         return counts
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         if self.domain > 1 << 22:
-            raise ParameterError("the domain is too large to list: use counts(tally, reports, candidates)")
+            raise ParameterError(
+                "the domain is too large to list: use counts(tally, reports, candidates)"
+            )
         return self.counts(tally, reports, np.arange(self.domain, dtype=np.int64))
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         if self.domain > 1 << 22:
-            raise ParameterError("the domain is too large to list: use estimate_for(tally, reports, candidates)")
+            raise ParameterError(
+                "the domain is too large to list: use estimate_for(tally, reports, candidates)"
+            )
         return self.estimate_for(tally, reports, np.arange(self.domain, dtype=np.int64))
 
-    def estimate_for(self, tally: NDArray[np.int64], reports: int, candidates: NDArray[np.int64]) -> Estimate:
-        """Counts of `candidates`; the variance holds the noise and the expected effect of collisions."""
+    def estimate_for(
+        self, tally: NDArray[np.int64], reports: int, candidates: NDArray[np.int64]
+    ) -> Estimate:
+        """Counts of `candidates`; the variance holds the noise and the expected effect of
+        collisions."""
         values = self.counts(tally, reports, candidates).astype(np.float64)
         variances = self.variances(np.clip(values, 0, reports), reports)
         kappa = float(self.hashes.collision)
         squares = float(np.maximum(values**2 - variances, 0).sum())
         variances = variances + squares * kappa / (self.rows * (1 - kappa))
-        return Estimate(values, variances, reports, float(self.largest_move), notes=("includes hash collisions",))
+        return Estimate(
+            values,
+            variances,
+            reports,
+            float(self.largest_move),
+            notes=("includes hash collisions",),
+        )
 
 
 @stored()
 @dataclass(frozen=True)
 class CountMeanSketch(_Sketch):
-    """CMS. Payload: the row (4 bytes), then the `width` bits of symmetric unary encoding of the column."""
+    """CMS. Payload: the row (4 bytes), then the `width` bits of symmetric unary encoding of the
+    column."""
 
     type = "count_mean_sketch"
 
@@ -127,7 +158,9 @@ class CountMeanSketch(_Sketch):
         half = odds(self.epsilon / 2)
         return half / (half + 1)
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         row, column = self.draw_rows(read_values(values, self.domain), source)
         bits = random_rows(1 - self.p, len(row), self.width, source)
         write_bit(bits, column, bernoulli(self.p, len(row), source=source))
@@ -147,7 +180,9 @@ class CountMeanSketch(_Sketch):
         return self.rows * (self.width + 1)
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
-        return (get_int(payloads[:, :4]) < self.rows) & spare_bits_clear(payloads[:, 4:], self.width)
+        return (get_int(payloads[:, :4]) < self.rows) & spare_bits_clear(
+            payloads[:, 4:], self.width
+        )
 
     def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
         row = get_int(payloads[:, :4])
@@ -199,7 +234,8 @@ class CountMeanSketch(_Sketch):
 @stored()
 @dataclass(frozen=True)
 class HadamardSketch(_Sketch):
-    """HCMS. Payload: the row (4 bytes), then 2 * coordinate + (1 if the sign is minus) in 4 bytes."""
+    """HCMS. Payload: the row (4 bytes), then 2 * coordinate + (1 if the sign is minus) in 4
+    bytes."""
 
     type = "hadamard_sketch"
 
@@ -211,7 +247,9 @@ class HadamardSketch(_Sketch):
     def p(self) -> Fraction:
         return self.odds / (self.odds + 1)
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         row, column = self.draw_rows(read_values(values, self.domain), source)
         coordinate = uniform_below(self.width, len(row), source=source)
         minus = sign_bits(coordinate, column) ^ ~bernoulli(self.p, len(row), source=source)
@@ -224,8 +262,12 @@ class HadamardSketch(_Sketch):
             for coordinate in range(self.width):
                 true = (coordinate & int(column)).bit_count() % 2
                 for minus in (0, 1):
-                    payload = row.to_bytes(4, "little") + (2 * coordinate + minus).to_bytes(4, "little")
-                    law[payload] = (self.p if minus == true else 1 - self.p) / (self.rows * self.width)
+                    payload = row.to_bytes(4, "little") + (2 * coordinate + minus).to_bytes(
+                        4, "little"
+                    )
+                    law[payload] = (self.p if minus == true else 1 - self.p) / (
+                        self.rows * self.width
+                    )
         return law
 
     @property

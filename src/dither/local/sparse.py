@@ -1,12 +1,13 @@
 """Sparse vectors and item ratings: which entries a user has is as private as their values.
 
-A user holds at most `most` entries {item: value in [low, high]} out of `items`. It draws one of `most` slots; an empty
-slot is the item "nothing", a full one is rounded to low or high at random and becomes one of 2 * items + 1 symbols,
-which Hadamard response protects at full epsilon. Sum and number of ratings of every item come from the same reports,
-unbiased as long as nobody holds more than `most` (more: a uniform choice of `most`, a stated bias).
-Second moment of an item's sum: most**2 * 2 c**2, against d c**2 for sampling one of all d coordinates: better when
-d > 2 most**2 (`better_than_dense`). docs/proofs/local.md, theorem 12. Payload: as Hadamard response with one block over
-2 * items + 1 values: 2 * item (low), 2 * item + 1 (high), 2 * items (nothing).
+A user holds at most `most` entries {item: value in [low, high]} out of `items`. It draws one of
+`most` slots; an empty slot is the item "nothing", a full one is rounded to low or high at random
+and becomes one of 2 * items + 1 symbols, which Hadamard response protects at full epsilon. Sum and
+number of ratings of every item come from the same reports, unbiased as long as nobody holds more
+than `most` (more: a uniform choice of `most`, a stated bias). Second moment of an item's sum:
+most**2 * 2 c**2, against d c**2 for sampling one of all d coordinates: better when d > 2 most**2
+(`better_than_dense`). docs/proofs/local.md, theorem 12. Payload: as Hadamard response with one
+block over 2 * items + 1 values: 2 * item (low), 2 * item + 1 (high), 2 * items (nothing).
 
 >>> SparseMean(2, 1, 5, items=1000, most=5).better_than_dense
 True
@@ -62,7 +63,9 @@ class SparseMean(Mean):
         return self.items > 2 * self.most**2
 
     def memo_key(self, value: Any, device: int) -> str:
-        return repr(sorted((int(item), int(self.grid([number])[0])) for item, number in dict(value).items()))
+        return repr(
+            sorted((int(item), int(self.grid([number])[0])) for item, number in dict(value).items())
+        )
 
     def _draw_symbols(self, values: Any, source: Words) -> NDArray[np.int64]:
         held = [_read_entries(value, self.items) for value in values]
@@ -73,13 +76,16 @@ class SparseMean(Mean):
         # an empty slot is rounded too, for nothing: the work must not tell whether a slot was full
         nothing = (self.items, float(self.low))
         picked = [
-            [*entries.items(), nothing][min(slot, len(entries))] for entries, slot in zip(held, drawn, strict=True)
+            [*entries.items(), nothing][min(slot, len(entries))]
+            for entries, slot in zip(held, drawn, strict=True)
         ]
         up = round_at_random(self.grid([number for _, number in picked]), 1, source)
         items = np.array([item for item, _ in picked], np.int64)
         return np.where(items < self.items, 2 * items + up, 2 * self.items)
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         return self.symbols.permanent(self._draw_symbols(values, source), source)
 
     def chances(self, value: Mapping[int, float]) -> dict[int, Fraction]:
@@ -132,13 +138,16 @@ class SparseMean(Mean):
         )
 
     def user_variance(self, value: Any) -> NDArray[Any]:
-        """most**2 (2 c**2 - 2 c**2 E[H_a H_b]) - mean**2; the product of two rows is a row, whose mean is 1/c."""
+        """most**2 (2 c**2 - 2 c**2 E[H_a H_b]) - mean**2; the product of two rows is a row, whose
+        mean is 1/c."""
         gain = self.symbols.step
         chances = self.chances(value)
         mean = self.target(value)
         variances = []
         for i in range(self.items):
-            product = (1 + 2 * i) ^ (2 + 2 * i)  # the row of H that is the product of the item's two rows
+            product = (1 + 2 * i) ^ (
+                2 + 2 * i
+            )  # the row of H that is the product of the item's two rows
             aligned = chances.get(product - 1, Fraction(0)) / gain
             variances.append(self.most**2 * 2 * gain**2 * (1 - aligned) - mean[i] ** 2)
         return np.array(variances, object)
@@ -156,9 +165,16 @@ class SparseMean(Mean):
         spread = np.full(self.items, reports * float(self.second_moment(Fraction(1))))
         return Estimate(values, spread, reports, float(self.largest_move), what="sum")
 
-    def ratings(self, tally: NDArray[np.int64], reports: int) -> tuple[Estimate, NDArray[np.float64]]:
-        """(number of raters of every item, mean rating where that number is significant, else nan)."""
-        counts = self.symbols.debias(tally, reports)[: 2 * self.items].reshape(self.items, 2).astype(np.float64)
+    def ratings(
+        self, tally: NDArray[np.int64], reports: int
+    ) -> tuple[Estimate, NDArray[np.float64]]:
+        """(number of raters of every item, mean rating where that number is significant, else
+        nan)."""
+        counts = (
+            self.symbols.debias(tally, reports)[: 2 * self.items]
+            .reshape(self.items, 2)
+            .astype(np.float64)
+        )
         spread = np.full(self.items, reports * float(self.second_moment(Fraction(1))))
         raters = Estimate(self.most * counts.sum(axis=1), spread, reports, float(self.largest_move))
         sums = self.most * (counts[:, 1] - counts[:, 0])

@@ -1,13 +1,15 @@
-"""Places: counts on a grid by any frequency oracle, and planar Laplace noise for one point (metric privacy).
+"""Places: counts on a grid by any frequency oracle, and planar Laplace noise for one point (metric
+privacy).
 
-`Grid` turns points into cells of a public box, whole range protected. `PlanarLaplace` protects *nearby* points only
-(geo-indistinguishability, Andres et al. 2013): points within `radius` by e**epsilon, points farther apart by more, in
-proportion. Noise lives on the integer lattice: P(z) ~ exp(-rate * rho(z)), rho the Euclidean norm rounded up to 2**-20,
-drawn exactly, by rejection from integer Laplace noise. Two points d apart may be rounded to lattice points
-d + sqrt(2) side apart, so rate = epsilon / (radius / side + sqrt(2)), sqrt(2) rounded up: choose a side well below the
-radius. The noise's length is close to Gamma(2, side / rate): mean 2 side / rate; the lattice adds at most 0.71 side.
-Payload: column and row of the lattice plus 2**31, 4 bytes each. `remap` moves a report to the most useful place given a
-public prior, at no cost. docs/proofs/local.md, theorem 14.
+`Grid` turns points into cells of a public box, whole range protected. `PlanarLaplace` protects
+*nearby* points only (geo-indistinguishability, Andres et al. 2013): points within `radius` by
+e**epsilon, points farther apart by more, in proportion. Noise lives on the integer lattice: P(z) ~
+exp(-rate * rho(z)), rho the Euclidean norm rounded up to 2**-20, drawn exactly, by rejection from
+integer Laplace noise. Two points d apart may be rounded to lattice points d + sqrt(2) side apart,
+so rate = epsilon / (radius / side + sqrt(2)), sqrt(2) rounded up: choose a side well below the
+radius. The noise's length is close to Gamma(2, side / rate): mean 2 side / rate; the lattice adds
+at most 0.71 side. Payload: column and row of the lattice plus 2**31, 4 bytes each. `remap` moves a
+report to the most useful place given a public prior, at no cost. docs/proofs/local.md, theorem 14.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ from dither.stored import stored
 
 _NORM_BITS = 20
 _EDGE = 1 << 31
-_ROUNDING = Fraction(14143, 10000)  # above sqrt(2): how far apart, in cells, rounding may move two points
+_ROUNDING = Fraction(
+    14143, 10000
+)  # above sqrt(2): how far apart, in cells, rounding may move two points
 _DIAGONAL = Fraction(70710, 100000)  # below 1 / sqrt(2)
 
 
@@ -73,7 +77,8 @@ def norm_above(x: int, y: int) -> Fraction:
 @stored(side="side", radius="radius")
 @dataclass(frozen=True)
 class PlanarLaplace(KeptReports):
-    """Loss `epsilon` between places within `radius`, on a lattice of cells of side `side` (all in one length unit).
+    """Loss `epsilon` between places within `radius`, on a lattice of cells of side `side` (all in
+    one length unit).
 
     >>> noise = PlanarLaplace(2, radius=200, side=5)
     >>> noise.loss(200).epsilon <= 2 < noise.loss(250).epsilon
@@ -89,7 +94,9 @@ class PlanarLaplace(KeptReports):
         for name in ("epsilon", "side", "radius"):
             object.__setattr__(self, name, positive(getattr(self, name), name))
         if not Fraction(1, 1000) <= self._step <= 100:
-            raise ParameterError("epsilon / (radius / side + 1.4143) must lie in 1/1000..100: choose another side")
+            raise ParameterError(
+                "epsilon / (radius / side + 1.4143) must lie in 1/1000..100: choose another side"
+            )
 
     @property
     def unit(self) -> str:
@@ -117,7 +124,8 @@ class PlanarLaplace(KeptReports):
         return self.rate * norm_above(x, y)
 
     def loss(self, distance: Any = None) -> Loss:
-        """Loss between two places at most this far apart (default: `radius`); it is not one for all pairs."""
+        """Loss between two places at most this far apart (default: `radius`); it is not one for all
+        pairs."""
         if distance is None:
             return super().loss()
         apart = exact(distance, "distance") / self.side + _ROUNDING
@@ -127,7 +135,9 @@ class PlanarLaplace(KeptReports):
         return [np.zeros(2), np.array([float(self.radius), 0.0])]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
-        raise ParameterError("the weights of planar Laplace are powers of e: compare weight_exponent, which is exact")
+        raise ParameterError(
+            "the weights of planar Laplace are powers of e: compare weight_exponent, which is exact"
+        )
 
     def cells(self, points: Any) -> NDArray[np.int64]:
         """The lattice point nearest to each place."""
@@ -152,13 +162,19 @@ class PlanarLaplace(KeptReports):
                     displacements.append((x, y))
         return np.array(displacements[:count], np.int64).reshape(count, 2)
 
-    def report(self, points: NDArray[np.float64], *, source: Words | None = None) -> NDArray[np.int64]:
+    def report(
+        self, points: NDArray[np.float64], *, source: Words | None = None
+    ) -> NDArray[np.int64]:
         """Lattice points (in cells) of the noisy places, saturated at +-2**31."""
         cells = self.cells(points)
-        noisy_cells: NDArray[np.int64] = np.clip(cells + self.noise(len(cells), source=source), -_EDGE, _EDGE - 1)
+        noisy_cells: NDArray[np.int64] = np.clip(
+            cells + self.noise(len(cells), source=source), -_EDGE, _EDGE - 1
+        )
         return noisy_cells
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         column, row = (self.report(values, source=source) + _EDGE).T
         return np.hstack([put_int(column, 4), put_int(row, 4)])
 
@@ -172,10 +188,13 @@ class PlanarLaplace(KeptReports):
     def remap(
         self, reports: NDArray[np.int64], places: NDArray[np.float64], prior: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """For each report the index of the public place with the least expected distance under the public prior."""
+        """For each report the index of the public place with the least expected distance under the
+        public prior."""
         lattice = np.asarray(places, np.float64) / float(self.side)
         apart = np.linalg.norm(lattice[:, None] - lattice[None, :], axis=2)
         away = np.linalg.norm(reports[:, None, :] - lattice[None, :, :], axis=2)
-        weight = prior[None, :] * np.exp(-float(self.rate) * (away - away.min(axis=1, keepdims=True)))
+        weight = prior[None, :] * np.exp(
+            -float(self.rate) * (away - away.min(axis=1, keepdims=True))
+        )
         nearest: NDArray[np.int64] = np.argmin(weight @ apart, axis=1)
         return nearest

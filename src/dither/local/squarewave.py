@@ -1,9 +1,11 @@
-"""Square wave (Li et al. 2020): the whole distribution of a bounded number, by expectation maximisation.
+"""Square wave (Li et al. 2020): the whole distribution of a bounded number, by expectation
+maximisation.
 
-The value's bucket i of `buckets` opens a window of `width` output cells that begins at cell i; the window has weight R.
-The collector keeps the histogram of cells (multinomial: its law and variance are exact) and recovers the distribution
-by EM, optionally smoothed (EMS). EM is consistent but biased at finite n; no variance formula is claimed for it.
-Payload: the cell, W(buckets + width - 2) bytes.
+The value's bucket i of `buckets` opens a window of `width` output cells that begins at cell i; the
+window has weight R. The collector keeps the histogram of cells (multinomial: its law and variance
+are exact) and recovers the distribution by EM, optionally smoothed (EMS). EM is consistent but
+biased at finite n; no variance formula is claimed for it. Payload: the cell, W(buckets + width - 2)
+bytes.
 
 >>> SquareWave(1, 0, 1, buckets=64).width
 33
@@ -45,7 +47,8 @@ class SquareWave(Mean):
 
     @property
     def width(self) -> int:
-        """Cells of the window: 2b of the paper, b the value that maximises the information, in buckets."""
+        """Cells of the window: 2b of the paper, b the value that maximises the information, in
+        buckets."""
         e = exp(float(self.epsilon))
         x = float(self.epsilon)
         half = (x * e - e + 1) / (2 * e * (e - 1 - x))
@@ -53,7 +56,8 @@ class SquareWave(Mean):
 
     @property
     def grid_error(self) -> float:
-        """Relative difference of the window's width from the paper's: what rounding to cells cost, in utility only."""
+        """Relative difference of the window's width from the paper's: what rounding to cells cost,
+        in utility only."""
         e = exp(float(self.epsilon))
         x = float(self.epsilon)
         return self.width * e * (e - 1 - x) / ((x * e - e + 1) * self.buckets) - 1
@@ -75,7 +79,9 @@ class SquareWave(Mean):
 
     def bucket(self, values: Any) -> NDArray[np.int64]:
         """The bucket of each value."""
-        buckets: NDArray[np.int64] = np.minimum(self.grid(values) * self.buckets >> GRID_BITS, self.buckets - 1)
+        buckets: NDArray[np.int64] = np.minimum(
+            self.grid(values) * self.buckets >> GRID_BITS, self.buckets - 1
+        )
         return buckets
 
     def inputs(self) -> list[float]:
@@ -85,12 +91,17 @@ class SquareWave(Mean):
     def memo_key(self, value: Any, device: int) -> str:
         return str(int(self.bucket([value])[0]))
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         return put_int(self.window.draw(self.bucket(values), source), self.payload_bytes)
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
         start = int(self.bucket([value])[0])
-        return {y.to_bytes(self.payload_bytes, "little"): self.window.weight(start, y) for y in range(self.cells)}
+        return {
+            y.to_bytes(self.payload_bytes, "little"): self.window.weight(start, y)
+            for y in range(self.cells)
+        }
 
     @property
     def tally_size(self) -> int:
@@ -113,7 +124,9 @@ class SquareWave(Mean):
         return np.array([w * (1 - w) for w in self.law(value).values()], object)
 
     def second_moment(self, share: Fraction) -> Fraction:
-        raise ParameterError("square wave estimates a distribution: use one_bit, piecewise or hybrid for a mean")
+        raise ParameterError(
+            "square wave estimates a distribution: use one_bit, piecewise or hybrid for a mean"
+        )
 
     @property
     def largest_move(self) -> Fraction:
@@ -127,9 +140,15 @@ class SquareWave(Mean):
         return np.where(hit, float(self.odds), 1.0) / float(self.window.total)
 
     def distribution(
-        self, tally: NDArray[np.int64], *, smooth: bool = True, rounds: int = 2000, tolerance: float = 1e-6
+        self,
+        tally: NDArray[np.int64],
+        *,
+        smooth: bool = True,
+        rounds: int = 2000,
+        tolerance: float = 1e-6,
     ) -> Floats:
-        """Shares of the buckets by EM (`smooth`: a 1-2-1 average after every step, for smooth densities)."""
+        """Shares of the buckets by EM (`smooth`: a 1-2-1 average after every step, for smooth
+        densities)."""
         matrix = self.matrix()
         counts = tally / max(1, tally.sum())
         shares = np.full(self.buckets, 1 / self.buckets)
@@ -149,6 +168,11 @@ class SquareWave(Mean):
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         shares = self.distribution(tally)
-        notes = ("expectation maximisation: no variance is claimed; bootstrap it or use a hierarchy for intervals",)
+        notes = (
+            "expectation maximisation: no variance is claimed; bootstrap it or use a hierarchy for "
+            "intervals",
+        )
         unknown = np.full(self.buckets, np.nan)
-        return Estimate(shares * reports, unknown, reports, float(reports), what="count", notes=notes)
+        return Estimate(
+            shares * reports, unknown, reports, float(reports), what="count", notes=notes
+        )

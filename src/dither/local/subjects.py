@@ -1,7 +1,9 @@
-"""Every local protocol as a subject for a tester that knows nothing of it: a mechanism, two neighbours, a claim.
+"""Every local protocol as a subject for a tester that knows nothing of it: a mechanism, two
+neighbours, a claim.
 
-`mechanism(data, size)` gives `size` reports of independent devices, one row of bytes each (all that a collector sees).
-The audit kit's tester takes them as they are: `test(s.mechanism, s.first, s.second, epsilon=s.epsilon)`.
+`mechanism(data, size)` gives `size` reports of independent devices, one row of bytes each (all that
+a collector sees). The audit kit's tester takes them as they are: `test(s.mechanism, s.first,
+s.second, epsilon=s.epsilon)`.
 
 >>> subject = next(subjects())
 >>> subject.name, subject.mechanism(subject.first, 3).shape
@@ -80,7 +82,8 @@ EXAMPLES: tuple[Protocol, ...] = (
 
 
 class ProtocolSubject(NamedTuple):
-    """A mechanism and two inputs: `mechanism(first, size)` and `mechanism(second, size)` differ by at most e**epsilon.
+    """A mechanism and two inputs: `mechanism(first, size)` and `mechanism(second, size)` differ by
+    at most e**epsilon.
 
     That is the claim; the tester tries to refute it.
     """
@@ -105,8 +108,11 @@ def subjects(source: Words | None = None) -> Iterator[ProtocolSubject]:
     yield ProtocolSubject("client", _report_from_clients, 0, 7, 1.0)
 
 
-def subject(protocol: Protocol, *, single: bool = False, source: Words | None = None) -> ProtocolSubject:
-    """One protocol between the first and the last of its first neighbours; `single`: one report, seen alone."""
+def subject(
+    protocol: Protocol, *, single: bool = False, source: Words | None = None
+) -> ProtocolSubject:
+    """One protocol between the first and the last of its first neighbours; `single`: one report,
+    seen alone."""
     group = protocol.neighbours()[0]
 
     def mechanism(data: Any, size: int) -> Payloads:
@@ -116,7 +122,11 @@ def subject(protocol: Protocol, *, single: bool = False, source: Words | None = 
 
     if single:
         return ProtocolSubject(
-            f"{protocol.type}, one report", mechanism, group[0], group[-1], float(_loss_of_report(protocol))
+            f"{protocol.type}, one report",
+            mechanism,
+            group[0],
+            group[-1],
+            float(_loss_of_report(protocol)),
         )
     return ProtocolSubject(protocol.type, mechanism, group[0], group[-1], float(protocol.epsilon))
 

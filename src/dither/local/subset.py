@@ -1,8 +1,9 @@
 """Subset selection: a set of k values, more likely one that holds the own.
 
-A set that holds the value has weight R, any other weight 1; so the value is in the set with probability
-p = k R / (k R + d - k), and any other value with q = (p (k - 1) + (1 - p) k) / (d - 1). k = d / (e**epsilon + 1) is
-best (Ye and Barg 2018). docs/proofs/local.md, theorem 5. Payload: d bits as in unary encoding, exactly k of them set.
+A set that holds the value has weight R, any other weight 1; so the value is in the set with
+probability p = k R / (k R + d - k), and any other value with q = (p (k - 1) + (1 - p) k) / (d - 1).
+k = d / (e**epsilon + 1) is best (Ye and Barg 2018). docs/proofs/local.md, theorem 5. Payload: d
+bits as in unary encoding, exactly k of them set.
 
 >>> Subset(1, domain=16).size
 4
@@ -83,16 +84,23 @@ class Subset(SupportOracle):
     def derived(self) -> dict[str, Any]:
         return {"odds": self.odds, "p": self.p}
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = read_values(values, self.domain)
         step = max(1, _CELLS // self.domain)
-        blocks = [self._draw_block(held[start : start + step], source) for start in range(0, len(held), step)]
+        blocks = [
+            self._draw_block(held[start : start + step], source)
+            for start in range(0, len(held), step)
+        ]
         return np.concatenate(blocks) if blocks else np.empty((0, self.payload_bytes), np.uint8)
 
     def _draw_block(self, held: NDArray[np.int64], source: Words) -> Payloads:
-        """Independent bits of about the right number, then uniform ones set or cleared until the number is right.
+        """Independent bits of about the right number, then uniform ones set or cleared until the
+        number is right.
 
-        Given their number, independent bits are a uniform subset; a uniform element more or less keeps it uniform.
+        Given their number, independent bits are a uniform subset; a uniform element more or less
+        keeps it uniform.
         """
         spread = isqrt(self.size * (self.domain - self.size) // self.domain)
         # a little too few: a missing element is found faster than one too many (sets are small)
@@ -121,7 +129,8 @@ class Subset(SupportOracle):
         return chance(self.p), Fraction(self.size, self.domain)
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        """As `_draw_block`: independent bits, then uniform others set or cleared until their number is right."""
+        """As `_draw_block`: independent bits, then uniform others set or cleared until their number
+        is right."""
         held = read_value(value, self.domain)
         own, share = self._facts
         bits = coins.bits(share, self.domain) & ~(1 << held)
@@ -141,7 +150,9 @@ class Subset(SupportOracle):
         for members in combinations(range(self.domain), self.size):
             row = np.zeros(self.domain, np.uint8)
             row[list(members)] = 1
-            law[np.packbits(row, bitorder="little").tobytes()] = (self.odds if value in members else 1) / total
+            law[np.packbits(row, bitorder="little").tobytes()] = (
+                self.odds if value in members else 1
+            ) / total
         return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:

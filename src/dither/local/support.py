@@ -1,8 +1,10 @@
-"""Frequency oracles of the pure kind: a report *supports* some values, its own with probability p, any other with q.
+"""Frequency oracles of the pure kind: a report *supports* some values, its own with probability p,
+any other with q.
 
-Unbiased count of a value: (S - n q) / (p - q), S the reports that support it. Its variance is exactly
-n q (1 - q) / (p - q)**2 + f (1 - p - q) / (p - q) for a value that f of n users hold (Wang et al. 2017).
-p and q here are the exact rationals that the device uses, so no bias is left by rounding e**epsilon.
+Unbiased count of a value: (S - n q) / (p - q), S the reports that support it. Its variance is
+exactly n q (1 - q) / (p - q)**2 + f (1 - p - q) / (p - q) for a value that f of n users hold (Wang
+et al. 2017). p and q here are the exact rationals that the device uses, so no bias is left by
+rounding e**epsilon.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ class Oracle(Protocol):
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         values = self.debias(tally, reports).astype(np.float64)
         plausible = np.clip(values, 0, reports)
-        return Estimate(values, self.variances(plausible, reports), reports, float(self.largest_move))
+        return Estimate(
+            values, self.variances(plausible, reports), reports, float(self.largest_move)
+        )
 
 
 @stored()
@@ -92,12 +96,16 @@ class SupportOracle(Oracle):
 
     def user_variance(self, value: int) -> NDArray[Any]:
         held = self.p * (1 - self.p) / (self.p - self.q) ** 2
-        return np.array([held if v == value else self.noise_variance for v in range(self.domain)], object)
+        return np.array(
+            [held if v == value else self.noise_variance for v in range(self.domain)], object
+        )
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
         p = float(self.p)
         q = float(self.q)
-        variances: NDArray[np.float64] = reports * float(self.noise_variance) + counts * (1 - p - q) / (p - q)
+        variances: NDArray[np.float64] = reports * float(self.noise_variance) + counts * (
+            1 - p - q
+        ) / (p - q)
         return variances
 
     @property

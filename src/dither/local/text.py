@@ -1,4 +1,5 @@
-"""Words and n-grams as integers whose prefixes are prefixes of the text, ready for any oracle or prefix search.
+"""Words and n-grams as integers whose prefixes are prefixes of the text, ready for any oracle or
+prefix search.
 
 >>> letters = Alphabet("abcdefghijklmnopqrstuvwxyz")
 >>> letters.decode(letters.encode("apples", 6), 6), letters.bits
@@ -18,7 +19,8 @@ from dither.privacy.noise import SystemSource, Words, uniform_below
 
 @dataclass(frozen=True)
 class Alphabet:
-    """Letters in a public order; code 0 means the end of the text, unknown letters become the last letter + 1."""
+    """Letters in a public order; code 0 means the end of the text, unknown letters become the last
+    letter + 1."""
 
     letters: str
 
@@ -30,7 +32,9 @@ class Alphabet:
     def encode(self, text: str, length: int) -> int:
         """The first `length` letters, first letter in the highest bits."""
         if length * self.bits > 60:
-            raise ParameterError(f"{length} letters of {self.bits} bits do not fit 60 bits: shorten the text")
+            raise ParameterError(
+                f"{length} letters of {self.bits} bits do not fit 60 bits: shorten the text"
+            )
         encoded = 0
         for position in range(length):
             code = 0 if position >= len(text) else self._code(text[position])
@@ -42,16 +46,22 @@ class Alphabet:
 
     def decode(self, value: int, length: int) -> str:
         """The text of a code; an unknown letter is shown as '?'."""
-        codes = [value >> (self.bits * (length - 1 - position)) & ((1 << self.bits) - 1) for position in range(length)]
+        codes = [
+            value >> (self.bits * (length - 1 - position)) & ((1 << self.bits) - 1)
+            for position in range(length)
+        ]
         shown = self.letters + "?"
         return "".join(shown[code - 1] if code <= len(shown) else "?" for code in codes if code)
 
 
-def one_ngram(texts: list[list[str]] | list[str], n: int, *, source: Words | None = None) -> list[tuple[str, ...]]:
-    """One n-gram of each user's text (letters of a string, or words of a list), drawn uniformly on the device.
+def one_ngram(
+    texts: list[list[str]] | list[str], n: int, *, source: Words | None = None
+) -> list[tuple[str, ...]]:
+    """One n-gram of each user's text (letters of a string, or words of a list), drawn uniformly on
+    the device.
 
-    Each user counts once however much it writes, so the oracle that reports the n-gram protects the *whole* text.
-    A text shorter than n is padded with "".
+    Each user counts once however much it writes, so the oracle that reports the n-gram protects the
+    *whole* text. A text shorter than n is padded with "".
     """
     words = source or SystemSource()
     ngrams = []
@@ -62,7 +72,10 @@ def one_ngram(texts: list[list[str]] | list[str], n: int, *, source: Words | Non
     return ngrams
 
 
-def vocabulary(ngrams: list[tuple[str, ...]], public_ngrams: list[tuple[str, ...]]) -> NDArray[np.int64]:
-    """Positions in a public list of n-grams; what is not in it becomes the last position, `len(known)`."""
+def vocabulary(
+    ngrams: list[tuple[str, ...]], public_ngrams: list[tuple[str, ...]]
+) -> NDArray[np.int64]:
+    """Positions in a public list of n-grams; what is not in it becomes the last position,
+    `len(known)`."""
     position_of = {ngram: i for i, ngram in enumerate(public_ngrams)}
     return np.array([position_of.get(ngram, len(public_ngrams)) for ngram in ngrams], np.int64)

@@ -1,9 +1,10 @@
 """Unary encoding: one bit for every value of the domain, each randomised by itself.
 
-Two users' encodings differ in two bits, so the loss is that of both together: (p (1 - q)) / (q (1 - p)) <= e**epsilon.
-`SymmetricUnary` (basic RAPPOR with one step) flips every bit at epsilon/2; `OptimisedUnary` keeps the one with
-probability 1/2 and turns a zero into a one with probability 1 / (1 + R). docs/proofs/local.md, theorem 2.
-Payload: ceil(d / 8) bytes, bit v is bit v % 8 (least significant first) of byte v // 8, spare bits 0.
+Two users' encodings differ in two bits, so the loss is that of both together: (p (1 - q)) / (q (1 -
+p)) <= e**epsilon. `SymmetricUnary` (basic RAPPOR with one step) flips every bit at epsilon/2;
+`OptimisedUnary` keeps the one with probability 1/2 and turns a zero into a one with probability 1 /
+(1 + R). docs/proofs/local.md, theorem 2. Payload: ceil(d / 8) bytes, bit v is bit v % 8 (least
+significant first) of byte v // 8, spare bits 0.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class _Unary(SupportOracle):
     def derived(self) -> dict[str, Any]:
         return {"p": self.p, "q": self.q}
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         held = read_values(values, self.domain)
         rows = random_rows(self.q, len(held), self.domain, source)
         write_bit(rows, held, bernoulli(self.p, len(held), source=source))

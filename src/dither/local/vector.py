@@ -1,8 +1,10 @@
-"""Means of vectors: each user reports k of the d coordinates at epsilon / k each, and k is chosen by exact variance.
+"""Means of vectors: each user reports k of the d coordinates at epsilon / k each, and k is chosen
+by exact variance.
 
-Sampling one coordinate (k = 1) multiplies the second moment by d; splitting the budget over all (k = d) multiplies the
-noise by about d**2 (46.8 against 400.7 at epsilon 1, d = 10). `best_vector` compares every k and says
-so. Payload: k times (the coordinate, W(d - 1) bytes; the one-dimensional payload).
+Sampling one coordinate (k = 1) multiplies the second moment by d; splitting the budget over all (k
+= d) multiplies the noise by about d**2 (46.8 against 400.7 at epsilon 1, d = 10). `best_vector`
+compares every k and says so. Payload: k times (the coordinate, W(d - 1) bytes; the one-dimensional
+payload).
 
 >>> print(best_vector(1, 10).explain().splitlines()[0])
 chosen: 1 of 10 coordinates at epsilon 1 each, worst variance per user and coordinate 46.83 (splitting: 400.67)
@@ -67,7 +69,9 @@ class VectorMean(Mean):
 
     @property
     def payload_bytes(self) -> int:
-        return self.sampled * (int_width(self.dimensions - 1) + self.coordinate_protocol.payload_bytes)
+        return self.sampled * (
+            int_width(self.dimensions - 1) + self.coordinate_protocol.payload_bytes
+        )
 
     def derived(self) -> dict[str, Any]:
         return self.coordinate_protocol.derived()
@@ -81,7 +85,9 @@ class VectorMean(Mean):
     def memo_key(self, value: Any, device: int) -> str:
         return ",".join(str(int(g)) for g in self.grid(np.asarray(value, np.float64)))
 
-    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def permanent(
+        self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
+    ) -> Payloads:
         matrix = self._read_matrix(values)
         protocol = self.coordinate_protocol
         coordinates = sample_coordinates(len(matrix), self.dimensions, self.sampled, source)
@@ -119,7 +125,10 @@ class VectorMean(Mean):
         size = self.coordinate_protocol.payload_bytes
         starts = range(0, self.payload_bytes, width + size)
         return [
-            (get_int(payloads[:, s : s + width]), np.ascontiguousarray(payloads[:, s + width : s + width + size]))
+            (
+                get_int(payloads[:, s : s + width]),
+                np.ascontiguousarray(payloads[:, s + width : s + width + size]),
+            )
             for s in starts
         ]
 
@@ -127,7 +136,11 @@ class VectorMean(Mean):
         good = np.ones(len(payloads), np.bool_)
         last = np.full(len(payloads), -1)
         for coordinate, answer in self._split_payloads(payloads):
-            good &= (coordinate > last) & (coordinate < self.dimensions) & self.coordinate_protocol.valid(answer)
+            good &= (
+                (coordinate > last)
+                & (coordinate < self.dimensions)
+                & self.coordinate_protocol.valid(answer)
+            )
             last = coordinate
         return good
 
@@ -160,10 +173,15 @@ class VectorMean(Mean):
     def user_variance(self, value: Any) -> NDArray[Any]:
         scale = Fraction(self.dimensions, self.sampled)
         shares = [self.share(x) for x in value]
-        return np.array([scale * self.coordinate_protocol.second_moment(s) - (2 * s - 1) ** 2 for s in shares], object)
+        return np.array(
+            [scale * self.coordinate_protocol.second_moment(s) - (2 * s - 1) ** 2 for s in shares],
+            object,
+        )
 
     def second_moment(self, share: Fraction) -> Fraction:
-        return Fraction(self.dimensions, self.sampled) * self.coordinate_protocol.second_moment(share)
+        return Fraction(self.dimensions, self.sampled) * self.coordinate_protocol.second_moment(
+            share
+        )
 
     @property
     def rounding(self) -> Fraction:
@@ -181,7 +199,8 @@ class VectorMean(Mean):
 
 @dataclass(frozen=True)
 class VectorChoice:
-    """The chosen protocol and the worst variance (per user and coordinate, of r) of every k tried."""
+    """The chosen protocol and the worst variance (per user and coordinate, of r) of every k
+    tried."""
 
     protocol: VectorMean
     table: tuple[tuple[int, float], ...]
@@ -190,10 +209,13 @@ class VectorChoice:
         chosen = dict(self.table)[self.protocol.sampled]
         head = (
             f"chosen: {self.protocol.sampled} of {self.protocol.dimensions} coordinates at epsilon "
-            f"{float(self.protocol.epsilon / self.protocol.sampled):g} each, worst variance per user and coordinate "
+            f"{float(self.protocol.epsilon / self.protocol.sampled):g} each, worst variance per "
+            f"user and coordinate "
             f"{chosen:.2f} (splitting: {self.table[-1][1]:.2f})"
         )
-        return "\n".join([head, *(f"{k:>6} coordinates: {variance:.2f}" for k, variance in self.table)])
+        return "\n".join(
+            [head, *(f"{k:>6} coordinates: {variance:.2f}" for k, variance in self.table)]
+        )
 
 
 def best_vector(epsilon: Any, dimensions: int, low: Any = -1, high: Any = 1) -> VectorChoice:
@@ -204,7 +226,11 @@ def best_vector(epsilon: Any, dimensions: int, low: Any = -1, high: Any = 1) -> 
     for k in sorted({*range(1, min(dimensions, 16) + 1), dimensions}):
         if epsilon / k < SMALLEST:
             continue
-        options = [VectorMean(epsilon, low, high, dimensions, k, hybrid) for hybrid in (False, True)]
+        options = [
+            VectorMean(epsilon, low, high, dimensions, k, hybrid) for hybrid in (False, True)
+        ]
         tried[k] = min(options, key=lambda protocol: protocol.worst_variance)
     best = min(tried.values(), key=lambda protocol: protocol.worst_variance)
-    return VectorChoice(best, tuple((k, float(protocol.worst_variance)) for k, protocol in tried.items()))
+    return VectorChoice(
+        best, tuple((k, float(protocol.worst_variance)) for k, protocol in tried.items())
+    )

@@ -1,8 +1,9 @@
-"""A window law on a public output grid: `width` cells of weight R among `cells`, the others of weight 1.
+"""A window law on a public output grid: `width` cells of weight R among `cells`, the others of
+weight 1.
 
-It is the printed law of the piecewise and square-wave mechanisms integrated over the cells, with windows that begin at
-a cell's edge: so the two densities stay exactly R : 1, no cell is split, and no ratio passes R. docs/proofs/local.md,
-theorem 9.
+It is the printed law of the piecewise and square-wave mechanisms integrated over the cells, with
+windows that begin at a cell's edge: so the two densities stay exactly R : 1, no cell is split, and
+no ratio passes R. docs/proofs/local.md, theorem 9.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Window:
         within: NDArray[np.int64] = start + uniform_below(self.width, len(start), source=source)
         if self.width == self.cells:
             return within
-        outside: NDArray[np.int64] = uniform_below(self.cells - self.width, len(start), source=source)
+        outside: NDArray[np.int64] = uniform_below(
+            self.cells - self.width, len(start), source=source
+        )
         outside += np.where(outside >= start, self.width, 0)
         cells: NDArray[np.int64] = np.where(hit, within, outside)
         return cells
@@ -59,4 +62,6 @@ class Window:
 
     def square(self, start: int) -> Fraction:
         """E[(y + 1/2)**2]."""
-        return (cube_sum(0, self.cells) + (self.odds - 1) * cube_sum(start, start + self.width)) / self.total
+        return (
+            cube_sum(0, self.cells) + (self.odds - 1) * cube_sum(start, start + self.width)
+        ) / self.total

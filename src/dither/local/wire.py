@@ -1,7 +1,8 @@
 """The bytes between a device and a collector: format 1, docs/reference/local-wire-format.md.
 
-A report is a header of five bytes (the format number, then the first four bytes of the protocol's digest) and a payload
-whose size the protocol fixes. Integers are little-endian and unsigned. A batch is one header and many payloads.
+A report is a header of five bytes (the format number, then the first four bytes of the protocol's
+digest) and a payload whose size the protocol fixes. Integers are little-endian and unsigned. A
+batch is one header and many payloads.
 """
 
 from __future__ import annotations
@@ -54,12 +55,18 @@ def unseal(protocol: Protocol, report: bytes) -> bytes:
     """The payload of a report; refuses another format, protocol or size."""
     if len(report) != HEADER_BYTES + protocol.payload_bytes:
         raise ParameterError(
-            f"a report of this protocol has {HEADER_BYTES + protocol.payload_bytes} bytes, got {len(report)}"
+            f"a report of this protocol has {HEADER_BYTES + protocol.payload_bytes} bytes, got "
+            f"{len(report)}"
         )
     if report[0] != FORMAT:
-        raise ParameterError(f"report format {report[0]} is not known here: this aggregator reads format {FORMAT}")
+        raise ParameterError(
+            f"report format {report[0]} is not known here: this aggregator reads format {FORMAT}"
+        )
     if report[1:HEADER_BYTES] != protocol.digest[:4]:
-        raise ParameterError("the report was made for another protocol: compare the digests of the protocol documents")
+        raise ParameterError(
+            "the report was made for another protocol: compare the digests of the protocol "
+            "documents"
+        )
     return report[HEADER_BYTES:]
 
 
@@ -75,7 +82,9 @@ def read_batch(protocol: Protocol, batch: bytes) -> Payloads:
     if batch[:5] != _BATCH_MAGIC + bytes([FORMAT]) or len(batch) < _BATCH_HEADER_BYTES:
         raise ParameterError(f"not a batch of reports in format {FORMAT}")
     if batch[8:40] != protocol.digest:
-        raise ParameterError("the batch was made for another protocol: compare the digests of the protocol documents")
+        raise ParameterError(
+            "the batch was made for another protocol: compare the digests of the protocol documents"
+        )
     size = int.from_bytes(batch[40:44], "little")
     count = int.from_bytes(batch[44:52], "little")
     if size != protocol.payload_bytes or len(batch) != _BATCH_HEADER_BYTES + size * count:

@@ -1,8 +1,9 @@
 """Every mechanism, for those who build on dither in Python.
 
-Exact integers and an exact sensitivity go in; a random answer, its loss and its error law come out. Those that a
-request can reach live in `dither.privacy.mechanisms`; the others live here, outside the trusted part.
-docs/reference/mechanisms.md is the table of them all, with their proofs, tests and planted bugs.
+Exact integers and an exact sensitivity go in; a random answer, its loss and its error law come out.
+Those that a request can reach live in `dither.privacy.mechanisms`; the others live here, outside
+the trusted part. docs/reference/mechanisms.md is the table of them all, with their proofs, tests
+and planted bugs.
 """
 
 from dither.mechanisms.calibrations import (

@@ -1,6 +1,7 @@
 """Noise for a wanted guarantee or interval, for those who build on dither in Python.
 
-The kernel calibrates by epsilon or rho alone, so these are no part of it. Proof: docs/proofs/integer-noise.md.
+The kernel calibrates by epsilon or rho alone, so these are no part of it. Proof:
+docs/proofs/integer-noise.md.
 
 >>> float(fit_gaussian(1, 1e-5, Sensitivity.of(largest=1)).sigma) > 3.73063
 True
@@ -36,7 +37,8 @@ def fit_gaussian(
     public_size: int | None = None,
     **towards: Any,
 ) -> IntegerGaussian:
-    """The least noise that meets (epsilon, delta): by the lattice law for one cell, by tight zCDP for a vector."""
+    """The least noise that meets (epsilon, delta): by the lattice law for one cell, by tight zCDP
+    for a vector."""
     price = positive(epsilon, "epsilon")
     allowed = small_delta(delta, public_size)
     safe = IntegerGaussian.for_rho(rho_for(price, allowed), sensitivity, **towards)
@@ -55,26 +57,37 @@ def fit_gaussian(
 def fit_gaussian_keys(
     epsilon: Number, delta: Number, *, groups: int, public_size: int | None = None, **towards: Any
 ) -> GaussianKeys:
-    """Key selection at (epsilon, delta): half of delta for the conversion from zCDP, half for lone owners."""
+    """Key selection at (epsilon, delta): half of delta for the conversion from zCDP, half for lone
+    owners."""
     allowed = small_delta(delta, public_size)
-    return GaussianKeys.for_rho(rho_for(epsilon, allowed / 2), allowed / 2, groups=groups, **towards)
+    return GaussianKeys.for_rho(
+        rho_for(epsilon, allowed / 2), allowed / 2, groups=groups, **towards
+    )
 
 
 def fit_gaussian_interval(
     half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
 ) -> IntegerGaussian:
-    """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
-    return _fit_interval(half_width, confidence, lambda sigma: IntegerGaussian(sigma, sensitivity, **towards))
+    """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to
+    each side."""
+    return _fit_interval(
+        half_width, confidence, lambda sigma: IntegerGaussian(sigma, sensitivity, **towards)
+    )
 
 
 def fit_laplace_interval(
     half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
 ) -> IntegerLaplace:
-    """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
-    return _fit_interval(half_width, confidence, lambda scale: IntegerLaplace(scale, sensitivity, **towards))
+    """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to
+    each side."""
+    return _fit_interval(
+        half_width, confidence, lambda scale: IntegerLaplace(scale, sensitivity, **towards)
+    )
 
 
-def _fit_interval(half_width: int, confidence: Number, build: Callable[[Fraction], Mechanism]) -> Mechanism:
+def _fit_interval(
+    half_width: int, confidence: Number, build: Callable[[Fraction], Mechanism]
+) -> Mechanism:
     wanted = positive(half_width, "half_width")
     low, high = SMALLEST, LARGEST
     if find_error_law(build(low)).interval(confidence) > wanted:

@@ -1,11 +1,13 @@
-"""Count, mean and variance of values clamped to public bounds: exact integer sums whose sensitivity is known.
+"""Count, mean and variance of values clamped to public bounds: exact integer sums whose sensitivity
+is known.
 
-A value x is clamped to [low, high] and centred, y = 2 x - (low + high), so |y| <= w = high - low; the sums are
-n, sum of y, and sum of 2 y^2 - w^2 (each term at most w^2 in size). Clamping is a function of one row, so a unit of k
-rows moves them by k, k w and k w^2 when it joins, twice that when it is replaced. Each is released with integer
-Laplace noise at an equal share of the price; mean and variance are postprocessing. Centring halves the noise of
-an uncentred sum on [0, high]. With a public number of rows (replace only) the count is not measured.
-Proof: docs/proofs/moments.md#clipped-moments.
+A value x is clamped to [low, high] and centred, y = 2 x - (low + high), so |y| <= w = high - low;
+the sums are n, sum of y, and sum of 2 y^2 - w^2 (each term at most w^2 in size). Clamping is a
+function of one row, so a unit of k rows moves them by k, k w and k w^2 when it joins, twice that
+when it is replaced. Each is released with integer Laplace noise at an equal share of the price;
+mean and variance are postprocessing. Centring halves the noise of an uncentred sum on [0, high].
+With a public number of rows (replace only) the count is not measured. Proof:
+docs/proofs/moments.md#clipped-moments.
 
 >>> ages = ClippedMoments.for_epsilon(0.5, low=0, high=100, degree=1)
 >>> round(ages.error().mean_spread(people=10_000), 4)  # noisy sum over noisy count
@@ -43,7 +45,8 @@ class MomentsErrorLaw:
     counted: bool
 
     def mean_spread(self, people: int) -> float:
-        """The standard deviation of the mean's noise for so many people, if the mean is near the middle."""
+        """The standard deviation of the mean's noise for so many people, if the mean is near the
+        middle."""
         first = self.sums[1 if self.counted else 0]
         return math.sqrt(first.variance) / (2 * people)
 
@@ -65,7 +68,9 @@ class ClippedMoments:
         least = moment_moves(self.low, self.high, self.degree, 1, self.noises[0].neighbours)
         for noise, move in zip(reversed(self.noises), reversed(least), strict=False):
             if noise.sensitivity.linf < move:
-                raise ParameterError(f"a sum that one row moves by {move} has noise for {noise.sensitivity.linf}")
+                raise ParameterError(
+                    f"a sum that one row moves by {move} has noise for {noise.sensitivity.linf}"
+                )
 
     @classmethod
     def for_epsilon(
@@ -84,11 +89,15 @@ class ClippedMoments:
         moves = moment_moves(low, high, degree, rows_per_unit, neighbours)
         if public_size is not None:
             if neighbours != "replace" or isinstance(public_size, bool) or public_size < 1:
-                raise ParameterError("a public number of rows exists under replace only: leave public_size out")
+                raise ParameterError(
+                    "a public number of rows exists under replace only: leave public_size out"
+                )
             moves = moves[1:]
         share = positive(epsilon, "epsilon") / len(moves)
         noises = [
-            IntegerLaplace.for_epsilon(share, Sensitivity.of(largest=move), neighbours=neighbours, unit=unit)
+            IntegerLaplace.for_epsilon(
+                share, Sensitivity.of(largest=move), neighbours=neighbours, unit=unit
+            )
             for move in moves
         ]
         return cls(low, high, degree, tuple(noises), public_size)
@@ -100,21 +109,30 @@ class ClippedMoments:
 
     def error(self) -> MomentsErrorLaw:
         """The laws of the errors of the sums."""
-        return MomentsErrorLaw(tuple(find_error_law(noise) for noise in self.noises), self.public_size is None)
+        return MomentsErrorLaw(
+            tuple(find_error_law(noise) for noise in self.noises), self.public_size is None
+        )
 
     def measure(self, values: Any) -> list[int]:
         """The exact sums: what the data layer computes, and the oracle of its tests."""
         clipped = np.clip(exact_integers(values).astype(object), self.low, self.high)
         width = self.high - self.low
         centred: NDArray[Any] = 2 * clipped - (self.low + self.high)
-        sums = [len(clipped), int(centred.sum()), int((2 * centred * centred - width * width).sum())]
+        sums = [
+            len(clipped),
+            int(centred.sum()),
+            int((2 * centred * centred - width * width).sum()),
+        ]
         return sums[(0 if self.public_size is None else 1) : self.degree + 1]
 
     def release(self, values: Any, *, source: Words | None = None) -> list[int]:
         """The noisy sums."""
         supply = check_source(source)
         sums = self.measure(values)
-        return [int(noise.release(s, source=supply)[0]) for noise, s in zip(self.noises, sums, strict=True)]
+        return [
+            int(noise.release(s, source=supply)[0])
+            for noise, s in zip(self.noises, sums, strict=True)
+        ]
 
     def mean(self, released: list[int]) -> float:
         """From noisy sums, within the bounds: (sum / n + low + high) / 2."""
@@ -139,12 +157,16 @@ class ClippedMoments:
 def check_bounds(low: int, high: int, degree: int) -> None:
     """Public integer bounds and a degree of 1 or 2."""
     if any(isinstance(x, bool) or not isinstance(x, int) for x in (low, high)) or not low < high:
-        raise ParameterError(f"low and high must be public integers, low < high, got {quote(low)}, {quote(high)}")
+        raise ParameterError(
+            f"low and high must be public integers, low < high, got {quote(low)}, {quote(high)}"
+        )
     if degree not in (1, 2):
         raise ParameterError(f"degree must be 1 (mean) or 2 (variance too), got {quote(degree)}")
 
 
-def moment_moves(low: int, high: int, degree: int, rows_per_unit: int, neighbours: Neighbours) -> list[int]:
+def moment_moves(
+    low: int, high: int, degree: int, rows_per_unit: int, neighbours: Neighbours
+) -> list[int]:
     """How far one unit moves n, the sum of y and the sum of 2 y^2 - w^2.
 
     >>> moment_moves(0, 100, 2, 1, "add_remove"), moment_moves(0, 100, 1, 3, "replace")
@@ -152,6 +174,8 @@ def moment_moves(low: int, high: int, degree: int, rows_per_unit: int, neighbour
     """
     check_bounds(low, high, degree)
     if isinstance(rows_per_unit, bool) or not isinstance(rows_per_unit, int) or rows_per_unit < 1:
-        raise ParameterError(f"rows_per_unit must be a positive integer, got {quote(rows_per_unit)}")
+        raise ParameterError(
+            f"rows_per_unit must be a positive integer, got {quote(rows_per_unit)}"
+        )
     times = rows_per_unit * (2 if neighbours == "replace" else 1)
     return [times * (high - low) ** power for power in range(degree + 1)]

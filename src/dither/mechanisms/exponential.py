@@ -1,10 +1,12 @@
-"""The exponential mechanism: candidate h with probability proportional to weight(h) exp(score(h) / scale).
+"""The exponential mechanism: candidate h with probability proportional to weight(h) exp(score(h) /
+scale).
 
-Guarantee: its log-ratios span a range of at most epsilon, BoundedRange(epsilon), which is epsilon-DP and
-epsilon^2 / 8-zCDP; it is the only selection with that loss. Drawn as a race of Gumbel noise that is decided exactly.
-Proof: docs/proofs/selection.md#exponential-mechanism.
+Guarantee: its log-ratios span a range of at most epsilon, BoundedRange(epsilon), which is
+epsilon-DP and epsilon^2 / 8-zCDP; it is the only selection with that loss. Drawn as a race of
+Gumbel noise that is decided exactly. Proof: docs/proofs/selection.md#exponential-mechanism.
 
->>> prices = ExponentialMechanism(epsilon=1, sensitivity=302)  # revenue in cents at 1.00, 1.01, 3.01, 3.02
+>>> # revenue in cents at 1.00, 1.01, 3.01, 3.02
+>>> prices = ExponentialMechanism(epsilon=1, sensitivity=302)
 >>> [f"{p:.5f}" for p in prices.law([300, 202, 301, 0])]
 ['0.28898', '0.24570', '0.28946', '0.17586']
 >>> prices.release([300, 202, 301, 0]) in range(4), prices.loss()
@@ -40,11 +42,13 @@ class ExponentialMechanism(SelectionMechanism):
         weights: Sequence[int] | NDArray[Any] | None = None,
         source: Words | None = None,
     ) -> int:
-        """The place of the winner. `weights` are public: a candidate of weight w stands for w with equal scores."""
+        """The place of the winner. `weights` are public: a candidate of weight w stands for w with
+        equal scores."""
         return argmax_gumbel(scores, self.scale, weights=weights, source=source)
 
     def law(self, scores: Sequence[int]) -> list[float]:
-        """The probability of every candidate if these were the scores: for planning on public or made-up scores."""
+        """The probability of every candidate if these were the scores: for planning on public or
+        made-up scores."""
         top = max(scores)
         shares = [math.exp(float((score - top) / self.scale)) for score in scores]
         return [share / sum(shares) for share in shares]

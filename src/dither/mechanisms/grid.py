@@ -1,7 +1,8 @@
-"""A public grid for quantiles: the values that may be answered, in order, known before any data is seen.
+"""A public grid for quantiles: the values that may be answered, in order, known before any data is
+seen.
 
-A large domain is coarsened by the rule of `dither.plan.grids.coarse_step`. A value belongs to the last grid point at
-or below it, after clamping to the ends.
+A large domain is coarsened by the rule of `dither.plan.grids.coarse_step`. A value belongs to the
+last grid point at or below it, after clamping to the ends.
 
 >>> QuantileGrid.between(0, 110)[35], QuantileGrid.between(0, 10**9).step
 (35, 1000)
@@ -25,7 +26,8 @@ from dither.plan.grids import MOST_POINTS, coarse_step
 
 @dataclass(frozen=True)
 class QuantileGrid:
-    """Either low, low + step, ... (`cells` of them) or an explicit increasing tuple of any ordered type."""
+    """Either low, low + step, ... (`cells` of them) or an explicit increasing tuple of any ordered
+    type."""
 
     low: Any
     step: Any
@@ -34,12 +36,19 @@ class QuantileGrid:
 
     @classmethod
     def between(
-        cls, low: int | Fraction, high: int | Fraction, resolution: int | Fraction = 1, most: int = MOST_POINTS
+        cls,
+        low: int | Fraction,
+        high: int | Fraction,
+        resolution: int | Fraction = 1,
+        most: int = MOST_POINTS,
     ) -> QuantileGrid:
         """The points from low to high, coarsened to at most `most` cells."""
-        if any(isinstance(x, float) for x in (low, high, resolution)) or not (resolution > 0 and low <= high):
+        if any(isinstance(x, float) for x in (low, high, resolution)) or not (
+            resolution > 0 and low <= high
+        ):
             raise ParameterError(
-                f"a grid needs exact low <= high and a positive resolution, got {quote(low)}, {quote(high)}"
+                f"a grid needs exact low <= high and a positive resolution, got {quote(low)}, "
+                f"{quote(high)}"
             )
         if most < 1:
             raise ParameterError(f"most must be positive, got {quote(most)}")
@@ -49,9 +58,12 @@ class QuantileGrid:
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> QuantileGrid:
-        """Exactly these values, of any ordered type (dates, decimals, text in its collation), strictly increasing."""
+        """Exactly these values, of any ordered type (dates, decimals, text in its collation),
+        strictly increasing."""
         if not len(values) or any(not a < b for a, b in pairwise(values)):
-            raise ParameterError("the values of a grid must be strictly increasing, and at least one")
+            raise ParameterError(
+                "the values of a grid must be strictly increasing, and at least one"
+            )
         return cls(values[0], None, len(values), tuple(values))
 
     def __getitem__(self, cell: int) -> Any:

@@ -1,8 +1,8 @@
 """Report noisy max: add exponential noise to every score, name the largest, release nothing else.
 
-Guarantee: Pure(epsilon). The law is that of permute-and-flip (Ding et al. 2021), drawn here as a race of real-valued
-noise that is decided exactly, so there are no ties. The noisy score itself is not covered and is never returned.
-Proof: docs/proofs/selection.md#report-noisy-max.
+Guarantee: Pure(epsilon). The law is that of permute-and-flip (Ding et al. 2021), drawn here as a
+race of real-valued noise that is decided exactly, so there are no ties. The noisy score itself is
+not covered and is never returned. Proof: docs/proofs/selection.md#report-noisy-max.
 
 >>> choice = ReportNoisyMax(epsilon=1, sensitivity=1, monotone=True)
 >>> choice.release([0, 10**6, 3]), choice.loss()

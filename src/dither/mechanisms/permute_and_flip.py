@@ -1,8 +1,9 @@
-"""Permute-and-flip: in random order, stop at candidate h with probability exp((score(h) - best) / scale).
+"""Permute-and-flip: in random order, stop at candidate h with probability exp((score(h) - best) /
+scale).
 
-Guarantee: Pure(epsilon), nothing tighter: its range exceeds epsilon (1.490 at epsilon 1 with two candidates), so it
-must not be priced as BoundedRange. Its expected score is never below the exponential mechanism's (McKenna, Sheldon
-2020). Proof: docs/proofs/selection.md#permute-and-flip.
+Guarantee: Pure(epsilon), nothing tighter: its range exceeds epsilon (1.490 at epsilon 1 with two
+candidates), so it must not be priced as BoundedRange. Its expected score is never below the
+exponential mechanism's (McKenna, Sheldon 2020). Proof: docs/proofs/selection.md#permute-and-flip.
 
 >>> choice = PermuteAndFlip(epsilon=1, sensitivity=1)
 >>> choice.release([0, 10**6, 3]), choice.loss()
@@ -35,7 +36,9 @@ class PermuteAndFlip(SelectionMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not SMALLEST <= self.scale <= LARGEST:
-            raise ParameterError(f"the scale must lie between 1/1000 and 2**60, got {number_text(self.scale)}")
+            raise ParameterError(
+                f"the scale must lie between 1/1000 and 2**60, got {number_text(self.scale)}"
+            )
 
     def loss(self) -> Pure:
         """What one choice costs."""
@@ -44,8 +47,9 @@ class PermuteAndFlip(SelectionMechanism):
     def release(self, scores: Sequence[int] | NDArray[Any], *, source: Words | None = None) -> int:
         """The index of the winner.
 
-        Coins do not depend on the order, so the first head in random order is a uniform choice among all heads; the
-        coin of a gap g falls heads when a geometric with P(G >= g) = exp(-g / scale) reaches g; the best always does.
+        Coins do not depend on the order, so the first head in random order is a uniform choice
+        among all heads; the coin of a gap g falls heads when a geometric with P(G >= g) = exp(-g /
+        scale) reaches g; the best always does.
         """
         exact_scores = exact_integers(scores)
         if exact_scores.ndim != 1 or not len(exact_scores):

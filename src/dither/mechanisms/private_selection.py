@@ -1,10 +1,11 @@
-"""The best of several private runs: run, stop with probability gamma, else run again; release the best run seen.
+"""The best of several private runs: run, stop with probability gamma, else run again; release the
+best run seen.
 
-Each run must itself be epsilon-DP and give an output with a score that may be released. The number of runs follows the
-exact geometric law P(K = k) = gamma (1 - gamma)^(k - 1), drawn by exact coins and never cut short: a fixed number of
-runs would cost epsilon for every one of them, and a cut tail would cost a delta.
-Guarantee: Pure(3 epsilon), whatever gamma and however many runs (Liu, Talwar 2019; Papernot, Steinke 2022, eta = 1).
-Proof: docs/proofs/private-selection.md#geometric-stopping.
+Each run must itself be epsilon-DP and give an output with a score that may be released. The number
+of runs follows the exact geometric law P(K = k) = gamma (1 - gamma)^(k - 1), drawn by exact coins
+and never cut short: a fixed number of runs would cost epsilon for every one of them, and a cut tail
+would cost a delta. Guarantee: Pure(3 epsilon), whatever gamma and however many runs (Liu, Talwar
+2019; Papernot, Steinke 2022, eta = 1). Proof: docs/proofs/private-selection.md#geometric-stopping.
 
 >>> tuning = PrivateSelection(run_epsilon=Fraction(1, 10), gamma=Fraction(1, 50))
 >>> tuning.loss(), tuning.error().expected_runs
@@ -40,7 +41,8 @@ class StoppingLaw:
         return float(1 / self.gamma)
 
     def miss(self, good: Number) -> float:
-        """The chance that no run is good if one run is with probability `good`: g (1-p) / (1 - (1-g) (1-p))."""
+        """The chance that no run is good if one run is with probability `good`: g (1-p) / (1 -
+        (1-g) (1-p))."""
         bad = 1 - exact(good, "good")
         return float(self.gamma * bad / (1 - (1 - self.gamma) * bad))
 
@@ -59,7 +61,8 @@ class PrivateSelection:
         gamma = exact(self.gamma, "gamma")
         if not 0 < gamma <= 1:
             raise ParameterError(
-                f"gamma must lie in (0, 1], got {quote(self.gamma)}: 0.01 makes a hundred runs on average"
+                f"gamma must lie in (0, 1], got {quote(self.gamma)}: 0.01 makes a hundred runs on "
+                f"average"
             )
         object.__setattr__(self, "gamma", gamma)
         self.loss()
@@ -73,8 +76,11 @@ class PrivateSelection:
         """The law of the number of runs."""
         return StoppingLaw(self.gamma)
 
-    def release(self, run: Callable[[Words], tuple[int, Output]], *, source: Words | None = None) -> tuple[int, Output]:
-        """The (score, output) of the best run; of equal scores the first, which by symmetry favours no output."""
+    def release(
+        self, run: Callable[[Words], tuple[int, Output]], *, source: Words | None = None
+    ) -> tuple[int, Output]:
+        """The (score, output) of the best run; of equal scores the first, which by symmetry favours
+        no output."""
         supply = check_source(source)
         best = run(supply)
         while not bernoulli(self.gamma, source=supply):

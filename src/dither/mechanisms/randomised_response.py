@@ -1,8 +1,10 @@
-"""Randomised response: the truth with probability e^eps / (e^eps + k - 1), each of the k - 1 lies equally often.
+"""Randomised response: the truth with probability e^eps / (e^eps + k - 1), each of the k - 1 lies
+equally often.
 
-Guarantee: epsilon-DP for the one who answers (neighbours: any two values, `replace`); binary it is the loss
-RandomizedResponse(epsilon), k-ary Pure(epsilon). The chance to lie, (k - 1) / (e^eps + k - 1), is a real number: it is
-enclosed and compared with uniform bits exactly. Proof: docs/proofs/randomised-response.md#k-ary.
+Guarantee: epsilon-DP for the one who answers (neighbours: any two values, `replace`); binary it is
+the loss RandomizedResponse(epsilon), k-ary Pure(epsilon). The chance to lie, (k - 1) / (e^eps + k -
+1), is a real number: it is enclosed and compared with uniform bits exactly. Proof:
+docs/proofs/randomised-response.md#k-ary.
 
 >>> coin = RandomisedResponse(Fraction(11, 10), categories=2)
 >>> f"{coin.error().truth:.4f}", coin.loss()
@@ -54,16 +56,19 @@ class ResponseErrorLaw:
 
     @property
     def variance(self) -> float:
-        """Of the estimate of a count, for each person who does not hold the value: (e^eps + k - 2) / (e^eps - 1)^2."""
+        """Of the estimate of a count, for each person who does not hold the value: (e^eps + k - 2)
+        / (e^eps - 1)^2."""
         return self.lie * (1 - self.lie) / (self.truth - self.lie) ** 2
 
     def estimate(self, answers: Sequence[int] | NDArray[Any]) -> list[float]:
-        """Unbiased counts from counts of answers: (answers - n lie) / (truth - lie); may be negative."""
+        """Unbiased counts from counts of answers: (answers - n lie) / (truth - lie); may be
+        negative."""
         people = sum(int(count) for count in answers)
         return [(int(count) - people * self.lie) / (self.truth - self.lie) for count in answers]
 
     def bound(self, people: int, confidence: Number) -> float:
-        """Chebyshev: the error of an estimated share is at most this with at least this confidence (binary)."""
+        """Chebyshev: the error of an estimated share is at most this with at least this confidence
+        (binary)."""
         doubt = float(1 - exact(confidence, "confidence"))
         return math.sqrt(1 / doubt) / (2 * (self.truth - self.lie) * math.sqrt(people))
 
@@ -81,9 +86,13 @@ class RandomisedResponse:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         is_integer = isinstance(self.categories, int) and not isinstance(self.categories, bool)
         if not is_integer or not 2 <= self.categories <= 1 << 62:
-            raise ParameterError(f"categories must be an integer of at least 2, got {quote(self.categories)}")
+            raise ParameterError(
+                f"categories must be an integer of at least 2, got {quote(self.categories)}"
+            )
         if self.neighbours != "replace":
-            raise ParameterError("randomised response protects a value, not whether someone answers: use replace")
+            raise ParameterError(
+                "randomised response protects a value, not whether someone answers: use replace"
+            )
         self.loss()
 
     def loss(self) -> Loss:

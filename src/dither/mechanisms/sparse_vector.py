@@ -1,11 +1,12 @@
-"""Sparse vector (AboveThreshold): which of many adaptive queries exceed a public threshold, paying for c hits only.
+"""Sparse vector (AboveThreshold): which of many adaptive queries exceed a public threshold, paying
+for c hits only.
 
-The noisy threshold is drawn once and kept; every query gets fresh noise of scale 2 c D / epsilon_2 (c D / epsilon_2 if
-the queries are monotone), D the sensitivity; the run ends with the c-th hit. Any number of misses is free.
-Guarantee: Pure(epsilon_1 + epsilon_2), from the rounded scales (Lyu, Su, Li 2017, algorithm 1 and theorem 4). With
-`value_scale` each hit is also answered, with noise of its own: the noise of the comparison must never be shown. A miss
-is then None, since a noisy value may be 0, and 0 == False.
-Proof: docs/proofs/sparse-vector.md#above-threshold.
+The noisy threshold is drawn once and kept; every query gets fresh noise of scale 2 c D / epsilon_2
+(c D / epsilon_2 if the queries are monotone), D the sensitivity; the run ends with the c-th hit.
+Any number of misses is free. Guarantee: Pure(epsilon_1 + epsilon_2), from the rounded scales (Lyu,
+Su, Li 2017, algorithm 1 and theorem 4). With `value_scale` each hit is also answered, with noise of
+its own: the noise of the comparison must never be shown. A miss is then None, since a noisy value
+may be 0, and 0 == False. Proof: docs/proofs/sparse-vector.md#above-threshold.
 
 >>> alarms = SparseVector.for_epsilon(1, hits=2)
 >>> alarms.release([0, 10_000, 0, 10_000, 10_000], thresholds=5_000)
@@ -47,7 +48,8 @@ class SparseVectorErrorLaw:
     query: LaplaceErrorLaw
 
     def margin(self, queries: int, confidence: Number) -> int:
-        """With this confidence every one of `queries` answers is right for values this far from their threshold."""
+        """With this confidence every one of `queries` answers is right for values this far from
+        their threshold."""
         doubt = (1 - exact(confidence, "confidence")) / 2
         return self.threshold.interval(1 - doubt) + self.query.interval(1 - doubt / queries)
 
@@ -72,14 +74,18 @@ class SparseVector:
                 continue
             scale = positive(setting, name)
             if not SMALLEST <= scale <= LARGEST:
-                raise ParameterError(f"{name} must lie between 1/1000 and 2**60, got {number_text(scale)}")
+                raise ParameterError(
+                    f"{name} must lie between 1/1000 and 2**60, got {number_text(scale)}"
+                )
             object.__setattr__(self, name, scale)
         for name in ("hits", "sensitivity"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ParameterError(f"{name} must be a positive integer, got {quote(value)}")
         if self.monotone and self.neighbours == "replace":
-            raise ParameterError("queries are monotone under add_remove only: under replace leave monotone=False")
+            raise ParameterError(
+                "queries are monotone under add_remove only: under replace leave monotone=False"
+            )
         self.loss()
 
     @classmethod
@@ -113,7 +119,9 @@ class SparseVector:
         """What a whole run costs, however many queries it asks."""
         towards: dict[str, Any] = {"neighbours": self.neighbours, "unit": self.unit}
         total_change = (1 if self.monotone else 2) * self.hits * self.sensitivity
-        comparison_loss = Pure(self.sensitivity / self.threshold_scale + total_change / self.query_scale, **towards)
+        comparison_loss = Pure(
+            self.sensitivity / self.threshold_scale + total_change / self.query_scale, **towards
+        )
         if self.value_scale is None:
             return comparison_loss
         value_loss = DiscreteLaplace(self.value_scale, self.sensitivity, **towards)
@@ -121,21 +129,30 @@ class SparseVector:
 
     def error(self) -> SparseVectorErrorLaw:
         """How far from its threshold a value must be for its answer to be right."""
-        return SparseVectorErrorLaw(LaplaceErrorLaw(self.threshold_scale), LaplaceErrorLaw(self.query_scale))
+        return SparseVectorErrorLaw(
+            LaplaceErrorLaw(self.threshold_scale), LaplaceErrorLaw(self.query_scale)
+        )
 
     def start(self, *, source: Words | None = None) -> SparseVectorRun:
         """A run, in which each query may depend on the answers before it."""
         return SparseVectorRun(self, check_source(source))
 
     def release(
-        self, values: Sequence[int] | Any, thresholds: Sequence[int] | int = 0, *, source: Words | None = None
+        self,
+        values: Sequence[int] | Any,
+        thresholds: Sequence[int] | int = 0,
+        *,
+        source: Words | None = None,
     ) -> list[Answer]:
-        """The answers to a list of queries, up to and including the last hit; each as `SparseVectorRun.ask` says."""
+        """The answers to a list of queries, up to and including the last hit; each as
+        `SparseVectorRun.ask` says."""
         run = self.start(source=source)
         exact_values = exact_integers(values).tolist()
         levels = repeat(thresholds) if isinstance(thresholds, int) else list(thresholds)
         if isinstance(levels, list) and len(levels) != len(exact_values):
-            raise ParameterError(f"{len(exact_values)} values need as many thresholds, got {len(levels)}")
+            raise ParameterError(
+                f"{len(exact_values)} values need as many thresholds, got {len(levels)}"
+            )
         answers: list[Answer] = []
         for value, threshold in zip(exact_values, levels, strict=False):
             if run.hits_left:
@@ -153,9 +170,11 @@ class SparseVectorRun:
         self._shift = discrete_laplace(rule.threshold_scale, source=source)
 
     def ask(self, value: int, threshold: int = 0) -> Answer:
-        """False for a miss and True for a hit. If the rule pays for values: None for a miss, the noisy value of a hit.
+        """False for a miss and True for a hit. If the rule pays for values: None for a miss, the
+        noisy value of a hit.
 
-        A noisy value is an int and never a bool, so that `answer is None` tells a miss from a hit whose value is 0.
+        A noisy value is an int and never a bool, so that `answer is None` tells a miss from a hit
+        whose value is 0.
         """
         if not self.hits_left:
             raise ParameterError("the run is over: its hits are used up; start and pay for another")

@@ -1,10 +1,11 @@
-"""Staircase noise: the least expected error of all epsilon-private noise for one integer that moves by up to D.
+"""Staircase noise: the least expected error of all epsilon-private noise for one integer that moves
+by up to D.
 
-P(z) is flat on stairs: for |z| = k D + j it is proportional to e^(-k eps), times 1 for j < r and e^-eps for j >= r
-(Geng, Viswanath 2014). Any r from 1 to D is private; the one chosen is the best for E|z| among the neighbours of
-D / (1 + e^(eps/2)). For D = 1 it is the two-sided geometric. A shift by 1 can cost the whole epsilon, so a vector costs
-epsilon for every *cell* that moves: Pure(l0 eps). Drawn exactly: a stair by a geometric, a place by a uniform,
-acceptance by e^-eps.
+P(z) is flat on stairs: for |z| = k D + j it is proportional to e^(-k eps), times 1 for j < r and
+e^-eps for j >= r (Geng, Viswanath 2014). Any r from 1 to D is private; the one chosen is the best
+for E|z| among the neighbours of D / (1 + e^(eps/2)). For D = 1 it is the two-sided geometric. A
+shift by 1 can cost the whole epsilon, so a vector costs epsilon for every *cell* that moves:
+Pure(l0 eps). Drawn exactly: a stair by a geometric, a place by a uniform, acceptance by e^-eps.
 Proof: docs/proofs/geometric.md#staircase.
 
 >>> wide = Staircase.for_epsilon(2, Sensitivity.of(largest=100))
@@ -37,7 +38,8 @@ from dither.privacy.numbers import refuse_beyond_floats
 
 @dataclass(frozen=True)
 class StaircaseErrorLaw:
-    """P(z), z = +-(k D + j): base * b^k for j < reach, base * b^(k+1) for j >= reach, b = e^-eps."""
+    """P(z), z = +-(k D + j): base * b^k for j < reach, base * b^(k+1) for j >= reach, b =
+    e^-eps."""
 
     epsilon: Fraction
     width: int
@@ -64,17 +66,33 @@ class StaircaseErrorLaw:
         b = self._decay
         r = self.reach
         d = self.width
-        stairs = [1 / (1 - b), b / (1 - b) ** 2, b * (1 + b) / (1 - b) ** 3]  # sums of b^k, k b^k, k^2 b^k
+        stairs = [
+            1 / (1 - b),
+            b / (1 - b) ** 2,
+            b * (1 + b) / (1 - b) ** 3,
+        ]  # sums of b^k, k b^k, k^2 b^k
 
         def offset_sums(a: int, e: int) -> list[float]:
-            return [e - a, (e * (e - 1) - a * (a - 1)) / 2, ((e - 1) * e * (2 * e - 1) - (a - 1) * a * (2 * a - 1)) / 6]
+            return [
+                e - a,
+                (e * (e - 1) - a * (a - 1)) / 2,
+                ((e - 1) * e * (2 * e - 1) - (a - 1) * a * (2 * a - 1)) / 6,
+            ]
 
         near = offset_sums(0, r)
         far = offset_sums(r, d)
         weight = [n + b * f for n, f in zip(near, far, strict=True)]
         if power == 1:
             return 2 * self.base * (d * stairs[1] * weight[0] + stairs[0] * weight[1])
-        return 2 * self.base * (d * d * stairs[2] * weight[0] + 2 * d * stairs[1] * weight[1] + stairs[0] * weight[2])
+        return (
+            2
+            * self.base
+            * (
+                d * d * stairs[2] * weight[0]
+                + 2 * d * stairs[1] * weight[1]
+                + stairs[0] * weight[2]
+            )
+        )
 
     @property
     def mean_size(self) -> float:
@@ -103,7 +121,9 @@ class StaircaseErrorLaw:
             high *= 2
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.tail(middle + 1) <= doubt * (1 - 1e-12) else (middle, high)
+            low, high = (
+                (low, middle) if self.tail(middle + 1) <= doubt * (1 - 1e-12) else (middle, high)
+            )
         return high
 
 
@@ -120,12 +140,18 @@ class Staircase:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         if not isinstance(self.sensitivity, Sensitivity) or self.sensitivity.linf < 1:
-            raise ParameterError("sensitivity must be a Sensitivity whose largest move is at least 1")
+            raise ParameterError(
+                "sensitivity must be a Sensitivity whose largest move is at least 1"
+            )
         if not 1 / self.epsilon >= SMALLEST or self.sensitivity.linf >= 1 << 40:
-            raise ParameterError("staircase noise needs epsilon up to 1000 and a sensitivity below 2**40")
+            raise ParameterError(
+                "staircase noise needs epsilon up to 1000 and a sensitivity below 2**40"
+            )
         inside = isinstance(self.reach, int) and 1 <= self.reach <= self.sensitivity.linf
         if isinstance(self.reach, bool) or not inside:
-            raise ParameterError(f"reach must lie between 1 and {self.sensitivity.linf}, got {quote(self.reach)}")
+            raise ParameterError(
+                f"reach must lie between 1 and {self.sensitivity.linf}, got {quote(self.reach)}"
+            )
         self.loss()
 
     @classmethod
@@ -150,12 +176,15 @@ class Staircase:
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values` plus noise: integers of the same shape."""
         cells = exact_integers(values)
-        noise = _draw(self.epsilon, self.sensitivity.linf, self.reach, cells.size, check_source(source))
+        noise = _draw(
+            self.epsilon, self.sensitivity.linf, self.reach, cells.size, check_source(source)
+        )
         return add(cells, noise.reshape(cells.shape))
 
 
 def _draw(epsilon: Fraction, width: int, reach: int, count: int, source: Words) -> NDArray[Any]:
-    """`count` draws: propose (stair, offset, sign), keep offsets past `reach` with chance e^-eps, never minus zero."""
+    """`count` draws: propose (stair, offset, sign), keep offsets past `reach` with chance e^-eps,
+    never minus zero."""
     kept: list[NDArray[Any]] = []
     missing = count
     while missing > 0 or not kept:
@@ -165,7 +194,11 @@ def _draw(epsilon: Fraction, width: int, reach: int, count: int, source: Words) 
         minus = uniform_below(2, tries, source=source)
         fine = (offsets < reach) | bernoulli_exp(epsilon, tries, source=source)
         fine &= (minus == 0) | (stairs > 0) | (offsets > 0)
-        wide = stairs.astype(object) if stairs.dtype == object or int(stairs.max()) * width >= 1 << 62 else stairs
+        wide = (
+            stairs.astype(object)
+            if stairs.dtype == object or int(stairs.max()) * width >= 1 << 62
+            else stairs
+        )
         kept.append(((wide * width + offsets) * (1 - 2 * minus))[fine])
         missing -= int(fine.sum())
     return np.concatenate(kept)[:count]

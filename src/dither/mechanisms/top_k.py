@@ -1,7 +1,8 @@
 """The k best by peeling: choose, take the winner out, choose again.
 
-Guarantee: the selection's loss, k times: Repeated(BoundedRange(epsilon / k), k) with the exponential mechanism, whose
-composition is much cheaper than epsilon. Proof: docs/proofs/selection.md#top-k-by-peeling.
+Guarantee: the selection's loss, k times: Repeated(BoundedRange(epsilon / k), k) with the
+exponential mechanism, whose composition is much cheaper than epsilon. Proof:
+docs/proofs/selection.md#top-k-by-peeling.
 
 >>> best = TopK.for_epsilon(1, k=2, sensitivity=1, monotone=True)
 >>> best.release([0, 10**6, 3, 10**5])
@@ -45,11 +46,18 @@ class TopK:
             raise ParameterError(f"k must be a positive integer, got {quote(self.k)}")
 
     @classmethod
-    def for_epsilon(cls, epsilon: Number, *, k: int, sensitivity: Any, kind: Any = None, **towards: Any) -> TopK:
+    def for_epsilon(
+        cls, epsilon: Number, *, k: int, sensitivity: Any, kind: Any = None, **towards: Any
+    ) -> TopK:
         """k choices that together meet epsilon: epsilon / k for each."""
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise ParameterError(f"k must be a positive integer, got {quote(k)}")
-        return cls(k, (kind or ExponentialMechanism)(positive(epsilon, "epsilon") / k, sensitivity, **towards))
+        return cls(
+            k,
+            (kind or ExponentialMechanism)(
+                positive(epsilon, "epsilon") / k, sensitivity, **towards
+            ),
+        )
 
     def loss(self) -> Loss:
         """What all k choices cost."""
@@ -59,11 +67,15 @@ class TopK:
         """How far each choice may fall short of the best that was left."""
         return self.selection.error()
 
-    def release(self, scores: Sequence[int] | NDArray[Any], *, source: Words | None = None) -> list[int]:
+    def release(
+        self, scores: Sequence[int] | NDArray[Any], *, source: Words | None = None
+    ) -> list[int]:
         """The indices of the k winners, in the order chosen."""
         remaining_scores = exact_integers(scores)
         if remaining_scores.ndim != 1 or len(remaining_scores) < self.k:
-            raise ParameterError(f"choosing {self.k} needs at least {self.k} candidates, got {remaining_scores.size}")
+            raise ParameterError(
+                f"choosing {self.k} needs at least {self.k} candidates, got {remaining_scores.size}"
+            )
         supply = check_source(source)
         candidates = np.arange(len(remaining_scores))
         chosen = []

@@ -1,10 +1,12 @@
-"""Running sums of a stream: noise on dyadic blocks of 1..n, each drawn once; a prefix is a few blocks.
+"""Running sums of a stream: noise on dyadic blocks of 1..n, each drawn once; a prefix is a few
+blocks.
 
-A step lies in at most levels = n.bit_length() released blocks (not ceil(log2 n): that is one too few for every power
-of two), so the blocks are a vector of which a unit that appears in at most `steps_per_unit` steps, in each by at most
-`largest`, moves levels * steps_per_unit cells by at most `largest` each; twice as many if it is replaced.
-Guarantee: that of integer Laplace or Gaussian noise towards this sensitivity. The prefix up to t carries popcount(t)
-noises. Proof: docs/proofs/tree-counter.md#levels.
+A step lies in at most levels = n.bit_length() released blocks (not ceil(log2 n): that is one too
+few for every power of two), so the blocks are a vector of which a unit that appears in at most
+`steps_per_unit` steps, in each by at most `largest`, moves levels * steps_per_unit cells by at most
+`largest` each; twice as many if it is replaced. Guarantee: that of integer Laplace or Gaussian
+noise towards this sensitivity. The prefix up to t carries popcount(t) noises. Proof:
+docs/proofs/tree-counter.md#levels.
 
 >>> counter = TreeCounter.for_epsilon(1, steps=1000)
 >>> counter.levels, counter.noise.scale, counter.loss().epsilon
@@ -73,16 +75,27 @@ class TreeCounter:
         least = tree_sensitivity(self.steps, 1, 1, self.noise.neighbours)
         if self.noise.sensitivity.l0 < least.l0:
             raise ParameterError(
-                f"{self.steps} steps have {self.steps.bit_length()} levels, so one unit moves at least {least.l0} "
-                f"blocks, but the noise is for {self.noise.sensitivity.l0}: build it by for_epsilon or for_rho"
+                f"{self.steps} steps have {self.steps.bit_length()} levels, so one unit moves at "
+                f"least {least.l0} "
+                f"blocks, but the noise is for {self.noise.sensitivity.l0}: build it by "
+                f"for_epsilon or for_rho"
             )
 
     @classmethod
     def for_epsilon(
-        cls, epsilon: Number, *, steps: int, largest: int = 1, steps_per_unit: int = 1, **towards: Any
+        cls,
+        epsilon: Number,
+        *,
+        steps: int,
+        largest: int = 1,
+        steps_per_unit: int = 1,
+        **towards: Any,
     ) -> TreeCounter:
-        """Integer Laplace noise of scale levels * steps_per_unit * largest / epsilon on every block."""
-        moved = tree_sensitivity(steps, largest, steps_per_unit, towards.get("neighbours", "add_remove"))
+        """Integer Laplace noise of scale levels * steps_per_unit * largest / epsilon on every
+        block."""
+        moved = tree_sensitivity(
+            steps, largest, steps_per_unit, towards.get("neighbours", "add_remove")
+        )
         return cls(steps, IntegerLaplace.for_epsilon(epsilon, moved, **towards))
 
     @classmethod
@@ -90,7 +103,9 @@ class TreeCounter:
         cls, rho: Number, *, steps: int, largest: int = 1, steps_per_unit: int = 1, **towards: Any
     ) -> TreeCounter:
         """Integer Gaussian noise on every block."""
-        moved = tree_sensitivity(steps, largest, steps_per_unit, towards.get("neighbours", "add_remove"))
+        moved = tree_sensitivity(
+            steps, largest, steps_per_unit, towards.get("neighbours", "add_remove")
+        )
         return cls(steps, IntegerGaussian.for_rho(rho, moved, **towards))
 
     @property
@@ -112,12 +127,19 @@ class TreeCounter:
         """The noisy running sums after step 1, 2, ..., steps."""
         step_values = exact_integers(values)
         if step_values.shape != (self.steps,):
-            raise ParameterError(f"the counter was made for {self.steps} steps, got {step_values.shape}")
+            raise ParameterError(
+                f"the counter was made for {self.steps} steps, got {step_values.shape}"
+            )
         supply = check_source(source)
-        wide = step_values.dtype == object or float(np.abs(step_values.astype(np.float64)).sum()) >= 2.0**62
+        wide = (
+            step_values.dtype == object
+            or float(np.abs(step_values.astype(np.float64)).sum()) >= 2.0**62
+        )
         upto = np.concatenate([[0], np.cumsum(step_values.astype(object) if wide else step_values)])
         total: NDArray[Any] = np.zeros(self.steps + 1, np.int64)
-        for level in reversed(range(self.levels)):  # t = odd * 2^level: its last block on top of the prefix before it
+        for level in reversed(
+            range(self.levels)
+        ):  # t = odd * 2^level: its last block on top of the prefix before it
             size = 1 << level
             ends = np.arange(size, self.steps + 1, 2 * size)
             blocks = self.noise.release(upto[ends] - upto[ends - size], source=supply)
@@ -132,7 +154,8 @@ class TreeCounter:
 
 
 class RunningCounter:
-    """A tree counter in progress: keeps the one open block of each level, adds its noise once when it closes."""
+    """A tree counter in progress: keeps the one open block of each level, adds its noise once when
+    it closes."""
 
     def __init__(self, counter: TreeCounter, source: Words) -> None:
         self._counter = counter
@@ -144,22 +167,32 @@ class RunningCounter:
     def add(self, value: int) -> int:
         """The noisy running sum after one more value."""
         if self._step == self._counter.steps:
-            raise ParameterError(f"the counter was made for {self._counter.steps} steps, and they are used up")
+            raise ParameterError(
+                f"the counter was made for {self._counter.steps} steps, and they are used up"
+            )
         amount = int(exact_integers(value)[0])
         self._step += 1
         for level in range(self._counter.levels):
             self._open[level] += amount
             if self._step % (1 << level) == 0:
                 if self._step >> level & 1:  # an even block is in no prefix: the block above it is
-                    self._closed[level] = int(self._counter.noise.release(self._open[level], source=self._source)[0])
+                    self._closed[level] = int(
+                        self._counter.noise.release(self._open[level], source=self._source)[0]
+                    )
                 self._open[level] = 0
-        return sum(self._closed[level] for level in range(self._counter.levels) if self._step >> level & 1)
+        return sum(
+            self._closed[level] for level in range(self._counter.levels) if self._step >> level & 1
+        )
 
 
-def quantiles_from_sums(sums: Sequence[int] | NDArray[Any], shares: Sequence[Fraction]) -> list[int]:
-    """Quantiles read off the running sums of a histogram: postprocessing, any number at no further price.
+def quantiles_from_sums(
+    sums: Sequence[int] | NDArray[Any], shares: Sequence[Fraction]
+) -> list[int]:
+    """Quantiles read off the running sums of a histogram: postprocessing, any number at no further
+    price.
 
-    The sums are made increasing first; the answer to q is the first cell whose sum reaches q times the last.
+    The sums are made increasing first; the answer to q is the first cell whose sum reaches q times
+    the last.
 
     >>> quantiles_from_sums([0, 5, 4, 10], [Fraction(1, 2), Fraction(9, 10)])
     [1, 3]

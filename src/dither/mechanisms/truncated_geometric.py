@@ -1,9 +1,10 @@
 """A count kept inside public bounds: two-sided geometric noise, then the *noisy count* is clamped.
 
-P(low | c) and P(high | c) take the tails: a^(c - low) / (1 + a) and a^(high - c) / (1 + a), a = e^(-1/scale).
-Clamping is postprocessing, so the guarantee is that of the noise, DiscreteLaplace(scale, sensitivity); the log-ratio of
-neighbouring counts is exactly sensitivity / scale at most. Clamping the *noise* instead cuts its support and is not
-private at all. Proof: docs/proofs/geometric.md#truncated.
+P(low | c) and P(high | c) take the tails: a^(c - low) / (1 + a) and a^(high - c) / (1 + a), a =
+e^(-1/scale). Clamping is postprocessing, so the guarantee is that of the noise,
+DiscreteLaplace(scale, sensitivity); the log-ratio of neighbouring counts is exactly sensitivity /
+scale at most. Clamping the *noise* instead cuts its support and is not private at all. Proof:
+docs/proofs/geometric.md#truncated.
 
 >>> cohort = TruncatedGeometric.for_epsilon(0.2, low=0, high=200)
 >>> cohort.scale, cohort.loss()
@@ -34,7 +35,8 @@ from dither.privacy.noise import Words
 
 @dataclass(frozen=True)
 class TruncatedErrorLaw:
-    """The law of the answer; it depends on the true count near the bounds, so it is shown per count."""
+    """The law of the answer; it depends on the true count near the bounds, so it is shown per
+    count."""
 
     scale: Fraction
     low: int
@@ -52,7 +54,8 @@ class TruncatedErrorLaw:
         return LaplaceErrorLaw(self.scale).pmf(answer - count)
 
     def interval(self, confidence: Number) -> int:
-        """Half-width around the answer that holds a count inside the bounds: clamping moves it no further away."""
+        """Half-width around the answer that holds a count inside the bounds: clamping moves it no
+        further away."""
         return LaplaceErrorLaw(self.scale).interval(confidence)
 
 
@@ -69,9 +72,13 @@ class TruncatedGeometric:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", self._noise.scale)
-        if any(isinstance(x, bool) or not isinstance(x, int) for x in (self.low, self.high)) or self.low > self.high:
+        if (
+            any(isinstance(x, bool) or not isinstance(x, int) for x in (self.low, self.high))
+            or self.low > self.high
+        ):
             raise ParameterError(
-                f"low and high must be public integers, low <= high, got {quote(self.low)}, {quote(self.high)}"
+                f"low and high must be public integers, low <= high, got {quote(self.low)}, "
+                f"{quote(self.high)}"
             )
 
     @property
@@ -80,7 +87,13 @@ class TruncatedGeometric:
 
     @classmethod
     def for_epsilon(
-        cls, epsilon: Number, *, low: int, high: int, sensitivity: Sensitivity | None = None, **towards: Any
+        cls,
+        epsilon: Number,
+        *,
+        low: int,
+        high: int,
+        sensitivity: Sensitivity | None = None,
+        **towards: Any,
     ) -> TruncatedGeometric:
         """The least noise that meets epsilon."""
         moved = sensitivity or Sensitivity.of(largest=1)
@@ -95,7 +108,10 @@ class TruncatedGeometric:
         return TruncatedErrorLaw(self.scale, self.low, self.high)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
-        """Noisy counts, clamped to the public bounds; a count outside them is clamped first (1-Lipschitz)."""
+        """Noisy counts, clamped to the public bounds; a count outside them is clamped first
+        (1-Lipschitz)."""
         inside = np.clip(exact_integers(values).astype(object), self.low, self.high)
-        clamped: NDArray[Any] = np.clip(self._noise.release(inside, source=source), self.low, self.high)
+        clamped: NDArray[Any] = np.clip(
+            self._noise.release(inside, source=source), self.low, self.high
+        )
         return clamped

@@ -94,7 +94,10 @@ def _draw_ticks(scale: _Scale) -> list[Html]:
         marks = [scale.low, 0.0]
     elif zero - scale.percent(scale.low) < 12:
         marks = [0.0, scale.high]
-    return [write_element("i", format_number(mark), style=f"left:{scale.position(mark)}") for mark in marks]
+    return [
+        write_element("i", format_number(mark), style=f"left:{scale.position(mark)}")
+        for mark in marks
+    ]
 
 
 def _draw_row(point: ChartPoint, scale: _Scale) -> Html:
@@ -133,7 +136,12 @@ def draw_signed_bar(share: float) -> Html:
     side = "less" if share < 0 else "more"
     bar = write_element("rect", class_=side, x=f"{start:.2f}%", width=f"{size:.2f}%", height="8")
     return write_element(
-        "svg", bar, _draw_upright("zero", "50%", 0, 8), class_="signed", height="8", aria_hidden="true"
+        "svg",
+        bar,
+        _draw_upright("zero", "50%", 0, 8),
+        class_="signed",
+        height="8",
+        aria_hidden="true",
     )
 
 
@@ -141,7 +149,8 @@ def draw_meter(amounts: Sequence[tuple[str, float]], cap: float, ceiling: float)
     """What was spent, piece by piece, up to the cap and the ceiling."""
     whole = ceiling or 1.0
     pieces = [
-        write_element("span", style=f"width:{100 * amount / whole:.3f}%", title=label) for label, amount in amounts
+        write_element("span", style=f"width:{100 * amount / whole:.3f}%", title=label)
+        for label, amount in amounts
     ]
     if cap < ceiling:
         pieces.append(write_element("b", "cap", style=f"left:{100 * cap / whole:.2f}%"))

@@ -14,7 +14,8 @@ _VOID = frozenset({"br", "circle", "line", "polyline", "rect"})
 
 
 class Html(str):
-    """Markup that may be put into a page as it is; + and f-strings turn it into plain text again."""
+    """Markup that may be put into a page as it is; + and f-strings turn it into plain text
+    again."""
 
     __slots__ = ()
 

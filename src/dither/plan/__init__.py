@@ -1,1 +1,2 @@
-"""The public algebra of questions: what a plan means, its shape and its sensitivity. Sees the catalog, never a row."""
+"""The public algebra of questions: what a plan means, its shape and its sensitivity. Sees the
+catalog, never a row."""

@@ -22,14 +22,28 @@ def aggregate_domain(aggregate: Any, columns: Columns, rows: int) -> Domain:
         return number(1, max(1, rows), Fraction(1), False)
     column = getattr(aggregate, "column", None)
     if column not in columns or columns[column].kind == "id":
-        raise RefusedError(f"no rule for {type(aggregate).__name__} of {column}", rule=PrivacyRule.NO_RULE)
+        raise RefusedError(
+            f"no rule for {type(aggregate).__name__} of {column}", rule=PrivacyRule.NO_RULE
+        )
     domain = columns[column]
     if isinstance(aggregate, CountValues):
         return number(0, rows, Fraction(1), False)
     if isinstance(aggregate, CountDistinct):
-        return number(0, min(rows, domain.high - domain.low + 1) if is_stored(domain) else rows, Fraction(1), False)
+        return number(
+            0,
+            min(rows, domain.high - domain.low + 1) if is_stored(domain) else rows,
+            Fraction(1),
+            False,
+        )
     if isinstance(aggregate, Sum) and domain.kind in ("number", "boolean"):
         return number(rows * min(0, domain.low), rows * max(0, domain.high), domain.step, False)
-    if isinstance(aggregate, (Minimum, Maximum)) and domain.kind in ("number", "date", "timestamp", "boolean"):
+    if isinstance(aggregate, (Minimum, Maximum)) and domain.kind in (
+        "number",
+        "date",
+        "timestamp",
+        "boolean",
+    ):
         return replace(domain, keys=None)
-    raise RefusedError(f"no rule for {type(aggregate).__name__} of a {domain.kind}", rule=PrivacyRule.NO_RULE)
+    raise RefusedError(
+        f"no rule for {type(aggregate).__name__} of a {domain.kind}", rule=PrivacyRule.NO_RULE
+    )

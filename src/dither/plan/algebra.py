@@ -1,8 +1,9 @@
 """Plans: relational algebra over registered tables, as frozen public data.
 
-A plan speaks of registered tables, whose rows are already cast, clamped, rounded and limited. What a plan means is
-fixed by two independent readers that tests hold against each other: `data/lower` (engine SQL) and `audit/naive.py`
-(Python lists). How far one unit can move each node is in `plan/stability/<operator>.py`.
+A plan speaks of registered tables, whose rows are already cast, clamped, rounded and limited. What
+a plan means is fixed by two independent readers that tests hold against each other: `data/lower`
+(engine SQL) and `audit/naive.py` (Python lists). How far one unit can move each node is in
+`plan/stability/<operator>.py`.
 
 >>> adults = Filter(Scan("patients"), Compare("age", ">=", Fraction(18)))
 >>> plan_hash(adults) == plan_hash(Filter(Scan("patients"), Compare("age", ">=", Fraction(18))))
@@ -185,10 +186,12 @@ class Project(Hashed):
 @stored("join", left="left", right="right", on="on", kind="kind")
 @dataclass(frozen=True)
 class Join(Hashed):
-    """Rows of `left` with their matches in `right`, by equality of all pairs in `on`; null matches nothing.
+    """Rows of `left` with their matches in `right`, by equality of all pairs in `on`; null matches
+    nothing.
 
-    `right` is a public table, or private: then both rows have the same owner, whether or not `on` says so. A column of
-    `right` that `on` pairs with one of its own name is left out. `left` keeps rows without a match, right columns null.
+    `right` is a public table, or private: then both rows have the same owner, whether or not `on`
+    says so. A column of `right` that `on` pairs with one of its own name is left out. `left` keeps
+    rows without a match, right columns null.
     """
 
     left: Plan
@@ -209,7 +212,8 @@ class UnionAll(Hashed):
 @stored("distinct", source="source", per_unit="per_unit")
 @dataclass(frozen=True)
 class Distinct(Hashed):
-    """Each row once: once per owner (`per_unit`), or once in all, after which no row has an owner."""
+    """Each row once: once per owner (`per_unit`), or once in all, after which no row has an
+    owner."""
 
     source: Plan
     per_unit: bool
@@ -218,7 +222,8 @@ class Distinct(Hashed):
 @stored("perunit", source="source", keys="keys", columns="columns")
 @dataclass(frozen=True)
 class PerUnit(Hashed):
-    """One row per owner and value of `keys`, exact aggregates of the owner's rows; the owner stays."""
+    """One row per owner and value of `keys`, exact aggregates of the owner's rows; the owner
+    stays."""
 
     source: Plan
     keys: tuple[str, ...]
@@ -238,7 +243,8 @@ class Group(Hashed):
 @stored("sampleunits", source="source", rate="rate")
 @dataclass(frozen=True)
 class SampleUnits(Hashed):
-    """All rows of the units drawn with probability `rate`, by a key that the kernel draws for each release."""
+    """All rows of the units drawn with probability `rate`, by a key that the kernel draws for each
+    release."""
 
     source: Plan
     rate: Fraction
@@ -247,14 +253,26 @@ class SampleUnits(Hashed):
 @stored("limitgroups", source="source", keys="keys", groups="groups")
 @dataclass(frozen=True)
 class LimitGroups(Hashed):
-    """The rows of at most `groups` values of `keys` per owner, chosen by the owner's own hash of the keys."""
+    """The rows of at most `groups` values of `keys` per owner, chosen by the owner's own hash of
+    the keys."""
 
     source: Plan
     keys: tuple[str, ...]
     groups: int
 
 
-Plan: TypeAlias = Scan | Filter | Project | Join | UnionAll | Distinct | PerUnit | Group | SampleUnits | LimitGroups
+Plan: TypeAlias = (
+    Scan
+    | Filter
+    | Project
+    | Join
+    | UnionAll
+    | Distinct
+    | PerUnit
+    | Group
+    | SampleUnits
+    | LimitGroups
+)
 
 
 @stored("cells", plan="plan", keys="keys", columns="columns")
@@ -270,7 +288,8 @@ class Cells(Hashed):
 @stored("keys", plan="plan", keys="keys")
 @dataclass(frozen=True)
 class Keys(Hashed):
-    """The values of undeclared keys, each with its number of distinct owners: what private key selection reads."""
+    """The values of undeclared keys, each with its number of distinct owners: what private key
+    selection reads."""
 
     plan: Plan
     keys: tuple[str, ...]
@@ -279,10 +298,11 @@ class Keys(Hashed):
 @stored("quantiles", plan="plan", keys="keys", column="column", shares="shares", ends="ends")
 @dataclass(frozen=True)
 class Quantiles(Hashed):
-    """The values of a column at some shares of its rows, in every cell; nulls are skipped. Shares increase strictly.
+    """The values of a column at some shares of its rows, in every cell; nulls are skipped. Shares
+    increase strictly.
 
-    `ends`: the level at which two more answers for each share, below and above, hold the exact one between them, and
-    the part of the query's price that they take together.
+    `ends`: the level at which two more answers for each share, below and above, hold the exact one
+    between them, and the part of the query's price that they take together.
     """
 
     plan: Plan
@@ -293,7 +313,8 @@ class Quantiles(Hashed):
 
     @property
     def width(self) -> int:
-        """How many numbers are released for each cell: all shares, then all lower ends, then all upper ones."""
+        """How many numbers are released for each cell: all shares, then all lower ends, then all
+        upper ones."""
         return len(self.shares) * (1 if self.ends is None else 3)
 
 

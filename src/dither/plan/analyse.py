@@ -1,4 +1,5 @@
-"""Analysis of a plan: for each node its stability and the domains of its columns. Whatever has no rule is refused.
+"""Analysis of a plan: for each node its stability and the domains of its columns. Whatever has no
+rule is refused.
 
 The tree that is analysed here is the tree that `data/lower` lowers, node by node.
 """
@@ -48,7 +49,8 @@ MAX_NODES = 500
 class Analysed:
     """A node of a plan with its distance between neighbours, its columns, and its analysed sources.
 
-    It is a tree of the same shape as the plan. `data/lower` lowers this tree, so that what runs is what was analysed.
+    It is a tree of the same shape as the plan. `data/lower` lowers this tree, so that what runs is
+    what was analysed.
     """
 
     plan: Plan
@@ -69,7 +71,9 @@ def analyse(plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Analysed:
 def refuse_public(rows: Analysed) -> Analysed:
     """The rows, where they depend on a private table."""
     if isinstance(rows.node, Public):
-        raise RefusedError(f"{rows.node.table} is not a private table", rule=PrivacyRule.REGISTERED_TABLES)
+        raise RefusedError(
+            f"{rows.node.table} is not a private table", rule=PrivacyRule.REGISTERED_TABLES
+        )
     return rows
 
 
@@ -87,11 +91,15 @@ def check_size(plan: Plan) -> None:
         if unknown := [node for node in level if type(node) not in _NODES]:
             raise RefusedError(f"no rule for {type(unknown[0]).__name__}", rule=PrivacyRule.NO_RULE)
         if nodes > MAX_NODES:
-            raise RefusedError(f"a plan of more than {MAX_NODES} nodes", rule=PrivacyRule.BOUNDED_WORK)
+            raise RefusedError(
+                f"a plan of more than {MAX_NODES} nodes", rule=PrivacyRule.BOUNDED_WORK
+            )
         level = [source for node in level for source in sources_of(node)]
 
 
-def analyse_node(plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes | None = None) -> Analysed:
+def analyse_node(
+    plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes | None = None
+) -> Analysed:
     """As `analyse`, and public rows are taken too.
 
     `analysed_nodes` holds what one caller analysed before, and takes what is analysed now.
@@ -100,11 +108,15 @@ def analyse_node(plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: Ana
     return _analyse_tree(plan, catalog, facts, {} if analysed_nodes is None else analysed_nodes)
 
 
-def _analyse_tree(plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes) -> Analysed:
+def _analyse_tree(
+    plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes
+) -> Analysed:
     earlier = analysed_nodes.get(id(plan))
     if earlier is not None and earlier.plan is plan:
         return earlier
-    sources = tuple(_analyse_tree(source, catalog, facts, analysed_nodes) for source in sources_of(plan))
+    sources = tuple(
+        _analyse_tree(source, catalog, facts, analysed_nodes) for source in sources_of(plan)
+    )
     rows = _check_node(_apply_rule(plan, sources, catalog, facts))
     analysed_nodes[id(plan)] = rows
     return rows
@@ -116,28 +128,34 @@ def analyse_projection(plan: Project, source: Analysed) -> Analysed:
 
 
 def _check_node(analysed: Analysed) -> Analysed:
-    """What every node must meet, whatever made it: names that the engine and we read alike, and bounded work.
+    """What every node must meet, whatever made it: names that the engine and we read alike, and
+    bounded work.
 
-    Engines ignore case, and the lowering keeps names that start with dither_ for itself: a plan that used either would
-    run as another plan than the one analysed. Rows per unit are bounded because a self-join multiplies them, and one
-    person's work would show in the time of an answer.
+    Engines ignore case, and the lowering keeps names that start with dither_ for itself: a plan
+    that used either would run as another plan than the one analysed. Rows per unit are bounded
+    because a self-join multiplies them, and one person's work would show in the time of an answer.
     """
     low = [name.lower() for name in analysed.columns]
     if len(set(low)) != len(low) or not all(is_name(name) for name in analysed.columns):
-        raise RefusedError(f"columns named {', '.join(analysed.columns)}", rule=PrivacyRule.PLAIN_NAMES)
+        raise RefusedError(
+            f"columns named {', '.join(analysed.columns)}", rule=PrivacyRule.PLAIN_NAMES
+        )
     if not analysed.columns and not isinstance(analysed.node, Owned):
         raise RefusedError("rows with neither columns nor an owner", rule=PrivacyRule.NO_RULE)
     rows = analysed.node.rows if isinstance(analysed.node, Owned) else 0
     if rows > MAX_ROWS_PER_UNIT or getattr(analysed.node, "most", 0) > MAX_ROWS:
         raise RefusedError(
-            f"a plan in which one unit can have {rows} rows, or all units {getattr(analysed.node, 'most', 0)}: at most "
+            f"a plan in which one unit can have {rows} rows, or all units "
+            f"{getattr(analysed.node, 'most', 0)}: at most "
             f"{MAX_ROWS_PER_UNIT} and {MAX_ROWS}",
             rule=PrivacyRule.BOUNDED_WORK,
         )
     return analysed
 
 
-def _apply_rule(plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, facts: Facts) -> Analysed:
+def _apply_rule(
+    plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, facts: Facts
+) -> Analysed:
     if isinstance(plan, Scan):
         return _scan(plan, catalog, facts)
     if isinstance(plan, Join):
@@ -156,7 +174,9 @@ def _apply_rule(plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, fac
         return _project(plan, source)
     if isinstance(plan, Distinct):
         if isinstance(source.node, Public) and not plan.per_unit:
-            return Analysed(plan, distinct_public(source.node, source.columns), source.columns, sources)
+            return Analysed(
+                plan, distinct_public(source.node, source.columns), source.columns, sources
+            )
         return Analysed(plan, distinct_rows(source.node, plan.per_unit), source.columns, sources)
     if isinstance(plan, SampleUnits):
         return Analysed(plan, sample_rows(source.node, plan.rate), source.columns, sources)
@@ -164,14 +184,20 @@ def _apply_rule(plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, fac
         raise RefusedError(f"no rule for {type(plan).__name__}", rule=PrivacyRule.NO_RULE)
     check_keys(plan.keys, source.columns)
     if isinstance(plan, LimitGroups):
-        return Analysed(plan, limit_rows(source.node, plan.keys, plan.groups), source.columns, sources)
+        return Analysed(
+            plan, limit_rows(source.node, plan.keys, plan.groups), source.columns, sources
+        )
     if isinstance(plan, PerUnit):
         node = per_unit_rows(source.node, plan.keys, source.columns)
         assert isinstance(source.node, Owned)
         most = source.node.rows_per_group(plan.keys)
-        return Analysed(plan, node, per_unit_columns(source.columns, plan.keys, plan.columns, most), sources)
+        return Analysed(
+            plan, node, per_unit_columns(source.columns, plan.keys, plan.columns, most), sources
+        )
     loose = group_rows(source.node, plan.keys)
-    return Analysed(plan, loose, per_unit_columns(source.columns, plan.keys, plan.columns, loose.most), sources)
+    return Analysed(
+        plan, loose, per_unit_columns(source.columns, plan.keys, plan.columns, loose.most), sources
+    )
 
 
 def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
@@ -191,7 +217,8 @@ def _project(plan: Project, source: Analysed) -> Analysed:
 
 
 def _count_distinct(*sides: Analysed) -> int:
-    """Different rows of a unit in a union: each different source counts once, however often it is repeated."""
+    """Different rows of a unit in a union: each different source counts once, however often it is
+    repeated."""
     sources: dict[Plan, Node] = {}
     level = list(sides)
     while level:
@@ -205,37 +232,60 @@ def _count_distinct(*sides: Analysed) -> int:
 
 def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: Facts) -> Analysed:
     if plan.kind not in ("inner", "left"):
-        raise RefusedError(f"a {plan.kind} join: the private side is the preserved one", rule=PrivacyRule.ONE_OWNER)
+        raise RefusedError(
+            f"a {plan.kind} join: the private side is the preserved one", rule=PrivacyRule.ONE_OWNER
+        )
     if isinstance(right.node, Public):
         keys = tuple(key for _, right_key in plan.on if (key := right.node.original(right_key)))
-        once = right.node.unique is not None and right.node.unique <= {right_key for _, right_key in plan.on}
+        once = right.node.unique is not None and right.node.unique <= {
+            right_key for _, right_key in plan.on
+        }
         most = 1 if once else facts.multiplicity(right.node.table, keys)
         node = join_rows(left.node, right.node, plan.kind, right_per_left=most, left_per_right=0)
-        return Analysed(plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right))
+        return Analysed(
+            plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right)
+        )
     if catalog.unit.kind == "row":
         raise RefusedError(
-            "two private tables under {kind: row}: no two rows have one owner", rule=PrivacyRule.ONE_OWNER
+            "two private tables under {kind: row}: no two rows have one owner",
+            rule=PrivacyRule.ONE_OWNER,
         )
-    per_right = _count_matches(plan.left, tuple(left_key for left_key, _ in plan.on), left.node, catalog)
-    per_left = _count_matches(plan.right, tuple(right_key for _, right_key in plan.on), right.node, catalog)
-    node = join_rows(left.node, right.node, plan.kind, right_per_left=per_left, left_per_right=per_right)
-    return Analysed(plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right))
+    per_right = _count_matches(
+        plan.left, tuple(left_key for left_key, _ in plan.on), left.node, catalog
+    )
+    per_left = _count_matches(
+        plan.right, tuple(right_key for _, right_key in plan.on), right.node, catalog
+    )
+    node = join_rows(
+        left.node, right.node, plan.kind, right_per_left=per_left, left_per_right=per_right
+    )
+    return Analysed(
+        plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right)
+    )
 
 
 def _count_matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Catalog) -> int:
-    """How many rows of one owner can have the same value of the columns: 1 where registration made them unique.
+    """How many rows of one owner can have the same value of the columns: 1 where registration made
+    them unique.
 
-    Below a projection the columns are those that it passes on unchanged, under the names they have there: rows that
-    agree above agree on them below. A column that it computes says nothing.
+    Below a projection the columns are those that it passes on unchanged, under the names they have
+    there: rows that agree above agree on them below. A column that it computes says nothing.
     """
     names = set(columns)
     while isinstance(plan, (Filter, SampleUnits, LimitGroups, Project)):
         if isinstance(plan, Project):
-            names = {named.of.name for named in plan.columns if named.name in names and isinstance(named.of, Column)}
+            names = {
+                named.of.name
+                for named in plan.columns
+                if named.name in names and isinstance(named.of, Column)
+            }
         plan = plan.source
     if isinstance(plan, Scan):
         table = catalog.table(plan.table)
         owner = catalog.owner_column(table)
-        if any({key_column for key_column in key if key_column != owner} <= names for key in table.unique):
+        if any(
+            {key_column for key_column in key if key_column != owner} <= names
+            for key in table.unique
+        ):
             return 1
     return node.rows_per_group(columns) if isinstance(node, Owned) else 0

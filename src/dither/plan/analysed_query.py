@@ -1,4 +1,5 @@
-"""Queries with what follows from their plans and the catalog: analysed once, carried to everything that reads it."""
+"""Queries with what follows from their plans and the catalog: analysed once, carried to everything
+that reads it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ MOST_PLANS = 64
 
 @dataclass(frozen=True)
 class AnalysedQuery:
-    """A query over analysed rows. Everything else follows; what has no rule is refused when it is read."""
+    """A query over analysed rows. Everything else follows; what has no rule is refused when it is
+    read."""
 
     query: Query
     rows: Analysed
@@ -28,12 +30,14 @@ class AnalysedQuery:
 
     @cached_property
     def unlisted(self) -> tuple[str, ...]:
-        """The keys without a list of values: private key selection decides which of them are shown."""
+        """The keys without a list of values: private key selection decides which of them are
+        shown."""
         return open_keys_in(self.query.keys, self.rows.columns)
 
     @cached_property
     def domains(self) -> tuple[KeyDomain, ...]:
-        """The domains of all listed keys; refused when their product is too large to return whole."""
+        """The domains of all listed keys; refused when their product is too large to return
+        whole."""
         return key_domains_in(self.query.keys, self.rows.columns)
 
     @cached_property
@@ -61,7 +65,8 @@ class AnalysedQuery:
 
     @cached_property
     def box(self) -> Box:
-        """How far one unit moves the numbers of all cells together, in boxes of what one row adds."""
+        """How far one unit moves the numbers of all cells together, in boxes of what one row
+        adds."""
         assert isinstance(self.query, Cells)
         return box_in(self.query, self.rows, self.neighbours)
 
@@ -80,7 +85,8 @@ class AnalysedQuery:
 
 @dataclass(frozen=True)
 class Analyses:
-    """The analyses of plans under one catalog and its public facts: each plan once, by the hash of the plan.
+    """The analyses of plans under one catalog and its public facts: each plan once, by the hash of
+    the plan.
 
     `==` confuses 1 and True, the hash does not. The size of a plan is checked before it is hashed.
     """

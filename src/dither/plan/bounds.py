@@ -10,7 +10,8 @@ from dither.plan.keys import Interval, bounds_in
 
 
 def bounds(column: str, plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Interval:
-    """Grid bounds of a numeric column in the rows of a plan, narrowed by the conditions every row meets.
+    """Grid bounds of a numeric column in the rows of a plan, narrowed by the conditions every row
+    meets.
 
     The narrowing is never trusted: an aggregate clamps its argument to exactly these bounds
     (rule clamp-to-priced-bounds).

@@ -1,4 +1,5 @@
-"""Conditions are checked against the columns they read: every node, column and constant has a rule or is refused."""
+"""Conditions are checked against the columns they read: every node, column and constant has a rule
+or is refused."""
 
 from __future__ import annotations
 
@@ -27,12 +28,17 @@ def check_condition(condition: Condition, columns: Columns) -> None:
     elif isinstance(condition, (Compare, IsNull)):
         if condition.column not in columns:
             same = [name for name in columns if name.lower() == condition.column.lower()]
-            hint = f"write {same[0]}, not {condition.column}" if same else f"no column {condition.column}"
+            hint = (
+                f"write {same[0]}, not {condition.column}"
+                if same
+                else f"no column {condition.column}"
+            )
             raise RefusedError(hint, rule=PrivacyRule.DECLARED_NAMES)
         domain = columns[condition.column]
         if domain.kind == "id":
             raise RefusedError(
-                f"{condition.column} names people or rows and is never compared", rule=PrivacyRule.IDS_NEVER_READ
+                f"{condition.column} names people or rows and is never compared",
+                rule=PrivacyRule.IDS_NEVER_READ,
             )
         if isinstance(condition, Compare):
             _check_constant(condition, domain)
@@ -46,7 +52,8 @@ def _check_constant(compare: Compare, domain: Domain) -> None:
     if domain.kind == "category":
         if compare.operator not in ("=", "<>") or compare.constant not in domain.labels:
             raise RefusedError(
-                f"{compare.column} can be compared with = and <> to one of {list(domain.labels[:50])}",
+                f"{compare.column} can be compared with = and <> to one of "
+                f"{list(domain.labels[:50])}",
                 rule=PrivacyRule.TYPES,
             )
     elif domain.kind == "text":
@@ -55,6 +62,8 @@ def _check_constant(compare: Compare, domain: Domain) -> None:
             or not isinstance(compare.constant, str)
             or not is_unicode(compare.constant)
         ):
-            raise RefusedError(f"{compare.column} can be compared with = and <> to a text", rule=PrivacyRule.TYPES)
+            raise RefusedError(
+                f"{compare.column} can be compared with = and <> to a text", rule=PrivacyRule.TYPES
+            )
     elif not isinstance(compare.constant, Fraction):
         raise RefusedError(f"{compare.column} is compared with a number", rule=PrivacyRule.TYPES)

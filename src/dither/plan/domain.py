@@ -1,7 +1,8 @@
 """Domains: what a column of a plan can hold, from the catalog and public facts alone.
 
-Numbers, days, seconds, truth values and labels are integers from `low` to `high`; a number is its integer times
-`step`. Arithmetic on domains is interval arithmetic on those integers, so that no value of a plan can leave them.
+Numbers, days, seconds, truth values and labels are integers from `low` to `high`; a number is its
+integer times `step`. Arithmetic on domains is interval arithmetic on those integers, so that no
+value of a plan can leave them.
 
 >>> Domain("number", False, 0, 500000, Fraction(1, 100)).largest
 500000
@@ -35,7 +36,8 @@ from dither.rules import PrivacyRule
 from dither.stored import stored
 
 LIMIT = 10**37
-"""Every integer of a plan, intermediate ones included, stays below this: exact in HUGEINT and in decimal(38)."""
+"""Every integer of a plan, intermediate ones included, stays below this: exact in HUGEINT and in
+decimal(38)."""
 INTEGERS: tuple[Kind, ...] = ("number", "date", "timestamp", "boolean", "category")
 FIRST_DAY = -719162  # 0001-01-01
 LAST_DAY = 2932896  # 9999-12-31
@@ -56,10 +58,11 @@ LAST_DAY = 2932896  # 9999-12-31
 )
 @dataclass(frozen=True)
 class Domain:
-    """The values of one column. `keys` are the declared integers, which a WHERE narrows not: GROUP BY lists them all.
+    """The values of one column. `keys` are the declared integers, which a WHERE narrows not: GROUP
+    BY lists them all.
 
-    `labels` belong to categories (`other` included), `width` to texts, `offset` (seconds east) to timestamps.
-    `undeclared` texts carry the index of their key beside them in the registered copy.
+    `labels` belong to categories (`other` included), `width` to texts, `offset` (seconds east) to
+    timestamps. `undeclared` texts carry the index of their key beside them in the registered copy.
     """
 
     kind: Kind
@@ -94,22 +97,44 @@ def declared_domain(column: Declared, table: Table, facts: Facts) -> Domain:
     if isinstance(column, Category):
         if isinstance(column.values, Undeclared):
             # a public table holds no index beside its labels: they are texts
-            return Domain("text", nullable, width=column.values.width, undeclared=table.kind == "private")
-        if isinstance(column.values, FromPublic) and not facts.has_labels(column.values.table, column.values.column):
-            return Domain("text", nullable)  # no list is known here: neither a key nor a label to compare with
+            return Domain(
+                "text", nullable, width=column.values.width, undeclared=table.kind == "private"
+            )
+        if isinstance(column.values, FromPublic) and not facts.has_labels(
+            column.values.table, column.values.column
+        ):
+            return Domain(
+                "text", nullable
+            )  # no list is known here: neither a key nor a label to compare with
         labels = labels_of(column, facts)
         labels = (*labels, OTHER) if column.other == "keep" else labels
-        return Domain("category", nullable, 0, max(0, len(labels) - 1), labels=labels, keys=(0, len(labels) - 1))
+        return Domain(
+            "category",
+            nullable,
+            0,
+            max(0, len(labels) - 1),
+            labels=labels,
+            keys=(0, len(labels) - 1),
+        )
     if isinstance(column, Text):
         listed = table.kind == "public" and facts.has_labels(table.name, column.name)
         return Domain(
-            "text", nullable, width=column.width, labels=facts.labels(table.name, column.name) if listed else ()
+            "text",
+            nullable,
+            width=column.width,
+            labels=facts.labels(table.name, column.name) if listed else (),
         )
     assert isinstance(column, Bounded)
     low, high = column.lower_grid, column.upper_grid
     kind: Kind = "number"
     if isinstance(column, (Boolean, Date, Timestamp)):
-        kind = "boolean" if isinstance(column, Boolean) else "date" if isinstance(column, Date) else "timestamp"
+        kind = (
+            "boolean"
+            if isinstance(column, Boolean)
+            else "date"
+            if isinstance(column, Date)
+            else "timestamp"
+        )
     offset = column.offset_seconds if isinstance(column, Timestamp) else 0
     return Domain(kind, nullable, low, high, column.step, offset=offset, keys=(low, high))
 
@@ -127,7 +152,8 @@ def number(low: int, high: int, step: Fraction, nullable: bool) -> Domain:
     """A number's domain; refused where exact integers could be left."""
     if max(abs(low), abs(high)) >= LIMIT:
         raise RefusedError(
-            "a value could have more than 37 digits: round it, or narrow the bounds it is computed from",
+            "a value could have more than 37 digits: round it, or narrow the bounds it is computed "
+            "from",
             rule=PrivacyRule.WIDTHS,
         )
     return Domain("number", nullable, low, high, step)
@@ -150,9 +176,12 @@ def narrowed(domain: Domain, operator: str, constant: Fraction) -> Domain:
 
 
 def check_name(name: str, taken: Columns) -> None:
-    """A new column has a plain name, none of ours, and no other column's in any case: engines do not tell case."""
+    """A new column has a plain name, none of ours, and no other column's in any case: engines do
+    not tell case."""
     if not isinstance(name, str) or not scalars.is_name(name):
-        raise RefusedError(f"{str(name)[:40]!r} is no name for a column", rule=PrivacyRule.PLAIN_NAMES)
+        raise RefusedError(
+            f"{str(name)[:40]!r} is no name for a column", rule=PrivacyRule.PLAIN_NAMES
+        )
     if name.lower() in {column.lower() for column in taken}:
         raise RefusedError(f"two columns called {name}: rename one", rule=PrivacyRule.PLAIN_NAMES)
 
@@ -163,21 +192,33 @@ def is_stored(domain: Domain) -> bool:
 
 
 def hull(domains: tuple[Domain, ...], what: str) -> Domain:
-    """The smallest domain that holds all of them: same kind, step, labels and zone; refused otherwise.
+    """The smallest domain that holds all of them: same kind, step, labels and zone; refused
+    otherwise.
 
-    The list of a public text belongs to that column as it is stored, with the codes beside it: what is made of texts
-    has none.
+    The list of a public text belongs to that column as it is stored, with the codes beside it: what
+    is made of texts has none.
     """
-    domains = tuple(replace(domain, labels=()) if domain.kind == "text" else domain for domain in domains)
+    domains = tuple(
+        replace(domain, labels=()) if domain.kind == "text" else domain for domain in domains
+    )
     first = domains[0]
     for other in domains[1:]:
-        if (first.kind, first.step, first.labels, first.offset) != (other.kind, other.step, other.labels, other.offset):
+        if (first.kind, first.step, first.labels, first.offset) != (
+            other.kind,
+            other.step,
+            other.labels,
+            other.offset,
+        ):
             raise RefusedError(
-                f"{what}: the values are of different kinds, resolutions or labels", rule=PrivacyRule.TYPES
+                f"{what}: the values are of different kinds, resolutions or labels",
+                rule=PrivacyRule.TYPES,
             )
     keys = None
     if first.kind != "text":
-        keys = (min(domain.listed[0] for domain in domains), max(domain.listed[1] for domain in domains))
+        keys = (
+            min(domain.listed[0] for domain in domains),
+            max(domain.listed[1] for domain in domains),
+        )
     return replace(
         first,
         nullable=any(domain.nullable for domain in domains),

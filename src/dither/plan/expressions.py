@@ -1,8 +1,8 @@
 """Expressions and conditions of plans, as frozen public data.
 
-A value is a number on an exact grid, a day, a second, a truth value, a label or a text. Conditions follow SQL's
-three-valued logic. What a function means is said in the function table (`plan/functions`) and, independently, in
-`audit/naive_functions.py`.
+A value is a number on an exact grid, a day, a second, a truth value, a label or a text. Conditions
+follow SQL's three-valued logic. What a function means is said in the function table
+(`plan/functions`) and, independently, in `audit/naive_functions.py`.
 
 >>> Call("multiply", (Value("number", Fraction(2)), Column("salary")))
 Call(function='multiply', arguments=(Value(kind='number', value=Fraction(2, 1)), Column(name='salary')))
@@ -32,7 +32,8 @@ class Column:
 @stored("value", kind="kind", value="value")
 @dataclass(frozen=True)
 class Value:
-    """A constant. Days and seconds count from 1970-01-01 (UTC), truth values are 0 and 1, texts are texts."""
+    """A constant. Days and seconds count from 1970-01-01 (UTC), truth values are 0 and 1, texts are
+    texts."""
 
     kind: Kind
     value: Constant
@@ -53,7 +54,8 @@ Expression: TypeAlias = Column | Value | Call
 @stored("compare", column="column", operator="operator", constant="constant")
 @dataclass(frozen=True)
 class Compare:
-    """column <operator> constant; a Fraction for numbers, days and truth values, a text for categories."""
+    """column <operator> constant; a Fraction for numbers, days and truth values, a text for
+    categories."""
 
     column: str
     operator: Operator
@@ -110,11 +112,15 @@ def conjuncts(condition: Condition) -> tuple[Condition, ...]:
     (Compare(column='age', operator='<', constant=Fraction(25, 1)),)
     """
     if isinstance(condition, And):
-        return tuple(conjunct for operand in condition.conditions for conjunct in conjuncts(operand))
+        return tuple(
+            conjunct for operand in condition.conditions for conjunct in conjuncts(operand)
+        )
     if isinstance(condition, Holds) and isinstance(condition.expression, Call):
         call = condition.expression
         if call.function == "and":
-            return tuple(conjunct for operand in call.arguments for conjunct in conjuncts(Holds(operand)))
+            return tuple(
+                conjunct for operand in call.arguments for conjunct in conjuncts(Holds(operand))
+            )
         if call.function in _COMPARISONS and len(call.arguments) == 2:
             left, right = call.arguments
             if isinstance(left, Column) and isinstance(right, Value):
@@ -122,4 +128,11 @@ def conjuncts(condition: Condition) -> tuple[Condition, ...]:
     return (condition,)
 
 
-_COMPARISONS: dict[str, Operator] = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_COMPARISONS: dict[str, Operator] = {
+    "eq": "=",
+    "ne": "<>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+}

@@ -1,7 +1,9 @@
-"""Facts of a version: what registration found in the *public* tables. Public, pinned, and stored with the version.
+"""Facts of a version: what registration found in the *public* tables. Public, pinned, and stored
+with the version.
 
-Plans need two things that the catalog cannot say: how often a key occurs in a public table (a join multiplies rows by
-it) and which labels a public column holds (the keys of categories `{from: table.column}`).
+Plans need two things that the catalog cannot say: how often a key occurs in a public table (a join
+multiplies rows by it) and which labels a public column holds (the keys of categories `{from:
+table.column}`).
 
 >>> facts = Facts((("counties", ("county",), 1),), (("counties", "county", ("a", "b")),))
 >>> facts.multiplicity("counties", ("county", "state")), facts.labels("counties", "county")
@@ -25,17 +27,24 @@ from dither.rules import PrivacyRule
 
 @dataclass(frozen=True)
 class Facts:
-    """Largest number of rows per value of a key, and the labels of columns, of pinned public tables."""
+    """Largest number of rows per value of a key, and the labels of columns, of pinned public
+    tables."""
 
     multiplicities: tuple[tuple[str, tuple[str, ...], int], ...] = ()
     lists: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
     def multiplicity(self, table: str, columns: tuple[str, ...]) -> int:
-        """How many rows of the table can share a value of all `columns`: the least over keys contained in them."""
-        multiplicities = [most for name, key, most in self.multiplicities if name == table and set(key) <= set(columns)]
+        """How many rows of the table can share a value of all `columns`: the least over keys
+        contained in them."""
+        multiplicities = [
+            most
+            for name, key, most in self.multiplicities
+            if name == table and set(key) <= set(columns)
+        ]
         if not multiplicities:
             raise RefusedError(
-                f"{table} cannot be joined by {', '.join(columns) or 'nothing'}: no multiplicity is registered",
+                f"{table} cannot be joined by {', '.join(columns) or 'nothing'}: no multiplicity "
+                f"is registered",
                 rule=PrivacyRule.PUBLIC_FACTS,
             )
         return min(multiplicities)
@@ -58,10 +67,12 @@ class Facts:
             "type": "facts",
             "v": 1,
             "multiplicities": [
-                {"table": table, "key": list(key), "rows": rows} for table, key, rows in self.multiplicities
+                {"table": table, "key": list(key), "rows": rows}
+                for table, key, rows in self.multiplicities
             ],
             "lists": [
-                {"table": table, "column": column, "labels": list(labels)} for table, column, labels in self.lists
+                {"table": table, "column": column, "labels": list(labels)}
+                for table, column, labels in self.lists
             ],
         }
 
@@ -72,8 +83,13 @@ class Facts:
         if tree.get("type") != "facts" or tree.get("v") != 1:
             raise RefusedError("not stored facts of version 1", rule=PrivacyRule.PUBLIC_FACTS)
         return cls(
-            tuple((entry["table"], tuple(entry["key"]), int(entry["rows"])) for entry in tree["multiplicities"]),
-            tuple((entry["table"], entry["column"], tuple(entry["labels"])) for entry in tree["lists"]),
+            tuple(
+                (entry["table"], tuple(entry["key"]), int(entry["rows"]))
+                for entry in tree["multiplicities"]
+            ),
+            tuple(
+                (entry["table"], entry["column"], tuple(entry["labels"])) for entry in tree["lists"]
+            ),
         )
 
     @cached_property

@@ -1,4 +1,5 @@
-"""The public grid on which a quantile is answered: a column's bounds, coarsened by one stated rule (`coarse_step`).
+"""The public grid on which a quantile is answered: a column's bounds, coarsened by one stated rule
+(`coarse_step`).
 
 A value belongs to the last point at or below it.
 """
@@ -21,7 +22,8 @@ MOST_POINTS = 1 << 20
 
 @dataclass(frozen=True)
 class Points:
-    """low, low + step, ... in the column's grid integers: `count` of them, and the last value is at most `high`."""
+    """low, low + step, ... in the column's grid integers: `count` of them, and the last value is at
+    most `high`."""
 
     low: int
     high: int
@@ -33,7 +35,8 @@ class Points:
 
 
 def coarse_step(length: int, most: int = MOST_POINTS) -> int:
-    """The rule: the least of 1, 2, 5, 10, 20, 50, ... that leaves at most `most` points from 0 to `length`.
+    """The rule: the least of 1, 2, 5, 10, 20, 50, ... that leaves at most `most` points from 0 to
+    `length`.
 
     >>> coarse_step(110), coarse_step(3 * 10**6), coarse_step(10**9)
     (1, 5, 1000)
@@ -68,8 +71,11 @@ def points_of_rows(query: Quantiles, rows: Analysed) -> Points:
     """As `points_of`, for rows that are analysed already."""
     if not query.shares or any(not 0 < share < 1 for share in query.shares):
         raise RefusedError("quantiles at shares inside (0, 1)", rule=PrivacyRule.PARAMETER_RANGES)
-    if query.ends is not None and not (len(query.ends) == 2 and all(0 < number < 1 for number in query.ends)):
+    if query.ends is not None and not (
+        len(query.ends) == 2 and all(0 < number < 1 for number in query.ends)
+    ):
         raise RefusedError(
-            "ends of quantiles at a level and for a part inside (0, 1)", rule=PrivacyRule.PARAMETER_RANGES
+            "ends of quantiles at a level and for a part inside (0, 1)",
+            rule=PrivacyRule.PARAMETER_RANGES,
         )
     return points_in(query.column, rows.columns)

@@ -1,4 +1,5 @@
-"""Shapes and keys of a query: which keys a GROUP BY returns, and within which bounds an aggregate's argument lies.
+"""Shapes and keys of a query: which keys a GROUP BY returns, and within which bounds an aggregate's
+argument lies.
 
 From the catalog and the public facts of the version alone.
 """
@@ -34,14 +35,20 @@ class Interval:
 
 def bounds_in(column: str, columns: Columns) -> Interval:
     """Grid bounds of a numeric column among analysed ones."""
-    if column not in columns or columns[column].kind not in ("number", "boolean", "date", "timestamp"):
+    if column not in columns or columns[column].kind not in (
+        "number",
+        "boolean",
+        "date",
+        "timestamp",
+    ):
         raise RefusedError(f"{column} is no number", rule=PrivacyRule.BOUNDS)
     return Interval(columns[column].low, columns[column].high)
 
 
 @dataclass(frozen=True)
 class KeyDomain:
-    """The keys of one GROUP BY column in the order of their codes; the last is NULL if nulls are kept.
+    """The keys of one GROUP BY column in the order of their codes; the last is NULL if nulls are
+    kept.
 
     A row's code is its registered value minus `first`; null has the code after all others.
     """
@@ -58,17 +65,22 @@ class KeyDomain:
 
 def list_keys(name: str, domain: Domain) -> KeyDomain:
     if domain.kind == "id":
-        raise RefusedError(f"{name} cannot be grouped by: it names people or rows", rule=PrivacyRule.IDS_NEVER_READ)
+        raise RefusedError(
+            f"{name} cannot be grouped by: it names people or rows", rule=PrivacyRule.IDS_NEVER_READ
+        )
     if domain.undeclared:
         raise RefusedError(f"{name} has no list of keys", rule=PrivacyRule.KEY_SELECTION)
     if domain.kind == "text":
-        raise RefusedError(f"{name} cannot be grouped by: a text has no list of keys", rule=PrivacyRule.ALL_KEYS)
+        raise RefusedError(
+            f"{name} cannot be grouped by: a text has no list of keys", rule=PrivacyRule.ALL_KEYS
+        )
     first, last = domain.listed
     return KeyDomain(name, first, last - first + 1, domain.nullable)
 
 
 def open_keys(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[str, ...]:
-    """The keys of a query that have no list of values: which of them are shown is decided by private key selection."""
+    """The keys of a query that have no list of values: which of them are shown is decided by
+    private key selection."""
     return open_keys_in(query.keys, analyse(query.plan, catalog, facts).columns)
 
 
@@ -94,7 +106,8 @@ def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, 
     cells = prod(domain.codes for domain in domains)
     if cells > MAX_CELLS:
         raise RefusedError(
-            f"GROUP BY {', '.join(keys)} has {cells} declared keys: at most {MAX_CELLS} are returned. "
+            f"GROUP BY {', '.join(keys)} has {cells} declared keys: at most {MAX_CELLS} are "
+            f"returned. "
             "Group by a coarser column",
             rule=PrivacyRule.ALL_KEYS,
         )
@@ -102,6 +115,7 @@ def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, 
 
 
 def shape(query: Cells | Quantiles, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[int, int]:
-    """(cells of listed keys, numbers in each): public; what is measured for each value of the other keys, if any."""
+    """(cells of listed keys, numbers in each): public; what is measured for each value of the other
+    keys, if any."""
     width = query.width if isinstance(query, Quantiles) else len(query.columns)
     return prod(domain.codes for domain in key_domains(query, catalog, facts)), width

@@ -1,4 +1,5 @@
-"""How far one unit can move a vector of integers: exact, in every norm that a mechanism may need."""
+"""How far one unit can move a vector of integers: exact, in every norm that a mechanism may
+need."""
 
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ from dither.errors import ParameterError
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Bounds over all neighbours of the change in a vector of integers: cells changed, L1, squared L2, Linf.
+    """Bounds over all neighbours of the change in a vector of integers: cells changed, L1, squared
+    L2, Linf.
 
-    Cells are integers, so every bound is one too: a rational bound is floored, never rounded up. Bounds that follow
-    from the others are drawn, so that all four agree. `of` needs only the cells changed and the largest change of one.
+    Cells are integers, so every bound is one too: a rational bound is floored, never rounded up.
+    Bounds that follow from the others are drawn, so that all four agree. `of` needs only the cells
+    changed and the largest change of one.
 
     >>> Sensitivity.of(cells=3, largest=2)
     Sensitivity(l0=3, l1=6, l2_squared=12, linf=2)
@@ -34,7 +37,9 @@ class Sensitivity:
             if isinstance(value, Fraction):
                 object.__setattr__(self, name, value.numerator // value.denominator)
             elif isinstance(value, bool) or not isinstance(value, int):
-                raise ParameterError(f"sensitivity {name} must be an exact integer or Fraction, got {quote(value)}")
+                raise ParameterError(
+                    f"sensitivity {name} must be an exact integer or Fraction, got {quote(value)}"
+                )
             if getattr(self, name) < 0:
                 raise ParameterError(f"sensitivity {name} must not be negative, got {quote(value)}")
         before = None
@@ -42,16 +47,23 @@ class Sensitivity:
             before = bounds
             l0, l1, l2_squared, linf = bounds
             object.__setattr__(self, "linf", min(linf, l1, isqrt(l2_squared), linf if l0 else 0))
-            object.__setattr__(self, "l1", min(l1, l0 * linf, l2_squared))  # a change of an integer is at least 1
+            object.__setattr__(
+                self, "l1", min(l1, l0 * linf, l2_squared)
+            )  # a change of an integer is at least 1
             object.__setattr__(self, "l2_squared", min(l2_squared, l1 * linf))
             object.__setattr__(self, "l0", min(l0, l1))
 
     @classmethod
-    def of(cls, *, cells: int = 1, largest: int | Fraction = 1, l1: int | Fraction | None = None) -> Sensitivity:
-        """At most `cells` cells change, each by at most `largest`, together by at most `l1` if that is known."""
+    def of(
+        cls, *, cells: int = 1, largest: int | Fraction = 1, l1: int | Fraction | None = None
+    ) -> Sensitivity:
+        """At most `cells` cells change, each by at most `largest`, together by at most `l1` if that
+        is known."""
         for value in (cells, largest, 0 if l1 is None else l1):
             if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
-                raise ParameterError(f"sensitivity must be an exact integer or Fraction, got {quote(value)}")
+                raise ParameterError(
+                    f"sensitivity must be an exact integer or Fraction, got {quote(value)}"
+                )
         linf = largest.numerator // largest.denominator
         total = cells * linf if l1 is None else l1.numerator // l1.denominator
         return cls(l0=cells, l1=total, l2_squared=total * total, linf=linf)

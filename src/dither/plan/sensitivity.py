@@ -1,8 +1,8 @@
 """The sensitivity of a query: what one unit can change, in every norm, from plan and catalog alone.
 
-A unit has k rows in the plan, in at most g cells and at most r in one cell. COUNT moves by 1 a row, SUM of a column
-clamped to [L, U] by max(|L|, |U|). Under replace a change is one removal and one addition.
-Proof: docs/proofs/stability.md#aggregates.
+A unit has k rows in the plan, in at most g cells and at most r in one cell. COUNT moves by 1 a row,
+SUM of a column clamped to [L, U] by max(|L|, |U|). Under replace a change is one removal and one
+addition. Proof: docs/proofs/stability.md#aggregates.
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ from math import prod
 
 from dither.catalog import Catalog, Neighbours
 from dither.errors import RefusedError
-from dither.plan.algebra import Aggregate, Cells, Count, CountDistinct, CountUnits, CountValues, Keys, Query, Sum
+from dither.plan.algebra import (
+    Aggregate,
+    Cells,
+    Count,
+    CountDistinct,
+    CountUnits,
+    CountValues,
+    Keys,
+    Query,
+    Sum,
+)
 from dither.plan.analyse import Analysed, analyse
 from dither.plan.domain import is_stored
 from dither.plan.facts import NO_FACTS, Facts
@@ -35,7 +45,8 @@ class Reach:
 
 @dataclass(frozen=True)
 class Box:
-    """The sum over all cells of max_i(|change of number i| / side i) is at most `rows`, for all neighbours."""
+    """The sum over all cells of max_i(|change of number i| / side i) is at most `rows`, for all
+    neighbours."""
 
     sides: tuple[int, ...]
     rows: int
@@ -52,7 +63,9 @@ def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sens
         raise RefusedError("a query without aggregates", rule=PrivacyRule.NO_RULE)
     cells = _count_cells(query, rows)
     reach = _find_reach(rows, query.keys, cells)
-    moves = [_bound_change(aggregate, rows, reach, cells, neighbours) for aggregate in query.columns]
+    moves = [
+        _bound_change(aggregate, rows, reach, cells, neighbours) for aggregate in query.columns
+    ]
     return Sensitivity(
         l0=sum(move.l0 for move in moves),
         l1=sum(move.l1 for move in moves),
@@ -62,7 +75,8 @@ def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sens
 
 
 def box(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Box:
-    """How far one unit moves the numbers of all cells together, in boxes of what one row can add to its cell."""
+    """How far one unit moves the numbers of all cells together, in boxes of what one row can add to
+    its cell."""
     return box_in(query, analyse(query.plan, catalog, facts), catalog.neighbours)
 
 
@@ -70,7 +84,9 @@ def box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
     """As `box`, for rows that are analysed already."""
     reach = _find_reach(rows, query.keys, _count_cells(query, rows))
     most = max(1, min(reach.rows, reach.cells * reach.rows_per_cell))
-    sides = tuple(max(1, *map(abs, _bound_row_change(aggregate, rows))) for aggregate in query.columns)
+    sides = tuple(
+        max(1, *map(abs, _bound_row_change(aggregate, rows))) for aggregate in query.columns
+    )
     return Box(sides, 2 * most if neighbours == "replace" else most)
 
 
@@ -83,10 +99,12 @@ def _bound_row_change(aggregate: Aggregate, analysed: Analysed) -> tuple[int, in
 
 
 def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
-    """How far the rows of one unit reach in a query that is answered cell by cell: quantiles, key selection.
+    """How far the rows of one unit reach in a query that is answered cell by cell: quantiles, key
+    selection.
 
-    As `sensitivity`, under replace: a unit leaves its cells and joins others. Rows without an owner may come and go
-    together, so that a replaced unit changes twice as many of one cell. Keys are counted by owners: they need one.
+    As `sensitivity`, under replace: a unit leaves its cells and joins others. Rows without an owner
+    may come and go together, so that a replaced unit changes twice as many of one cell. Keys are
+    counted by owners: they need one.
     """
     return touched_in(query, analyse(query.plan, catalog, facts), catalog.neighbours)
 
@@ -94,7 +112,9 @@ def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
 def touched_in(query: Query, rows: Analysed, neighbours: Neighbours) -> Reach:
     """As `touched`, for rows that are analysed already."""
     if isinstance(query, Keys) and not isinstance(rows.node, Owned):
-        raise RefusedError("keys are selected by their owners: these rows have none", rule=PrivacyRule.LOST_OWNER)
+        raise RefusedError(
+            "keys are selected by their owners: these rows have none", rule=PrivacyRule.LOST_OWNER
+        )
     cells = _count_cells(query, rows)
     reach = _find_reach(rows, query.keys, cells)
     # a join with an empty public table has no rows at all, and is answered like any other
@@ -134,19 +154,24 @@ def _bound_change(
         total = min(reach.rows * row_size, reach.cells * one_cell)
     touched = reach.cells
     if neighbours == "replace":
-        # rows without an owner may come and go together: only owned contributions stay between low and high
+        # rows without an owner may come and go together: only owned contributions stay between low
+        # and high
         one_cell = high - low if isinstance(analysed.node, Owned) else 2 * one_cell
         touched = min(2 * touched, cells)
         total = min(2 * total, cells * one_cell)
     squares = min(total * one_cell, touched * one_cell * one_cell)
-    return Sensitivity(l0=min(touched, total), l1=total, l2_squared=squares, linf=min(one_cell, total))
+    return Sensitivity(
+        l0=min(touched, total), l1=total, l2_squared=squares, linf=min(one_cell, total)
+    )
 
 
 def _bound_contribution(aggregate: Aggregate, analysed: Analysed, reach: Reach) -> tuple[int, int]:
     """The least and the largest that one unit can add to one cell; 0 lies between them."""
     if isinstance(aggregate, CountUnits):
         if not isinstance(analysed.node, Owned):
-            raise RefusedError("units are counted in rows that have an owner", rule=PrivacyRule.LOST_OWNER)
+            raise RefusedError(
+                "units are counted in rows that have an owner", rule=PrivacyRule.LOST_OWNER
+            )
         return 0, 1
     if isinstance(aggregate, CountDistinct):
         return 0, min(reach.rows_per_cell, _count_values(aggregate.column, analysed))
@@ -174,14 +199,20 @@ def _bound_row(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
     raise RefusedError(f"no rule for {type(aggregate).__name__}", rule=PrivacyRule.NO_RULE)
 
 
-def largest_value(aggregate: Aggregate, query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> int:
+def largest_value(
+    aggregate: Aggregate, query: Cells, catalog: Catalog, facts: Facts = NO_FACTS
+) -> int:
     """The public bound of |aggregate|: the plan's largest number of rows times what one adds."""
     return largest_value_in(aggregate, analyse(query.plan, catalog, facts))
 
 
 def largest_value_in(aggregate: Aggregate, rows: Analysed) -> int:
     """As `largest_value`, for rows that are analysed already."""
-    added = (0, 1) if isinstance(aggregate, (CountUnits, CountDistinct)) else _bound_row(aggregate, rows)
+    added = (
+        (0, 1)
+        if isinstance(aggregate, (CountUnits, CountDistinct))
+        else _bound_row(aggregate, rows)
+    )
     assert isinstance(rows.node, (Owned, Loose))
     largest = rows.node.most * max(map(abs, added))
     if largest > MAX_SUM:

@@ -24,10 +24,14 @@ def read_loss(tree: dict[str, Any]) -> Loss:
         raise ParameterError(f"no loss of type {quote(name)}")
     kind = LOSS_TYPES[name]
     if type(tree.get("v")) is not int or tree["v"] != kind.version:
-        raise ParameterError(f"loss {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
+        raise ParameterError(
+            f"loss {kind.type} version {tree.get('v')} is not known here: it needs a newer dither"
+        )
     keys = stored_keys(kind)
     if set(tree) != {*keys, "type", "v"}:
-        raise ParameterError(f"loss {kind.type} has the keys {sorted(keys)}, got {sorted(set(tree) - {'type', 'v'})}")
+        raise ParameterError(
+            f"loss {kind.type} has the keys {sorted(keys)}, got {sorted(set(tree) - {'type', 'v'})}"
+        )
     values: dict[str, Any] = {}
     for key, attribute in keys.items():
         value = tree[key]
@@ -36,6 +40,8 @@ def read_loss(tree: dict[str, Any]) -> Loss:
         elif isinstance(value, list):
             value = tuple(read_loss(part) for part in value)
         elif isinstance(value, float):
-            raise ParameterError(f"loss {kind.type}: {key} is a float; canonical JSON writes fractions as 'p/q'")
+            raise ParameterError(
+                f"loss {kind.type}: {key} is a float; canonical JSON writes fractions as 'p/q'"
+            )
         values[attribute] = value
     return kind(**values)

@@ -1,11 +1,12 @@
 """The privacy cost of a release, as data.
 
-A loss is a frozen tree that says *which mechanism ran, with which exact parameters, towards whom*. It is never a
-bare epsilon: accountants (`dither.accounting`) are separate functions that interpret it. The meaning of a type
-and version never changes, so a ledger of today can be re-read for ever.
+A loss is a frozen tree that says *which mechanism ran, with which exact parameters, towards whom*.
+It is never a bare epsilon: accountants (`dither.accounting`) are separate functions that interpret
+it. The meaning of a type and version never changes, so a ledger of today can be re-read for ever.
 
-Every loss stores its `neighbours` (add_remove or replace) and its `unit`, shows them, and refuses to be composed
-with a loss that differs in either: an epsilon for "one row" and one for "one person" have no sum.
+Every loss stores its `neighbours` (add_remove or replace) and its `unit`, shows them, and refuses
+to be composed with a loss that differs in either: an epsilon for "one row" and one for "one person"
+have no sum.
 
 Numbers are exact: a float means its decimal text.
 
@@ -17,9 +18,9 @@ Repeated(loss=PoissonSampled(q=1/100, loss=Gaussian(sigma=11/10, sensitivity=1))
 >>> Pure(1) + Pure(2) == Pure(2) + Pure(1)
 True
 
-Integer mechanisms emit integer losses (`DiscreteLaplace`, `DiscreteGaussian`, `DiscreteGaussianVector`), never the
-continuous curve beside them, which under-reports (docs/proofs/integer-noise.md). Only the exponential mechanism emits
-`BoundedRange`.
+Integer mechanisms emit integer losses (`DiscreteLaplace`, `DiscreteGaussian`,
+`DiscreteGaussianVector`), never the continuous curve beside them, which under-reports
+(docs/proofs/integer-noise.md). Only the exponential mechanism emits `BoundedRange`.
 """
 
 from __future__ import annotations
@@ -63,12 +64,18 @@ class Loss:
 
     def __post_init__(self) -> None:
         if self.neighbours not in _RELATIONS:
-            raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {quote(self.neighbours)}")
+            raise ParameterError(
+                f"neighbours must be 'add_remove' or 'replace', got {quote(self.neighbours)}"
+            )
         if not isinstance(self.unit, str) or not self.unit:
             raise ParameterError("unit must be a non-empty text such as 'person' or 'row'")
         kind = type(self)
         if kind not in _CHECKS:
-            _CHECKS[kind] = [(item.name, item.metadata["check"]) for item in fields(kind) if "check" in item.metadata]
+            _CHECKS[kind] = [
+                (item.name, item.metadata["check"])
+                for item in fields(kind)
+                if "check" in item.metadata
+            ]
         for name, check in _CHECKS[kind]:
             object.__setattr__(self, name, check(getattr(self, name), name))
 
@@ -81,12 +88,14 @@ class Loss:
     __rmul__ = __mul__
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dict for `json.dumps`; fractions as "p/q"; children carry their own type, neighbours and unit."""
+        """Plain dict for `json.dumps`; fractions as "p/q"; children carry their own type,
+        neighbours and unit."""
         return self._tree(lambda parts: parts)
 
     @cached_property
     def canonical(self) -> str:
-        """Canonical JSON text, the parts of a composition sorted, since their order means nothing."""
+        """Canonical JSON text, the parts of a composition sorted, since their order means
+        nothing."""
         return dumps(self._tree(lambda parts: sorted(parts, key=dumps)))
 
     def _tree(self, arrange: Callable[[list[Any]], list[Any]]) -> dict[str, Any]:
@@ -165,7 +174,8 @@ class Gaussian(Loss):
 @stored(scale="scale", sensitivity="sensitivity")
 @dataclass(frozen=True, repr=False, eq=False)
 class DiscreteLaplace(Loss):
-    """Integer noise P(z) ~ exp(-|z|/scale) on *one* integer that one unit moves by at most `sensitivity`.
+    """Integer noise P(z) ~ exp(-|z|/scale) on *one* integer that one unit moves by at most
+    `sensitivity`.
 
     Also a vector of which one unit moves one cell only. Vectors in general emit Pure(L1 / scale).
     """
@@ -178,7 +188,8 @@ class DiscreteLaplace(Loss):
 @stored(sigma="sigma", sensitivity="sensitivity")
 @dataclass(frozen=True, repr=False, eq=False)
 class DiscreteGaussian(Loss):
-    """Integer noise P(z) ~ exp(-z^2 / 2 sigma^2) on *one* integer that one unit moves by at most `sensitivity`.
+    """Integer noise P(z) ~ exp(-z^2 / 2 sigma^2) on *one* integer that one unit moves by at most
+    `sensitivity`.
 
     Also a vector of which one unit moves one cell only.
     """
@@ -191,9 +202,11 @@ class DiscreteGaussian(Loss):
 @stored(sigma="sigma", l2_squared="l2_squared")
 @dataclass(frozen=True, repr=False, eq=False)
 class DiscreteGaussianVector(Loss):
-    """Independent integer Gaussian noise on a vector of integers with squared L2 sensitivity `l2_squared`.
+    """Independent integer Gaussian noise on a vector of integers with squared L2 sensitivity
+    `l2_squared`.
 
-    Its privacy is that of zCDP with rho = l2_squared / (2 sigma^2); the scalar curve at sqrt(l2_squared) is no bound.
+    Its privacy is that of zCDP with rho = l2_squared / (2 sigma^2); the scalar curve at
+    sqrt(l2_squared) is no bound.
     """
 
     type = "discrete_gaussian_vector"
@@ -214,7 +227,8 @@ class RandomizedResponse(Loss):
 @stored(epsilon="epsilon")
 @dataclass(frozen=True, repr=False, eq=False)
 class BoundedRange(Loss):
-    """The loss of the exponential mechanism at epsilon, whose log-ratios span a range of at most epsilon."""
+    """The loss of the exponential mechanism at epsilon, whose log-ratios span a range of at most
+    epsilon."""
 
     type = "bounded_range"
     epsilon: Exact = _given(positive)
@@ -257,7 +271,8 @@ class _Wrapping(Loss):
             if len(told) > 1:
                 raise ParameterError(
                     f"losses with different {name} have no common guarantee: {sorted(told)}. "
-                    f"Account them apart, or restate one of them for the other's {name} by a theorem"
+                    f"Account them apart, or restate one of them for the other's {name} by a "
+                    f"theorem"
                 )
             object.__setattr__(self, name, told.pop())
         super().__post_init__()
@@ -269,7 +284,8 @@ class _Wrapping(Loss):
 @stored(q="q", loss="loss")
 @dataclass(frozen=True, repr=False, eq=False)
 class PoissonSampled(_Wrapping):
-    """The loss run on a sample that holds each unit independently with probability q, sample kept secret."""
+    """The loss run on a sample that holds each unit independently with probability q, sample kept
+    secret."""
 
     type = "poisson_sampled"
     q: Exact = _given(rate)
@@ -282,7 +298,8 @@ class PoissonSampled(_Wrapping):
 @stored(sample_size="sample_size", population_size="population_size", loss="loss")
 @dataclass(frozen=True, repr=False, eq=False)
 class SampledWithoutReplacement(_Wrapping):
-    """The loss run on a uniform sample of fixed size out of a public number of units, sample kept secret."""
+    """The loss run on a uniform sample of fixed size out of a public number of units, sample kept
+    secret."""
 
     type = "sampled_without_replacement"
     sample_size: int = _given(count)
@@ -292,7 +309,9 @@ class SampledWithoutReplacement(_Wrapping):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sample_size > self.population_size:
-            raise ParameterError(f"sample_size {self.sample_size} exceeds population_size {self.population_size}")
+            raise ParameterError(
+                f"sample_size {self.sample_size} exceeds population_size {self.population_size}"
+            )
 
     def _parts(self) -> tuple[Loss, ...]:
         return (self.loss,)
@@ -330,7 +349,8 @@ class Composed(_Wrapping):
 @stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
 class Parallel(_Wrapping):
-    """Losses on disjoint parts of the data, the part a function of the unit (rule parts-follow-the-unit)."""
+    """Losses on disjoint parts of the data, the part a function of the unit (rule
+    parts-follow-the-unit)."""
 
     type = "parallel"
     losses: tuple[Loss, ...] = _given()
@@ -344,7 +364,9 @@ class Parallel(_Wrapping):
 
 
 def _flat(losses: Iterable[Loss]) -> tuple[Loss, ...]:
-    return tuple(part for loss in losses for part in (loss.losses if isinstance(loss, Composed) else (loss,)))
+    return tuple(
+        part for loss in losses for part in (loss.losses if isinstance(loss, Composed) else (loss,))
+    )
 
 
 def compose(*losses: Loss) -> Composed:
@@ -359,10 +381,12 @@ def compose(*losses: Loss) -> Composed:
 @stored(sigma="sigma", clip_norm="clip_norm")
 @dataclass(frozen=True, repr=False, eq=False)
 class GaussianSum(Loss):
-    """*Continuous* Gaussian noise of `sigma` on a sum of vectors, one per unit, each of L2 norm at most `clip_norm`.
+    """*Continuous* Gaussian noise of `sigma` on a sum of vectors, one per unit, each of L2 norm at
+    most `clip_norm`.
 
-    The sensitivity follows from the relation: clip_norm under add_remove, 2 clip_norm under replace. Sampling needs the
-    norm itself, not the sensitivity, hence the type (docs/proofs/composition.md, section 7).
+    The sensitivity follows from the relation: clip_norm under add_remove, 2 clip_norm under
+    replace. Sampling needs the norm itself, not the sensitivity, hence the type
+    (docs/proofs/composition.md, section 7).
     """
 
     type = "gaussian_sum"
@@ -372,16 +396,20 @@ class GaussianSum(Loss):
 
 def _theorem(value: Any, name: str) -> str:
     if value != "FMT21":  # Feldman, McMillan and Talwar 2021
-        raise ParameterError(f"shuffling is accounted by a named theorem only: {name}='FMT21', got {quote(value)}")
+        raise ParameterError(
+            f"shuffling is accounted by a named theorem only: {name}='FMT21', got {quote(value)}"
+        )
     return str(value)
 
 
 @stored(epsilon="epsilon", users="users", theorem="theorem")
 @dataclass(frozen=True, repr=False, eq=False)
 class Shuffled(Loss):
-    """One report of each of `users` by an `epsilon`-local randomiser, mixed by a trusted shuffler, to who sees the mix.
+    """One report of each of `users` by an `epsilon`-local randomiser, mixed by a trusted shuffler,
+    to who sees the mix.
 
-    Known by a theorem, which is named; the number of users is public, so units are replaced, never added.
+    Known by a theorem, which is named; the number of users is public, so units are replaced, never
+    added.
     """
 
     type = "shuffled"
@@ -393,4 +421,6 @@ class Shuffled(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.neighbours != "replace":
-            raise ParameterError("shuffling has a public number of users: its theorem holds for neighbours='replace'")
+            raise ParameterError(
+                "shuffling has a public number of users: its theorem holds for neighbours='replace'"
+            )

@@ -1,4 +1,5 @@
-"""Exact parameters of losses: each check returns the exact number, or says what is wrong with it."""
+"""Exact parameters of losses: each check returns the exact number, or says what is wrong with
+it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from dither.errors import DitherError, ParameterError
 if TYPE_CHECKING:
 
     class Exact:
-        """A field that is given any number and read as a fraction: what a type checker knows of the checks below."""
+        """A field that is given any number and read as a fraction: what a type checker knows of the
+        checks below."""
 
         def __get__(self, instance: object, owner: object) -> Fraction: ...
         def __set__(self, instance: object, value: Number) -> None: ...
@@ -25,10 +27,12 @@ T = TypeVar("T")
 
 
 def refuse_beyond_floats(work: Callable[P, T]) -> Callable[P, T]:
-    """The function, with a ParameterError where its numbers leave what floats hold (about 1e-300 to 1e300).
+    """The function, with a ParameterError where its numbers leave what floats hold (about 1e-300 to
+    1e300).
 
-    For public doors whose exact parameters are computed with in floats: overflow, a division by what became 0, and the
-    domain errors of `math` are all the same mistake of the caller's. What is nested too deeply is refused too.
+    For public doors whose exact parameters are computed with in floats: overflow, a division by
+    what became 0, and the domain errors of `math` are all the same mistake of the caller's. What is
+    nested too deeply is refused too.
 
     >>> refuse_beyond_floats(lambda size: 1 / float(size))(Fraction(10) ** 400)
     Traceback (most recent call last):
@@ -48,7 +52,8 @@ def refuse_beyond_floats(work: Callable[P, T]) -> Callable[P, T]:
             if isinstance(error, ValueError) and not str(error).startswith(_OF_FLOATS):
                 raise
             raise ParameterError(
-                f"a parameter is too large or too small to compute with ({type(error).__name__}): choose epsilon, "
+                f"a parameter is too large or too small to compute with ({type(error).__name__}): "
+                f"choose epsilon, "
                 "scale, sigma and sensitivity between 1e-30 and 1e30, and delta above 1e-300"
             ) from None
 

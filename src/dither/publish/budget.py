@@ -1,7 +1,8 @@
 """Balances of the pots, each number with what it means (rule ceiling-fixed).
 
-Running readings are exact sums of what was charged. The guarantee is stated for the ceiling, fixed before any answer
-was seen. A running sum converted to epsilon holds only as if one had stopped at a point fixed in advance, and says so.
+Running readings are exact sums of what was charged. The guarantee is stated for the ceiling, fixed
+before any answer was seen. A running sum converted to epsilon holds only as if one had stopped at a
+point fixed in advance, and says so.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class LabelledGuarantee:
     unit: str
 
     def __str__(self) -> str:
-        return f"{self.label}: epsilon {float(self.epsilon):.6g}, delta {float(self.delta):g}, for one {self.unit}"
+        return (
+            f"{self.label}: epsilon {float(self.epsilon):.6g}, delta "
+            f"{float(self.delta):g}, for one {self.unit}"
+        )
 
 
 @dataclass(frozen=True)
@@ -50,14 +54,19 @@ class PotBalances:
 
     def guarantee(self, pot: Pot) -> LabelledGuarantee:
         """What holds for all that this pot ever pays for, whatever is asked."""
-        return LabelledGuarantee(f"{pot.name}, whatever is asked", *pot.filter.guarantee(pot.ceiling), pot.unit)
+        return LabelledGuarantee(
+            f"{pot.name}, whatever is asked", *pot.filter.guarantee(pot.ceiling), pot.unit
+        )
 
     def so_far(self, pot: Pot) -> LabelledGuarantee:
-        """The running sum as an epsilon; for pure and (epsilon, delta) sums it is the sum itself."""
+        """The running sum as an epsilon; for pure and (epsilon, delta) sums it is the sum
+        itself."""
         label = f"{pot.name}, so far" + ("" if pot.rule in ("pure", "approx") else f", {AS_IF}")
         total = pot.spent + pot.reissued
         epsilon, delta = pot.filter.guarantee(total) if total else (Fraction(0), Fraction(0))
-        return LabelledGuarantee(label, epsilon, pot.delta_spent if pot.rule in ("pure", "approx") else delta, pot.unit)
+        return LabelledGuarantee(
+            label, epsilon, pot.delta_spent if pot.rule in ("pure", "approx") else delta, pot.unit
+        )
 
     def worst_case(self) -> LabelledGuarantee | None:
         """All analysts and groups together: the dataset's total, shown under either policy."""
@@ -66,12 +75,15 @@ class PotBalances:
             None
             if root is None
             else LabelledGuarantee(
-                "all groups together, whatever is asked", *root.filter.guarantee(root.ceiling), root.unit
+                "all groups together, whatever is asked",
+                *root.filter.guarantee(root.ceiling),
+                root.unit,
             )
         )
 
     def person(self) -> LabelledGuarantee | None:
-        """One person over all windows of the declared bounds, whatever is asked; None where the unit is no window."""
+        """One person over all windows of the declared bounds, whatever is asked; None where the
+        unit is no window."""
         root = next((pot for pot in self.pots if pot.inside is None), None)
         if root is None or self.horizon is None:
             return None
@@ -87,9 +99,16 @@ class PotBalances:
             name = pot.name if pot.inside is None else f"{pot.name} in {pot.inside}"
             rule = pot.rule if pot.rule != "rdp" else f"rdp at {pot.filter.alpha}"
             reserve = f"{shown(pot.reissue - pot.reissued)} of {shown(pot.reissue)}"
-            table.add_row(*map(make_rich_cell, (name, pot.kind, f"{rule}, {pot.filter.measure}", *numbers, reserve)))
+            table.add_row(
+                *map(
+                    make_rich_cell,
+                    (name, pot.kind, f"{rule}, {pot.filter.measure}", *numbers, reserve),
+                )
+            )
         units = dict.fromkeys(pot.unit for pot in self.shown())
-        table.caption = f"amounts for one {' or '.join(units)}; deltas are said below" if units else None
+        table.caption = (
+            f"amounts for one {' or '.join(units)}; deltas are said below" if units else None
+        )
         yield table
         yield from map(make_rich_text, self.lines())
 
@@ -98,8 +117,14 @@ class PotBalances:
         for pot in self.shown():
             yield from (str(self.guarantee(pot)), str(self.so_far(pot)))
             if pot.filter.delta_cap:
-                yield f"  deltas add up to {float(pot.delta_spent):g} of {float(pot.filter.delta_cap):g}"
-            yield f"  {pot.question} About {pot.population}, for {pot.recipient}; unit {pot.unit}, {pot.neighbours}"
+                yield (
+                    f"  deltas add up to {float(pot.delta_spent):g} of "
+                    f"{float(pot.filter.delta_cap):g}"
+                )
+            yield (
+                f"  {pot.question} About {pot.population}, for {pot.recipient}; unit "
+                f"{pot.unit}, {pot.neighbours}"
+            )
         root = next((pot for pot in self.pots if pot.inside is None), None)
         if root is not None:
             yield f"policy {root.policy}: " + _POLICIES[root.policy or "global"]
@@ -116,7 +141,9 @@ class PotBalances:
     def shown(self) -> tuple[Pot, ...]:
         """All pots but the windows that nothing was taken from: there may be many."""
         windows = {pot.name for pot in self.pots if pot.is_windows}
-        return tuple(pot for pot in self.pots if pot.inside not in windows or pot.spent or pot.reissued)
+        return tuple(
+            pot for pot in self.pots if pot.inside not in windows or pot.spent or pot.reissued
+        )
 
     def _repr_html_(self) -> str:
         return write_element("pre", str(self))
@@ -126,9 +153,11 @@ class PotBalances:
 
 
 def convert_over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:
-    """(epsilon, delta) for all rows of a person with rows in W windows, by group privacy: docs/proofs/filters.md.
+    """(epsilon, delta) for all rows of a person with rows in W windows, by group privacy:
+    docs/proofs/filters.md.
 
-    zCDP: W^2 rho, then converted, where no delta of key selection is in the way; else `convert_steps`.
+    zCDP: W^2 rho, then converted, where no delta of key selection is in the way; else
+    `convert_steps`.
 
     >>> convert_over_windows(Rule("pure"), Fraction(1, 2), 12)
     (Fraction(6, 1), Fraction(0, 1))
@@ -139,7 +168,8 @@ def convert_over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:
 
 
 def convert_steps(pair: Pair, steps: int) -> Pair:
-    """(epsilon, delta) for data that differ by so many steps: k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1).
+    """(epsilon, delta) for data that differ by so many steps: k epsilon, delta (e^(k epsilon) - 1)
+    / (e^epsilon - 1).
 
     >>> convert_steps((Fraction(1), Fraction(0)), 3)
     (Fraction(3, 1), Fraction(0, 1))
@@ -154,6 +184,8 @@ def convert_steps(pair: Pair, steps: int) -> Pair:
 
 
 _POLICIES = {
-    "global": "the total is what is promised; pots inside it are allowances, and stored answers are free to all",
-    "separate": "each group's own pot is promised to hold while groups share nothing; each pays for what it sees",
+    "global": "the total is what is promised; pots inside it are allowances, and stored "
+    "answers are free to all",
+    "separate": "each group's own pot is promised to hold while groups share nothing; "
+    "each pays for what it sees",
 }

@@ -1,7 +1,9 @@
-"""Certificates: what was promised for one release, as signed JSON that anyone can check with the public key alone.
+"""Certificates: what was promised for one release, as signed JSON that anyone can check with the
+public key alone.
 
-The body holds parameters and public facts only: no value, row count, duration or fingerprint of data, and nothing of
-keys that were not shown. It needs no secret: whoever holds the file may read it. `seal.py` signs and checks it.
+The body holds parameters and public facts only: no value, row count, duration or fingerprint of
+data, and nothing of keys that were not shown. It needs no secret: whoever holds the file may read
+it. `seal.py` signs and checks it.
 """
 
 from __future__ import annotations
@@ -50,10 +52,11 @@ def write_body(
     over_windows: LabelledGuarantee | None = None,
     commitment: str = "",
 ) -> dict[str, Any]:
-    """Write the body of a release's certificate; `pot_path` is the paying pot and all pots around it.
+    """Write the body of a release's certificate; `pot_path` is the paying pot and all pots around
+    it.
 
-    The pots stand as they do when the certificate is made, by what was released until then: what is under way does not
-    show (rule release-times-only).
+    The pots stand as they do when the certificate is made, by what was released until then: what is
+    under way does not show (rule release-times-only).
     """
     priced = release.priced
     version = release.at
@@ -82,7 +85,11 @@ def write_body(
         "unit": {
             "protects": catalog.unit.label,
             "neighbours": catalog.neighbours,
-            "not_protected": [f"{person.key}: {person.because}" for person in catalog.people if not person.protected],
+            "not_protected": [
+                f"{person.key}: {person.because}"
+                for person in catalog.people
+                if not person.protected
+            ],
             "over_all_windows": "" if over_windows is None else _state_over_windows(over_windows),
         },
         "mechanisms": [_describe_mechanism(calibrated) for calibrated in priced.steps],
@@ -92,21 +99,28 @@ def write_body(
             "asked": f"{price.name} {format_exact(price.value)}",
             "loss": priced.loss.to_json(),
             "charges": {
-                name: [format_exact(taken.amount), format_exact(taken.delta)] for name, taken in release.charges.items()
+                name: [format_exact(taken.amount), format_exact(taken.delta)]
+                for name, taken in release.charges.items()
             },
         },
         "pots": {pot_on_path.name: _describe_pot(pot_on_path, release) for pot_on_path in pot_path},
         "post_processing": list(post_processing),
         "values": {"commitment": commitment},
         "unprotected": list(UNPROTECTED),
-        "incidents": [{"reserve": incident.reserve, "code": incident.code} for incident in incidents],
+        "incidents": [
+            {"reserve": incident.reserve, "code": incident.code} for incident in incidents
+        ],
         "software": {"dither": __version__, "losses": LOSS_VERSION},
     }
 
 
 def _state_over_windows(guarantee: LabelledGuarantee) -> str:
-    """The person-level figure of a (person, window) unit, over the windows that the catalog declares."""
-    pair = f"epsilon {format_rounded_up(guarantee.epsilon)} at delta {format_rounded_up(guarantee.delta)}"
+    """The person-level figure of a (person, window) unit, over the windows that the catalog
+    declares."""
+    pair = (
+        f"epsilon {format_rounded_up(guarantee.epsilon)} at delta "
+        f"{format_rounded_up(guarantee.delta)}"
+    )
     return f"{guarantee.label}: {pair}, for one {guarantee.unit}"
 
 
@@ -136,7 +150,8 @@ def format_exact(value: Fraction) -> str:
 
 
 def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
-    """State the guarantee of this release alone: the rule's own parameters, and (epsilon, delta)."""
+    """State the guarantee of this release alone: the rule's own parameters, and (epsilon,
+    delta)."""
     rule = pot.filter
     taken = release.charges.get(pot.name)
     priced = release.priced
@@ -151,7 +166,10 @@ def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
         total = total - rule.delta_selection + delta
     unit = priced.at.catalog.unit.label
     neighbours = priced.at.catalog.neighbours
-    stated = f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(total)}, for one {unit} ({neighbours})"
+    stated = (
+        f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(total)}, "
+        f"for one {unit} ({neighbours})"
+    )
     return {
         "variant": VARIANTS[rule.name],
         "native": native,
@@ -164,7 +182,8 @@ def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
 def format_rounded_up(value: Fraction) -> str:
     """Format a number with at most six significant digits, rounded up.
 
-    >>> format_rounded_up(Fraction(1, 2)), format_rounded_up(Fraction(1, 3)), format_rounded_up(Fraction(1, 10**6))
+    >>> format_rounded_up(Fraction(1, 2)), format_rounded_up(Fraction(1,
+    ...     3)), format_rounded_up(Fraction(1, 10**6))
     ('0.5', '0.333334', '1e-6')
     """
     up = Context(prec=6, rounding=ROUND_CEILING)
@@ -177,7 +196,10 @@ def _describe_pot(pot: Pot, release: Release) -> dict[str, Any]:
     epsilon, delta = pot.filter.guarantee(pot.ceiling)
     return {
         "kind": pot.kind,
-        "rule": {key: value if key == "name" else format_exact(value) for key, value in pot.filter.to_body().items()},
+        "rule": {
+            key: value if key == "name" else format_exact(value)
+            for key, value in pot.filter.to_body().items()
+        },
         "measure": pot.filter.measure,
         "paid": format_exact(taken.amount if taken else Fraction(0)),
         "paid_delta": format_exact(taken.delta if taken else Fraction(0)),
@@ -185,7 +207,11 @@ def _describe_pot(pot: Pot, release: Release) -> dict[str, Any]:
         "cap": format_exact(pot.cap),
         "ceiling": format_exact(pot.ceiling),
         "whatever_is_asked": {"epsilon": format_rounded_up(epsilon), "delta": format_exact(delta)},
-        "purpose": {"question": pot.question, "population": pot.population, "recipient": pot.recipient},
+        "purpose": {
+            "question": pot.question,
+            "population": pot.population,
+            "recipient": pot.recipient,
+        },
     }
 
 
@@ -202,13 +228,15 @@ def _describe_mechanism(calibrated: Calibrated) -> dict[str, Any]:
     document |= {name: format_exact(value) for name, value in mechanism.parameters.items()}
     if sensitivity := mechanism.sensitivity_document():
         document["sensitivity"] = {
-            key: format_exact(value) if isinstance(value, Fraction) else value for key, value in sensitivity.items()
+            key: format_exact(value) if isinstance(value, Fraction) else value
+            for key, value in sensitivity.items()
         }
     return document
 
 
 def list_used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
-    """List the columns that the plans name, by registered table. A name anywhere in a plan counts."""
+    """List the columns that the plans name, by registered table. A name anywhere in a plan
+    counts."""
     used: dict[str, tuple[Column, ...]] = {}
     for calibrated in release.priced.steps:
         tree = plan_json(calibrated.step.query)
@@ -217,7 +245,9 @@ def list_used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
             if isinstance(node, Scan):
                 table = release.at.catalog.table(node.table)
                 used_names = {column.name for column in used.get(table.name, ())}
-                columns = tuple(c for c in table.columns if c.name.lower() in named or c.name in used_names)
+                columns = tuple(
+                    c for c in table.columns if c.name.lower() in named or c.name in used_names
+                )
                 used[table.name] = columns
     return used
 
@@ -246,9 +276,16 @@ def _list_bounds(catalog: Catalog, used: dict[str, tuple[Column, ...]]) -> dict[
 def _describe_bound(column: Column) -> dict[str, Any]:
     if isinstance(column, Category):
         if isinstance(column.values, tuple):
-            return {"values": list(column.values), "provenance": "listed in the catalog", "other": str(column.other)}
+            return {
+                "values": list(column.values),
+                "provenance": "listed in the catalog",
+                "other": str(column.other),
+            }
         if isinstance(column.values, FromPublic):
-            return {"values": f"public {column.values.table}.{column.values.column}", "provenance": "a public table"}
+            return {
+                "values": f"public {column.values.table}.{column.values.column}",
+                "provenance": "a public table",
+            }
         return {"values": "not listed", "provenance": "keys shown by private selection alone"}
     if not isinstance(column, Bounded):
         return {}
@@ -259,9 +296,16 @@ def _describe_bound(column: Column) -> dict[str, Any]:
         show = _format_day
     elif isinstance(column, Timestamp):
         show = _format_second
-    ends = {"lower": show(column.lower_grid * column.step), "upper": show(column.upper_grid * column.step)}
+    ends = {
+        "lower": show(column.lower_grid * column.step),
+        "upper": show(column.upper_grid * column.step),
+    }
     provenance = str(getattr(column, "provenance", "the type"))
-    return ends | {"resolution": format_exact(column.step), "nulls": column.nulls.rule, "provenance": provenance}
+    return ends | {
+        "resolution": format_exact(column.step),
+        "nulls": column.nulls.rule,
+        "provenance": provenance,
+    }
 
 
 def _format_day(value: Fraction) -> str:
@@ -273,7 +317,8 @@ def _format_second(value: Fraction) -> str:
 
 
 def _is_stated(limit: str) -> bool:
-    """Whether a limit is stated as it is: rows per unit are stated for each table instead, with its name."""
+    """Whether a limit is stated as it is: rows per unit are stated for each table instead, with its
+    name."""
     return not re.fullmatch(r"at most \d+ rows? per \w+", limit)
 
 
@@ -283,5 +328,7 @@ def _list_table_limits(catalog: Catalog, release: Release) -> set[str]:
     for name in list_used_columns(release):
         table = catalog.table(name)
         if table.kind == "private" and table.rows_per_unit is not None:
-            limits.add(f"at most {table.rows_per_unit} rows of {table.name} per {catalog.unit.label}")
+            limits.add(
+                f"at most {table.rows_per_unit} rows of {table.name} per {catalog.unit.label}"
+            )
     return limits

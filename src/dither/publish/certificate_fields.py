@@ -32,34 +32,67 @@ LOSS = "loss"
 _MISSING = ": is missing"
 _NORMS = {"l0": str, "l1": str, "l2_squared": str, "linf": str}
 _MECHANISM = {
-    "mechanism": str, "family": str, "share": str, "answers": str, "loss": LOSS, "scale?": str,
-    "sigma?": str, "sensitivity?": AnyOf((_NORMS, {"rows": int, "sides": [int]})),
-}  # fmt: skip
+    "mechanism": str,
+    "family": str,
+    "share": str,
+    "answers": str,
+    "loss": LOSS,
+    "scale?": str,
+    "sigma?": str,
+    "sensitivity?": AnyOf((_NORMS, {"rows": int, "sides": [int]})),
+}
 _BOUND = {
-    "values?": AnyOf((str, [str])), "other?": str, "lower?": str, "upper?": str,
-    "resolution?": str, "nulls?": str, "provenance": str,
-}  # fmt: skip
+    "values?": AnyOf((str, [str])),
+    "other?": str,
+    "lower?": str,
+    "upper?": str,
+    "resolution?": str,
+    "nulls?": str,
+    "provenance": str,
+}
 _RULE = {
-    "name": str, "delta?": str, "delta_per_question?": str, "delta_conversion?": str,
-    "delta_selection?": str, "alpha?": str,
-}  # fmt: skip
+    "name": str,
+    "delta?": str,
+    "delta_per_question?": str,
+    "delta_conversion?": str,
+    "delta_selection?": str,
+    "alpha?": str,
+}
 _POT = {
-    "kind": str, "rule": _RULE, "measure": str, "paid": str, "paid_delta": str, "cumulative": str,
-    "cap": str, "ceiling": str, "whatever_is_asked": {"epsilon": str, "delta": str},
+    "kind": str,
+    "rule": _RULE,
+    "measure": str,
+    "paid": str,
+    "paid_delta": str,
+    "cumulative": str,
+    "cap": str,
+    "ceiling": str,
+    "whatever_is_asked": {"epsilon": str, "delta": str},
     "purpose": {"question": str, "population": str, "recipient": str},
-}  # fmt: skip
+}
 BODY: dict[str, Any] = {
     "release": {
-        "id": str, "released_at": str, "repeated": bool, "sql": str, "request_hash": str,
+        "id": str,
+        "released_at": str,
+        "repeated": bool,
+        "sql": str,
+        "request_hash": str,
         "plan_hash": str,
     },
     "dataset": {
-        "name": str, "lineage": str, "population": str, "version": int, "catalog_hash": str,
+        "name": str,
+        "lineage": str,
+        "population": str,
+        "version": int,
+        "catalog_hash": str,
     },
     "context": str,
     "mode": {"name": str, "not_promised": [str]},
     "guarantee": {
-        "variant": str, "epsilon": str, "delta": str, "stated": str,
+        "variant": str,
+        "epsilon": str,
+        "delta": str,
+        "stated": str,
         "native": {"delta": str, "epsilon?": str, "rho?": str, "renyi?": str, "alpha?": str},
     },
     "unit": {"protects": str, "neighbours": str, "not_protected": [str], "over_all_windows": str},
@@ -73,7 +106,7 @@ BODY: dict[str, Any] = {
     "unprotected": [str],
     "incidents": [{"reserve": int, "code": str}],
     "software": {"dither": str, "losses": int},
-}  # fmt: skip
+}
 ABSENT_IN_VERSION_ONE = ("values", "unit.over_all_windows", "price.charges")
 """What version 1 began to write after its first certificates."""
 
@@ -157,7 +190,9 @@ def _list_loss_types(base: type[Loss] = Loss) -> Iterator[type[Loss]]:
         yield from _list_loss_types(kind)
 
 
-_LOSS_FIELDS = {kind.type: {loss_field.name for loss_field in fields(kind)} for kind in _list_loss_types()}
+_LOSS_FIELDS = {
+    kind.type: {loss_field.name for loss_field in fields(kind)} for kind in _list_loss_types()
+}
 
 
 def _join(path: str, key: str) -> str:

@@ -1,9 +1,10 @@
 """A certificate tied to one table of numbers, without showing a number (rule no-fingerprints).
 
-The certificate carries sha256(nonce ‖ table): 32 random bytes, then the released table as JSON with sorted columns and
-no spaces. The nonce stays with the result. Whoever was given table and nonce can check that the certificate is of
-these numbers (another table would be a collision); whoever has the certificate alone learns nothing of them, since no
-table can be tried without the nonce. What is committed to has left already: no data, and nothing that was not released.
+The certificate carries sha256(nonce ‖ table): 32 random bytes, then the released table as JSON with
+sorted columns and no spaces. The nonce stays with the result. Whoever was given table and nonce can
+check that the certificate is of these numbers (another table would be a collision); whoever has the
+certificate alone learns nothing of them, since no table can be tried without the nonce. What is
+committed to has left already: no data, and nothing that was not released.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def make_nonce() -> str:
 
 
 def plain(value: Any) -> Any:
-    """What JSON has no word for, as text: fractions as p/q; times, dates and decimals as they print."""
+    """What JSON has no word for, as text: fractions as p/q; times, dates and decimals as they
+    print."""
     return f"{value.numerator}/{value.denominator}" if isinstance(value, Fraction) else str(value)
 
 
@@ -41,18 +43,25 @@ def commitment(columns: dict[str, list[Any]], nonce: str) -> str:
     >>> one == commitment({"n": [1, 3]}, "00" * 32), one == commitment({"n": [1, 2]}, "01" * 32)
     (False, False)
     """
-    table = json.dumps(columns, default=plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    table = json.dumps(
+        columns, default=plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
     return hashlib.sha256(bytes.fromhex(nonce) + table.encode()).hexdigest()
 
 
 def opens(text: str, promised: str) -> bool:
-    """Whether a file of values, as `Result.opening()` or `dither sql --json --certificate` wrote it, is the table.
+    """Whether a file of values, as `Result.opening()` or `dither sql --json --certificate` wrote
+    it, is the table.
 
     The columns are checked, all of them together; `info` beside them is for people and not covered.
     """
     try:
         read = read_json(text, max_characters=MAX_VALUES, allow_floats=True, allow_empty_keys=True)
-        if not isinstance(read, dict) or not {"columns", "nonce"} <= set(read) <= {"columns", "nonce", "info"}:
+        if not isinstance(read, dict) or not {"columns", "nonce"} <= set(read) <= {
+            "columns",
+            "nonce",
+            "info",
+        }:
             raise ValueError("shape")
         columns = read["columns"]
         nonce = read["nonce"]
@@ -61,6 +70,7 @@ def opens(text: str, promised: str) -> bool:
         opened = commitment(columns, nonce)
     except (ValueError, TypeError):
         raise DitherError(
-            "a file of values holds columns and nonce, as 'dither sql ... --json --certificate FILE' prints it"
+            "a file of values holds columns and nonce, as 'dither sql ... --json --certificate "
+            "FILE' prints it"
         ) from None
     return hmac.compare_digest(opened.encode(), promised.encode())

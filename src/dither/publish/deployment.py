@@ -1,4 +1,5 @@
-"""The public facts of a deployment, gathered from catalog and ledger: what register entries and statements rest on."""
+"""The public facts of a deployment, gathered from catalog and ledger: what register entries and
+statements rest on."""
 
 from __future__ import annotations
 
@@ -36,14 +37,17 @@ class Deployment:
         return None if self.total is None else self.total.filter.guarantee(self.total.ceiling)
 
     def meaning(self) -> tuple[str, ...]:
-        """The guarantee of the total in words; for (person, window) units over all declared windows."""
+        """The guarantee of the total in words; for (person, window) units over all declared
+        windows."""
         if self.total is None:
             return ()
         return tuple(interpret_pot(self.total).lines(windows=horizon(self.catalog)))
 
     def mechanisms(self) -> tuple[str, ...]:
         """The kinds of loss that were released, sorted."""
-        return tuple(sorted({kind for record in self.releases for kind in _list_kinds(record.loss)}))
+        return tuple(
+            sorted({kind for record in self.releases for kind in _list_kinds(record.loss)})
+        )
 
     def first_release(self) -> str | None:
         """The day of the first release."""
@@ -51,8 +55,13 @@ class Deployment:
         return days[0] if days else None
 
     def unused_columns(self) -> tuple[str, ...]:
-        """Columns of private tables that no released question named: candidates for not being held at all."""
-        named = {text.lower() for record in self.releases for text in _list_texts(record.public.get("request"))}
+        """Columns of private tables that no released question named: candidates for not being held
+        at all."""
+        named = {
+            text.lower()
+            for record in self.releases
+            for text in _list_texts(record.public.get("request"))
+        }
         return tuple(
             f"{table.name}.{column.name}"
             for table in self.catalog.private_tables
@@ -68,7 +77,10 @@ class Deployment:
 
 
 def _list_kinds(loss: dict[str, Any]) -> Iterator[str]:
-    inner_losses: Iterable[dict[str, Any]] = [*loss.get("losses", []), *([loss["loss"]] if "loss" in loss else [])]
+    inner_losses: Iterable[dict[str, Any]] = [
+        *loss.get("losses", []),
+        *([loss["loss"]] if "loss" in loss else []),
+    ]
     if not inner_losses:
         yield str(loss["type"])
     for inner_loss in inner_losses:

@@ -1,8 +1,8 @@
 """The hazards that NIST SP 800-226 lists, looked for in a deployment's own facts.
 
-Each is found from catalog and ledger, or asked about where only a person can know. A hazard is a warning, never a
-verdict: nothing here says that a deployment is safe. (Read from the initial public draft of December 2023; the
-wording is ours.)
+Each is found from catalog and ledger, or asked about where only a person can know. A hazard is a
+warning, never a verdict: nothing here says that a deployment is safe. (Read from the initial public
+draft of December 2023; the wording is ours.)
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from dither.publish.deployment import Deployment
 LARGE = Fraction(3)
 EMPTY = Fraction(10)
 COMMON_DELTA = Fraction(1, 10**5)
-_READ_OFF = re.compile(r"\b(observed|the data|dataset|max(imum)? of|min(imum)? of|quantile|percentile|sample|tuned)\b")
+_READ_OFF = re.compile(
+    r"\b(observed|the data|dataset|max(imum)? of|min(imum)? of|quantile|percentile|sample|tuned)\b"
+)
 
 
 @dataclass(frozen=True)
 class Hazard:
-    """One warning: a name to look up, what was found, and what to do. `ask` marks what only a person can answer."""
+    """One warning: a name to look up, what was found, and what to do. `ask` marks what only a
+    person can answer."""
 
     name: str
     message: str
@@ -35,34 +38,59 @@ class Hazard:
 
 
 def find_hazards(of: Deployment) -> tuple[Hazard, ...]:
-    """Find all hazards, in the order of the draft's layers: parameters, unit, algorithms, trust, data."""
-    return (*_check_parameters(of), *_check_unit(of), *_check_algorithms(of), *_check_trust(of), *_check_collection(of))
+    """Find all hazards, in the order of the draft's layers: parameters, unit, algorithms, trust,
+    data."""
+    return (
+        *_check_parameters(of),
+        *_check_unit(of),
+        *_check_algorithms(of),
+        *_check_trust(of),
+        *_check_collection(of),
+    )
 
 
 def _check_parameters(of: Deployment) -> Iterator[Hazard]:
     guarantee = of.guarantee()
     if guarantee is None:
-        yield Hazard("no-budget", "no pot is open, so nothing bounds what may be learned: dither budget open")
+        yield Hazard(
+            "no-budget", "no pot is open, so nothing bounds what may be learned: dither budget open"
+        )
         return
     epsilon, delta = guarantee
-    stated = f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(delta)} for one {of.catalog.unit.label}"
+    stated = (
+        f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(delta)} "
+        f"for one {of.catalog.unit.label}"
+    )
     if epsilon > EMPTY:
-        yield Hazard("large-epsilon", f"{stated}: odds may move by more than 20,000; attach evidence from attacks")
+        yield Hazard(
+            "large-epsilon",
+            f"{stated}: odds may move by more than 20,000; attach evidence from attacks",
+        )
     elif epsilon > LARGE:
-        yield Hazard("large-epsilon", f"{stated}: odds may move by more than 20; say why this much is needed")
+        yield Hazard(
+            "large-epsilon", f"{stated}: odds may move by more than 20; say why this much is needed"
+        )
     total = of.total
     if total is not None and total.rule == "approx":
         yield Hazard(
             "catastrophic-delta",
-            "an (epsilon, delta) pot allows that with probability delta anything leaves; zcdp pots degrade gracefully",
+            "an (epsilon, delta) pot allows that with probability delta anything leaves; zcdp pots "
+            "degrade gracefully",
         )
     if delta > COMMON_DELTA:
-        yield Hazard("large-delta", f"{stated}: a delta above 1e-5 makes epsilon look smaller than it is")
+        yield Hazard(
+            "large-delta", f"{stated}: a delta above 1e-5 makes epsilon look smaller than it is"
+        )
     most = max((table.max_rows or 0) for table in of.catalog.private_tables)
     if delta * most >= 1:
-        yield Hazard("delta-and-size", f"delta times max_rows ({most}) reaches 1: releasing one row would satisfy it")
+        yield Hazard(
+            "delta-and-size",
+            f"delta times max_rows ({most}) reaches 1: releasing one row would satisfy it",
+        )
     yield Hazard(
-        "comparing", f"compare {stated} only with guarantees at the same delta and for the same unit", ask=True
+        "comparing",
+        f"compare {stated} only with guarantees at the same delta and for the same unit",
+        ask=True,
     )
 
 
@@ -70,63 +98,114 @@ def _check_unit(of: Deployment) -> Iterator[Hazard]:
     unit = of.catalog.unit
     if unit.kind == "row":
         yield Hazard(
-            "event-level", "the unit is a row: a person with k rows is protected k times less (dither interpret --rows)"
+            "event-level",
+            "the unit is a row: a person with k rows is protected k times less (dither interpret "
+            "--rows)",
         )
     if unit.kind == "person_window":
         yield Hazard(
             "event-level",
-            f"the unit is a person in one {unit.every}: a secret that lasts longer is protected less, by as many "
+            f"the unit is a person in one {unit.every}: a secret that lasts longer is protected "
+            f"less, by as many "
             f"{unit.every}s (dither interpret --windows)",
         )
     for person in of.catalog.people:
         if not person.protected:
-            yield Hazard("unprotected-people", f"{person.key} names people who are not protected: {person.because}")
-    yield Hazard("harm-outside-the-unit", "families, firms or regions may be harmed by what is true of many", ask=True)
+            yield Hazard(
+                "unprotected-people",
+                f"{person.key} names people who are not protected: {person.because}",
+            )
+    yield Hazard(
+        "harm-outside-the-unit",
+        "families, firms or regions may be harmed by what is true of many",
+        ask=True,
+    )
     for name, column in of.columns():
         if isinstance(column, Text):
-            yield Hazard("unstructured", f"{name} is free text: it may speak of people who own no row", ask=True)
+            yield Hazard(
+                "unstructured",
+                f"{name} is free text: it may speak of people who own no row",
+                ask=True,
+            )
 
 
 def _check_algorithms(of: Deployment) -> Iterator[Hazard]:
     yield Hazard(
-        "implementation", "one implementation, not certified by others: run 'make test' and the audit", ask=True
+        "implementation",
+        "one implementation, not certified by others: run 'make test' and the audit",
+        ask=True,
     )
     for name, column in of.columns():
-        if isinstance(column, (Integer, Decimal, Date, Timestamp)) and _READ_OFF.search(column.provenance.lower()):
-            yield Hazard("bounds-from-data", f"the bounds of {name} come from: {column.provenance}. Are they public?")
+        if isinstance(column, (Integer, Decimal, Date, Timestamp)) and _READ_OFF.search(
+            column.provenance.lower()
+        ):
+            yield Hazard(
+                "bounds-from-data",
+                f"the bounds of {name} come from: {column.provenance}. Are they public?",
+            )
         if isinstance(column, Category) and isinstance(column.values, Undeclared):
-            yield Hazard("keys-not-given", f"the keys of {name} are not listed: rare ones are never shown")
+            yield Hazard(
+                "keys-not-given", f"the keys of {name} are not listed: rare ones are never shown"
+            )
     for table in of.catalog.private_tables:
         if table.rows_per_unit is not None and table.rows_per_unit > 10:
             yield Hazard(
                 "contribution-bound",
-                f"{table.name} keeps up to {table.rows_per_unit} rows per {of.catalog.unit.label}: noise grows with "
+                f"{table.name} keeps up to {table.rows_per_unit} rows per {of.catalog.unit.label}: "
+                f"noise grows with "
                 "it; a lower limit trades noise for bias",
             )
-    yield Hazard("statistical-bias", "limits and clamps pull sums towards the bounds; intervals do not cover that")
-    yield Hazard("small-groups", "noise is the same for every group, so small groups have the largest relative error")
+    yield Hazard(
+        "statistical-bias",
+        "limits and clamps pull sums towards the bounds; intervals do not cover that",
+    )
+    yield Hazard(
+        "small-groups",
+        "noise is the same for every group, so small groups have the largest relative error",
+    )
 
 
 def _check_trust(of: Deployment) -> Iterator[Hazard]:
-    yield Hazard("interactive", "questions are chosen after seeing answers: the budget is a filter, and ends")
-    yield Hazard("trust", "the curator sees the rows: who runs it, and who could read its disk?", ask=True)
-    yield Hazard("side-channels", "embedded mode makes no promise about time; answers should not be timed by outsiders")
+    yield Hazard(
+        "interactive", "questions are chosen after seeing answers: the budget is a filter, and ends"
+    )
+    yield Hazard(
+        "trust", "the curator sees the rows: who runs it, and who could read its disk?", ask=True
+    )
+    yield Hazard(
+        "side-channels",
+        "embedded mode makes no promise about time; answers should not be timed by outsiders",
+    )
     if of.incidents:
         codes = ", ".join(sorted({incident.code for incident in of.incidents}))
-        yield Hazard("incidents", f"{len(of.incidents)} failures after a charge are on record ({codes}): unprotected")
+        yield Hazard(
+            "incidents",
+            f"{len(of.incidents)} failures after a charge are on record ({codes}): unprotected",
+        )
     yield Hazard(
-        "security", "access control, encryption at rest and backups are outside of differential privacy", ask=True
+        "security",
+        "access control, encryption at rest and backups are outside of differential privacy",
+        ask=True,
     )
     if of.context == "dev":
-        yield Hazard("dev", "this is a dev lineage: exact answers can be shown, so no real data may be in it")
+        yield Hazard(
+            "dev", "this is a dev lineage: exact answers can be shown, so no real data may be in it"
+        )
 
 
 def _check_collection(of: Deployment) -> Iterator[Hazard]:
     yield Hazard(
-        "other-releases", "what else was published from the same data without noise adds to the risk", ask=True
+        "other-releases",
+        "what else was published from the same data without noise adds to the risk",
+        ask=True,
     )
     for note in of.population_notes:
         yield Hazard("same-people", note)
     if of.releases and (unused := of.unused_columns()):
-        yield Hazard("over-collection", f"no release used {', '.join(unused)}: does the dataset need to hold them?")
-    yield Hazard("human-bias", "who is missing from the data, and who acts on the answers?", ask=True)
+        yield Hazard(
+            "over-collection",
+            f"no release used {', '.join(unused)}: does the dataset need to hold them?",
+        )
+    yield Hazard(
+        "human-bias", "who is missing from the data, and who acts on the answers?", ask=True
+    )

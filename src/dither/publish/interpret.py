@@ -1,8 +1,10 @@
-"""What (epsilon, delta) means, in plain words and in numbers that a person can hold against their own worry.
+"""What (epsilon, delta) means, in plain words and in numbers that a person can hold against their
+own worry.
 
-Everything follows from one inequality, P(E) <= e^epsilon Q(E) + delta for every event E, where P and Q are the laws of
-all answers together on two neighbouring databases. Nothing here depends on data, and nothing prints an epsilon without
-its delta and its unit. Formulas and their proofs: docs/reference/interpret.md.
+Everything follows from one inequality, P(E) <= e^epsilon Q(E) + delta for every event E, where P
+and Q are the laws of all answers together on two neighbouring databases. Nothing here depends on
+data, and nothing prints an epsilon without its delta and its unit. Formulas and their proofs:
+docs/reference/interpret.md.
 
 >>> meaning = interpret(1, 0, unit="person", neighbours="add_remove")
 >>> round(meaning.posterior(0.1)[1], 4), round(meaning.power(0.05), 4)
@@ -35,7 +37,8 @@ RATES = (0.01, 0.05)
 
 @dataclass(frozen=True)
 class Meaning:
-    """A guarantee with the questions that people ask of it. `loss` sharpens the answers where it is known."""
+    """A guarantee with the questions that people ask of it. `loss` sharpens the answers where it is
+    known."""
 
     epsilon: Fraction
     delta: Fraction
@@ -46,28 +49,36 @@ class Meaning:
     @property
     def stated(self) -> str:
         """The guarantee in one phrase: never an epsilon alone."""
-        return _state_pair(self.epsilon, self.delta, f"for one {_describe_unit(self.unit)}", self.neighbours)
+        return _state_pair(
+            self.epsilon, self.delta, f"for one {_describe_unit(self.unit)}", self.neighbours
+        )
 
     def posterior(self, prior: float) -> tuple[float, float]:
-        """How far all answers can move someone's belief: prior odds times at most e^epsilon either way.
+        """How far all answers can move someone's belief: prior odds times at most e^epsilon either
+        way.
 
         With a delta the odds move by at most 2 e^epsilon, in all but `exception` of the cases.
         """
         if not 0 < prior < 1:
-            raise ParameterError(f"a prior lies in (0, 1), got {prior}: 0 and 1 are certainties that nothing moves")
+            raise ParameterError(
+                f"a prior lies in (0, 1), got {prior}: 0 and 1 are certainties that nothing moves"
+            )
         factor = _raise_exp(self.epsilon) * (2 if self.delta else 1) * _UP
         odds = prior / (1 - prior)
         return odds / factor / (1 + odds / factor), _convert_odds(odds * factor)
 
     @property
     def exception(self) -> float:
-        """How often the posterior may leave its interval: (2 + e^-epsilon) delta, by Markov's inequality."""
+        """How often the posterior may leave its interval: (2 + e^-epsilon) delta, by Markov's
+        inequality."""
         return float(self.delta) * (2 + math.exp(-min(float(self.epsilon), 700.0))) * _UP
 
     def power(self, false_positive: float) -> float:
-        """The largest share of those in the data that a test finds which wrongly names this share of the others.
+        """The largest share of those in the data that a test finds which wrongly names this share
+        of the others.
 
-        min(e^epsilon a + delta, 1 - e^-epsilon (1 - delta - a)), or the trade-off curve of the loss where lower.
+        min(e^epsilon a + delta, 1 - e^-epsilon (1 - delta - a)), or the trade-off curve of the loss
+        where lower.
         """
         if not 0 <= false_positive <= 1:
             raise ParameterError(f"a false-positive rate lies in [0, 1], got {false_positive}")
@@ -80,9 +91,11 @@ class Meaning:
         return min(1.0, max(a, largest_share))
 
     def together(self, size: int) -> Meaning:
-        """The guarantee towards `size` units at once: a household, a person with so many rows, so many windows.
+        """The guarantee towards `size` units at once: a household, a person with so many rows, so
+        many windows.
 
-        (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)); where the loss has a group rule, at the same delta.
+        (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)); where the loss has a group rule,
+        at the same delta.
         """
         if not isinstance(size, int) or size < 1:
             raise ParameterError(f"a group has 1 or more members, got {quote(size)}")
@@ -101,33 +114,44 @@ class Meaning:
                 loss = None
         return Meaning(epsilon, delta, unit, self.neighbours, loss)
 
-    def lines(self, *, household: int = 4, rows: int | None = None, windows: int | None = None) -> list[str]:
+    def lines(
+        self, *, household: int = 4, rows: int | None = None, windows: int | None = None
+    ) -> list[str]:
         """The meaning in sentences."""
         who = _describe_unit(self.unit)
         sentences = [f"The guarantee: {self.stated}."]
         sentences += [self._belief(prior, who) for prior in PRIORS]
         if self.delta:
             sentences.append(
-                f"That holds in all but {_format_rare(self.exception)} of cases; in those, nothing is promised. "
-                "A delta far below 1 / number of people keeps this from being the whole story of anyone."
+                f"That holds in all but {_format_rare(self.exception)} of cases; in those, nothing "
+                f"is promised. "
+                "A delta far below 1 / number of people keeps this from being the whole story of "
+                "anyone."
             )
         sentences += [self._test(rate, who) for rate in RATES]
         many = self.together(household)
         sentences.append(
-            f"A household of {household}, counted together: {many.phrase(f'for {household} {who}s at once')}."
+            f"A household of {household}, counted together: "
+            f"{many.phrase(f'for {household} {who}s at once')}."
         )
         if self.unit == "row":
             count = 10 if rows is None else rows
             sentences.append(f"One row is protected, not one person. {self.person(count, 'rows')}")
         elif rows is not None:
-            raise ParameterError(f"the unit is {self.unit}: all rows of one are protected together, however many")
+            raise ParameterError(
+                f"the unit is {self.unit}: all rows of one are protected together, however many"
+            )
         if self.unit.startswith("person_"):
             count = 12 if windows is None else windows
-            sentences.append(f"One {who} is protected. {self.person(count, self.unit.removeprefix('person_') + 's')}")
+            sentences.append(
+                f"One {who} is protected. "
+                f"{self.person(count, self.unit.removeprefix('person_') + 's')}"
+            )
         elif windows is not None:
             raise ParameterError(f"the unit is {self.unit}, which has no windows")
         sentences.append(
-            "What is true of the population can be learned, and can concern people whether or not they are in the data."
+            "What is true of the population can be learned, and can concern people whether or not "
+            "they are in the data."
         )
         return sentences
 
@@ -149,9 +173,14 @@ class Meaning:
 
     def _belief(self, prior: float, who: str) -> str:
         low, high = self.posterior(prior)
-        fact = f"that one {who} is in the data" if self.neighbours == "add_remove" else f"some fact about one {who}"
+        fact = (
+            f"that one {who} is in the data"
+            if self.neighbours == "add_remove"
+            else f"some fact about one {who}"
+        )
         return (
-            f"Someone who holds it {_format_percent(prior)} likely {fact} can be led by all answers together to "
+            f"Someone who holds it {_format_percent(prior)} likely {fact} can be led by all "
+            f"answers together to "
             f"at most {_format_percent(high)}, and at least {_format_percent_down(low)}."
         )
 
@@ -160,10 +189,14 @@ class Meaning:
         right = _format_percent(self.power(rate))
         if self.neighbours == "add_remove":
             return (
-                f"A test that wrongly names {wrong} of the absent finds at most {right} of the present, "
+                f"A test that wrongly names {wrong} of the absent finds at most {right} of the "
+                f"present, "
                 f"one {who} at a time."
             )
-        return f"A test that is wrong for {wrong} of one kind of {who} is right for at most {right} of another."
+        return (
+            f"A test that is wrong for {wrong} of one kind of {who} is right for at "
+            f"most {right} of another."
+        )
 
     def to_json(self, **counts: Any) -> dict[str, Any]:
         """The same for programs; numbers are upper bounds as decimal text."""
@@ -172,11 +205,17 @@ class Meaning:
             "delta": format_rounded_up(self.delta),
             "unit": self.unit,
             "neighbours": self.neighbours,
-            "posterior": {str(p): [f"{low:.6f}", f"{high:.6f}"] for p in PRIORS for low, high in [self.posterior(p)]},
+            "posterior": {
+                str(p): [f"{low:.6f}", f"{high:.6f}"]
+                for p in PRIORS
+                for low, high in [self.posterior(p)]
+            },
             "posterior_except": f"{self.exception:.3g}",
             "power": {str(rate): f"{self.power(rate):.6f}" for rate in RATES},
             "household": _describe_pair(self.together(counts.get("household") or 4)),
-            "words": self.lines(**{key: value for key, value in counts.items() if value is not None}),
+            "words": self.lines(
+                **{key: value for key, value in counts.items() if value is not None}
+            ),
         }
 
 
@@ -184,7 +223,8 @@ class Meaning:
 def interpret(
     epsilon: Number, delta: Number, *, unit: str, neighbours: Neighbours, loss: Loss | None = None
 ) -> Meaning:
-    """The meaning of (epsilon, delta) for a unit; all four must be said, since none means anything without the rest."""
+    """The meaning of (epsilon, delta) for a unit; all four must be said, since none means anything
+    without the rest."""
     price = exact(epsilon, "epsilon")
     share = exact(delta, "delta")
     as_float(price, "epsilon")
@@ -202,7 +242,9 @@ def interpret_loss(loss: Loss, delta: Number) -> Meaning:
     epsilon = curve_epsilon(loss, delta).upper
     if not math.isfinite(epsilon):
         raise ParameterError(f"there is no finite epsilon at delta {delta}: choose a larger delta")
-    return interpret(Fraction(epsilon), delta, unit=loss.unit, neighbours=loss.neighbours, loss=loss)
+    return interpret(
+        Fraction(epsilon), delta, unit=loss.unit, neighbours=loss.neighbours, loss=loss
+    )
 
 
 def interpret_pot(pot: Pot) -> Meaning:
@@ -239,7 +281,10 @@ def _convert_odds(odds: float) -> float:
 
 
 def _state_pair(epsilon: Fraction, delta: Fraction, whom: str, neighbours: str) -> str:
-    return f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(delta)}, {whom} ({neighbours})"
+    return (
+        f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(delta)}, "
+        f"{whom} ({neighbours})"
+    )
 
 
 def _describe_pair(meaning: Meaning) -> dict[str, str]:
@@ -275,8 +320,12 @@ def _format_digits(share: float, to: Any) -> str:
         decimals = max(decimals, 2 - math.floor(math.log10(100 - hundred)))
     decimals = min(decimals, 12)
     nudge = 1e-9 * 10**-decimals
-    percent = to((hundred - nudge if to is math.ceil else hundred + nudge) * 10**decimals) / 10**decimals
-    return f"{percent:.{decimals}f}".rstrip("0").rstrip(".") + "%" if decimals else f"{percent:.0f}%"
+    percent = (
+        to((hundred - nudge if to is math.ceil else hundred + nudge) * 10**decimals) / 10**decimals
+    )
+    return (
+        f"{percent:.{decimals}f}".rstrip("0").rstrip(".") + "%" if decimals else f"{percent:.0f}%"
+    )
 
 
 def _format_rare(share: float) -> str:

@@ -1,7 +1,9 @@
-"""An entry for the OpenDP deployments registry, filled from catalog and ledger; what only a person knows is a prompt.
+"""An entry for the OpenDP deployments registry, filled from catalog and ledger; what only a person
+knows is a prompt.
 
-The fields are those of the registry's schema at commit 3e9c812 (schemas/deployments-schema.yaml); unknown fields are
-refused there and here. `find_problems` checks an entry, also one that a person has filled in.
+The fields are those of the registry's schema at commit 3e9c812 (schemas/deployments-schema.yaml);
+unknown fields are refused there and here. `find_problems` checks an entry, also one that a person
+has filled in.
 """
 
 from __future__ import annotations
@@ -30,11 +32,29 @@ _OPENING = (
     yaml.BlockMappingStartToken,
 )
 _CLOSING = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
-_VARIANT = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP", "rdp": "Renyi DP"}
-_STATUS = ("Converted", "Draft", "Pending", "Changes Required", "Approved", "Approved (Update Requested)",
-           "Approved (Pending)")  # fmt: skip
-_PRODUCT = ("Summary statistics", "Machine learning model", "Dataset", "Synthetic data", "Interactive API",
-            "SQL queries")  # fmt: skip
+_VARIANT = {
+    "pure": "Pure DP",
+    "approx": "Approximate DP",
+    "zcdp": "Zero-concentrated DP",
+    "rdp": "Renyi DP",
+}
+_STATUS = (
+    "Converted",
+    "Draft",
+    "Pending",
+    "Changes Required",
+    "Approved",
+    "Approved (Update Requested)",
+    "Approved (Pending)",
+)
+_PRODUCT = (
+    "Summary statistics",
+    "Machine learning model",
+    "Dataset",
+    "Synthetic data",
+    "Interactive API",
+    "SQL queries",
+)
 _SECTOR = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 TEXT = "text"
 NUMBER = "number"
@@ -45,31 +65,46 @@ SCHEMA: dict[str, Any] = {
     "tier": (1, 2, 3),
     "deployment": {
         "basic": {
-            "name": TEXT, "data_curators": LIST, "intended_use": TEXT, "data_product_type": _PRODUCT,
-            "data_product_region": TEXT, "description": TEXT, "publication_date": "date",
+            "name": TEXT,
+            "data_curators": LIST,
+            "intended_use": TEXT,
+            "data_product_type": _PRODUCT,
+            "data_product_region": TEXT,
+            "description": TEXT,
+            "publication_date": "date",
             "data_product_sector?": _SECTOR,
         },
         "dp_variant": {
-            "variant_name": (*_VARIANT.values(), "Custom"), "data_domain": TEXT, "unprotected_quantities": TEXT,
+            "variant_name": (*_VARIANT.values(), "Custom"),
+            "data_domain": TEXT,
+            "unprotected_quantities": TEXT,
         },
         "privacy_loss": {
-            "privacy_unit": TEXT, "privacy_unit_details": TEXT,
+            "privacy_unit": TEXT,
+            "privacy_unit_details": TEXT,
             "privacy_parameters": {"epsilon?": NUMBER, "delta?": NUMBER, "rho?": NUMBER},
             "privacy_parameters_details": TEXT,
         },
         "deployment_model": {
-            "model_name": ("Local", "Central", "Shuffle", "Federated", "Varies"), "model_name_details": TEXT,
-            "actors": TEXT, "release_type": ("One release", "Many releases"), "release_type_details": TEXT,
-            "data_source_type": ("Static", "Dynamic"), "data_source_type_details": TEXT,
-            "access_type": ("Interactive", "Non-interactive"), "access_type_details": TEXT,
+            "model_name": ("Local", "Central", "Shuffle", "Federated", "Varies"),
+            "model_name_details": TEXT,
+            "actors": TEXT,
+            "release_type": ("One release", "Many releases"),
+            "release_type_details": TEXT,
+            "data_source_type": ("Static", "Dynamic"),
+            "data_source_type_details": TEXT,
+            "access_type": ("Interactive", "Non-interactive"),
+            "access_type_details": TEXT,
         },
         "accounting": {"post_processing": TEXT, "composition": TEXT},
         "implementation": {
-            "preprocessing_and_hyperparameter_tuning": TEXT, "mechanisms": TEXT, "justification": TEXT,
+            "preprocessing_and_hyperparameter_tuning": TEXT,
+            "mechanisms": TEXT,
+            "justification": TEXT,
         },
         "administrative": {"registry_authors": LIST, "sources?": TEXT, "notes?": TEXT},
     },
-}  # fmt: skip
+}
 
 
 def fill_entry(of: Deployment) -> dict[str, Any]:
@@ -80,7 +115,10 @@ def fill_entry(of: Deployment) -> dict[str, Any]:
     slug = re.sub(r"[^a-z0-9]+", "_", catalog.dataset.lower()).strip("_")
     parameters: dict[str, str] = {}
     if guarantee is not None and total is not None:
-        parameters = {"epsilon": format_rounded_up(guarantee[0]), "delta": format_rounded_up(guarantee[1])}
+        parameters = {
+            "epsilon": format_rounded_up(guarantee[0]),
+            "delta": format_rounded_up(guarantee[1]),
+        }
         parameters |= {"rho": format_rounded_up(total.ceiling)} if total.rule == "zcdp" else {}
     return {
         "url_slug": slug,
@@ -90,11 +128,13 @@ def fill_entry(of: Deployment) -> dict[str, Any]:
             "basic": {
                 "name": catalog.dataset,
                 "data_curators": [PROMPT + "who publishes it"],
-                "intended_use": " ".join(pot.question for pot in of.pots) or PROMPT + "what is it for",
+                "intended_use": " ".join(pot.question for pot in of.pots)
+                or PROMPT + "what is it for",
                 "data_product_type": "SQL queries",
                 "data_product_region": PROMPT + "which country or region",
                 "description": PROMPT + f"what the data is about; population: {catalog.population}",
-                "publication_date": of.first_release() or PROMPT + "YYYY-MM-DD; nothing was released yet",
+                "publication_date": of.first_release()
+                or PROMPT + "YYYY-MM-DD; nothing was released yet",
             },
             "dp_variant": {
                 "variant_name": "Custom" if total is None else _VARIANT[total.rule],
@@ -110,36 +150,56 @@ def fill_entry(of: Deployment) -> dict[str, Any]:
             "deployment_model": {
                 "model_name": "Central",
                 "model_name_details": "one curator holds the rows, adds noise and keeps the ledger",
-                "actors": "; ".join(["the steward, who registers data and opens budgets, and sees the rows",
-                                     *(f"{pot.recipient}, from pot {pot.name}" for pot in of.pots),
-                                     PROMPT + "who else may see answers, and whom you trust with what"]),
+                "actors": "; ".join(
+                    [
+                        "the steward, who registers data and opens budgets, and sees the rows",
+                        *(f"{pot.recipient}, from pot {pot.name}" for pot in of.pots),
+                        PROMPT + "who else may see answers, and whom you trust with what",
+                    ]
+                ),
                 "release_type": "Many releases",
-                "release_type_details": "answers are paid from a budget with a ceiling fixed before the first; nothing "
+                "release_type_details": "answers are paid from a budget "
+                "with a "
+                "ceiling "
+                "fixed before the first; nothing "
                 "is refunded, and at the cap questions are refused",
                 "data_source_type": "Static",
-                "data_source_type_details": "versions are made by the steward's act; charges of all of them add",
+                "data_source_type_details": "versions are made by the "
+                "steward's "
+                "act; "
+                "charges of all of them add",
                 "access_type": "Interactive",
                 "access_type_details": _describe_access(of),
             },
             "accounting": {
-                "post_processing": "intervals, ratios and orderings are computed from noisy values alone",
+                "post_processing": "intervals, ratios and orderings are "
+                "computed "
+                "from "
+                "noisy values alone",
                 "composition": _describe_composition(of),
             },
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": _describe_preprocessing(of),
                 "mechanisms": _describe_mechanisms(of),
-                "justification": PROMPT + "who chose epsilon and the unit, how, and what was rejected",
+                "justification": PROMPT + "who chose epsilon and the unit, "
+                "how, and "
+                "what "
+                "was rejected",
             },
             "administrative": {
                 "registry_authors": [PROMPT + "who wrote this entry"],
-                "notes": f"filled by dither {__version__} from catalog and ledger, for the schema at 3e9c812",
+                "notes": f"filled by dither {__version__} from catalog and "
+                "ledger, "
+                "for the "
+                "schema at 3e9c812",
             },
         },
-    }  # fmt: skip
+    }
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Reads YAML and refuses a field that is given twice; plain YAML silently keeps the last one."""
+    """Reads YAML and refuses a field that is given twice; plain YAML silently keeps the last
+    one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -149,18 +209,21 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def read_entry(text: str) -> Any:
-    """The entry that a YAML text holds; refused where two readers could see two, or where it has no end."""
+    """The entry that a YAML text holds; refused where two readers could see two, or where it has no
+    end."""
     try:
         _check_size(text)
         return yaml.load(text, _StrictLoader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise DitherError(
-            "this is no register entry: YAML with each field once, without aliases, as 'dither registry export' writes"
+            "this is no register entry: YAML with each field once, without aliases, as 'dither "
+            "registry export' writes"
         ) from None
 
 
 def _check_size(text: str) -> None:
-    """Refuse what is long or deep before it is built, and aliases, by which a short text grows without end."""
+    """Refuse what is long or deep before it is built, and aliases, by which a short text grows
+    without end."""
     if len(text) > _MOST_CHARACTERS:
         raise ValueError("too long")
     depth = 0
@@ -172,8 +235,12 @@ def _check_size(text: str) -> None:
 
 
 def find_problems(document: Any) -> list[str]:
-    """Find what is wrong with an entry by the schema, field by field. Prompts that are left count too."""
-    return [*_check(document, SCHEMA, ""), *(f"{path}: {text}" for path, text in list_prompts(document))]
+    """Find what is wrong with an entry by the schema, field by field. Prompts that are left count
+    too."""
+    return [
+        *_check(document, SCHEMA, ""),
+        *(f"{path}: {text}" for path, text in list_prompts(document)),
+    ]
 
 
 def list_prompts(document: Any, path: str = "") -> list[tuple[str, str]]:
@@ -181,9 +248,17 @@ def list_prompts(document: Any, path: str = "") -> list[tuple[str, str]]:
     if isinstance(document, str):
         return [(path, document[document.index(PROMPT) :])] if PROMPT in document else []
     pairs = (
-        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+        document.items()
+        if isinstance(document, dict)
+        else enumerate(document)
+        if isinstance(document, list)
+        else ()
     )
-    return [prompt for key, value in pairs for prompt in list_prompts(value, f"{path}.{key}" if path else str(key))]
+    return [
+        prompt
+        for key, value in pairs
+        for prompt in list_prompts(value, f"{path}.{key}" if path else str(key))
+    ]
 
 
 def _check(value: Any, want: Any, path: str) -> list[str]:
@@ -194,7 +269,9 @@ def _check(value: Any, want: Any, path: str) -> list[str]:
         kinds = {name.rstrip("?"): kind for name, kind in want.items()}
         wrong = [f"{path}.{name}: no such field".lstrip(".") for name in value if name not in kinds]
         wrong += [
-            f"{path}.{name}: missing".lstrip(".") for name in want if not name.endswith("?") and name not in value
+            f"{path}.{name}: missing".lstrip(".")
+            for name in want
+            if not name.endswith("?") and name not in value
         ]
         for name, kind in kinds.items():
             if name in value:
@@ -203,10 +280,16 @@ def _check(value: Any, want: Any, path: str) -> list[str]:
     if isinstance(value, str) and PROMPT in value:
         return []
     if isinstance(want, tuple):
-        listed = any(type(value) is type(choice) and value == choice for choice in want)  # 1 == True
+        listed = any(
+            type(value) is type(choice) and value == choice for choice in want
+        )  # 1 == True
         return [] if listed else [f"{where}: one of {', '.join(map(str, want))}"]
     if want == LIST:
-        return [] if isinstance(value, list) and value and all(value) else [f"{where}: a list with at least one name"]
+        return (
+            []
+            if isinstance(value, list) and value and all(value)
+            else [f"{where}: a list with at least one name"]
+        )
     if want == NUMBER:
         return [] if _is_number(value) else [f"{where}: a number"]
     if want == "date":
@@ -230,21 +313,29 @@ def _is_date(text: str) -> bool:
 
 
 def _describe_domain(of: Deployment) -> str:
-    tables = ", ".join(f"{table.name} (at most {table.max_rows} rows)" for table in of.catalog.private_tables)
+    tables = ", ".join(
+        f"{table.name} (at most {table.max_rows} rows)" for table in of.catalog.private_tables
+    )
     return f"all databases with the tables {tables} whose columns obey the registered catalog"
 
 
 def _describe_unit(of: Deployment) -> str:
     catalog = of.catalog
     limits = "; ".join(
-        f"{table.rows_per_unit} rows of {table.name}" for table in catalog.private_tables if table.rows_per_unit
+        f"{table.rows_per_unit} rows of {table.name}"
+        for table in catalog.private_tables
+        if table.rows_per_unit
     )
-    differ = "one is the other with a unit added or removed" if catalog.neighbours == "add_remove" else (
-        "one unit's rows are replaced by other rows")  # fmt: skip
+    differ = (
+        "one is the other with a unit added or removed"
+        if catalog.neighbours == "add_remove"
+        else ("one unit's rows are replaced by other rows")
+    )
     owner = catalog.owner_column(catalog.private_tables[0])
     whom = f"all rows that {owner} names" if owner else "one row"
     return (
-        f"neighbours ({catalog.neighbours}): {differ}; a unit is {whom}, over all versions; at most "
+        f"neighbours ({catalog.neighbours}): {differ}; a unit is {whom}, over all versions; at "
+        f"most "
         f"{limits or '1 row'} per unit are kept, and this is enforced at registration"
     )
 
@@ -257,9 +348,11 @@ def _describe_parameters(of: Deployment) -> str:
     spent = format_rounded_up(total.spent + total.reissued)
     return (
         f"stated for the ceiling, fixed before any answer was seen: {total.filter.measure} "
-        f"{format_rounded_up(total.ceiling)}; spent so far {total.filter.measure} {spent} and delta "
+        f"{format_rounded_up(total.ceiling)}; spent so far {total.filter.measure} {spent} and "
+        f"delta "
         f"{format_rounded_up(total.delta_spent)} in {len(of.releases)} releases; "
-        f"epsilon {format_rounded_up(guarantee[0])} at delta {format_rounded_up(guarantee[1])} for one {total.unit}"
+        f"epsilon {format_rounded_up(guarantee[0])} at delta {format_rounded_up(guarantee[1])} for "
+        f"one {total.unit}"
     )
 
 
@@ -270,22 +363,33 @@ def _describe_access(of: Deployment) -> str:
     inside = [pot.name for pot in of.pots if pot.inside]
     if total.policy == "separate":
         return (
-            f"each group pays from its own pot ({', '.join(inside)}); groups are assumed not to share answers; "
+            f"each group pays from its own pot ({', '.join(inside)}); groups are assumed not to "
+            f"share answers; "
             "the dataset's total bounds all of them together"
         )
     shared = f", with allowances inside it: {', '.join(inside)}" if inside else ""
-    return f"one total for all analysts{shared}; analysts may share everything, since the total alone is promised"
+    return (
+        f"one total for all analysts{shared}; analysts may share everything, since the "
+        "total alone is promised"
+    )
 
 
 def _describe_composition(of: Deployment) -> str:
     total = of.total
-    rule = "no budget yet" if total is None else {
-        "pure": "sums of epsilon",
-        "approx": "sums of epsilon and of delta",
-        "zcdp": "sums of rho, and of the deltas of key selection (approximate zCDP filter)",
-        "rdp": "sums at one order fixed in advance (Renyi filter)",
-    }[total.rule]  # fmt: skip
-    return f"a privacy filter, valid for questions and prices chosen after seeing answers: {rule}; exact rationals"
+    rule = (
+        "no budget yet"
+        if total is None
+        else {
+            "pure": "sums of epsilon",
+            "approx": "sums of epsilon and of delta",
+            "zcdp": "sums of rho, and of the deltas of key selection (approximate zCDP filter)",
+            "rdp": "sums at one order fixed in advance (Renyi filter)",
+        }[total.rule]
+    )
+    return (
+        "a privacy filter, valid for questions and prices chosen after seeing answers: "
+        f"{rule}; exact rationals"
+    )
 
 
 def _describe_preprocessing(of: Deployment) -> str:
@@ -296,7 +400,8 @@ def _describe_preprocessing(of: Deployment) -> str:
     ]
     lists = [name for name, column in of.columns() if isinstance(column, Category)]
     return (
-        "rows are cast, clamped, rounded and limited by rules that a person wrote before looking; bounds: "
+        "rows are cast, clamped, rounded and limited by rules that a person wrote before looking; "
+        "bounds: "
         + ("; ".join(bounds) or "none")
         + (f"; listed keys: {', '.join(lists)}" if lists else "")
         + "; "
@@ -308,7 +413,13 @@ def _describe_preprocessing(of: Deployment) -> str:
 def _describe_mechanisms(of: Deployment) -> str:
     used = ", ".join(of.mechanisms()) or "nothing was released yet"
     return (
-        f"losses released: {used}; implemented by dither {__version__}; noise is exact on integers (no floating point "
-        "on the way from data to answer); keyed by the operating system's generator; errors after a charge are one "
-        "constant text; timing: " + EMBEDDED[1] + "; " + PROMPT + "how the machine and its backups are protected"
+        f"losses released: {used}; implemented by dither {__version__}; noise is exact on integers "
+        f"(no floating point "
+        "on the way from data to answer); keyed by the operating system's generator; errors after "
+        "a charge are one "
+        "constant text; timing: "
+        + EMBEDDED[1]
+        + "; "
+        + PROMPT
+        + "how the machine and its backups are protected"
     )

@@ -1,7 +1,9 @@
-"""`report.html`: what was asked, learned and paid, with its errors, its guarantee, and what is not protected.
+"""`report.html`: what was asked, learned and paid, with its errors, its guarantee, and what is not
+protected.
 
-One self-contained page: no script, nothing fetched. Sections that a caller has nothing for are left out; a report made
-from a ledger alone has no values, since values belong to those who paid for them.
+One self-contained page: no script, nothing fetched. Sections that a caller has nothing for are left
+out; a report made from a ledger alone has no values, since values belong to those who paid for
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from dither.publish.harms import HARMS
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """One question: what was asked, what it cost, and its chart; `expected` is what the preview said."""
+    """One question: what was asked, what it cost, and its chart; `expected` is what the preview
+    said."""
 
     title: str
     sql: str
@@ -34,7 +37,8 @@ class AnsweredQuestion:
 
 @dataclass(frozen=True)
 class Staged:
-    """Where the error of an answer comes from: for each group the value in the file and the change at each stage."""
+    """Where the error of an answer comes from: for each group the value in the file and the change
+    at each stage."""
 
     title: str
     stages: tuple[str, ...]
@@ -82,10 +86,18 @@ def write_report(report: ReportPage) -> str:
         report.title,
         [
             PageSection("What was asked and learned", _show_answers(report.questions), "asked"),
-            PageSection("Where the error comes from", join(map(_show_stages, report.staged)), "error"),
+            PageSection(
+                "Where the error comes from", join(map(_show_stages, report.staged)), "error"
+            ),
             PageSection("What was paid", _show_payment(report), "paid"),
-            PageSection("The guarantee in words", write_list(report.meaning) if report.meaning else EMPTY, "meaning"),
-            PageSection("What differential privacy does not protect", _show_limits(report), "limits"),
+            PageSection(
+                "The guarantee in words",
+                write_list(report.meaning) if report.meaning else EMPTY,
+                "meaning",
+            ),
+            PageSection(
+                "What differential privacy does not protect", _show_limits(report), "limits"
+            ),
             PageSection("The certificate", _show_certificate(report), "certificate"),
             PageSection("Who is protected, and how", _show_catalog(report), "catalog"),
         ],
@@ -107,7 +119,11 @@ def _show_context(report: ReportPage) -> Html:
 _LEGEND = write_element(
     "p",
     write_element("span", write_element("i", class_="dot"), "answer, with its 95% interval"),
-    write_element("span", write_element("i", class_="bar"), "exact answer on the registered table (dev data only)"),
+    write_element(
+        "span",
+        write_element("i", class_="bar"),
+        "exact answer on the registered table (dev data only)",
+    ),
     class_="legend",
 )
 
@@ -122,12 +138,17 @@ def _show_answer(answer: AnsweredQuestion) -> Html:
         write_element("p", answer.learned),
         answer.chart,
         write_element("p", f"{answer.paid}. {answer.expected}", class_="quiet"),
-        write_details("question and table", write_element("pre", answer.sql), write_table(*answer.table)),
+        write_details(
+            "question and table", write_element("pre", answer.sql), write_table(*answer.table)
+        ),
     )
 
 
 def _show_stages(staged: Staged) -> Html:
-    most = max((abs(change) for *_, changes, _, _ in staged.rows for change in changes), default=0.0) or 1.0
+    most = (
+        max((abs(change) for *_, changes, _, _ in staged.rows for change in changes), default=0.0)
+        or 1.0
+    )
     head = ("", "in the file", *staged.stages, "answer", "± at 95%")
     rows = [
         (
@@ -139,7 +160,9 @@ def _show_stages(staged: Staged) -> Html:
         )
         for label, start, changes, end, half in staged.rows
     ]
-    return write_card(staged.title, write_table(head, rows, "stages"), write_element("p", staged.note))
+    return write_card(
+        staged.title, write_table(head, rows, "stages"), write_element("p", staged.note)
+    )
 
 
 def _format_change(change: float) -> str:
@@ -168,18 +191,25 @@ _TONES: dict[str, Tone] = {"bounded": "good", "partly": "fair", "not covered": "
 
 def _show_limits(report: ReportPage) -> Html:
     head = ("kind", "harm", "by the noise", "what else it takes")
-    rows = [(harm.family, harm.harm, Cell(harm.coverage, _TONES[harm.coverage]), harm.note) for harm in HARMS]
+    rows = [
+        (harm.family, harm.harm, Cell(harm.coverage, _TONES[harm.coverage]), harm.note)
+        for harm in HARMS
+    ]
     shown = [
         write_element(
             "p",
-            "The guarantee bounds what the answers add to what anyone could learn about one protected unit. It is "
-            "relative, not absolute: what is true of a population can be learned, and can be used against people who "
+            "The guarantee bounds what the answers add to what anyone could learn about one "
+            "protected unit. It is "
+            "relative, not absolute: what is true of a population can be learned, and can be used "
+            "against people who "
             "are not even in the data. It is evidence towards a judgement, never the judgement.",
         ),
         write_table(head, rows),
     ]
     if report.unprotected:
-        shown.append(write_element("p", f"Outside the noise altogether: {'; '.join(report.unprotected)}."))
+        shown.append(
+            write_element("p", f"Outside the noise altogether: {'; '.join(report.unprotected)}.")
+        )
     if report.hazards:
         shown.append(write_details("hazards to look at", write_list(report.hazards)))
     return join(shown)
@@ -199,7 +229,13 @@ def _show_certificate(report: ReportPage) -> Html:
     ]
     text = json.dumps(report.certificate, indent=2, sort_keys=True)
     verdict = write_element("p", report.verified) if report.verified else EMPTY
-    return join([write_facts(facts), verdict, write_details("the whole certificate", write_element("pre", text))])
+    return join(
+        [
+            write_facts(facts),
+            verdict,
+            write_details("the whole certificate", write_element("pre", text)),
+        ]
+    )
 
 
 def _show_catalog(report: ReportPage) -> Html:

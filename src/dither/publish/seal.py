@@ -53,7 +53,8 @@ def _hash_field(path: str, value: Any) -> str:
 
 
 def sign(body: dict[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
-    """Sign a body: the certificate has body, header with one digest a field, and a signature over both."""
+    """Sign a body: the certificate has body, header with one digest a field, and a signature over
+    both."""
     public_key = public_hex(key.public_key())
     header = {
         "format": FORMAT,
@@ -89,9 +90,9 @@ def write_certificate(certificate: dict[str, Any]) -> str:
 class SealVerdict:
     """The outcome of a check of a certificate.
 
-    `has_known_key` says that the key was one the checker trusts, not just the one in the file. `body` is
-    what was signed, read back from the very bytes that were checked; None unless all is as signed.
-    Whoever shows a certificate shows this, and does not read the file again.
+    `has_known_key` says that the key was one the checker trusts, not just the one in the file.
+    `body` is what was signed, read back from the very bytes that were checked; None unless all is
+    as signed. Whoever shows a certificate shows this, and does not read the file again.
     """
 
     key: str
@@ -192,5 +193,7 @@ def _is_hex(value: Any, digits: int) -> bool:
 def _key_hex(text: str) -> str:
     key = text.strip().lower()
     if not _is_hex(key, 64):
-        raise ParameterError("a public key is 64 hex digits, as 'dither verify --show-key CATALOG' prints it")
+        raise ParameterError(
+            "a public key is 64 hex digits, as 'dither verify --show-key CATALOG' prints it"
+        )
     return key

@@ -1,8 +1,10 @@
-"""The signing key of one dataset, and the public keys that this machine knows. Files and bytes only.
+"""The signing key of one dataset, and the public keys that this machine knows. Files and bytes
+only.
 
-The private key lies in the state folder, mode 0600, made when the first certificate is; the public one beside it and in
-`$XDG_STATE_HOME/dither/keys`, so that certificates made on this machine are recognised on it. In embedded mode whoever
-runs dither can read the private key: the certificate says so.
+The private key lies in the state folder, mode 0600, made when the first certificate is; the public
+one beside it and in `$XDG_STATE_HOME/dither/keys`, so that certificates made on this machine are
+recognised on it. In embedded mode whoever runs dither can read the private key: the certificate
+says so.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from dither.state import State
 
 
 def ensure_signing_key(state: State) -> Ed25519PrivateKey:
-    """Read the dataset's key, or make it for the first certificate. Two processes at once get the same one."""
+    """Read the dataset's key, or make it for the first certificate. Two processes at once get the
+    same one."""
     file = state.root / "signing.key"
     if not file.exists():
         state.installation_id()  # refused where nothing was registered
@@ -31,14 +34,19 @@ def ensure_signing_key(state: State) -> Ed25519PrivateKey:
         beside.unlink()
     secret = file.read_bytes()
     if len(secret) != 32:
-        raise DitherError(f"{file} is no signing key: restore it, or remove it to sign with a new one from now on")
+        raise DitherError(
+            f"{file} is no signing key: restore it, or remove it to sign with a new one from now on"
+        )
     key = Ed25519PrivateKey.from_private_bytes(secret)
     _remember(state, key.public_key().public_bytes_raw().hex())
     return key
 
 
 def _remember(state: State, public: str) -> None:
-    for file in (state.root / "signing.pub", _find_folder(state.installation_id()) / f"{public}.pub"):
+    for file in (
+        state.root / "signing.pub",
+        _find_folder(state.installation_id()) / f"{public}.pub",
+    ):
         if not file.exists() or file.read_text() != f"{public}\n":
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(file, f"{public}\n".encode(), 0o644)
@@ -54,7 +62,9 @@ def forget_key(state: State) -> None:
     """Forget the public key of a dataset that is about to be thrown away."""
     public = state.root / "signing.pub"
     if public.exists():
-        (_find_folder(state.installation_id()) / f"{public.read_text().strip()}.pub").unlink(missing_ok=True)
+        (_find_folder(state.installation_id()) / f"{public.read_text().strip()}.pub").unlink(
+            missing_ok=True
+        )
 
 
 def list_known_keys() -> tuple[str, ...]:

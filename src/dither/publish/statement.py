@@ -1,7 +1,9 @@
-"""A statement in the shape that NIST SP 800-226 suggests: what must be said about a deployment, point by point.
+"""A statement in the shape that NIST SP 800-226 suggests: what must be said about a deployment,
+point by point.
 
-Filled from catalog and ledger; what only a person knows stays a prompt. (The points are read from the initial public
-draft; the wording is ours. The statement is evidence towards a review, not the outcome of one.)
+Filled from catalog and ledger; what only a person knows stays a prompt. (The points are read from
+the initial public draft; the wording is ours. The statement is evidence towards a review, not the
+outcome of one.)
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ def write_statement(of: Deployment) -> str:
 def _write_intro(of: Deployment) -> Iterator[str]:
     yield (
         f"Filled by dither {__version__} from the registered catalog and the ledger of the lineage "
-        f"{of.catalog.lineage} ({of.context}). Lines that begin with *{PROMPT.strip()}* are for a person."
+        f"{of.catalog.lineage} ({of.context}). Lines that begin with *{PROMPT.strip()}* are for a "
+        f"person."
     )
 
 
@@ -40,15 +43,22 @@ def _list_sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
     yield "b. Unit of privacy", [loss["privacy_unit_details"], *_list_unprotected(of)]
     yield "c. Trust", [model["model_name_details"], model["actors"]]
     yield "d. Query model and budget", [model["release_type_details"], model["access_type_details"]]
-    other_releases = [PROMPT + "what else was or will be published from the same data without noise"]
+    other_releases = [
+        PROMPT + "what else was or will be published from the same data without noise"
+    ]
     yield "e. Other releases from the same data", other_releases + list(of.population_notes)
     yield "f. Mechanisms and library", [filled["implementation"]["mechanisms"]]
-    yield "g. Bins, keys and bounds", [filled["implementation"]["preprocessing_and_hyperparameter_tuning"]]
+    yield (
+        "g. Bins, keys and bounds",
+        [filled["implementation"]["preprocessing_and_hyperparameter_tuning"]],
+    )
     yield (
         "h. Utility, bias and small groups",
         [
-            "every answer carries an interval that covers the exact answer on the registered table at the stated level",
-            "limits and clamps bias sums towards the bounds; intervals do not cover that, and results name it",
+            "every answer carries an interval that covers the exact answer on the registered table "
+            "at the stated level",
+            "limits and clamps bias sums towards the bounds; intervals do not cover that, and "
+            "results name it",
             PROMPT + "what error is tolerable for which decision, and how small groups fare",
         ],
     )
@@ -61,7 +71,10 @@ def _list_sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
             f"not covered by noise: {'; '.join(UNPROTECTED)}",
         ],
     )
-    yield "j. Security and access control", [PROMPT + "who can read the state folder, its backups and the source"]
+    yield (
+        "j. Security and access control",
+        [PROMPT + "who can read the state folder, its backups and the source"],
+    )
     yield (
         "k. Why the data was collected",
         [
@@ -81,15 +94,22 @@ def _state_parameters(of: Deployment) -> list[str]:
     guarantee = of.guarantee()
     if total is None or guarantee is None:
         return [PROMPT + "no budget was opened yet: dither budget open"]
-    cap = f"{total.filter.measure} {format_rounded_up(total.ceiling)}, all deltas together at most delta "
+    cap = (
+        f"{total.filter.measure} {format_rounded_up(total.ceiling)}, all deltas together "
+        "at most delta "
+    )
     cap += format_rounded_up(total.filter.delta_cap)
     native = f"{VARIANTS[total.rule]}: {cap}, for one {total.unit}, at the ceiling"
     epsilon, delta = map(format_rounded_up, guarantee)
-    pair = f"as a pair: epsilon {epsilon} at delta {delta}, for one {total.unit} ({total.neighbours})"
+    pair = (
+        f"as a pair: epsilon {epsilon} at delta {delta}, for one {total.unit} ({total.neighbours})"
+    )
     return [native, pair, *of.meaning()[1:]]
 
 
 def _list_unprotected(of: Deployment) -> list[str]:
     return [
-        f"not protected: people named by {p.key}, because {p.because}" for p in of.catalog.people if not p.protected
+        f"not protected: people named by {p.key}, because {p.because}"
+        for p in of.catalog.people
+        if not p.protected
     ]

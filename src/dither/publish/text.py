@@ -12,5 +12,7 @@ from dither.surfaces import escape_lines
 def render_text(shown: RenderableType, width: int = 120) -> str:
     """The text of something rich, without colours; a notebook is not written to beside."""
     page = io.StringIO()
-    Console(file=page, width=width, force_terminal=False, force_jupyter=False, color_system=None).print(shown)
+    Console(
+        file=page, width=width, force_terminal=False, force_jupyter=False, color_system=None
+    ).print(shown)
     return escape_lines(page.getvalue())  # what an object forgot

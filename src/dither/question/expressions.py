@@ -1,4 +1,5 @@
-"""Expressions over released numbers: what a person asked for, as arithmetic on noisy cells. Pure data.
+"""Expressions over released numbers: what a person asked for, as arithmetic on noisy cells. Pure
+data.
 
 >>> Apply("divide", (Noisy(0), Noisy(1)))
 Apply(name='divide', arguments=(Noisy(atom=0), Noisy(atom=1)))
@@ -36,7 +37,8 @@ class Constant:
 @stored("key_value", key="key")
 @dataclass(frozen=True)
 class KeyValue:
-    """The row's value of a key, by its index in `Recipe.keys`; null in grouping sets that leave it out."""
+    """The row's value of a key, by its index in `Recipe.keys`; null in grouping sets that leave it
+    out."""
 
     key: int
 
@@ -54,8 +56,9 @@ class Grouping:
 class Apply:
     """A function of `FUNCTIONS`, applied; undefined (null) where the arithmetic is, never an error.
 
-    `size` counts the nodes of the formula, shared arguments as often as they occur. It is computed from
-    the sizes of the arguments: the written-out tree of a short question may be too large to walk.
+    `size` counts the nodes of the formula, shared arguments as often as they occur. It is computed
+    from the sizes of the arguments: the written-out tree of a short question may be too large to
+    walk.
     """
 
     name: str
@@ -81,8 +84,13 @@ def count_nodes(formula: Formula) -> int:
 
 FUNCTIONS = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "power"), "numbers"),
-    **dict.fromkeys(("negate", "abs", "sqrt", "round", "floor", "ceil", "sign", "ln", "exp"), "numbers"),
+    **dict.fromkeys(
+        ("negate", "abs", "sqrt", "round", "floor", "ceil", "sign", "ln", "exp"), "numbers"
+    ),
     **dict.fromkeys(("least", "greatest", "coalesce", "nullif", "case"), "choices"),
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null"), "conditions"),
+    **dict.fromkeys(
+        ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null"), "conditions"
+    ),
 }
-"""`case` takes condition, value, condition, value, ..., otherwise. `round` takes a number and decimals."""
+"""`case` takes condition, value, condition, value, ..., otherwise. `round` takes a number and
+decimals."""

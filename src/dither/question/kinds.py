@@ -1,12 +1,22 @@
-"""What a formula holds: a number, a date, a time, a truth value or a text, from the recipe alone."""
+"""What a formula holds: a number, a date, a time, a truth value or a text, from the recipe
+alone."""
 
 from __future__ import annotations
 
-from dither.question.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
+from dither.question.expressions import (
+    FUNCTIONS,
+    Apply,
+    Constant,
+    Formula,
+    Grouping,
+    KeyValue,
+    Noisy,
+)
 from dither.question.recipe import KeyColumn, Recipe, Shown
 
 _MAX_EXACT = 2**53
-"""Larger whole constants are shown as numbers: formulas are computed in floats, which round them."""
+"""Larger whole constants are shown as numbers: formulas are computed in floats, which round
+them."""
 
 
 def infer_kind(formula: Formula, recipe: Recipe) -> Shown | None:

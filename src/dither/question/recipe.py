@@ -1,7 +1,9 @@
-"""Recipes: which queries a question needs, and how released cells become the columns that were asked for. Pure data.
+"""Recipes: which queries a question needs, and how released cells become the columns that were
+asked for. Pure data.
 
-A question has *keys* (what it groups by), *atoms* (the released numbers of a cell: counts, sums, quantiles) and
-*outputs* (formulas over atoms and keys). Each grouping set says by which queries its cells are answered.
+A question has *keys* (what it groups by), *atoms* (the released numbers of a cell: counts, sums,
+quantiles) and *outputs* (formulas over atoms and keys). Each grouping set says by which queries its
+cells are answered.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ Shown = Literal["integer", "number", "date", "timestamp", "boolean", "text"]
 @stored("key_column", column="column", domain="domain", dated="dated")
 @dataclass(frozen=True)
 class KeyColumn:
-    """A key of the question: its column in the plans, and the domain that its values are shown from.
+    """A key of the question: its column in the plans, and the domain that its values are shown
+    from.
 
-    The two count alike: code 0 of the column is the first value of the domain, and so on. `dated`: the labels of the
-    domain are days, written YYYY-MM-DD (the first of each month, say).
+    The two count alike: code 0 of the column is the first value of the domain, and so on. `dated`:
+    the labels of the domain are days, written YYYY-MM-DD (the first of each month, say).
     """
 
     column: str
@@ -34,15 +37,22 @@ class KeyColumn:
 
 
 @stored(
-    "atom", aggregate="aggregate", unit="unit", offset="offset", shown="shown", limits="limits", importance="importance"
+    "atom",
+    aggregate="aggregate",
+    unit="unit",
+    offset="offset",
+    shown="shown",
+    limits="limits",
+    importance="importance",
 )
 @dataclass(frozen=True)
 class Atom:
     """A released number of every cell: the integer times `unit`, plus `offset`.
 
-    `aggregate` names it as SQL would ("SUM(cost)", "QUANTILE(cost, 0.5)"); `limits` says in words what is done to the
-    rows before ("at most 20 rows per person", "cost clamped to [0, 5000]"). `importance` weighs its error in the split
-    of the price: the derivative of what was asked by this atom, as far as it is public; 1 where nothing is known.
+    `aggregate` names it as SQL would ("SUM(cost)", "QUANTILE(cost, 0.5)"); `limits` says in words
+    what is done to the rows before ("at most 20 rows per person", "cost clamped to [0, 5000]").
+    `importance` weighs its error in the split of the price: the derivative of what was asked by
+    this atom, as far as it is public; 1 where nothing is known.
     """
 
     aggregate: str
@@ -58,9 +68,9 @@ class Atom:
 class GroupingSet:
     """The cells of one GROUP BY: which keys it has, and where its atoms are answered.
 
-    `keys` are indexes into `Recipe.keys`, in the order of the queries' own keys. `selection` is the index of the `Keys`
-    query that selects the undeclared ones, if any. `places` has for each atom (index of the query, index of the column
-    or share in it).
+    `keys` are indexes into `Recipe.keys`, in the order of the queries' own keys. `selection` is the
+    index of the `Keys` query that selects the undeclared ones, if any. `places` has for each atom
+    (index of the query, index of the column or share in it).
     """
 
     keys: tuple[int, ...]
@@ -69,7 +79,14 @@ class GroupingSet:
 
 
 @stored(
-    "output", name="name", formula="formula", role="role", aggregate="aggregate", note="note", low="low", high="high"
+    "output",
+    name="name",
+    formula="formula",
+    role="role",
+    aggregate="aggregate",
+    note="note",
+    low="low",
+    high="high",
 )
 @dataclass(frozen=True)
 class Output:

@@ -1,4 +1,5 @@
-"""What a formula looks like to an interval: affine in the atoms, a ratio of two such, monotone around another, or else.
+"""What a formula looks like to an interval: affine in the atoms, a ratio of two such, monotone
+around another, or else.
 
 >>> affine(Apply("subtract", (Noisy(0), Apply("multiply", (Constant(Fraction(2)), Noisy(1))))))
 Affine(weights=((0, Fraction(1, 1)), (1, Fraction(-2, 1))), constant=Fraction(0, 1))
@@ -22,7 +23,9 @@ class Affine:
     constant: Fraction
 
     def times(self, factor: Fraction) -> Affine:
-        return Affine(tuple((atom, weight * factor) for atom, weight in self.weights), self.constant * factor)
+        return Affine(
+            tuple((atom, weight * factor) for atom, weight in self.weights), self.constant * factor
+        )
 
     def plus(self, other: Affine) -> Affine:
         weights = dict(self.weights)
@@ -73,12 +76,17 @@ def _multiply_terms(factors: list[Affine | None]) -> Affine | None:
     for factor in factors:
         if factor is None or (factor.weights and product.weights):
             return None
-        product = factor.times(product.constant) if not product.weights else product.times(factor.constant)
+        product = (
+            factor.times(product.constant)
+            if not product.weights
+            else product.times(factor.constant)
+        )
     return product
 
 
 def ratio(formula: Formula) -> tuple[Affine, Affine] | None:
-    """Numerator and denominator, both affine, the denominator noisy; None if the formula is no such ratio."""
+    """Numerator and denominator, both affine, the denominator noisy; None if the formula is no such
+    ratio."""
     match formula:
         case Apply("divide", (above, below)):
             top = _find_fraction(above)
@@ -88,7 +96,9 @@ def ratio(formula: Formula) -> tuple[Affine, Affine] | None:
                 below_top, below_bottom = bottom
                 upper = _multiply_terms([above_top, below_bottom])
                 lower = _multiply_terms([above_bottom, below_top])
-                return None if upper is None or lower is None or not lower.weights else (upper, lower)
+                return (
+                    None if upper is None or lower is None or not lower.weights else (upper, lower)
+                )
         case Apply("multiply", factors):
             fraction = _find_fraction(formula) if len(factors) == 2 else None
             return fraction if fraction is not None and fraction[1].weights else None
@@ -102,7 +112,9 @@ def _find_fraction(formula: Formula) -> tuple[Affine, Affine] | None:
     match formula:
         case Apply("divide", _):
             return ratio(formula)
-        case Apply("nullif", (inner, Constant(value))) if value == 0:  # below a fraction it changes nothing
+        case Apply("nullif", (inner, Constant(value))) if (
+            value == 0
+        ):  # below a fraction it changes nothing
             return _find_fraction(inner)
         case Apply("multiply", (left, right)):
             pair = _find_fraction(left), _find_fraction(right)

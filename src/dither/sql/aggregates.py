@@ -13,7 +13,12 @@ from dither.question.expressions import Constant, Formula
 from dither.sql.centred import Centred, filter_value, plus, read_argument, times, write_sql
 from dither.sql.constants import number
 from dither.sql.expressions import refuse_node, resolve_expression
-from dither.sql.moments import make_covariance_rule, make_regression_rule, make_variance_rule, read_correlation
+from dither.sql.moments import (
+    make_covariance_rule,
+    make_regression_rule,
+    make_variance_rule,
+    read_correlation,
+)
 from dither.sql.per_unit import is_aggregate, walk
 from dither.sql.question import AtomMeasure, QuestionDraft, check_owned
 from dither.sql.refusals.refuse import make_refusal
@@ -37,7 +42,11 @@ def read_aggregate(node: exp.Expr, question: QuestionDraft) -> Formula:
     inner_nodes = (inner for inner in walk(call) if inner is not call and inner is not call.this)
     if any(is_aggregate(inner) for inner in inner_nodes):
         raise make_refusal("nested aggregate", context, node)
-    if not isinstance(call, exp.WithinGroup) and isinstance(call.this, exp.Expr) and is_aggregate(call.this):
+    if (
+        not isinstance(call, exp.WithinGroup)
+        and isinstance(call.this, exp.Expr)
+        and is_aggregate(call.this)
+    ):
         raise make_refusal("nested aggregate", context, node)
     if not isinstance(call.this, (exp.Expr, str)):
         raise context.error(f"{write_sql(node)} needs an argument", node)
@@ -47,30 +56,52 @@ def read_aggregate(node: exp.Expr, question: QuestionDraft) -> Formula:
 
 
 def note_counts(nodes: list[exp.Expr], question: QuestionDraft) -> None:
-    """Note which values are counted anyway. Sums of the same values are then made from centred sums."""
+    """Note which values are counted anyway. Sums of the same values are then made from centred
+    sums."""
     for node in nodes:
         for descendant in walk(node):
             if not isinstance(descendant, _COUNTING):
-                continue  # before its descendants are walked: walking those of every node is quadratic
+                # before its descendants are walked: walking those of every node is quadratic
+                continue
             if any(is_aggregate(inner) for inner in walk(descendant) if inner is not descendant):
                 continue
             filter_condition = None
             if isinstance(descendant.parent, exp.Filter):
-                filter_condition = resolve_expression(descendant.parent.expression.this, question.scope)
+                filter_condition = resolve_expression(
+                    descendant.parent.expression.this, question.scope
+                )
             if isinstance(descendant, exp.Count) and isinstance(descendant.this, exp.Star):
                 question.counts_rows = question.counts_rows or filter_condition is None
-            elif isinstance(descendant.this, exp.Expr) and not isinstance(descendant.this, exp.Distinct):
-                field = question.scope.field(descendant.this) if isinstance(descendant.this, exp.Column) else None
+            elif isinstance(descendant.this, exp.Expr) and not isinstance(
+                descendant.this, exp.Distinct
+            ):
+                field = (
+                    question.scope.field(descendant.this)
+                    if isinstance(descendant.this, exp.Column)
+                    else None
+                )
                 if field is None or not _is_id(field, question):
                     question.counted.add(
-                        filter_value(filter_condition, resolve_expression(descendant.this, question.scope))
+                        filter_value(
+                            filter_condition, resolve_expression(descendant.this, question.scope)
+                        )
                     )
 
 
-_COUNTING = (exp.Count, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
+_COUNTING = (
+    exp.Count,
+    exp.Avg,
+    exp.Variance,
+    exp.VariancePop,
+    exp.Stddev,
+    exp.StddevPop,
+    exp.StddevSamp,
+)
 
 
-def _read_count(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _read_count(
+    node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+) -> Formula:
     scope = question.scope
     context = question.scope.context
     if isinstance(node.this, exp.Star):
@@ -81,7 +112,9 @@ def _read_count(node: exp.Expr, filter_condition: Expression | None, question: Q
     arguments = node.this.expressions if is_distinct else [node.this, *node.expressions]
     if len(arguments) != 1:
         raise context.error(
-            "COUNT of several columns is not answered: count one [rule: what has no rule is refused]", node
+            "COUNT of several columns is not answered: count one [rule: what has no rule is "
+            "refused]",
+            node,
         )
     column = arguments[0].unnest()
     field = scope.field(column) if isinstance(column, exp.Column) else None
@@ -100,7 +133,11 @@ def _is_id(field: Field, question: QuestionDraft) -> bool:
 
 
 def _count_ids(
-    field: Field, is_distinct: bool, filter_condition: Expression | None, node: exp.Expr, question: QuestionDraft
+    field: Field,
+    is_distinct: bool,
+    filter_condition: Expression | None,
+    node: exp.Expr,
+    question: QuestionDraft,
 ) -> Formula:
     """COUNT(id) counts the rows that have an id; COUNT(DISTINCT owner) counts people."""
     if field.present:
@@ -112,24 +149,36 @@ def _count_ids(
         raise make_refusal("distinct id", question.scope.context, node)
     check_owned(question, node)
     if every := question.scope.context.catalog.unit.every:
-        question.notes.append(f"the unit is a person in one {every}: a person counts once per {every}")
-    return question.note_atom(AtomMeasure("units", filter_condition), write_sql(node, filter_condition))
+        question.notes.append(
+            f"the unit is a person in one {every}: a person counts once per {every}"
+        )
+    return question.note_atom(
+        AtomMeasure("units", filter_condition), write_sql(node, filter_condition)
+    )
 
 
-def _count_rows(filter_condition: Expression | None, question: QuestionDraft, words: str) -> Formula:
+def _count_rows(
+    filter_condition: Expression | None, question: QuestionDraft, words: str
+) -> Formula:
     if filter_condition is None:
         return question.note_atom(AtomMeasure("count"), "COUNT(*)")
     return question.note_atom(AtomMeasure("sum", filter_condition), words)
 
 
-def _read_count_if(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _read_count_if(
+    node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+) -> Formula:
     value = resolve_expression(node.this, question.scope)
     if question.scope.domain(value, node).kind != "boolean":
         raise question.scope.context.error("COUNT_IF needs a condition", node)
-    return _count_rows(filter_value(filter_condition, value), question, write_sql(node, filter_condition))
+    return _count_rows(
+        filter_value(filter_condition, value), question, write_sql(node, filter_condition)
+    )
 
 
-def _read_sum(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _read_sum(
+    node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+) -> Formula:
     value = read_argument(node, node.this, filter_condition, question, "SUM")
     centred = Centred(value, write_sql(node.this), question)
     if centred.middle and centred.is_counted:
@@ -138,19 +187,25 @@ def _read_sum(node: exp.Expr, filter_condition: Expression | None, question: Que
     return question.note_atom(AtomMeasure("sum", value), write_sql(node, filter_condition))
 
 
-def _read_avg(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _read_avg(
+    node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+) -> Formula:
     value = read_argument(node, node.this, filter_condition, question, "AVG")
     return Centred(value, write_sql(node.this), question).mean()
 
 
-def _read_quantile(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _read_quantile(
+    node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+) -> Formula:
     """A quantile, in every spelling: the value that a share of the rows does not exceed."""
     context = question.scope.context
     is_descending = False
     share: exp.Expr | None
     if isinstance(node, exp.WithinGroup):
         ordered = node.expression.expressions
-        if len(ordered) != 1 or not isinstance(node.this, (exp.PercentileCont, exp.PercentileDisc, exp.Quantile)):
+        if len(ordered) != 1 or not isinstance(
+            node.this, (exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
+        ):
             raise make_refusal("quantile", context, node)
         argument = ordered[0].this
         share = node.this.this
@@ -161,14 +216,24 @@ def _read_quantile(node: exp.Expr, filter_condition: Expression | None, question
     else:
         argument = node.this
         share = node.args.get("quantile", node.args.get("expression"))
-    value = scalars.number(str(share.this)) if isinstance(share, exp.Literal) and not share.is_string else None
+    value = (
+        scalars.number(str(share.this))
+        if isinstance(share, exp.Literal) and not share.is_string
+        else None
+    )
     if value is None or not 0 < value < 1:
         raise make_refusal("quantile", context, node)
-    return _release_quantile(node, argument, 1 - value if is_descending else value, filter_condition, question)
+    return _release_quantile(
+        node, argument, 1 - value if is_descending else value, filter_condition, question
+    )
 
 
 def _release_quantile(
-    node: exp.Expr, argument: exp.Expr, share: Fraction, filter_condition: Expression | None, question: QuestionDraft
+    node: exp.Expr,
+    argument: exp.Expr,
+    share: Fraction,
+    filter_condition: Expression | None,
+    question: QuestionDraft,
 ) -> Formula:
     scope = question.scope
     if isinstance(argument, exp.Distinct):
@@ -176,25 +241,42 @@ def _release_quantile(
     value = resolve_expression(argument, scope)
     kind = scope.domain(value, argument).kind
     if kind not in ("number", "date", "timestamp"):
-        name = argument.name if isinstance(argument, exp.Column) else argument.sql(dialect="duckdb")[:40]
-        raise scope.context.error(f"a quantile needs a number, date or timestamp; {name} is a {kind}", argument)
+        name = (
+            argument.name
+            if isinstance(argument, exp.Column)
+            else argument.sql(dialect="duckdb")[:40]
+        )
+        raise scope.context.error(
+            f"a quantile needs a number, date or timestamp; {name} is a {kind}", argument
+        )
     words = f"QUANTILE({write_sql(argument)}, {float(share):g})"
-    return question.note_atom(AtomMeasure("quantile", filter_value(filter_condition, value), share), words)
+    return question.note_atom(
+        AtomMeasure("quantile", filter_value(filter_condition, value), share), words
+    )
 
 
-def _make_extreme_rule(share: Fraction, word: str) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
-    def rule(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _make_extreme_rule(
+    share: Fraction, word: str
+) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+    def rule(
+        node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+    ) -> Formula:
         if node.expressions:
-            raise question.scope.context.error(f"{word} takes one argument; LEAST and GREATEST compare several", node)
+            raise question.scope.context.error(
+                f"{word} takes one argument; LEAST and GREATEST compare several", node
+            )
         question.notes.append(
-            f"{word} is the {float(share):.0%} quantile, found privately: the exact one is one person's value"
+            f"{word} is the {float(share):.0%} quantile, found privately: the exact one is one "
+            f"person's value"
         )
         return _release_quantile(node, node.this, share, filter_condition, question)
 
     return rule
 
 
-AGGREGATES: dict[type[exp.Expr], Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]] = {
+AGGREGATES: dict[
+    type[exp.Expr], Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]
+] = {
     exp.Count: _read_count,
     exp.CountIf: _read_count_if,
     exp.Sum: _read_sum,
@@ -224,8 +306,11 @@ AGGREGATES: dict[type[exp.Expr], Callable[[exp.Expr, Expression | None, Question
 }
 
 
-def read_histogram(node: exp.Anonymous, question: QuestionDraft) -> tuple[Expression, Expression, Fraction]:
-    """HISTOGRAM(x, bins): x, the key of its bins (0, w, 2w, ...), and the lower edge of the first."""
+def read_histogram(
+    node: exp.Anonymous, question: QuestionDraft
+) -> tuple[Expression, Expression, Fraction]:
+    """HISTOGRAM(x, bins): x, the key of its bins (0, w, 2w, ...), and the lower edge of the
+    first."""
     scope = question.scope
     if not 1 <= len(node.expressions) <= 2:
         raise scope.context.error("HISTOGRAM takes a number and perhaps how many bins", node)
@@ -235,9 +320,15 @@ def read_histogram(node: exp.Anonymous, question: QuestionDraft) -> tuple[Expres
         raise scope.context.error(
             f"HISTOGRAM needs a number with declared bounds, not a {domain.kind}: GROUP BY it", node
         )
-    bins = resolve_expression(node.expressions[1], scope) if len(node.expressions) == 2 else number(10)
+    bins = (
+        resolve_expression(node.expressions[1], scope) if len(node.expressions) == 2 else number(10)
+    )
     most_bins = bins.value if isinstance(bins, Value) else None
-    if not isinstance(most_bins, Fraction) or most_bins.denominator != 1 or not 1 <= most_bins <= 10_000:
+    if (
+        not isinstance(most_bins, Fraction)
+        or most_bins.denominator != 1
+        or not 1 <= most_bins <= 10_000
+    ):
         raise scope.context.error("HISTOGRAM takes a constant number of bins from 1 to 10000", node)
     low = domain.low * domain.step
     steps = domain.high - domain.low + 1

@@ -1,7 +1,7 @@
 """Binds a SELECT: queries over plans, and a recipe for the columns that a person asked for.
 
-Rows first (FROM, WHERE, subqueries), then keys and outputs, then one query per grouping set and distinct aggregate.
-Whatever has no rule is refused with its position in the text (allow-list).
+Rows first (FROM, WHERE, subqueries), then keys and outputs, then one query per grouping set and
+distinct aggregate. Whatever has no rule is refused with its position in the text (allow-list).
 """
 
 from __future__ import annotations
@@ -39,10 +39,13 @@ from dither.sql.tables import check_tables
 MAX_COLUMNS = 50
 
 
-def bind(sql: str, catalog: Catalog, facts: Facts = NO_FACTS, max_groups: int | None = None) -> Recipe:
+def bind(
+    sql: str, catalog: Catalog, facts: Facts = NO_FACTS, max_groups: int | None = None
+) -> Recipe:
     """The queries and output columns of a question.
 
-    `max_groups` limits in how many groups one unit counts: less noise, at the price of rows left out.
+    `max_groups` limits in how many groups one unit counts: less noise, at the price of rows left
+    out.
     """
     try:
         return _bind(parse(sql), Context(sql, catalog, facts), max_groups)
@@ -82,7 +85,11 @@ def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
         atoms=tuple(question.draft.atoms.values()),
         sets=built.sets,
         outputs=tuple(question.outputs),
-        having=None if not having else having[0] if len(having) == 1 else Apply("and", tuple(having)),
+        having=None
+        if not having
+        else having[0]
+        if len(having) == 1
+        else Apply("and", tuple(having)),
         order=question.orders,
         limit=question.limit,
         offset=question.offset,
@@ -90,9 +97,13 @@ def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
     return settle_kinds(recipe)
 
 
-def _read_query(query: exp.Expr, context: Context, names: Names, max_groups: int | None) -> _ReadQuestion:
+def _read_query(
+    query: exp.Expr, context: Context, names: Names, max_groups: int | None
+) -> _ReadQuestion:
     if isinstance(query, exp.SetOperation):
-        raise make_refusal("outer union" if isinstance(query, exp.Union) else "set operation", context, query)
+        raise make_refusal(
+            "outer union" if isinstance(query, exp.Union) else "set operation", context, query
+        )
     assert isinstance(query, exp.Select)
     names = add_names(query, context, names)
     check_clauses(query, context, is_outer=True)
@@ -103,9 +114,14 @@ def _read_query(query: exp.Expr, context: Context, names: Names, max_groups: int
     return _read_select(query, QuestionDraft(scope, groups=max_groups))
 
 
-def _find_answer_in_from(query: exp.Select, context: Context, names: Names) -> tuple[exp.Expr, Context, Names] | None:
-    """The aggregated subquery that a SELECT without aggregates reads: then it only rearranges the answer."""
-    if has_aggregates(query) or any(query.args.get(clause) for clause in ("group", "having", "joins")):
+def _find_answer_in_from(
+    query: exp.Select, context: Context, names: Names
+) -> tuple[exp.Expr, Context, Names] | None:
+    """The aggregated subquery that a SELECT without aggregates reads: then it only rearranges the
+    answer."""
+    if has_aggregates(query) or any(
+        query.args.get(clause) for clause in ("group", "having", "joins")
+    ):
         return None
     node = query.args["from_"].this if query.args.get("from_") else None
     if isinstance(node, exp.Table) and not node.args.get("joins") and node.name.lower() in names:
@@ -154,7 +170,10 @@ def _read_select(query: exp.Select, question: QuestionDraft) -> _ReadQuestion:
     by_name = {output.name.lower(): output.formula for output in outputs}
     conditions = [read_condition(having.this, Outer(question, by_name))] if having else []
     last = Outer(question, by_name, outputs_first=True)
-    orders = tuple(_read_order(ordering, outputs, last) for ordering in (ordered.expressions if ordered else ()))
+    orders = tuple(
+        _read_order(ordering, outputs, last)
+        for ordering in (ordered.expressions if ordered else ())
+    )
     _check_outputs(query, question, outputs, sets, distinct is not None)
     return _ReadQuestion(question, sets, outputs, conditions, orders, *_read_limits(query, context))
 
@@ -171,11 +190,15 @@ def _read_outer_select(query: exp.Select, inner: _ReadQuestion, context: Context
     if query.args.get("distinct"):
         raise make_refusal("distinct answers", context, query.expressions[0])
     by_name = {output.name.lower(): output for output in inner.outputs}
-    outer = Outer(inner.draft, {name: output.formula for name, output in by_name.items()}, outputs_only=True)
+    outer = Outer(
+        inner.draft, {name: output.formula for name, output in by_name.items()}, outputs_only=True
+    )
     outputs: list[Output] = []
     for position, column in enumerate(query.expressions, 1):
         node = column.this if isinstance(column, exp.Alias) else column
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+        if isinstance(node, exp.Star) or (
+            isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+        ):
             outputs += inner.outputs
             continue
         name = column.alias if isinstance(column, exp.Alias) else name_output(node, position)
@@ -185,7 +208,9 @@ def _read_outer_select(query: exp.Select, inner: _ReadQuestion, context: Context
             outputs.append(replace(inner_output, name=name))
         else:
             outputs.append(
-                Output(name, value, "value", write_sql(node)) if _is_noisy(value) else Output(name, value, "key")
+                Output(name, value, "value", write_sql(node))
+                if _is_noisy(value)
+                else Output(name, value, "key")
             )
     _check_names(outputs, context)
     where = query.args.get("where")
@@ -194,10 +219,17 @@ def _read_outer_select(query: exp.Select, inner: _ReadQuestion, context: Context
     renamed = {**outer.outputs, **{output.name.lower(): output.formula for output in outputs}}
     last = Outer(inner.draft, renamed, outputs_only=True)
     orders = (
-        tuple(_read_order(ordering, outputs, last) for ordering in ordered.expressions) if ordered else inner.orders
+        tuple(_read_order(ordering, outputs, last) for ordering in ordered.expressions)
+        if ordered
+        else inner.orders
     )
     return _ReadQuestion(
-        inner.draft, inner.sets, outputs, [*inner.having, *conditions], orders, *_read_limits(query, context)
+        inner.draft,
+        inner.sets,
+        outputs,
+        [*inner.having, *conditions],
+        orders,
+        *_read_limits(query, context),
     )
 
 
@@ -214,7 +246,11 @@ def _read_outputs(query: exp.Select, question: QuestionDraft, sets: Sets) -> lis
         question.notes.clear()
         value = read_formula(node, Outer(question))
         if _is_noisy(value):
-            outputs.append(Output(name, value, "value", write_sql(node), "; ".join(dict.fromkeys(question.notes))))
+            outputs.append(
+                Output(
+                    name, value, "value", write_sql(node), "; ".join(dict.fromkeys(question.notes))
+                )
+            )
         else:
             outputs.append(Output(name, value, "key"))
     _check_names(outputs, question.scope.context)
@@ -230,7 +266,9 @@ def _check_names(outputs: list[Output], context: Context) -> None:
             taken.add(name.lower())
 
 
-def _read_histogram(node: exp.Anonymous, name: str, question: QuestionDraft, sets: Sets) -> list[Output]:
+def _read_histogram(
+    node: exp.Anonymous, name: str, question: QuestionDraft, sets: Sets
+) -> list[Output]:
     """One row per bin: a key with the bin's lower edge, and how many rows lie in it."""
     _, key, low = read_histogram(node, question)
     if any(existing.name == "bin" for existing in question.keys):
@@ -254,7 +292,8 @@ def _is_noisy(value: Formula) -> bool:
 
 
 def _read_order(node: exp.Expr, outputs: list[Output], outer: Outer) -> Order:
-    """ORDER BY a position, the name of an output, or an expression; nulls last unless it says otherwise."""
+    """ORDER BY a position, the name of an output, or an expression; nulls last unless it says
+    otherwise."""
     ordered = node.this.unnest()
     descending = bool(node.args.get("desc"))
     first = bool(node.args.get("nulls_first"))
@@ -263,7 +302,9 @@ def _read_order(node: exp.Expr, outputs: list[Output], outer: Outer) -> Order:
         if position is None or not 1 <= position <= len(outputs):
             context = outer.question.scope.context
             raise context.error(
-                f"there is no column {shorten(ordered.this)}: the positions are 1 to {len(outputs)}", ordered
+                f"there is no column {shorten(ordered.this)}: the positions are 1 to "
+                f"{len(outputs)}",
+                ordered,
             )
         return Order(outputs[position - 1].formula, descending, first)
     return Order(read_formula(ordered, outer), descending, first)
@@ -308,6 +349,8 @@ def _read_limit(node: exp.Expr | None, context: Context) -> int | None:
     whole = read_whole(value)
     if whole is None or whole >= 2**63:
         raise context.error("LIMIT and OFFSET take a whole number below 2**63", node)
-    if node.args.get("limit_options") is not None and node.args["limit_options"].args.get("percent"):
+    if node.args.get("limit_options") is not None and node.args["limit_options"].args.get(
+        "percent"
+    ):
         raise context.error("LIMIT and OFFSET take a whole number", node)
     return whole

@@ -1,9 +1,10 @@
 """Sums around the middle of bounds: what averages, variances and regressions are made of.
 
-AVG(x) is m + SUM(x - m) / COUNT(x), with m the middle of the bounds of x: the centred sum moves by half the width of
-the bounds. Where COUNT(x) is released anyway, SUM(x) is m COUNT(x) + SUM(x - m), from the same two numbers: with noise
-in both it has a smaller error than a sum of its own, half^2 + m^2 <= max(L^2, U^2). Squares and products are centred
-likewise. Importance is the derivative of the result by an atom, times the number of rows, at its largest.
+AVG(x) is m + SUM(x - m) / COUNT(x), with m the middle of the bounds of x: the centred sum moves by
+half the width of the bounds. Where COUNT(x) is released anyway, SUM(x) is m COUNT(x) + SUM(x - m),
+from the same two numbers: with noise in both it has a smaller error than a sum of its own, half^2 +
+m^2 <= max(L^2, U^2). Squares and products are centred likewise. Importance is the derivative of the
+result by an atom, times the number of rows, at its largest.
 """
 
 from __future__ import annotations
@@ -50,7 +51,11 @@ def filter_value(filter_condition: Expression | None, value: Expression) -> Expr
 
 
 def read_argument(
-    node: exp.Expr, inner: exp.Expr, filter_condition: Expression | None, question: QuestionDraft, word: str
+    node: exp.Expr,
+    inner: exp.Expr,
+    filter_condition: Expression | None,
+    question: QuestionDraft,
+    word: str,
 ) -> Expression:
     """A number to aggregate; truth values count as 0 and 1."""
     scope = question.scope
@@ -62,15 +67,22 @@ def read_argument(
     domain = scope.domain(value, inner)
     if domain.kind not in ("number", "boolean"):
         name = inner.name if isinstance(inner, exp.Column) else inner.sql(dialect="duckdb")[:40]
-        raise scope.context.error(f"{word} needs a number with declared bounds; {name} is a {domain.kind}", inner)
+        raise scope.context.error(
+            f"{word} needs a number with declared bounds; {name} is a {domain.kind}", inner
+        )
     return filter_value(filter_condition, value)
 
 
 class Centred:
-    """Sums of an expression around the middle of its bounds: what averages, variances and regressions are made of."""
+    """Sums of an expression around the middle of its bounds: what averages, variances and
+    regressions are made of."""
 
     def __init__(
-        self, value: Expression, words: str, question: QuestionDraft, others: tuple[Expression, ...] = ()
+        self,
+        value: Expression,
+        words: str,
+        question: QuestionDraft,
+        others: tuple[Expression, ...] = (),
     ) -> None:
         """`others`: rows count only where these are not null either."""
         scope = question.scope
@@ -82,8 +94,14 @@ class Centred:
         self.words = words
         self.value = value
         self.domain = domain
-        self.middle = (domain.low + domain.high) // 2 * domain.step if domain.kind == "number" else Fraction(0)
-        self.half = max(domain.high * domain.step - self.middle, self.middle - domain.low * domain.step)
+        self.middle = (
+            (domain.low + domain.high) // 2 * domain.step
+            if domain.kind == "number"
+            else Fraction(0)
+        )
+        self.half = max(
+            domain.high * domain.step - self.middle, self.middle - domain.low * domain.step
+        )
 
     @property
     def is_counted(self) -> bool:
@@ -96,7 +114,9 @@ class Centred:
     def count(self, importance: Fraction) -> Formula:
         if not self.domain.nullable:
             return self.question.note_atom(AtomMeasure("count"), "COUNT(*)", importance)
-        return self.question.note_atom(AtomMeasure("values", self.value), f"COUNT({self.words})", importance)
+        return self.question.note_atom(
+            AtomMeasure("values", self.value), f"COUNT({self.words})", importance
+        )
 
     @property
     def difference(self) -> Expression:
@@ -107,9 +127,13 @@ class Centred:
 
     def total(self, importance: Fraction) -> Formula:
         """SUM(x - m)."""
-        words = f"SUM({self.words} - {float(self.middle):g})" if self.middle else f"SUM({self.words})"
+        words = (
+            f"SUM({self.words} - {float(self.middle):g})" if self.middle else f"SUM({self.words})"
+        )
         low, high = (float(end * self.domain.step) for end in (self.domain.low, self.domain.high))
-        clamped = f"{self.words} clamped to [{low:g}, {high:g}]" if self.domain.kind == "number" else None
+        clamped = (
+            f"{self.words} clamped to [{low:g}, {high:g}]" if self.domain.kind == "number" else None
+        )
         summand = self.difference if self.middle else self.value
         return self.question.note_atom(AtomMeasure("sum", summand), words, importance, clamped)
 
@@ -122,7 +146,11 @@ class Centred:
     def squares(self, importance: Fraction, count: Formula) -> Formula:
         """SUM((x - m)^2), released around the middle of its own bounds."""
         return release_centred_sum(
-            Call("power", (self.difference, number(2))), f"({self.words})^2", importance, count, self.question
+            Call("power", (self.difference, number(2))),
+            f"({self.words})^2",
+            importance,
+            count,
+            self.question,
         )
 
 
@@ -134,5 +162,7 @@ def release_centred_sum(
     if not middle:
         return question.note_atom(AtomMeasure("sum", value), f"SUM({words})", importance)
     difference = Call("subtract", (value, number(middle)))
-    released = question.note_atom(AtomMeasure("sum", difference), f"SUM({words} - {float(middle):g})", importance)
+    released = question.note_atom(
+        AtomMeasure("sum", difference), f"SUM({words} - {float(middle):g})", importance
+    )
     return plus(released, times(Constant(middle), count))

@@ -27,7 +27,9 @@ def make_chain_rule(function: str) -> Callable[[exp.Expr, Scope], Expression]:
     """AND and OR, flattened: a long list of conditions is not a deep one."""
 
     def rule(node: exp.Expr, scope: Scope) -> Expression:
-        operands = [resolve_expression(operand, scope) for operand in flatten_chain(node, type(node))]
+        operands = [
+            resolve_expression(operand, scope) for operand in flatten_chain(node, type(node))
+        ]
         while len(operands) > 50:
             pieces = [tuple(operands[i : i + 50]) for i in range(0, len(operands), 50)]
             operands = [Call(function, piece) if len(piece) > 1 else piece[0] for piece in pieces]
@@ -48,10 +50,18 @@ def _resolve_plain_is(node: exp.Expr, scope: Scope) -> Expression:
             if is_id:
                 tests = field.present
                 missing = tuple(Call("not", (test,)) for test in tests)
-                return constants.truth(False) if not tests else missing[0] if len(tests) == 1 else Call("or", missing)
+                return (
+                    constants.truth(False)
+                    if not tests
+                    else missing[0]
+                    if len(tests) == 1
+                    else Call("or", missing)
+                )
         return resolve_call("is_null", (node.this,), node, scope)
     if isinstance(node.expression, exp.Boolean):
-        return resolve_call("is_true" if node.expression.this else "is_false", (node.this,), node, scope)
+        return resolve_call(
+            "is_true" if node.expression.this else "is_false", (node.this,), node, scope
+        )
     raise refuse_node(node, scope)
 
 
@@ -62,7 +72,12 @@ def resolve_between(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def resolve_in(node: exp.Expr, scope: Scope) -> Expression:
-    if node.args.get("query") or node.args.get("unnest") or node.args.get("field") or not node.expressions:
+    if (
+        node.args.get("query")
+        or node.args.get("unnest")
+        or node.args.get("field")
+        or not node.expressions
+    ):
         raise refuse_node(node, scope)
     if any(isinstance(element, exp.Null) for element in node.expressions):
         raise make_refusal("null constant", scope.context, node)
@@ -71,7 +86,9 @@ def resolve_in(node: exp.Expr, scope: Scope) -> Expression:
     if all(isinstance(element, Value) for element in elements):
         return apply_function("in", (value, *elements), node, scope)
     comparisons = tuple(apply_function("eq", (value, element), node, scope) for element in elements)
-    return comparisons[0] if len(comparisons) == 1 else apply_function("or", comparisons, node, scope)
+    return (
+        comparisons[0] if len(comparisons) == 1 else apply_function("or", comparisons, node, scope)
+    )
 
 
 @dataclass(frozen=True)
@@ -83,17 +100,31 @@ class _Branch:
 def resolve_case(node: exp.Expr, scope: Scope) -> Expression:
     branches = []
     for branch in node.args["ifs"]:
-        condition = exp.EQ(this=node.this, expression=branch.this) if node.args.get("this") else branch.this
-        branches.append(_Branch(resolve_expression(condition, scope), _resolve_or_null(branch.args["true"], scope)))
+        condition = (
+            exp.EQ(this=node.this, expression=branch.this) if node.args.get("this") else branch.this
+        )
+        branches.append(
+            _Branch(
+                resolve_expression(condition, scope), _resolve_or_null(branch.args["true"], scope)
+            )
+        )
     default = node.args.get("default")
-    branches.append(_Branch(None, _resolve_or_null(default, scope) if default is not None else None))
+    branches.append(
+        _Branch(None, _resolve_or_null(default, scope) if default is not None else None)
+    )
     return _build_case(branches, node, scope)
 
 
 def resolve_if(node: exp.Expr, scope: Scope) -> Expression:
     rest = node.args.get("false")
-    first = _Branch(resolve_expression(node.this, scope), _resolve_or_null(node.args["true"], scope))
-    return _build_case([first, _Branch(None, _resolve_or_null(rest, scope) if rest is not None else None)], node, scope)
+    first = _Branch(
+        resolve_expression(node.this, scope), _resolve_or_null(node.args["true"], scope)
+    )
+    return _build_case(
+        [first, _Branch(None, _resolve_or_null(rest, scope) if rest is not None else None)],
+        node,
+        scope,
+    )
 
 
 def _resolve_or_null(node: exp.Expr, scope: Scope) -> Expression | None:
@@ -120,7 +151,10 @@ def _build_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expres
         raise make_refusal("null constant", scope.context, node)
     if len(arguments) == 1:
         return arguments[0]
-    value_indexes = [*range(1, len(arguments), 2), *([len(arguments) - 1] if len(arguments) % 2 else [])]
+    value_indexes = [
+        *range(1, len(arguments), 2),
+        *([len(arguments) - 1] if len(arguments) % 2 else []),
+    ]
     values = _align_values([arguments[index] for index in value_indexes], node, scope)
     for index, value in zip(value_indexes, values, strict=True):
         arguments[index] = value
@@ -130,16 +164,23 @@ def _build_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expres
 
 
 def _align_values(values: list[Expression], node: exp.Expr, scope: Scope) -> list[Expression]:
-    """Values of one kind: categories beside other texts become texts, text constants beside days become days."""
+    """Values of one kind: categories beside other texts become texts, text constants beside days
+    become days."""
     domains = [scope.domain(value, node) for value in values]
     category = next((domain for domain in domains if domain.kind == "category"), None)
     if category is not None:
         are_listed = all(
             (domain.kind == "category" and domain.labels == category.labels)
-            or (isinstance(value, Value) and value.kind == "text" and value.value in category.labels)
+            or (
+                isinstance(value, Value) and value.kind == "text" and value.value in category.labels
+            )
             for value, domain in zip(values, domains, strict=True)
         )
-        return values if are_listed else [as_text(value, domain) for value, domain in zip(values, domains, strict=True)]
+        return (
+            values
+            if are_listed
+            else [as_text(value, domain) for value, domain in zip(values, domains, strict=True)]
+        )
     time_domain = next((domain for domain in domains if domain.kind in ("date", "timestamp")), None)
     if time_domain is None:
         return values
@@ -147,6 +188,10 @@ def _align_values(values: list[Expression], node: exp.Expr, scope: Scope) -> lis
 
 
 def resolve_coalesce(node: exp.Expr, scope: Scope) -> Expression:
-    nodes = [argument for argument in (node.this, *node.expressions) if not isinstance(argument, exp.Null)]
+    nodes = [
+        argument
+        for argument in (node.this, *node.expressions)
+        if not isinstance(argument, exp.Null)
+    ]
     values = _align_values([resolve_expression(argument, scope) for argument in nodes], node, scope)
     return values[0] if len(values) == 1 else apply_function("coalesce", tuple(values), node, scope)

@@ -1,4 +1,5 @@
-"""WHERE: a condition in SQL becomes a condition of the plan, plain comparisons where they narrow bounds."""
+"""WHERE: a condition in SQL becomes a condition of the plan, plain comparisons where they narrow
+bounds."""
 
 from __future__ import annotations
 
@@ -24,7 +25,14 @@ from dither.sql.expressions import flatten_chain, resolve_expression
 from dither.sql.scope import Scope
 
 _SIGNS: dict[str, Operator] = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_FLIPPED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_FLIPPED: dict[Operator, Operator] = {
+    "=": "=",
+    "<>": "<>",
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+}
 
 
 def resolve_condition(node: exp.Expr, scope: Scope) -> Condition:
@@ -32,7 +40,9 @@ def resolve_condition(node: exp.Expr, scope: Scope) -> Condition:
     if isinstance(node, exp.Paren):
         return resolve_condition(node.this, scope)
     if isinstance(node, (exp.And, exp.Or)):
-        operands = tuple(resolve_condition(operand, scope) for operand in flatten_chain(node, type(node)))
+        operands = tuple(
+            resolve_condition(operand, scope) for operand in flatten_chain(node, type(node))
+        )
         return And(operands) if isinstance(node, exp.And) else Or(operands)
     if isinstance(node, exp.Not) and id(node) not in scope.meanings:
         return Not(resolve_condition(node.this, scope))
@@ -57,11 +67,15 @@ def as_condition(value: Expression, scope: Scope) -> Condition:
             case "between", (Column(), Value(), Value()):
                 subject, low, high = value.arguments
                 return And(
-                    (as_condition(Call("ge", (subject, low)), scope), as_condition(Call("le", (subject, high)), scope))
+                    (
+                        as_condition(Call("ge", (subject, low)), scope),
+                        as_condition(Call("le", (subject, high)), scope),
+                    )
                 )
             case "in", (Column(), *listed) if len(listed) <= 20:
                 comparisons = tuple(
-                    as_condition(Call("eq", (value.arguments[0], constant_listed)), scope) for constant_listed in listed
+                    as_condition(Call("eq", (value.arguments[0], constant_listed)), scope)
+                    for constant_listed in listed
                 )
                 return comparisons[0] if len(comparisons) == 1 else Or(comparisons)
             case function, (Column(name), Value(_, constant)) if function in _SIGNS:

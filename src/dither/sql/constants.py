@@ -33,7 +33,8 @@ def read_literal(node: exp.Literal) -> Value | None:
 
 
 def as_kind(value: Value, kind: str, offset: int = 0) -> Value | None:
-    """A text constant as a day, a second at a zone, or a truth value, as SQL reads it; None if it is none."""
+    """A text constant as a day, a second at a zone, or a truth value, as SQL reads it; None if it
+    is none."""
     text = str(value.value).strip()
     if kind == "date":
         days = scalars.days(text)
@@ -48,8 +49,13 @@ def as_kind(value: Value, kind: str, offset: int = 0) -> Value | None:
 
 
 def fold_constants(function: str, arguments: tuple[Expression, ...]) -> Value | None:
-    """The constant that arithmetic on constants gives, exactly; None where there is none, or it has too many digits."""
-    values = [argument.value for argument in arguments if isinstance(argument, Value) and argument.kind == "number"]
+    """The constant that arithmetic on constants gives, exactly; None where there is none, or it has
+    too many digits."""
+    values = [
+        argument.value
+        for argument in arguments
+        if isinstance(argument, Value) and argument.kind == "number"
+    ]
     if len(values) != len(arguments) or not all(isinstance(value, Fraction) for value in values):
         return None
     result = _compute(function, [Fraction(value) for value in values])

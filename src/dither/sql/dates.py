@@ -33,7 +33,11 @@ def resolve_sum(node: exp.Expr, scope: Scope) -> Expression:
         return _add_days(first, second, node, scope)
     terms: list[Expression] = []
     for operand in (first, second):
-        inner_terms = operand.arguments if isinstance(operand, Call) and operand.function == "add" else (operand,)
+        inner_terms = (
+            operand.arguments
+            if isinstance(operand, Call) and operand.function == "add"
+            else (operand,)
+        )
         terms += inner_terms
     if len(terms) > 50:
         terms = [first, second]
@@ -56,14 +60,21 @@ def resolve_difference(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _add_days(day: Expression, days: Expression, node: exp.Expr, scope: Scope) -> Expression:
-    if isinstance(day, Value) and isinstance(days, Value) and day.kind == "date" and days.kind == "number":
+    if (
+        isinstance(day, Value)
+        and isinstance(days, Value)
+        and day.kind == "date"
+        and days.kind == "number"
+    ):
         later_day = Value("date", Fraction(day.value) + Fraction(days.value))
         scope.domain(later_day, node)
         return later_day
     return apply_function("add_days", (day, days), node, scope)
 
 
-def _add_interval(source: exp.Expr, interval: exp.Interval, sign: int, node: exp.Expr, scope: Scope) -> Expression:
+def _add_interval(
+    source: exp.Expr, interval: exp.Interval, sign: int, node: exp.Expr, scope: Scope
+) -> Expression:
     day = resolve_expression(source, scope)
     amount_and_unit = constants.read_interval(interval)
     if isinstance(day, Value) and day.kind == "text":
@@ -73,7 +84,9 @@ def _add_interval(source: exp.Expr, interval: exp.Interval, sign: int, node: exp
     amount = sign * amount_and_unit[0]
     unit = amount_and_unit[1]
     if scope.domain(day, node).kind == "timestamp" and unit in constants.SECONDS:
-        return apply_function("add_seconds", (day, number(amount * constants.SECONDS[unit])), node, scope)
+        return apply_function(
+            "add_seconds", (day, number(amount * constants.SECONDS[unit])), node, scope
+        )
     if unit in constants.DAYS:
         return _add_days(day, number(amount * constants.DAYS[unit]), node, scope)
     if unit not in constants.MONTHS:
@@ -116,19 +129,29 @@ def resolve_date_trunc(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def resolve_date_diff(node: exp.Expr, scope: Scope) -> Expression:
-    """Days and whole weeks between two days; for months, quarters and years how many of their borders lie between."""
+    """Days and whole weeks between two days; for months, quarters and years how many of their
+    borders lie between."""
     unit = str(node.args["unit"].name).upper() if node.args.get("unit") is not None else "DAY"
     days = []
     for source in (node.expression, node.this):
         value = resolve_expression(source, scope)
-        value = (as_kind(value, "date") or value) if isinstance(value, Value) and value.kind == "text" else value
-        days.append(Call("date_of", (value,)) if scope.domain(value, node).kind == "timestamp" else value)
+        value = (
+            (as_kind(value, "date") or value)
+            if isinstance(value, Value) and value.kind == "text"
+            else value
+        )
+        days.append(
+            Call("date_of", (value,)) if scope.domain(value, node).kind == "timestamp" else value
+        )
     first, last = days
     if unit == "DAY":
         return apply_function("days_between", (first, last), node, scope)
     if unit == "WEEK":
         return apply_function(
-            "integer_divide", (apply_function("days_between", (first, last), node, scope), number(7)), node, scope
+            "integer_divide",
+            (apply_function("days_between", (first, last), node, scope), number(7)),
+            node,
+            scope,
         )
     if unit not in constants.MONTHS:
         raise refuse_node(node, scope)
@@ -140,7 +163,10 @@ def resolve_date_diff(node: exp.Expr, scope: Scope) -> Expression:
     periods = tuple(apply_function(period, (end,), node, scope) for end in (last, first))
     rest = apply_function("subtract", periods, node, scope)
     return apply_function(
-        "add", (apply_function("multiply", (whole, number(per_year)), node, scope), rest), node, scope
+        "add",
+        (apply_function("multiply", (whole, number(per_year)), node, scope), rest),
+        node,
+        scope,
     )
 
 

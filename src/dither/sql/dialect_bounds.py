@@ -11,16 +11,21 @@ from dither.sql.parse import parse_trees
 from dither.sql.refusals.refuse import refuse
 
 BOUNDED = "DITHER_BOUNDED"
-"""The function that marks an aggregate with its bounds per group, until the question is rewritten."""
+"""The function that marks an aggregate with its bounds per group, until the question is
+rewritten."""
 
 
 def nest_per_person(sql: str, unit_column: str | None, original: str) -> str | None:
-    """The question over one row per person and group, with the bounded numbers of all persons together.
+    """The question over one row per person and group, with the bounded numbers of all persons
+    together.
 
-    None where the question is no plain SELECT. `original` is the text as it was written, for errors.
+    None where the question is no plain SELECT. `original` is the text as it was written, for
+    errors.
     """
     if unit_column is None:
-        raise refuse("contribution_bounds_per_group needs privacy_unit_column in OPTIONS(...)", original)
+        raise refuse(
+            "contribution_bounds_per_group needs privacy_unit_column in OPTIONS(...)", original
+        )
     trees = parse_trees(sql)
     tree = trees[0] if len(trees) == 1 else None
     if not isinstance(tree, exp.Select):
@@ -35,12 +40,18 @@ def nest_per_person(sql: str, unit_column: str | None, original: str) -> str | N
     outer = outer.transform(lambda node: _rewrite_node(node, named, inner, original))
     unit = exp.column(unit_column)
     rows = exp.Select(
-        expressions=[unit.copy(), *(exp.alias_(key.copy(), name) for name, key in named.items()),
-                     *(exp.alias_(value, name) for name, value in inner.items())]
-    )  # fmt: skip
+        expressions=[
+            unit.copy(),
+            *(exp.alias_(key.copy(), name) for name, key in named.items()),
+            *(exp.alias_(value, name) for name, value in inner.items()),
+        ]
+    )
     for clause in ("from_", "joins", "where"):
         rows.set(
-            clause, tree.args[clause].copy() if isinstance(tree.args.get(clause), exp.Expr) else tree.args.get(clause)
+            clause,
+            tree.args[clause].copy()
+            if isinstance(tree.args.get(clause), exp.Expr)
+            else tree.args.get(clause),
         )
     rows.set("group", exp.Group(expressions=[unit.copy(), *(key.copy() for key in keys)]))
     outer.set("from_", exp.From(this=rows.subquery("dp_units")))
@@ -49,11 +60,17 @@ def nest_per_person(sql: str, unit_column: str | None, original: str) -> str | N
     return outer.sql(dialect="duckdb")
 
 
-def _rewrite_node(node: exp.Expr, keys: dict[str, exp.Expr], inner: dict[str, exp.Expr], original: str) -> exp.Expr:
+def _rewrite_node(
+    node: exp.Expr, keys: dict[str, exp.Expr], inner: dict[str, exp.Expr], original: str
+) -> exp.Expr:
     """An aggregate over rows as an aggregate over persons; a key as the name it has there."""
     for name, key in keys.items():
         if node == key and not isinstance(node.parent, exp.Alias):
-            return exp.alias_(exp.column(name), node.name) if isinstance(node.parent, exp.Select) else exp.column(name)
+            return (
+                exp.alias_(exp.column(name), node.name)
+                if isinstance(node.parent, exp.Select)
+                else exp.column(name)
+            )
         if node == key:
             return exp.column(name)
     low = high = None
@@ -72,13 +89,16 @@ def _rewrite_node(node: exp.Expr, keys: dict[str, exp.Expr], inner: dict[str, ex
         value = exp.Div(this=exp.column(total), expression=exp.column(rows))
     else:
         raise refuse(
-            f"{aggregate.sql(dialect='duckdb')} beside contribution_bounds_per_group is not answered: ask for it in a "
+            f"{aggregate.sql(dialect='duckdb')} beside contribution_bounds_per_group is not "
+            f"answered: ask for it in a "
             "question of its own",
             original,
         )
     if low is not None and high is not None:
         value = exp.Anonymous(this="CLAMP", expressions=[value, low.copy(), high.copy()])
-    over_persons: exp.Expr = exp.Avg(this=value) if isinstance(aggregate, exp.Avg) else exp.Sum(this=value)
+    over_persons: exp.Expr = (
+        exp.Avg(this=value) if isinstance(aggregate, exp.Avg) else exp.Sum(this=value)
+    )
     if not isinstance(node.parent, exp.Select):
         return over_persons
     column = aggregate.this.name if isinstance(aggregate.this, exp.Column) else ""

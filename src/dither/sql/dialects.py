@@ -1,7 +1,9 @@
-"""The SQL people already know: GoogleSQL's DIFFERENTIAL_PRIVACY clause and Snowflake's interval functions.
+"""The SQL people already know: GoogleSQL's DIFFERENTIAL_PRIVACY clause and Snowflake's interval
+functions.
 
-A pass over tokens cuts what is not plain SQL and hands the rest to the stock parser; positions in the text are kept.
-Options may tighten what the catalog and the pot allow, never loosen it. Differences: docs/reference/dialects.md.
+A pass over tokens cuts what is not plain SQL and hands the rest to the stock parser; positions in
+the text are kept. Options may tighten what the catalog and the pot allow, never loosen it.
+Differences: docs/reference/dialects.md.
 
 >>> question = read_dialect("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.5, privacy_unit_column=p) 1 FROM t")
 >>> question.sql.split(), float(question.epsilon), question.unit
@@ -32,21 +34,32 @@ from dither.sql.refusals.table import REFUSALS
 
 _PER_GROUP = "CONTRIBUTION_BOUNDS_PER_GROUP"
 _PER_ROW = "CONTRIBUTION_BOUNDS_PER_ROW"
-_OPTIONS = ("EPSILON", "DELTA", "MAX_GROUPS_CONTRIBUTED", "PRIVACY_UNIT_COLUMN", "GROUP_SELECTION_STRATEGY")
+_OPTIONS = (
+    "EPSILON",
+    "DELTA",
+    "MAX_GROUPS_CONTRIBUTED",
+    "PRIVACY_UNIT_COLUMN",
+    "GROUP_SELECTION_STRATEGY",
+)
 _NOT_OURS = {
     "AGGREGATION_THRESHOLD": (
-        "WITH AGGREGATION_THRESHOLD is not differential privacy: it hides small groups and shows the others exactly, "
-        "so two questions that differ in one person reveal that person. Leave it out and ask with epsilon=; groups "
+        "WITH AGGREGATION_THRESHOLD is not differential privacy: it hides small groups and shows "
+        "the others exactly, "
+        "so two questions that differ in one person reveal that person. Leave it out and ask with "
+        "epsilon=; groups "
         "without a list of keys are then shown by private key selection"
     ),
     "ANONYMIZATION": (
-        "WITH ANONYMIZATION is the older form of WITH DIFFERENTIAL_PRIVACY, and its k_threshold has no guarantee by "
-        "itself. Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=..., privacy_unit_column=...), or plain SQL "
+        "WITH ANONYMIZATION is the older form of WITH DIFFERENTIAL_PRIVACY, and its k_threshold "
+        "has no guarantee by "
+        "itself. Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=..., "
+        "privacy_unit_column=...), or plain SQL "
         "with epsilon="
     ),
 }
 _UNKNOWN = {
-    "MAX_ROWS_CONTRIBUTED": "rows per person are limited at registration (rows_per_unit in the catalog)",
+    "MAX_ROWS_CONTRIBUTED": "rows per person are limited at registration (rows_per_unit "
+    "in the catalog)",
     "MIN_PRIVACY_UNITS_PER_GROUP": "the threshold follows from epsilon and delta",
     "K_THRESHOLD": "the threshold follows from epsilon and delta",
     "KAPPA": "write max_groups_contributed",
@@ -110,7 +123,10 @@ class DialectQuestion:
 def read_dialect(sql: str) -> DialectQuestion:
     """Plain SQL, and the options of the dialect. Text without any of it comes back as it is."""
     low = read_text(sql).upper() if sql else ""
-    if not any(word in low for word in ("DIFFERENTIAL_PRIVACY", "CONTRIBUTION_BOUNDS", "DP_INTERVAL_", *_NOT_OURS)):
+    if not any(
+        word in low
+        for word in ("DIFFERENTIAL_PRIVACY", "CONTRIBUTION_BOUNDS", "DP_INTERVAL_", *_NOT_OURS)
+    ):
         return DialectQuestion(sql, sql)
     try:
         tokens = DuckDB().tokenize(sql)
@@ -138,20 +154,29 @@ class _Reader:
         for index, token in enumerate(self.tokens):
             word = token.text.upper()
             before = self.tokens[index - 1].token_type if index else None
-            if before == TokenType.WITH and index > 1 and self.tokens[index - 2].token_type == TokenType.SELECT:
+            if (
+                before == TokenType.WITH
+                and index > 1
+                and self.tokens[index - 2].token_type == TokenType.SELECT
+            ):
                 if word in _NOT_OURS:
                     raise self._refuse(_NOT_OURS[word], token)
                 if word == "DIFFERENTIAL_PRIVACY":
                     self._read_clause(index)
             elif word in (_PER_GROUP, _PER_ROW) and self._token_type(index + 1) == TokenType.FARROW:
                 self._read_bounds(index, word)
-            elif word in ("DP_INTERVAL_LOW", "DP_INTERVAL_HIGH") and self._token_type(index + 1) == TokenType.L_PAREN:
+            elif (
+                word in ("DP_INTERVAL_LOW", "DP_INTERVAL_HIGH")
+                and self._token_type(index + 1) == TokenType.L_PAREN
+            ):
                 self._read_interval(index)
         edits = tuple(sorted(self.edits))
         text = self.sql
         for start, end, new in reversed(edits):
             text = text[:start] + new + text[end:]
-        question = DialectQuestion(self.sql, text, intervals=tuple(self.intervals), edits=edits, **self._read_options())
+        question = DialectQuestion(
+            self.sql, text, intervals=tuple(self.intervals), edits=edits, **self._read_options()
+        )
         if not self.per_group:
             return question
         nested = nest_per_person(question.sql, question.unit, self.sql)
@@ -169,7 +194,9 @@ class _Reader:
             raise self._refuse("an opening parenthesis must follow", self.tokens[opening - 1])
         depth = 0
         for index in range(opening, len(self.tokens)):
-            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self.tokens[index].token_type, 0)
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(
+                self.tokens[index].token_type, 0
+            )
             if depth == 0:
                 return index
         raise self._refuse("this parenthesis is never closed", self.tokens[opening])
@@ -183,10 +210,14 @@ class _Reader:
         self.clauses += 1
         if self.clauses > 1:
             raise self._refuse(
-                "one WITH DIFFERENTIAL_PRIVACY in a question: its price is for the whole", self.tokens[index]
+                "one WITH DIFFERENTIAL_PRIVACY in a question: its price is for the whole",
+                self.tokens[index],
             )
         last = index
-        if self._token_type(index + 1) is not None and self.tokens[index + 1].text.upper() == "OPTIONS":
+        if (
+            self._token_type(index + 1) is not None
+            and self.tokens[index + 1].text.upper() == "OPTIONS"
+        ):
             last = self._find_closing(index + 2)
             self._collect_options(index + 3, last)
         self._blank_tokens(index - 1, last)
@@ -197,7 +228,9 @@ class _Reader:
             name = self.tokens[index].text.upper()
             if name not in _OPTIONS:
                 why = _UNKNOWN.get(name, f"the options are {', '.join(_OPTIONS).lower()}")
-                raise self._refuse(f"no option {self.tokens[index].text} here: {why}", self.tokens[index])
+                raise self._refuse(
+                    f"no option {self.tokens[index].text} here: {why}", self.tokens[index]
+                )
             end = index
             while end < last and self._token_type(end) != TokenType.COMMA:
                 end += 1
@@ -214,26 +247,37 @@ class _Reader:
                 case "EPSILON" | "DELTA":
                     number = _read_number(value)
                     if name == "EPSILON" and (number is None or number <= 0):
-                        raise self._refuse("epsilon must be set, finite and positive: choose e.g. epsilon=0.5", token)
+                        raise self._refuse(
+                            "epsilon must be set, finite and positive: choose e.g. epsilon=0.5",
+                            token,
+                        )
                     if name == "DELTA" and (number is None or not 0 <= number <= 1):
-                        raise self._refuse("delta must lie in [0, 1]; it may be left out: the pot states it", token)
+                        raise self._refuse(
+                            "delta must lie in [0, 1]; it may be left out: the pot states it", token
+                        )
                     options[name.lower()] = number
                 case "MAX_GROUPS_CONTRIBUTED":
                     number = _read_number(value)
                     if number is None or number.denominator != 1 or number < 1:
                         raise self._refuse(
-                            "max_groups_contributed must be a whole number from 1 on: NULL means no limit, and with no "
-                            "limit nothing would be guaranteed", token
-                        )  # fmt: skip
+                            "max_groups_contributed must be a whole number from 1 on: NULL means "
+                            "no limit, and with no "
+                            "limit nothing would be guaranteed",
+                            token,
+                        )
                     options["max_groups"] = int(number)
                 case "PRIVACY_UNIT_COLUMN":
                     if value is None:
-                        raise self._refuse("privacy_unit_column must name the owner's column", token)
+                        raise self._refuse(
+                            "privacy_unit_column must name the owner's column", token
+                        )
                     options["unit"] = value.split(".")[-1].strip('"`')
                 case _:
                     strategy = (value or "").strip("'\"").upper()
                     if strategy not in ("PUBLIC_GROUPS", "LAPLACE_THRESHOLD"):
-                        raise self._refuse("group_selection_strategy is PUBLIC_GROUPS or LAPLACE_THRESHOLD", token)
+                        raise self._refuse(
+                            "group_selection_strategy is PUBLIC_GROUPS or LAPLACE_THRESHOLD", token
+                        )
                     options["public_groups"] = strategy == "PUBLIC_GROUPS"
         if self.clauses and "epsilon" not in options:
             options["epsilon"] = None
@@ -242,14 +286,23 @@ class _Reader:
         return options
 
     def _read_bounds(self, index: int, word: str) -> None:
-        """`F(x, contribution_bounds_per_row => (lo, hi))`: the argument clamped. Per group: only marked."""
-        if self._token_type(index + 2) != TokenType.L_PAREN or self._token_type(index - 1) != TokenType.COMMA:
-            raise self._refuse(f"write {word.lower()} => (lower, upper) after the other arguments", self.tokens[index])
+        """`F(x, contribution_bounds_per_row => (lo, hi))`: the argument clamped. Per group: only
+        marked."""
+        if (
+            self._token_type(index + 2) != TokenType.L_PAREN
+            or self._token_type(index - 1) != TokenType.COMMA
+        ):
+            raise self._refuse(
+                f"write {word.lower()} => (lower, upper) after the other arguments",
+                self.tokens[index],
+            )
         inner_last = self._find_closing(index + 2)
         inside = self.sql[self.tokens[index + 2].end + 1 : self.tokens[inner_last].start]
         ends = [_read_number(bound) for bound in inside.split(",")]
         if len(ends) != 2 or ends[0] is None or ends[1] is None or ends[0] > ends[1]:
-            raise self._refuse(f"{word.lower()} takes two numbers, lower and upper", self.tokens[index])
+            raise self._refuse(
+                f"{word.lower()} takes two numbers, lower and upper", self.tokens[index]
+            )
         opening = self._find_call(index)
         last = self._find_end_of_call(inner_last)
         bounds = ", ".join(bound.strip() for bound in inside.split(","))
@@ -269,10 +322,14 @@ class _Reader:
         """The index of the parenthesis that opens the call of an argument."""
         depth = 0
         for index in range(argument - 1, 0, -1):
-            depth += {TokenType.R_PAREN: 1, TokenType.L_PAREN: -1}.get(self.tokens[index].token_type, 0)
+            depth += {TokenType.R_PAREN: 1, TokenType.L_PAREN: -1}.get(
+                self.tokens[index].token_type, 0
+            )
             if depth < 0:
                 return index
-        raise self._refuse("bounds belong inside an aggregate, as in SUM(x, ...)", self.tokens[argument])
+        raise self._refuse(
+            "bounds belong inside an aggregate, as in SUM(x, ...)", self.tokens[argument]
+        )
 
     def _find_end_of_call(self, after: int) -> int:
         if self._token_type(after + 1) != TokenType.R_PAREN:
@@ -284,23 +341,29 @@ class _Reader:
         for index in range(first, len(self.tokens)):
             if depth == 0 and self.tokens[index].token_type in (TokenType.COMMA, TokenType.R_PAREN):
                 return index - 1
-            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self.tokens[index].token_type, 0)
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(
+                self.tokens[index].token_type, 0
+            )
         raise self._refuse("this call is never closed", self.tokens[first])
 
     def _read_interval(self, index: int) -> None:
-        """`, DP_INTERVAL_LOW(alias) [AS name]` leaves the list of columns: the interval is there already."""
+        """`, DP_INTERVAL_LOW(alias) [AS name]` leaves the list of columns: the interval is there
+        already."""
         token = self.tokens[index]
         last = self._find_closing(index + 1)
         is_named = self._token_type(last + 1) == TokenType.ALIAS
         lacks_name = is_named and self._token_type(last + 2) is None
         if last != index + 3 or self._token_type(index - 1) != TokenType.COMMA or lacks_name:
             raise self._refuse(
-                f"write {token.text}(alias) [AS name] as a column of its own, after the column it belongs to",
+                f"write {token.text}(alias) [AS name] as a column of its own, after the column it "
+                f"belongs to",
                 token,
             )
         column = self.tokens[index + 2].text
         end = "low" if token.text.upper().endswith("LOW") else "high"
-        name, last = (self.tokens[last + 2].text, last + 2) if is_named else (f"{column}_{end}", last)
+        name, last = (
+            (self.tokens[last + 2].text, last + 2) if is_named else (f"{column}_{end}", last)
+        )
         self.intervals.append(IntervalColumn(column, end, name))
         self._blank_tokens(index - 1, last)
 
@@ -320,11 +383,14 @@ def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
         if index is None:
             names = ", ".join(output.name for output in outputs if output.role == "value")
             raise QueryError(
-                f"DP_INTERVAL_{interval.end.upper()}({interval.of}): there is no value column {interval.of}, "
+                f"DP_INTERVAL_{interval.end.upper()}({interval.of}): there is no value column "
+                f"{interval.of}, "
                 f"only {names}"
             )
         low, high = (
-            (interval.name, outputs[index].high) if interval.end == "low" else (outputs[index].low, interval.name)
+            (interval.name, outputs[index].high)
+            if interval.end == "low"
+            else (outputs[index].low, interval.name)
         )
         outputs[index] = replace(outputs[index], low=low, high=high)
     taken = [name.lower() for output in outputs for name in output.names]
@@ -334,7 +400,8 @@ def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
 
 
 def _read_number(text: str | None) -> Fraction | None:
-    """The number that an option states; None where it states none, or one beyond the limits of numbers."""
+    """The number that an option states; None where it states none, or one beyond the limits of
+    numbers."""
     try:
         return exact(text or "", "an option")
     except ParameterError:

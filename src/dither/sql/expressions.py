@@ -1,4 +1,5 @@
-"""The table of rules: every node of SQL that a question may use over rows, each with the plan's expression for it."""
+"""The table of rules: every node of SQL that a question may use over rows, each with the plan's
+expression for it."""
 
 from __future__ import annotations
 
@@ -44,7 +45,17 @@ from dither.sql.resolve import (
 from dither.sql.scope import Scope
 
 __all__ = ["COMPARISONS", "RULES", "flatten_chain", "refuse_node", "resolve_expression"]
-_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMALLINT", "UINT", "UBIGINT")
+_INTEGERS = (
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "INT128",
+    "UTINYINT",
+    "USMALLINT",
+    "UINT",
+    "UBIGINT",
+)
 _REALS = ("DOUBLE", "FLOAT")
 
 
@@ -59,13 +70,17 @@ def _resolve_literal(node: exp.Expr, scope: Scope) -> Expression:
     assert isinstance(node, exp.Literal)
     value = constants.read_literal(node)
     if value is None:
-        raise scope.context.error(f"{str(node.this)[:40]} is no number that can be read exactly", node)
+        raise scope.context.error(
+            f"{str(node.this)[:40]} is no number that can be read exactly", node
+        )
     return value
 
 
 def _resolve_round(node: exp.Expr, scope: Scope) -> Expression:
     decimals = node.args.get("decimals")
-    return resolve_call("round", (node.this, *([decimals] if decimals is not None else [])), node, scope)
+    return resolve_call(
+        "round", (node.this, *([decimals] if decimals is not None else [])), node, scope
+    )
 
 
 def _resolve_trunc(node: exp.Expr, scope: Scope) -> Expression:
@@ -78,14 +93,19 @@ def _resolve_trim(node: exp.Expr, scope: Scope) -> Expression:
     taken = node.args.get("expression")
     if taken is not None and not (isinstance(taken, exp.Literal) and taken.this == " "):
         raise refuse_node(node, scope)
-    function = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or ""), "trim")
+    function = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
+        str(node.args.get("position") or ""), "trim"
+    )
     return resolve_call(function, (node.this,), node, scope)
 
 
 def _resolve_pad(node: exp.Expr, scope: Scope) -> Expression:
     filled = node.args.get("fill_pattern") or exp.Literal.string(" ")
     return resolve_call(
-        "lpad" if node.args.get("is_left") else "rpad", (node.this, node.expression, filled), node, scope
+        "lpad" if node.args.get("is_left") else "rpad",
+        (node.this, node.expression, filled),
+        node,
+        scope,
     )
 
 
@@ -96,7 +116,11 @@ def _resolve_concat(node: exp.Expr, scope: Scope) -> Expression:
         value = resolve_expression(argument, scope)
         value = as_text(value, scope.domain(value, node))
         nullable = scope.domain(value, node).nullable
-        texts.append(apply_function("coalesce", (value, Value("text", "")), node, scope) if nullable else value)
+        texts.append(
+            apply_function("coalesce", (value, Value("text", "")), node, scope)
+            if nullable
+            else value
+        )
     return texts[0] if len(texts) == 1 else apply_function("concat", tuple(texts), node, scope)
 
 
@@ -112,14 +136,24 @@ def _resolve_cast(node: exp.Expr, scope: Scope) -> Expression:
             return value  # a time without a zone: read at the zone of what it is compared with
         if name in ("TEXT", "VARCHAR"):
             return value
-        raise scope.context.error(f"{str(value.value)[:40]!r} is no {name.lower()} that can be read", node)
+        raise scope.context.error(
+            f"{str(value.value)[:40]!r} is no {name.lower()} that can be read", node
+        )
     if name in _INTEGERS and kind in ("number", "boolean"):
-        return apply_function("to_number" if kind == "boolean" else "to_integer", (value,), node, scope)
+        return apply_function(
+            "to_number" if kind == "boolean" else "to_integer", (value,), node, scope
+        )
     if name in _REALS and kind in ("number", "boolean"):
         return apply_function("to_number", (value,), node, scope) if kind == "boolean" else value
     if name == "DECIMAL" and kind == "number":
         sizes = [size.this for size in to.expressions]
-        digits = number(3) if not sizes else resolve_expression(sizes[1], scope) if len(sizes) > 1 else number(0)
+        digits = (
+            number(3)
+            if not sizes
+            else resolve_expression(sizes[1], scope)
+            if len(sizes) > 1
+            else number(0)
+        )
         return apply_function("round", (value, digits), node, scope)
     if name == "DATE" and kind in ("date", "timestamp"):
         return value if kind == "date" else apply_function("date_of", (value,), node, scope)
@@ -137,14 +171,22 @@ def _resolve_date(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _resolve_like(node: exp.Expr, scope: Scope) -> Expression:
-    return negate_flagged(resolve_call("like", (node.this, node.expression), node, scope), node, scope)
+    return negate_flagged(
+        resolve_call("like", (node.this, node.expression), node, scope), node, scope
+    )
 
 
 def _resolve_named_function(node: exp.Expr, scope: Scope) -> Expression:
     name = str(node.this).lower()
     name = SAME.get(name, name)
-    if name == "date_part" and len(node.expressions) == 2 and isinstance(node.expressions[0], exp.Literal):
-        return resolve_date_part(str(node.expressions[0].this).upper(), node.expressions[1], node, scope)
+    if (
+        name == "date_part"
+        and len(node.expressions) == 2
+        and isinstance(node.expressions[0], exp.Literal)
+    ):
+        return resolve_date_part(
+            str(node.expressions[0].this).upper(), node.expressions[1], node, scope
+        )
     if name in TABLE:
         return resolve_call(name, tuple(node.expressions), node, scope)
     if name in REFUSED:
@@ -153,7 +195,9 @@ def _resolve_named_function(node: exp.Expr, scope: Scope) -> Expression:
         )
     hint = did_you_mean(name, TABLE)
     hint = hint if hint.startswith("did") else "the list is in docs/reference/functions.md"
-    raise scope.context.error(f"no function {name}: {hint} [rule: a function without a rule is refused]", node)
+    raise scope.context.error(
+        f"no function {name}: {hint} [rule: a function without a rule is refused]", node
+    )
 
 
 RULES |= {
@@ -167,11 +211,16 @@ RULES |= {
     exp.And: make_chain_rule("and"),
     exp.Or: make_chain_rule("or"),
     exp.Xor: lambda node, scope: resolve_call("xor", (node.this, node.expression), node, scope),
-    exp.BitwiseXor: lambda node, scope: resolve_call("xor", (node.this, node.expression), node, scope),
+    exp.BitwiseXor: lambda node, scope: resolve_call(
+        "xor", (node.this, node.expression), node, scope
+    ),
     exp.Not: lambda node, scope: resolve_call("not", (node.this,), node, scope),
     exp.Is: resolve_is,
     exp.NullSafeEQ: lambda node, scope: apply_function(
-        "not", (resolve_call("is_distinct_from", (node.this, node.expression), node, scope),), node, scope
+        "not",
+        (resolve_call("is_distinct_from", (node.this, node.expression), node, scope),),
+        node,
+        scope,
     ),
     exp.Between: resolve_between,
     exp.In: resolve_in,
@@ -183,7 +232,9 @@ RULES |= {
     exp.Trim: _resolve_trim,
     exp.Pad: _resolve_pad,
     exp.Concat: _resolve_concat,
-    exp.DPipe: lambda node, scope: resolve_call("concat", (node.this, node.expression), node, scope),
+    exp.DPipe: lambda node, scope: resolve_call(
+        "concat", (node.this, node.expression), node, scope
+    ),
     exp.Like: _resolve_like,
     exp.Extract: resolve_extract,
     exp.DayOfWeek: resolve_day_of_week,

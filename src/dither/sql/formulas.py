@@ -10,7 +10,15 @@ from sqlglot import exp
 
 from dither.errors import QueryError
 from dither.plan.algebra import Value
-from dither.question.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, count_nodes
+from dither.question.expressions import (
+    FUNCTIONS,
+    Apply,
+    Constant,
+    Formula,
+    Grouping,
+    KeyValue,
+    count_nodes,
+)
 from dither.rules import PrivacyRule
 from dither.sql.aggregates import read_aggregate
 from dither.sql.expressions import flatten_chain, refuse_node, resolve_expression
@@ -43,14 +51,19 @@ _UNARY: dict[type[exp.Expr], str] = {
     exp.Ln: "ln",
     exp.Exp: "exp",
 }
-_VARIADIC: dict[type[exp.Expr], str] = {exp.Least: "least", exp.Greatest: "greatest", exp.Coalesce: "coalesce"}
+_VARIADIC: dict[type[exp.Expr], str] = {
+    exp.Least: "least",
+    exp.Greatest: "greatest",
+    exp.Coalesce: "coalesce",
+}
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UINT", "UBIGINT")
 
 
 MAX_NODES = 2_000
 MOST_POWER = 100
 TOO_LARGE = (
-    "a constant beside aggregates lies beyond 1e100 or below 1e-100, where no error can be computed: rescale it "
+    "a constant beside aggregates lies beyond 1e100 or below 1e-100, where no error can be "
+    "computed: rescale it "
     f"{PrivacyRule.BOUNDED_WORK.label}"
 )
 
@@ -77,12 +90,17 @@ def read_formula(node: exp.Expr, outer: Outer) -> Formula:
     return value
 
 
-def check_size(formulas: Iterable[Formula], question: QuestionDraft, node: exp.Expr | None = None) -> None:
-    """Refuse formulas that are too long together. Formulas over answers grow with every SELECT around them."""
+def check_size(
+    formulas: Iterable[Formula], question: QuestionDraft, node: exp.Expr | None = None
+) -> None:
+    """Refuse formulas that are too long together. Formulas over answers grow with every SELECT
+    around them."""
     if sum(map(count_nodes, formulas)) > MAX_NODES:
         raise question.scope.context.error(
-            f"columns, HAVING and ORDER BY together have more than {MAX_NODES} steps when the columns that they read "
-            f"are written out: ask fewer of them, or compute them from the answer {PrivacyRule.BOUNDED_WORK.label}",
+            f"columns, HAVING and ORDER BY together have more than {MAX_NODES} steps when the "
+            f"columns that they read "
+            f"are written out: ask fewer of them, or compute them from the answer "
+            f"{PrivacyRule.BOUNDED_WORK.label}",
             node,
         )
 
@@ -94,7 +112,11 @@ def _read_node(node: exp.Expr, outer: Outer) -> Formula:
     node = node.unnest()
     if isinstance(node, exp.Column) and outer.outputs_only:
         return _find_output(node, outer)
-    if isinstance(node, exp.Column) and outer.outputs_first and _find_named_output(node, outer) is not None:
+    if (
+        isinstance(node, exp.Column)
+        and outer.outputs_first
+        and _find_named_output(node, outer) is not None
+    ):
         return outer.outputs[node.name.lower()]
     if isinstance(node, exp.Null):
         return Constant(None)
@@ -118,7 +140,9 @@ def _find_output(node: exp.Column, outer: Outer) -> Formula:
     output = outer.outputs.get(node.name.lower())
     if output is None:
         context = outer.question.scope.context
-        raise context.error(f"no column {node.name}: {did_you_mean(node.name, list(outer.outputs))}", node)
+        raise context.error(
+            f"no column {node.name}: {did_you_mean(node.name, list(outer.outputs))}", node
+        )
     return output
 
 
@@ -127,7 +151,9 @@ def read_condition(node: exp.Expr, outer: Outer) -> Formula:
     value = read_formula(node, outer)
     if not _is_truth(value, outer.question):
         text = node.sql(dialect="duckdb")[:40]
-        raise outer.question.scope.context.error(f"{text} is no truth value: compare it, as in {text} > 0", node)
+        raise outer.question.scope.context.error(
+            f"{text} is no truth value: compare it, as in {text} > 0", node
+        )
     return value
 
 
@@ -137,7 +163,11 @@ def _is_truth(value: Formula, question: QuestionDraft) -> bool:
     if isinstance(value, KeyValue):
         return question.scope.domain(question.keys[value.key].value).kind == "boolean"
     if isinstance(value, Apply) and value.name in ("case", "coalesce"):
-        choices = value.arguments if value.name == "coalesce" else (*value.arguments[1:-1:2], value.arguments[-1])
+        choices = (
+            value.arguments
+            if value.name == "coalesce"
+            else (*value.arguments[1:-1:2], value.arguments[-1])
+        )
         return all(_is_truth(choice, question) for choice in choices)
     return isinstance(value, Apply) and (FUNCTIONS[value.name] == "conditions")
 
@@ -198,7 +228,11 @@ def _read_grouping(node: exp.Expr, question: QuestionDraft) -> Formula:
         if index is None:
             raise question.scope.context.error("GROUPING takes keys of the GROUP BY", key)
         bit: Formula = Grouping(index)
-        bits = bit if bits is None else Apply("add", (Apply("multiply", (bits, Constant(Fraction(2)))), bit))
+        bits = (
+            bit
+            if bits is None
+            else Apply("add", (Apply("multiply", (bits, Constant(Fraction(2)))), bit))
+        )
     assert bits is not None
     return bits
 
@@ -207,7 +241,10 @@ def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
     tests: dict[int, Formula] = {}
 
     def of(*nodes: exp.Expr) -> tuple[Formula, ...]:
-        return tuple(tests[id(child)] if id(child) in tests else read_formula(child, outer) for child in nodes)
+        return tuple(
+            tests[id(child)] if id(child) in tests else read_formula(child, outer)
+            for child in nodes
+        )
 
     kind = type(node)
     if kind in _BINARY:
@@ -224,7 +261,8 @@ def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
     if isinstance(node, (exp.And, exp.Or)):
         operands = tuple(read_condition(operand, outer) for operand in flatten_chain(node, kind))
         return Apply("and" if isinstance(node, exp.And) else "or", operands)
-    # Each test is read once: reading it again in its rule would double the work at each level of nesting.
+    # Each test is read once: reading it again in its rule would double the work at each level of
+    # nesting.
     tests.update({id(test): read_condition(test, outer) for test in _list_tests(node)})
     if rule := _RULES.get(kind):
         return rule(node, of)
@@ -239,14 +277,16 @@ def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
             node,
         )
     raise outer.question.scope.context.error(
-        f"no rule for {quote_node(node)} over aggregates: arithmetic, comparisons, CASE, ROUND, ABS, SQRT, LEAST, "
+        f"no rule for {quote_node(node)} over aggregates: arithmetic, comparisons, CASE, ROUND, "
+        f"ABS, SQRT, LEAST, "
         f"GREATEST, COALESCE and NULLIF are computed after the noise {PrivacyRule.NO_RULE.label}",
         node,
     )
 
 
 def _check_factors(product: Formula, node: exp.Expr, outer: Outer) -> None:
-    """Refuse products of constants that leave what floats hold: each is small enough, all together need not be."""
+    """Refuse products of constants that leave what floats hold: each is small enough, all together
+    need not be."""
     low, high = _find_magnitudes(product)
     if low < -MOST_POWER or high > MOST_POWER:
         raise outer.question.scope.context.error(TOO_LARGE, node)
@@ -276,7 +316,10 @@ Of = Callable[..., tuple[Formula, ...]]
 
 def _read_round(node: exp.Expr, of: Of) -> Formula:
     decimals = node.args.get("decimals")
-    return Apply("round", (*of(node.this), *(of(decimals) if decimals is not None else (Constant(Fraction(0)),))))
+    return Apply(
+        "round",
+        (*of(node.this), *(of(decimals) if decimals is not None else (Constant(Fraction(0)),))),
+    )
 
 
 def _read_case(node: exp.Expr, of: Of) -> Formula:
@@ -290,7 +333,10 @@ def _read_case(node: exp.Expr, of: Of) -> Formula:
 
 def _read_if(node: exp.Expr, of: Of) -> Formula:
     rest = node.args.get("false")
-    return Apply("case", (*of(node.this, node.args["true"]), *(of(rest) if rest is not None else (Constant(None),))))
+    return Apply(
+        "case",
+        (*of(node.this, node.args["true"]), *(of(rest) if rest is not None else (Constant(None),))),
+    )
 
 
 def _read_is(node: exp.Expr, of: Of) -> Formula:
@@ -324,7 +370,9 @@ def _read_integer_divide(node: exp.Expr, of: Of) -> Formula:
 
 def _read_mod(node: exp.Expr, of: Of) -> Formula:
     left, right = of(node.this, node.expression)
-    return Apply("subtract", (left, Apply("multiply", (right, _truncate(Apply("divide", (left, right)))))))
+    return Apply(
+        "subtract", (left, Apply("multiply", (right, _truncate(Apply("divide", (left, right))))))
+    )
 
 
 def _read_cast(node: exp.Expr, of: Of) -> Formula:
@@ -337,7 +385,10 @@ def _read_cast(node: exp.Expr, of: Of) -> Formula:
         return Apply("round", (value, *of(to.expressions[1].this)))
     if name in ("DOUBLE", "FLOAT", "DECIMAL"):
         return value
-    raise QueryError(f"CAST to {name.lower()} over aggregates is not answered: CAST to DOUBLE, DECIMAL or INTEGER")
+    raise QueryError(
+        f"CAST to {name.lower()} over aggregates is not answered: CAST to DOUBLE, DECIMAL or "
+        f"INTEGER"
+    )
 
 
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Of], Formula]] = {

@@ -39,7 +39,10 @@ TYPED: dict[type[exp.Expr], tuple[str, Arguments]] = {
     exp.Least: ("least", _VARIADIC),
     exp.Greatest: ("greatest", _VARIADIC),
     exp.Nullif: ("nullif", _BINARY),
-    exp.WidthBucket: ("width_bucket", _pick_arguments("this", "min_value", "max_value", "num_buckets")),
+    exp.WidthBucket: (
+        "width_bucket",
+        _pick_arguments("this", "min_value", "max_value", "num_buckets"),
+    ),
     exp.ToNumber: ("to_number", _UNARY),
     exp.Lower: ("lower", _UNARY),
     exp.Upper: ("upper", _UNARY),
@@ -71,7 +74,13 @@ TYPED: dict[type[exp.Expr], tuple[str, Arguments]] = {
 }
 """Parsed functions: the table's name, and its arguments in the table's order."""
 
-SAME = {"strlen": "byte_length", "suffix": "ends_with", "prefix": "starts_with", "iff": "if", "isodow": "day_of_week"}
+SAME = {
+    "strlen": "byte_length",
+    "suffix": "ends_with",
+    "prefix": "starts_with",
+    "iff": "if",
+    "isodow": "day_of_week",
+}
 """Other names that are not parsed to a type of their own."""
 
 DATE_PARTS = {

@@ -26,8 +26,17 @@ def read_grouping_sets(select: exp.Select, question: QuestionDraft) -> Sets:
     if group.args.get("totals"):
         raise context.error("WITH TOTALS is not answered: write ROLLUP", group)
     if group.args.get("all"):
-        outputs = [column.this if isinstance(column, exp.Alias) else column for column in select.expressions]
-        return [tuple(_add_key(output, select, question) for output in outputs if not contains_aggregate(output))]
+        outputs = [
+            column.this if isinstance(column, exp.Alias) else column
+            for column in select.expressions
+        ]
+        return [
+            tuple(
+                _add_key(output, select, question)
+                for output in outputs
+                if not contains_aggregate(output)
+            )
+        ]
     sets: Sets = [()]
     elements = list(group.expressions)
     for clause in ("rollup", "cube", "grouping_sets"):
@@ -36,7 +45,9 @@ def read_grouping_sets(select: exp.Select, question: QuestionDraft) -> Sets:
         added_sets = _read_element(element, select, question)
         sets = [tuple(dict.fromkeys((*left, *right))) for left in sets for right in added_sets]
         if len(sets) > MAX_SETS:
-            raise context.error(f"more than {MAX_SETS} grouping sets: ask for fewer [rule: work is bounded]", group)
+            raise context.error(
+                f"more than {MAX_SETS} grouping sets: ask for fewer [rule: work is bounded]", group
+            )
     if len(sets) > 1:
         _check_names(elements, select, question)
     return sets
@@ -66,14 +77,20 @@ def _read_element(node: exp.Expr, select: exp.Select, question: QuestionDraft) -
     if isinstance(node, exp.Cube):
         key_sets = [_read_keys(element, select, question) for element in node.expressions]
         if len(key_sets) > 6:
-            raise question.scope.context.error(f"CUBE of {len(key_sets)} keys: at most 6 [rule: work is bounded]", node)
+            raise question.scope.context.error(
+                f"CUBE of {len(key_sets)} keys: at most 6 [rule: work is bounded]", node
+            )
         return [
             _merge_sets(list(chosen_sets))
             for size in range(len(key_sets), -1, -1)
             for chosen_sets in combinations(key_sets, size)
         ]
     if isinstance(node, exp.GroupingSets):
-        return [key_set for element in node.expressions for key_set in _read_element(element, select, question)]
+        return [
+            key_set
+            for element in node.expressions
+            for key_set in _read_element(element, select, question)
+        ]
     return [_read_keys(node, select, question)]
 
 
@@ -92,7 +109,11 @@ def _add_key(node: exp.Expr, select: exp.Select, question: QuestionDraft) -> int
     """The index of a key in the question, which has it from here on."""
     scope = question.scope
     key = find_key_node(node, select, scope)
-    field = scope.field(key) if isinstance(key, exp.Column) and not isinstance(key.this, exp.Star) else None
+    field = (
+        scope.field(key)
+        if isinstance(key, exp.Column) and not isinstance(key.this, exp.Star)
+        else None
+    )
     if field is not None and (field.of is None or scope.domain(field.of).kind == "id"):
         raise make_refusal("id", scope.context, node)
     value = resolve_expression(key, scope)
@@ -103,7 +124,11 @@ def _add_key(node: exp.Expr, select: exp.Select, question: QuestionDraft) -> int
     encoding: KeyEncoding = encode_key(value, period_of(value) or scope.period_of(value), domain)
     if domain.kind == "text" and not domain.undeclared and not encoding.labels:
         raise make_refusal("text key", scope.context, node)
-    aliases = [column.alias for column in select.expressions if isinstance(column, exp.Alias) and column.this is key]
+    aliases = [
+        column.alias
+        for column in select.expressions
+        if isinstance(column, exp.Alias) and column.this is key
+    ]
     name = aliases[0] if aliases else name_output(key, len(question.keys) + 1)
     question.keys.append(Key(value, encoding, name, is_public=field is not None and field.public))
     return len(question.keys) - 1

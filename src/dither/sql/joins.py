@@ -1,7 +1,8 @@
-"""Joins by rule owners-never-meet: with a public table by its columns, or two private ones whose rows have one owner.
+"""Joins by rule owners-never-meet: with a public table by its columns, or two private ones whose
+rows have one owner.
 
-The plan adds the equality of owners by itself; what is checked here is that the question says so too, so that the
-answer is the answer to what was asked.
+The plan adds the equality of owners by itself; what is checked here is that the question says so
+too, so that the answer is the answer to what was asked.
 """
 
 from __future__ import annotations
@@ -10,7 +11,18 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dither.plan.algebra import And, Call, Column, Condition, Expression, Filter, Join, Named, Plan, Project
+from dither.plan.algebra import (
+    And,
+    Call,
+    Column,
+    Condition,
+    Expression,
+    Filter,
+    Join,
+    Named,
+    Plan,
+    Project,
+)
 from dither.plan.stability import Loose, Owned, Public
 from dither.plan.stability.join import comparable
 from dither.sql.conditions import resolve_condition
@@ -18,7 +30,15 @@ from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.resolve import as_text
-from dither.sql.scope import Context, Field, Relation, Scope, decode_labels, fresh_name, substitute_columns
+from dither.sql.scope import (
+    Context,
+    Field,
+    Relation,
+    Scope,
+    decode_labels,
+    fresh_name,
+    substitute_columns,
+)
 
 
 @dataclass
@@ -30,7 +50,9 @@ class _On:
     rest: list[exp.Expr]
 
 
-def bind_join(left: Relation, right: Relation, node: exp.Join, select: exp.Expr, context: Context) -> Relation:
+def bind_join(
+    left: Relation, right: Relation, node: exp.Join, select: exp.Expr, context: Context
+) -> Relation:
     """The relation of `left JOIN right`."""
     side = str(node.side or "").upper()
     kind = str(node.kind or "").upper()
@@ -46,7 +68,9 @@ def bind_join(left: Relation, right: Relation, node: exp.Join, select: exp.Expr,
         raise make_refusal("comma join", context, node)
     if kind not in ("", "INNER", "OUTER") or side not in ("", "LEFT", "RIGHT") or node.method:
         raise context.error(
-            "this kind of join is not answered: write JOIN or LEFT JOIN [rule: what has no rule is refused]", node
+            "this kind of join is not answered: write JOIN or LEFT JOIN [rule: what has no rule is "
+            "refused]",
+            node,
         )
     is_flipped = side == "RIGHT"
     first, second = (right, left) if is_flipped else (left, right)
@@ -62,23 +86,33 @@ def bind_join(left: Relation, right: Relation, node: exp.Join, select: exp.Expr,
         is_outer = False
     elif isinstance(stabilities[0], Public):
         raise context.error(
-            "a join of two public tables comes after the private one: put the private table first", node
+            "a join of two public tables comes after the private one: put the private table first",
+            node,
         )
     result = _join_on(first, second, node, "left" if is_outer else "inner", select, context)
     count = len(first.fields)
     first_fields = result.fields[:count]
     second_fields = result.fields[count:]
-    listed = result.listed | _list_public_keys(first_fields, second_fields) if keeps_public else result.listed
+    listed = (
+        result.listed | _list_public_keys(first_fields, second_fields)
+        if keeps_public
+        else result.listed
+    )
     fields = (*second_fields, *first_fields) if is_flipped else (*first_fields, *second_fields)
     public_rows = result.public_rows or keeps_public
     return replace(result, fields=fields, listed=listed, public_rows=public_rows)
 
 
-def _list_public_keys(private_fields: tuple[Field, ...], public_fields: tuple[Field, ...]) -> frozenset[str]:
-    """Columns of the private side that a public table's column was joined with: its values are the keys."""
+def _list_public_keys(
+    private_fields: tuple[Field, ...], public_fields: tuple[Field, ...]
+) -> frozenset[str]:
+    """Columns of the private side that a public table's column was joined with: its values are the
+    keys."""
     private_names = {field.of.name for field in private_fields if isinstance(field.of, Column)}
     return frozenset(
-        field.of.name for field in public_fields if isinstance(field.of, Column) and field.of.name in private_names
+        field.of.name
+        for field in public_fields
+        if isinstance(field.of, Column) and field.of.name in private_names
     )
 
 
@@ -92,7 +126,10 @@ def _join_on(
         right = replace(
             right,
             plan=Filter(
-                right.plan, join_conditions([resolve_condition(term, Scope(context, right)) for term in on.right])
+                right.plan,
+                join_conditions(
+                    [resolve_condition(term, Scope(context, right)) for term in on.right]
+                ),
             ),
         )
     using = {column.name.lower() for column in node.args.get("using") or ()}
@@ -106,24 +143,35 @@ def _join_on(
     count = len(left.fields)
     fields = (
         *result.fields[:count],
-        *(replace(field, qualified=field.qualified or field.name.lower() in using) for field in result.fields[count:]),
+        *(
+            replace(field, qualified=field.qualified or field.name.lower() in using)
+            for field in result.fields[count:]
+        ),
     )
     result = replace(result, fields=fields)
     if on.rest:
         result = replace(
             result,
             plan=Filter(
-                result.plan, join_conditions([resolve_condition(term, Scope(context, result)) for term in on.rest])
+                result.plan,
+                join_conditions(
+                    [resolve_condition(term, Scope(context, result)) for term in on.rest]
+                ),
             ),
         )
     return result
 
 
 def have_same_owner(pairs: list[tuple[Field, Field]]) -> bool:
-    """Whether equality of all pairs implies one owner of both rows: by name, or by a whole key that leads to it."""
+    """Whether equality of all pairs implies one owner of both rows: by name, or by a whole key that
+    leads to it."""
     if any(left.is_owner and right.is_owner for left, right in pairs):
         return True
-    equal = {left.anchor for left, right in pairs if left.anchor is not None and left.anchor == right.anchor}
+    equal = {
+        left.anchor
+        for left, right in pairs
+        if left.anchor is not None and left.anchor == right.anchor
+    }
     return any(all((table, key, column) in equal for column in key) for table, key, _ in equal)
 
 
@@ -162,7 +210,11 @@ def find_side(column: exp.Column, left: Scope, right: Scope) -> str:
 
 
 def _is_named(
-    right: Relation, pairs: list[tuple[Field, Field]], node: exp.Join, select: exp.Expr, using: set[str]
+    right: Relation,
+    pairs: list[tuple[Field, Field]],
+    node: exp.Join,
+    select: exp.Expr,
+    using: set[str],
 ) -> bool:
     """Whether the question names an id or a joined column of the right side outside this ON."""
     names = {field.name.lower() for _, field in pairs} | {
@@ -174,7 +226,8 @@ def _is_named(
         return True
     outside = [column for column in select.find_all(exp.Column) if id(column) not in inside]
     return any(
-        column.name.lower() in names and (column.name.lower() not in using or column.table) for column in outside
+        column.name.lower() in names and (column.name.lower() not in using or column.table)
+        for column in outside
     )
 
 
@@ -194,13 +247,21 @@ def join_relations(
     """
     if any(left_field.is_owner != right_field.is_owner for left_field, right_field in pairs):
         raise make_refusal("join without owner", context, node)
-    if kind == "left":  # what is computed from the right side is null where there is none: compute it before
+    if (
+        kind == "left"
+    ):  # what is computed from the right side is null where there is none: compute it before
         right = compute_fields(right, context)
-    pairs = align_texts([pair for pair in pairs if not pair[0].is_owner], Scope(context, left), Scope(context, right))
+    pairs = align_texts(
+        [pair for pair in pairs if not pair[0].is_owner],
+        Scope(context, left),
+        Scope(context, right),
+    )
     left, left_names = add_columns(left, [left_field for left_field, _ in pairs], context)
     right, right_names = add_columns(right, [right_field for _, right_field in pairs], context)
     on = tuple(zip(left_names, right_names, strict=True))
-    left_columns, right_columns = (context.analyse(relation.plan, node).columns for relation in (left, right))
+    left_columns, right_columns = (
+        context.analyse(relation.plan, node).columns for relation in (left, right)
+    )
     dropped = {right_name: left_name for left_name, right_name in on if left_name == right_name}
     taken = {name.lower() for name in (*left_columns, *right_columns)}
     renamed: dict[str, str] = {}
@@ -234,29 +295,48 @@ def join_relations(
     fields = [*left.fields]
     for field in right.fields:
         value = None if field.of is None else substitute_columns(field.of, substitutes)
-        inner_marker = None if field.marker is None else substitute_columns(field.marker, substitutes)
-        is_id = value is None or (isinstance(field.of, Column) and right_columns[field.of.name].kind == "id")
-        fields.append(
-            replace(field, of=value, marker=(inner_marker or marker) if kind == "left" and is_id else inner_marker)
+        inner_marker = (
+            None if field.marker is None else substitute_columns(field.marker, substitutes)
         )
-    return Relation(joined_plan, tuple(fields), left.listed | right.listed, left.public_rows or right.public_rows)
+        is_id = value is None or (
+            isinstance(field.of, Column) and right_columns[field.of.name].kind == "id"
+        )
+        fields.append(
+            replace(
+                field,
+                of=value,
+                marker=(inner_marker or marker) if kind == "left" and is_id else inner_marker,
+            )
+        )
+    return Relation(
+        joined_plan,
+        tuple(fields),
+        left.listed | right.listed,
+        left.public_rows or right.public_rows,
+    )
 
 
-def align_texts(pairs: list[tuple[Field, Field]], left: Scope, right: Scope) -> list[tuple[Field, Field]]:
+def align_texts(
+    pairs: list[tuple[Field, Field]], left: Scope, right: Scope
+) -> list[tuple[Field, Field]]:
     """Labels meet texts as texts, unless the texts are the list that the labels come from."""
     aligned_pairs = []
     for left_field, right_field in pairs:
         assert left_field.of is not None and right_field.of is not None
         left_domain = left.domain(left_field.of)
         right_domain = right.domain(right_field.of)
-        if {left_domain.kind, right_domain.kind} == {"category", "text"} and not comparable(left_domain, right_domain):
+        if {left_domain.kind, right_domain.kind} == {"category", "text"} and not comparable(
+            left_domain, right_domain
+        ):
             left_field = replace(left_field, of=as_text(left_field.of, left_domain))
             right_field = replace(right_field, of=as_text(right_field.of, right_domain))
         aligned_pairs.append((left_field, right_field))
     return aligned_pairs
 
 
-def add_columns(relation: Relation, wanted: list[Field], context: Context) -> tuple[Relation, list[str]]:
+def add_columns(
+    relation: Relation, wanted: list[Field], context: Context
+) -> tuple[Relation, list[str]]:
     """The relation with each wanted field a column of its plan, and their names."""
     columns = context.analyse(relation.plan).columns
     taken = {name.lower() for name in columns}
@@ -278,8 +358,14 @@ def add_columns(relation: Relation, wanted: list[Field], context: Context) -> tu
 
 def compute_fields(relation: Relation, context: Context) -> Relation:
     """The relation with every computed field a column of its plan."""
-    computed_fields = [field for field in relation.fields if field.of is not None and not isinstance(field.of, Column)]
-    computed, names = add_columns(relation, [replace(field, labels=()) for field in computed_fields], context)
+    computed_fields = [
+        field
+        for field in relation.fields
+        if field.of is not None and not isinstance(field.of, Column)
+    ]
+    computed, names = add_columns(
+        relation, [replace(field, labels=()) for field in computed_fields], context
+    )
     column_names = dict(zip((id(field) for field in computed_fields), names, strict=True))
     fields = tuple(
         replace(field, of=Column(column_names[id(field)])) if id(field) in column_names else field

@@ -1,7 +1,8 @@
-"""Keys of a GROUP BY as integers: labels of a CASE by their index, first days of periods by their number.
+"""Keys of a GROUP BY as integers: labels of a CASE by their index, first days of periods by their
+number.
 
-A key has a list of all its values. A text has none, and the first days of months are few among all days; so such
-keys are grouped as integers, and shown as the labels that the integers stand for.
+A key has a list of all its values. A text has none, and the first days of months are few among all
+days; so such keys are grouped as integers, and shown as the labels that the integers stand for.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ _MONDAY = date(1970, 1, 5)
 
 
 def period_of(value: Expression) -> str:
-    """The period whose first day an expression is: "year", "quarter", "month", "week", or nothing."""
+    """The period whose first day an expression is: "year", "quarter", "month", "week", or
+    nothing."""
     if isinstance(value, Call) and value.function in PERIODS:
         return value.function.removeprefix("trunc_")
     return ""
 
 
 def encode_choice(value: Expression) -> tuple[Expression, tuple[str, ...]] | None:
-    """A choice between text constants as codes, with the texts in the order they are written; else None.
+    """A choice between text constants as codes, with the texts in the order they are written; else
+    None.
 
-    >>> code, labels = encode_choice(Call("case", (Call("is_null", ()), Value("text", "none"), Value("text", "some"))))
+    >>> code, labels = encode_choice(Call("case", (Call("is_null", ()), Value("text", "none"),
+    ...     Value("text", "some"))))
     >>> labels, code.arguments[2]
     (('none', 'some'), Value(kind='number', value=Fraction(1, 1)))
     """
@@ -47,7 +51,9 @@ def _encode(value: Expression, labels: list[str]) -> Expression | None:
     arguments = list(value.arguments)
     last = [len(arguments) - 1] if len(arguments) % 2 else []
     value_indexes = (
-        list(range(len(arguments))) if value.function == "coalesce" else [*range(1, len(arguments), 2), *last]
+        list(range(len(arguments)))
+        if value.function == "coalesce"
+        else [*range(1, len(arguments), 2), *last]
     )
     for index in value_indexes:
         code = _encode(arguments[index], labels)
@@ -72,18 +78,33 @@ class KeyEncoding:
             return domain
         low, high = domain.listed
         labels = self.labels[low - self.first : high - self.first + 1]
-        return Domain("category", domain.nullable, 0, len(labels) - 1, labels=labels, keys=(0, len(labels) - 1))
+        return Domain(
+            "category",
+            domain.nullable,
+            0,
+            len(labels) - 1,
+            labels=labels,
+            keys=(0, len(labels) - 1),
+        )
 
 
 def encode_key(value: Expression, period: str, domain: Domain) -> KeyEncoding:
-    """How an expression is grouped by. `domain` is its own, `period` what its days are the first of."""
+    """How an expression is grouped by. `domain` is its own, `period` what its days are the first
+    of."""
     if codes := encode_choice(value):
         return KeyEncoding(codes[0], codes[1])
     if not period or domain.kind != "date":
         return KeyEncoding(value)
-    first, last = (_number_period(date_of_days(index), period) for index in (domain.low, domain.high))
+    first, last = (
+        _number_period(date_of_days(index), period) for index in (domain.low, domain.high)
+    )
     labels = tuple(_first_day(index, period).isoformat() for index in range(first, last + 1))
-    return KeyEncoding(Call("clamp", (_count_periods(value, period), number(first), number(last))), labels, True, first)
+    return KeyEncoding(
+        Call("clamp", (_count_periods(value, period), number(first), number(last))),
+        labels,
+        True,
+        first,
+    )
 
 
 def _number_period(day: date, period: str) -> int:
@@ -117,7 +138,10 @@ def _count_periods(value: Expression, period: str) -> Expression:
             return year
         case "quarter" | "month":
             per_year = 12 if period == "month" else 4
-            return Call("add", (Call("multiply", (year, number(per_year))), Call(period, (value,)), number(-1)))
+            return Call(
+                "add",
+                (Call("multiply", (year, number(per_year))), Call(period, (value,)), number(-1)),
+            )
     monday = Value("date", number(days_of_date(_MONDAY)).value)
     days = Call("days_between", (monday, value))
     return Call("integer_divide", (Call("bin", (days, number(7))), number(7)))

@@ -1,6 +1,7 @@
 """Kinds of formulas, checked before anything is charged: no column can hold texts beside numbers.
 
-A text constant beside a date or a number is read as one, as SQL does. What remains of different kinds is refused.
+A text constant beside a date or a number is read as one, as SQL does. What remains of different
+kinds is refused.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from dither.rules import PrivacyRule
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _FAMILIES = {"integer": "number", "boolean": "number"}
 _SEPARATE = (
-    "make them columns of their own, or write constants in the kind of the values beside them, such as TRUE or "
+    "make them columns of their own, or write constants in the kind of the values beside them, "
+    "such as TRUE or "
     "DATE '2024-01-31'"
 )
 _SEPARATE_TIMES = (
-    "after the noise, times go with other released times only. Compare with constants in WHERE, or make them columns "
+    "after the noise, times go with other released times only. Compare with constants in WHERE, or "
+    "make them columns "
     "of their own"
 )
 _NAMES = {
@@ -35,13 +38,18 @@ _NAMES = {
 
 
 def settle_kinds(recipe: Recipe) -> Recipe:
-    """The recipe with text constants read as the kind beside them; refuses formulas of mixed kinds."""
+    """The recipe with text constants read as the kind beside them; refuses formulas of mixed
+    kinds."""
     settler = _Settler(recipe)
     return replace(
         recipe,
-        outputs=tuple(replace(output, formula=settler.settle(output.formula)) for output in recipe.outputs),
+        outputs=tuple(
+            replace(output, formula=settler.settle(output.formula)) for output in recipe.outputs
+        ),
         having=None if recipe.having is None else settler.settle(recipe.having),
-        order=tuple(replace(order, formula=settler.settle(order.formula)) for order in recipe.order),
+        order=tuple(
+            replace(order, formula=settler.settle(order.formula)) for order in recipe.order
+        ),
     )
 
 
@@ -81,28 +89,40 @@ class _Settler:
         if len(families) > 1:
             remedy = _SEPARATE_TIMES if "timestamp" in families else _SEPARATE
             raise QueryError(
-                f"{_name_function(name)} of different kinds, {' and '.join(sorted(families))}: {remedy} "
+                f"{_name_function(name)} of different kinds, {' and '.join(sorted(families))}: "
+                f"{remedy} "
                 "[rule: what has no rule is refused]"
             )
         if name in ("least", "greatest") and "text" in families:
             raise QueryError(
-                f"{_name_function(name)} of texts is not computed after the noise: compare numbers or dates"
+                f"{_name_function(name)} of texts is not computed after the noise: compare numbers "
+                f"or dates"
             )
         return formulas
 
     def _settle_arithmetic(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
-        """Numbers; days may be added to a date, and dates and times be subtracted from their like."""
-        others = self._list_families(tuple(formula for formula in formulas if not _is_text(formula)))
+        """Numbers; days may be added to a date, and dates and times be subtracted from their
+        like."""
+        others = self._list_families(
+            tuple(formula for formula in formulas if not _is_text(formula))
+        )
         beside = others[0] if name == "subtract" and others else "number"
         formulas = tuple(_read_text(formula, beside) for formula in formulas)
         families = self._list_families(formulas)
         times = sorted({family for family in families if family != "number"})
-        is_difference = name == "subtract" and families in (["date", "date"], ["timestamp", "timestamp"])
-        is_moved = (name == "add" and families.count("date") == 1) or (name == "subtract" and families[:1] == ["date"])
+        is_difference = name == "subtract" and families in (
+            ["date", "date"],
+            ["timestamp", "timestamp"],
+        )
+        is_moved = (name == "add" and families.count("date") == 1) or (
+            name == "subtract" and families[:1] == ["date"]
+        )
         if times and not is_difference and not (is_moved and times == ["date"]):
             raise QueryError(
-                f"{_name_function(name)} takes numbers, not {' and '.join(times)}. Of dates, differences such as "
-                "MEDIAN(day) - DATE '2024-01-31' are numbers of days, and days may be added to a date "
+                f"{_name_function(name)} takes numbers, not {' and '.join(times)}. Of dates, "
+                f"differences such as "
+                "MEDIAN(day) - DATE '2024-01-31' are numbers of days, and days may be added to a "
+                "date "
                 f"{PrivacyRule.NO_RULE.label}"
             )
         return formulas

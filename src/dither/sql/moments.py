@@ -9,14 +9,26 @@ from sqlglot import exp
 
 from dither.plan.algebra import Call, Expression
 from dither.question.expressions import Apply, Constant, Formula
-from dither.sql.centred import ONE, Centred, minus, over, plus, read_argument, release_centred_sum, times, write_sql
+from dither.sql.centred import (
+    ONE,
+    Centred,
+    minus,
+    over,
+    plus,
+    read_argument,
+    release_centred_sum,
+    times,
+    write_sql,
+)
 from dither.sql.question import QuestionDraft
 
 
 def make_variance_rule(
     is_sample: bool, is_root: bool
 ) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
-    def rule(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+    def rule(
+        node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+    ) -> Formula:
         value = read_argument(node, node.this, filter_condition, question, "VARIANCE")
         sums = Centred(value, write_sql(node.this), question)
         count = sums.count(sums.half**2)
@@ -35,49 +47,79 @@ def _sum_squares(sums: Centred, count: Formula) -> Formula:
 
 
 def _pair_columns(
-    node: exp.Expr, first: exp.Expr, second: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+    node: exp.Expr,
+    first: exp.Expr,
+    second: exp.Expr,
+    filter_condition: Expression | None,
+    question: QuestionDraft,
 ) -> tuple[Centred, Centred, Formula, Formula]:
-    """Two columns where both are not null: their sums, their count, and SUM((x - mean)(y - mean))."""
+    """Two columns where both are not null: their sums, their count, and SUM((x - mean)(y -
+    mean))."""
     word = type(node).__name__.upper()
-    values = [read_argument(node, argument, filter_condition, question, word) for argument in (first, second)]
+    values = [
+        read_argument(node, argument, filter_condition, question, word)
+        for argument in (first, second)
+    ]
     x = Centred(values[0], write_sql(first), question, (values[1],))
     y = Centred(values[1], write_sql(second), question, (values[0],))
     count = x.count(x.half * y.half)
     product = Call("multiply", (x.difference, y.difference))
-    both = release_centred_sum(product, f"{write_sql(first)} * {write_sql(second)}", Fraction(1), count, question)
+    both = release_centred_sum(
+        product, f"{write_sql(first)} * {write_sql(second)}", Fraction(1), count, question
+    )
     totals = times(x.total(y.half), y.total(x.half))
     return x, y, count, minus(both, over(totals, count))
 
 
-def make_covariance_rule(is_sample: bool) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
-    def rule(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
-        _, _, count, products = _pair_columns(node, node.this, node.expression, filter_condition, question)
+def make_covariance_rule(
+    is_sample: bool,
+) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+    def rule(
+        node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+    ) -> Formula:
+        _, _, count, products = _pair_columns(
+            node, node.this, node.expression, filter_condition, question
+        )
         return over(products, minus(count, ONE) if is_sample else count)
 
     return rule
 
 
-def read_correlation(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
-    x, y, count, products = _pair_columns(node, node.this, node.expression, filter_condition, question)
+def read_correlation(
+    node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+) -> Formula:
+    x, y, count, products = _pair_columns(
+        node, node.this, node.expression, filter_condition, question
+    )
     spreads = times(_sum_squares(x, count), _sum_squares(y, count))
     return over(products, Apply("sqrt", (spreads,)))
 
 
-def make_regression_rule(statistic: str) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+def make_regression_rule(
+    statistic: str,
+) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
     """REGR_...(y, x): the second argument explains the first."""
 
-    def rule(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
-        x, y, count, products = _pair_columns(node, node.expression, node.this, filter_condition, question)
+    def rule(
+        node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+    ) -> Formula:
+        x, y, count, products = _pair_columns(
+            node, node.expression, node.this, filter_condition, question
+        )
         if statistic == "count":
             return count
-        means = [plus(Constant(sums.middle), over(sums.total(Fraction(1)), count)) for sums in (x, y)]
+        means = [
+            plus(Constant(sums.middle), over(sums.total(Fraction(1)), count)) for sums in (x, y)
+        ]
         if statistic in ("avgx", "avgy"):
             return means[statistic == "avgy"]
         slope = over(products, _sum_squares(x, count))
         if statistic == "slope":
             return slope
         if statistic == "r2":
-            return over(times(products, products), times(_sum_squares(x, count), _sum_squares(y, count)))
+            return over(
+                times(products, products), times(_sum_squares(x, count), _sum_squares(y, count))
+            )
         return minus(means[1], times(slope, means[0]))
 
     return rule

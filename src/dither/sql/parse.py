@@ -1,4 +1,5 @@
-"""Text to one query, by sqlglot's parser; none of its rewrites. What a text may hold is bounded here."""
+"""Text to one query, by sqlglot's parser; none of its rewrites. What a text may hold is bounded
+here."""
 
 from __future__ import annotations
 
@@ -42,12 +43,15 @@ def parse(sql: str) -> exp.Query:
     if not isinstance(query, (exp.Select, exp.SetOperation)):
         if sql.split(None, 1)[0].upper() == "EXPLAIN":
             raise QueryError(REFUSALS["explain"].message)
-        raise QueryError(f"only SELECT is answered, not {query.key.upper()}: questions never change data")
+        raise QueryError(
+            f"only SELECT is answered, not {query.key.upper()}: questions never change data"
+        )
     return query
 
 
 def parse_trees(sql: str) -> list[exp.Expr]:
-    """The statements in a text, each of bounded depth and size; whatever the parser raises is a QueryError."""
+    """The statements in a text, each of bounded depth and size; whatever the parser raises is a
+    QueryError."""
     read_text(sql)
     try:
         trees = [tree for tree in sqlglot.parse(sql, read="duckdb") if tree is not None]
@@ -63,19 +67,25 @@ def parse_trees(sql: str) -> list[exp.Expr]:
 
 
 def read_text(sql: str) -> str:
-    """The text itself, if it is one that a parser may be given: bounded in length, words and nesting.
+    """The text itself, if it is one that a parser may be given: bounded in length, words and
+    nesting.
 
     Quotes are not read: a bracket in a text counts as one outside.
     """
     if not isinstance(sql, str) or not sql.strip():
         raise QueryError("the question is empty: write SELECT COUNT(*) FROM table")
     if len(sql) > MAX_LENGTH:
-        raise QueryError(f"the question is longer than {MAX_LENGTH:,} characters: ask for less in one question")
+        raise QueryError(
+            f"the question is longer than {MAX_LENGTH:,} characters: ask for less in one question"
+        )
     if not is_unicode(sql):
-        raise QueryError("the question holds a lone surrogate, which is no Unicode: write the letter itself")
+        raise QueryError(
+            "the question holds a lone surrogate, which is no Unicode: write the letter itself"
+        )
     if _LONG_WORD.search(sql):
         raise QueryError(
-            f"a name, number or word of more than {MAX_WORD:,} characters: shorten it {PrivacyRule.BOUNDED_WORK.label}"
+            f"a name, number or word of more than {MAX_WORD:,} characters: shorten it "
+            f"{PrivacyRule.BOUNDED_WORK.label}"
         )
     depth = 0
     for letter in sql:
@@ -102,8 +112,8 @@ def read_whole(node: exp.Expr | None) -> int | None:
 def _check_tree(tree: exp.Expr) -> None:
     """Refuse a tree that would take too long to bind.
 
-    Rules look at all that is under a node, so the work of binding goes with the sum of the depths of all nodes. A chain
-    of AND (or OR) is read as a list, and counts as one level.
+    Rules look at all that is under a node, so the work of binding goes with the sum of the depths
+    of all nodes. A chain of AND (or OR) is read as a list, and counts as one level.
     """
     steps = 0
     level = [tree]

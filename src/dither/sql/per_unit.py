@@ -1,4 +1,5 @@
-"""GROUP BY inside a subquery: exact aggregates per person (PerUnit), or over everybody (rows without an owner)."""
+"""GROUP BY inside a subquery: exact aggregates per person (PerUnit), or over everybody (rows
+without an owner)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ from dither.sql.scope import Context, Field, Relation, Scope, decode_labels, fre
 
 def walk(node: exp.Expr) -> Iterator[exp.Expr]:
     """A node and what is under it, subqueries not entered."""
-    for descendant in node.walk(prune=lambda child: child is not node and isinstance(child, exp.Query)):
+    for descendant in node.walk(
+        prune=lambda child: child is not node and isinstance(child, exp.Query)
+    ):
         if descendant is node or not isinstance(descendant, exp.Query):
             yield descendant
 
@@ -62,7 +65,9 @@ def has_aggregates(select: exp.Select) -> bool:
 
 def contains_aggregate(node: exp.Expr) -> bool:
     windows = [id(window.this) for window in node.find_all(exp.Window)]
-    return any(is_aggregate(descendant) and id(descendant) not in windows for descendant in walk(node))
+    return any(
+        is_aggregate(descendant) and id(descendant) not in windows for descendant in walk(node)
+    )
 
 
 def list_key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
@@ -70,14 +75,17 @@ def list_key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
     group = select.args.get("group")
     if group is None:
         return []
-    outputs = [column.this if isinstance(column, exp.Alias) else column for column in select.expressions]
+    outputs = [
+        column.this if isinstance(column, exp.Alias) else column for column in select.expressions
+    ]
     if group.args.get("all"):
         return [output for output in outputs if not contains_aggregate(output)]
     return [find_key_node(key, select, scope) for key in group.expressions]
 
 
 def find_key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
-    """A key with its position or alias looked up: a column of FROM comes before an alias, as in SQL."""
+    """A key with its position or alias looked up: a column of FROM comes before an alias, as in
+    SQL."""
     node = node.unnest()
     columns: list[exp.Expr] = select.expressions
     key: exp.Expr
@@ -85,13 +93,16 @@ def find_key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
         position = read_whole(node)
         if position is None or not 1 <= position <= len(columns):
             raise scope.context.error(
-                f"there is no column {shorten(node.this)}: the positions are 1 to {len(columns)}", node
+                f"there is no column {shorten(node.this)}: the positions are 1 to {len(columns)}",
+                node,
             )
         key = columns[position - 1]
         key = key.this if isinstance(key, exp.Alias) else key
     elif isinstance(node, exp.Column) and not node.table and not scope.candidates(node):
         aliased = [
-            column for column in columns if isinstance(column, exp.Alias) and column.alias.lower() == node.name.lower()
+            column
+            for column in columns
+            if isinstance(column, exp.Alias) and column.alias.lower() == node.name.lower()
         ]
         key = aliased[0].this if aliased else node
     else:
@@ -113,7 +124,9 @@ class _Inside:
     def column(self, value: Expression, wanted: str) -> str:
         """The name of the column that holds a value before grouping."""
         if value not in self.columns:
-            self.columns[value] = fresh_name(value.name if isinstance(value, Column) else wanted, self.taken)
+            self.columns[value] = fresh_name(
+                value.name if isinstance(value, Column) else wanted, self.taken
+            )
         return self.columns[value]
 
     def aggregate(self, aggregate: Aggregate, wanted: str) -> Expression:
@@ -127,10 +140,12 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
     scope = Scope(context, relation)
     group = select.args.get("group")
     if group is None or not (group.expressions or group.args.get("all")):
-        raise make_refusal("inner total" if group is None else "inner sets", context, select.expressions[0])
-    if any(isinstance(key, (exp.Rollup, exp.Cube, exp.GroupingSets)) for key in group.expressions) or any(
-        group.args.get(clause) for clause in ("rollup", "cube", "grouping_sets", "totals")
-    ):
+        raise make_refusal(
+            "inner total" if group is None else "inner sets", context, select.expressions[0]
+        )
+    if any(
+        isinstance(key, (exp.Rollup, exp.Cube, exp.GroupingSets)) for key in group.expressions
+    ) or any(group.args.get(clause) for clause in ("rollup", "cube", "grouping_sets", "totals")):
         raise make_refusal("inner sets", context, group)
     inside = _Inside(scope, set())
     owner: Field | None = None
@@ -153,7 +168,9 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
             period=period_of(value) or scope.period_of(value),
         )
     meanings: dict[int, Expression] = {}
-    outputs = [column.this if isinstance(column, exp.Alias) else column for column in select.expressions]
+    outputs = [
+        column.this if isinstance(column, exp.Alias) else column for column in select.expressions
+    ]
     having = select.args.get("having")
     for node in (*outputs, *([having.this] if having else [])):
         _note_meanings(node, keys, inside, owner is not None, meanings)
@@ -161,7 +178,9 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
     base: Plan = relation.plan
     if any(not isinstance(column.of, Column) or column.of.name != column.name for column in named):
         base = Project(base, named)
-    key_names = tuple(dict.fromkeys(key.of.name for key in keys.values() if isinstance(key.of, Column)))
+    key_names = tuple(
+        dict.fromkeys(key.of.name for key in keys.values() if isinstance(key.of, Column))
+    )
     aggregates = tuple(Named(name, aggregate) for aggregate, name in inside.aggregates.items())
     if not aggregates:
         aggregates = (Named(fresh_name("present", inside.taken), Count()),)
@@ -180,13 +199,18 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
     return Relation(
         plan,
         tuple(
-            _read_output(column, position, after, owner, keys) for position, column in enumerate(select.expressions, 1)
+            _read_output(column, position, after, owner, keys)
+            for position, column in enumerate(select.expressions, 1)
         ),
     )
 
 
 def _read_output(
-    column: exp.Expr, position: int, after: Scope, owner: Field | None, keys: dict[Expression, Field]
+    column: exp.Expr,
+    position: int,
+    after: Scope,
+    owner: Field | None,
+    keys: dict[Expression, Field],
 ) -> Field:
     node = column.this if isinstance(column, exp.Alias) else column
     name = column.alias if isinstance(column, exp.Alias) else name_output(node, position)
@@ -209,7 +233,11 @@ def _decode_key(key: Field) -> Expression | None:
 
 
 def _note_meanings(
-    node: exp.Expr, keys: dict[Expression, Field], inside: _Inside, per_unit: bool, meanings: dict[int, Expression]
+    node: exp.Expr,
+    keys: dict[Expression, Field],
+    inside: _Inside,
+    per_unit: bool,
+    meanings: dict[int, Expression],
 ) -> None:
     """Note what aggregates and keys inside a node mean after grouping."""
     if isinstance(node, exp.Query):
@@ -257,7 +285,9 @@ def _read_aggregate(node: exp.Expr, inside: _Inside, per_unit: bool) -> Expressi
         return _read_count(call, filter_condition, inside, per_unit, word)
     if isinstance(call, exp.CountIf):
         value = resolve_expression(call.this, scope)
-        return inside.aggregate(Sum(inside.column(_filter_value(filter_condition, value), word)), word)
+        return inside.aggregate(
+            Sum(inside.column(_filter_value(filter_condition, value), word)), word
+        )
     if not isinstance(call, (exp.Sum, exp.Avg, exp.Min, exp.Max)) or call.expressions:
         raise make_refusal("inner aggregate", scope.context, node)
     if isinstance(call.this, exp.Distinct):
@@ -269,7 +299,8 @@ def _read_aggregate(node: exp.Expr, inside: _Inside, per_unit: bool) -> Expressi
         return inside.aggregate(Minimum(name) if isinstance(call, exp.Min) else Maximum(name), word)
     total = inside.aggregate(Sum(name), word if isinstance(call, exp.Sum) else f"sum_{name}")
     count = inside.aggregate(
-        CountValues(name) if domain.nullable else Count(), f"count_{name}" if domain.nullable else "count"
+        CountValues(name) if domain.nullable else Count(),
+        f"count_{name}" if domain.nullable else "count",
     )
     if isinstance(call, exp.Avg):
         return Call("divide", (total, count))
@@ -290,7 +321,11 @@ def _read_count(
             return inside.aggregate(Count(), "count")
         return inside.aggregate(Sum(inside.column(filter_condition, "chosen")), "count_if")
     is_distinct = isinstance(node.this, exp.Distinct)
-    arguments = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this, *node.expressions]
+    arguments = (
+        node.this.expressions
+        if isinstance(node.this, exp.Distinct)
+        else [node.this, *node.expressions]
+    )
     if len(arguments) != 1:
         raise make_refusal("inner aggregate", scope.context, node)
     if isinstance(arguments[0], exp.Column):
@@ -300,7 +335,9 @@ def _read_count(
                 raise make_refusal("distinct id", scope.context, node)
             if field.present:
                 tests = field.present
-                present = _filter_value(filter_condition, tests[0] if len(tests) == 1 else Call("and", tests))
+                present = _filter_value(
+                    filter_condition, tests[0] if len(tests) == 1 else Call("and", tests)
+                )
                 return inside.aggregate(Sum(inside.column(present, "found")), word)
             return _read_count(exp.Count(this=exp.Star()), filter_condition, inside, per_unit, word)
     value = _filter_value(filter_condition, resolve_expression(arguments[0], scope))

@@ -1,4 +1,5 @@
-"""Queries of a question: for each grouping set one per set of rows, and one for keys without a list."""
+"""Queries of a question: for each grouping set one per set of rows, and one for keys without a
+list."""
 
 from __future__ import annotations
 
@@ -46,14 +47,17 @@ class QuestionQueries:
 
 
 class _Queries:
-    """The queries of a question: equal numbers once, all numbers over the same rows and keys in one query."""
+    """The queries of a question: equal numbers once, all numbers over the same rows and keys in one
+    query."""
 
     def __init__(self) -> None:
         self._columns: dict[Any, tuple[int, dict[Aggregate, int]]] = {}
         self._queries: dict[Query, int] = {}
         self._count = 0
 
-    def place_number(self, plan: Plan, keys: tuple[str, ...], aggregate: Aggregate) -> tuple[int, int]:
+    def place_number(
+        self, plan: Plan, keys: tuple[str, ...], aggregate: Aggregate
+    ) -> tuple[int, int]:
         """The query that measures a number of each cell, and its column there."""
         if (plan, keys) not in self._columns:
             self._columns[plan, keys] = (self._take_index(), {})
@@ -81,22 +85,32 @@ class _Queries:
 def build_queries(question: QuestionDraft, sets: Sets, context: Context) -> QuestionQueries:
     """The queries of a question.
 
-    Equal queries are asked once; counts and sums over the same rows and keys are columns of one query.
+    Equal queries are asked once; counts and sums over the same rows and keys are columns of one
+    query.
     """
     plan, names = _project_columns(question)
     columns = context.analyse(plan).columns
     keys = tuple(
-        KeyColumn(names[key.encoding.of], key.encoding.show_domain(columns[names[key.encoding.of]]), key.encoding.dated)
+        KeyColumn(
+            names[key.encoding.of],
+            key.encoding.show_domain(columns[names[key.encoding.of]]),
+            key.encoding.dated,
+        )
         for key in question.keys
     )
     queries = _Queries()
     grouping_sets = []
     for indexes in sets:
         grouped = tuple(keys[index].column for index in indexes)
-        limited: Plan = LimitGroups(plan, grouped, question.groups) if question.groups and grouped else plan
+        limited: Plan = (
+            LimitGroups(plan, grouped, question.groups) if question.groups and grouped else plan
+        )
         unlisted = tuple(name for name in grouped if columns[name].undeclared)
         selection = queries.place_query(Keys(limited, unlisted)) if unlisted else None
-        positions = tuple(_locate_atom(atom, limited, grouped, names, question, queries) for atom in question.atoms)
+        positions = tuple(
+            _locate_atom(atom, limited, grouped, names, question, queries)
+            for atom in question.atoms
+        )
         grouping_sets.append(GroupingSet(indexes, selection, positions))
     for query in queries.list_queries():
         _check_query(query, context)
@@ -112,14 +126,21 @@ def _project_columns(question: QuestionDraft) -> tuple[Plan, dict[Expression, st
     are_columns = all(isinstance(expression, Column) for expression in wanted_names)
     if are_columns or not wanted_names:
         return question.scope.relation.plan, {
-            expression: expression.name for expression in wanted_names if isinstance(expression, Column)
+            expression: expression.name
+            for expression in wanted_names
+            if isinstance(expression, Column)
         }
-    taken = {expression.name.lower() for expression in wanted_names if isinstance(expression, Column)}
+    taken = {
+        expression.name.lower() for expression in wanted_names if isinstance(expression, Column)
+    }
     names: dict[Expression, str] = {}
     for expression, wanted_name in wanted_names.items():
-        names[expression] = expression.name if isinstance(expression, Column) else fresh_name(wanted_name, taken)
+        names[expression] = (
+            expression.name if isinstance(expression, Column) else fresh_name(wanted_name, taken)
+        )
     return Project(
-        question.scope.relation.plan, tuple(Named(name, expression) for expression, name in names.items())
+        question.scope.relation.plan,
+        tuple(Named(name, expression) for expression, name in names.items()),
     ), names
 
 
@@ -135,12 +156,22 @@ def _locate_atom(
     name = names[released.of] if released.of is not None else ""
     if released.kind == "quantile":
         shares = tuple(
-            sorted({atom.share for atom in question.atoms if atom.of == released.of and atom.share is not None})
+            sorted(
+                {
+                    atom.share
+                    for atom in question.atoms
+                    if atom.of == released.of and atom.share is not None
+                }
+            )
         )
         assert released.share is not None
-        return queries.place_query(Quantiles(plan, keys, name, shares)), shares.index(released.share)
+        return queries.place_query(Quantiles(plan, keys, name, shares)), shares.index(
+            released.share
+        )
     if released.kind == "units":
-        plan = Filter(plan, Compare(name, "=", number(1).value)) if released.of is not None else plan
+        plan = (
+            Filter(plan, Compare(name, "=", number(1).value)) if released.of is not None else plan
+        )
     aggregates: dict[str, Aggregate] = {
         "count": Count(),
         "values": CountValues(name),
@@ -154,7 +185,9 @@ def _locate_atom(
 def _check_query(query: Query, context: Context) -> None:
     """What the rules of plans refuse is said here, before anything is priced."""
     try:
-        analysed = AnalysedQuery(query, refuse_public(context.analyse(query.plan)), context.catalog.neighbours)
+        analysed = AnalysedQuery(
+            query, refuse_public(context.analyse(query.plan)), context.catalog.neighbours
+        )
         if isinstance(query, Cells):
             _ = analysed.sensitivity, analysed.largest_values
             return

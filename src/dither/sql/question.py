@@ -1,4 +1,5 @@
-"""A question while it is read: its keys, its atoms, and the columns that both need before they are grouped."""
+"""A question while it is read: its keys, its atoms, and the columns that both need before they are
+grouped."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Key:
 
 @dataclass(frozen=True)
 class AtomMeasure:
-    """What an atom is: a count, a sum, a number of distinct values or units, or a quantile of an expression."""
+    """What an atom is: a count, a sum, a number of distinct values or units, or a quantile of an
+    expression."""
 
     kind: str
     of: Expression | None = None
@@ -49,17 +51,26 @@ class QuestionDraft:
     groups: int | None = None
 
     def note_atom(
-        self, released: AtomMeasure, words: str, importance: Fraction = Fraction(1), clamped: str | None = None
+        self,
+        released: AtomMeasure,
+        words: str,
+        importance: Fraction = Fraction(1),
+        clamped: str | None = None,
     ) -> Formula:
-        """The formula of an atom, noted at its first use; the largest importance counts. `clamped`: bounds in words."""
+        """The formula of an atom, noted at its first use; the largest importance counts. `clamped`:
+        bounds in words."""
         atom = self.atoms.get(released)
         if atom is None:
             self.atoms[released] = self._describe(released, words, importance, clamped)
         elif importance > atom.importance:
-            self.atoms[released] = Atom(atom.aggregate, atom.unit, atom.offset, atom.shown, atom.limits, importance)
+            self.atoms[released] = Atom(
+                atom.aggregate, atom.unit, atom.offset, atom.shown, atom.limits, importance
+            )
         return Noisy(list(self.atoms).index(released))
 
-    def _describe(self, released: AtomMeasure, words: str, importance: Fraction, clamped: str | None) -> Atom:
+    def _describe(
+        self, released: AtomMeasure, words: str, importance: Fraction, clamped: str | None
+    ) -> Atom:
         limits = list(list_limits(self))
         unit: Fraction = Fraction(1)
         shown: Shown = "integer"
@@ -96,12 +107,15 @@ def list_limits(question: QuestionDraft) -> list[str]:
     """What registration and the question limit per unit, in words."""
     context = question.scope.context
     unit = context.catalog.unit.label.replace("_", " and ")
-    tables = dict.fromkeys(node.table for node in nodes_of(question.scope.relation.plan) if isinstance(node, Scan))
+    tables = dict.fromkeys(
+        node.table for node in nodes_of(question.scope.relation.plan) if isinstance(node, Scan)
+    )
     private = [table for name in tables if (table := context.catalog.table(name)).kind == "private"]
     if context.catalog.unit.kind == "row":
         return []
     limits = [
-        f"at most {table.rows_per_unit} rows{'' if len(private) == 1 else f' of {table.name}'} per {unit}"
+        f"at most {table.rows_per_unit} rows{'' if len(private) == 1 else f' of {table.name}'} per "
+        f"{unit}"
         for table in private
     ]
     return limits + ([f"at most {question.groups} groups per {unit}"] if question.groups else [])
@@ -109,5 +123,7 @@ def list_limits(question: QuestionDraft) -> list[str]:
 
 def check_owned(question: QuestionDraft, node: exp.Expr) -> None:
     """People can be counted only in rows that have an owner."""
-    if not isinstance(question.scope.context.analyse(question.scope.relation.plan, node).node, Owned):
+    if not isinstance(
+        question.scope.context.analyse(question.scope.relation.plan, node).node, Owned
+    ):
         raise make_refusal("loose join", question.scope.context, node)

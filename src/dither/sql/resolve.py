@@ -1,6 +1,8 @@
-"""Expressions of SQL become expressions of plans: how a node finds its rule, and a function its arguments.
+"""Expressions of SQL become expressions of plans: how a node finds its rule, and a function its
+arguments.
 
-The rules stand in `choices`, `dates` and `expressions`, which fills the table; a node without one is refused.
+The rules stand in `choices`, `dates` and `expressions`, which fills the table; a node without one
+is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +34,12 @@ COMPARISONS: dict[type[exp.Expr], str] = {
 _TEXT = {function.name for function in FAMILIES["text"]} - {"label"}
 _DATES = {function.name for function in FAMILIES["dates"]} - {"hour", "minute", "second", "date_of"}
 _ORDERED = ("lt", "le", "gt", "ge", "between")
-_KINDS = {"number": "a number", "date": "a date", "timestamp": "a timestamp", "boolean": "a truth value"}
+_KINDS = {
+    "number": "a number",
+    "date": "a date",
+    "timestamp": "a timestamp",
+    "boolean": "a truth value",
+}
 _EXAMPLES = {
     "number": "a number",
     "date": "DATE '2026-01-31'",
@@ -58,7 +65,9 @@ def resolve_expression(node: exp.Expr, scope: Scope) -> Expression:
             operands.pop()
         if None in operands:
             raise refuse_node(node, scope)
-        return resolve_call(function, tuple(operand for operand in operands if operand is not None), node, scope)
+        return resolve_call(
+            function, tuple(operand for operand in operands if operand is not None), node, scope
+        )
     raise refuse_node(node, scope)
 
 
@@ -79,43 +88,62 @@ def refuse_node(node: exp.Expr, scope: Scope) -> Exception:
         return make_refusal("interval", context, node)
     if type(node) in REFUSED_TYPES:
         name = REFUSED_TYPES[type(node)]
-        return context.error(f"{name} is refused: {REFUSED[name]} [rule: a function without a rule is refused]", node)
+        return context.error(
+            f"{name} is refused: {REFUSED[name]} [rule: a function without a rule is refused]", node
+        )
     if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.Grouping)):
         return make_refusal("aggregate in where", context, node)
     return context.error(
-        f"no rule for {quote_node(node)}: the functions that a question can use are in docs/reference/functions.md "
+        f"no rule for {quote_node(node)}: the functions that a question can use are in "
+        f"docs/reference/functions.md "
         "[rule: a function without a rule is refused]",
         node,
     )
 
 
-def resolve_call(function: str, nodes: tuple[exp.Expr, ...], node: exp.Expr, scope: Scope) -> Expression:
+def resolve_call(
+    function: str, nodes: tuple[exp.Expr, ...], node: exp.Expr, scope: Scope
+) -> Expression:
     """A function of the table over SQL arguments."""
-    return apply_function(function, tuple(resolve_expression(argument, scope) for argument in nodes), node, scope)
+    return apply_function(
+        function, tuple(resolve_expression(argument, scope) for argument in nodes), node, scope
+    )
 
 
-def apply_function(function: str, arguments: tuple[Expression, ...], node: exp.Expr, scope: Scope) -> Expression:
-    """A function of the table over arguments, with text constants read as labels, days and times, as SQL does."""
+def apply_function(
+    function: str, arguments: tuple[Expression, ...], node: exp.Expr, scope: Scope
+) -> Expression:
+    """A function of the table over arguments, with text constants read as labels, days and times,
+    as SQL does."""
     if (constant := fold_constants(function, arguments)) is not None:
         return constant
     domains = [scope.domain(argument, node) for argument in arguments]
     if any(domain.kind == "id" for domain in domains):
         raise make_refusal("id", scope.context, node)
     if function in _TEXT:
-        arguments = tuple(as_text(argument, domain) for argument, domain in zip(arguments, domains, strict=True))
+        arguments = tuple(
+            as_text(argument, domain) for argument, domain in zip(arguments, domains, strict=True)
+        )
     elif function in _DATES:
         arguments = tuple(
-            Call("date_of", (argument,)) if domain.kind == "timestamp" and function not in _TIMES else argument
+            Call("date_of", (argument,))
+            if domain.kind == "timestamp" and function not in _TIMES
+            else argument
             for argument, domain in zip(arguments, domains, strict=True)
         )
         arguments = _align_constants(function, arguments, node, scope)
     elif function in _COMPARED:
         arguments = _align_constants(function, arguments, node, scope)
-        if function in _ORDERED and scope.domain(arguments[0]).kind in ("category", "text", "boolean"):
+        if function in _ORDERED and scope.domain(arguments[0]).kind in (
+            "category",
+            "text",
+            "boolean",
+        ):
             kind = scope.domain(arguments[0]).kind
             kind_word = "truth value" if kind == "boolean" else kind
             raise scope.context.error(
-                f"{_name_operand(node, scope, kind)} is a {kind_word}: compare it with = or <>", node
+                f"{_name_operand(node, scope, kind)} is a {kind_word}: compare it with = or <>",
+                node,
             )
     applied = Call(function, arguments)
     scope.domain(applied, node)
@@ -124,7 +152,19 @@ def apply_function(function: str, arguments: tuple[Expression, ...], node: exp.E
 
 _TIMES = ("add_seconds", "seconds_between")
 _MOVED = {"date": ("add_days", "add_months"), "timestamp": ("add_seconds",)}
-_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "between", "in", "is_distinct_from", "nullif", "coalesce")
+_COMPARED = (
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "between",
+    "in",
+    "is_distinct_from",
+    "nullif",
+    "coalesce",
+)
 
 
 def as_text(argument: Expression, domain: Domain) -> Expression:
@@ -134,7 +174,8 @@ def as_text(argument: Expression, domain: Domain) -> Expression:
 def _align_constants(
     function: str, arguments: tuple[Expression, ...], node: exp.Expr, scope: Scope
 ) -> tuple[Expression, ...]:
-    """Text constants as what they stand beside: days, times, labels; an error that says what was expected."""
+    """Text constants as what they stand beside: days, times, labels; an error that says what was
+    expected."""
     domain = next(
         (
             domain
@@ -149,24 +190,39 @@ def _align_constants(
     return tuple(align_constant(argument, domain, function, node, scope) for argument in arguments)
 
 
-def align_constant(argument: Expression, beside: Domain, function: str, node: exp.Expr, scope: Scope) -> Expression:
+def align_constant(
+    argument: Expression, beside: Domain, function: str, node: exp.Expr, scope: Scope
+) -> Expression:
     """A constant as the kind of `beside`; an error that says what was expected if it is none."""
     domain = scope.domain(argument, node)
     if not isinstance(argument, Value):
         if beside.kind == "timestamp" and domain.kind == "date" and function in _COMPARED:
             raise scope.context.error(
-                "a timestamp is compared with a timestamp: write CAST(... AS DATE) for its day", node
+                "a timestamp is compared with a timestamp: write CAST(... AS DATE) for its day",
+                node,
             )
         return argument
     if beside.kind == "category":
-        if argument.kind == "text" and argument.value not in beside.labels and function != "coalesce":
+        if (
+            argument.kind == "text"
+            and argument.value not in beside.labels
+            and function != "coalesce"
+        ):
             labels = list(beside.labels)
-            hint = did_you_mean(str(argument.value), labels) if len(labels) <= 50 else "see the catalog"
+            hint = (
+                did_you_mean(str(argument.value), labels)
+                if len(labels) <= 50
+                else "see the catalog"
+            )
             what = _name_operand(node, scope, "category")
-            raise scope.context.error(f"{what} has no declared label {str(argument.value)!r}: {hint}", node)
+            raise scope.context.error(
+                f"{what} has no declared label {str(argument.value)!r}: {hint}", node
+            )
         if argument.kind != "text":
             raise scope.context.error(
-                f"{_name_operand(node, scope, 'category')} is a category: compare it with a quoted label", node
+                f"{_name_operand(node, scope, 'category')} is a category: compare it with a quoted "
+                f"label",
+                node,
             )
         return argument
     if argument.kind == "text":
@@ -176,10 +232,14 @@ def align_constant(argument: Expression, beside: Domain, function: str, node: ex
     elif argument.kind == "date" and beside.kind == "timestamp":
         assert isinstance(argument.value, Fraction)
         return Value("timestamp", argument.value * 86_400 - beside.offset)
-    elif argument.kind == beside.kind or (argument.kind == "number" and function in _MOVED.get(beside.kind, ())):
+    elif argument.kind == beside.kind or (
+        argument.kind == "number" and function in _MOVED.get(beside.kind, ())
+    ):
         return argument
     what = _name_operand(node, scope, beside.kind)
-    raise scope.context.error(f"{what} is {_KINDS[beside.kind]}: compare it with {_EXAMPLES[beside.kind]}", node)
+    raise scope.context.error(
+        f"{what} is {_KINDS[beside.kind]}: compare it with {_EXAMPLES[beside.kind]}", node
+    )
 
 
 def _name_operand(node: exp.Expr, scope: Scope, kind: str) -> str:

@@ -6,7 +6,18 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dither.plan.algebra import Call, Column, Count, Distinct, Filter, Named, PerUnit, Plan, Project, UnionAll
+from dither.plan.algebra import (
+    Call,
+    Column,
+    Count,
+    Distinct,
+    Filter,
+    Named,
+    PerUnit,
+    Plan,
+    Project,
+    UnionAll,
+)
 from dither.plan.stability import Owned
 from dither.sql.conditions import resolve_condition
 from dither.sql.constants import truth
@@ -50,7 +61,8 @@ Names = dict[str, Cte]
 
 
 def bind_rows(query: exp.Expr, context: Context, names: Names) -> Relation:
-    """The relation of a subquery: rows of people, values per person, or rows that belong to nobody."""
+    """The relation of a subquery: rows of people, values per person, or rows that belong to
+    nobody."""
     if isinstance(query, exp.Subquery):
         if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
             raise make_refusal("inner limit", context, query)
@@ -91,9 +103,13 @@ def check_clauses(select: exp.Select, context: Context, *, is_outer: bool = Fals
         if clause == "sample":
             raise make_refusal("sample", context, node)
         name = {"laterals": "LATERAL", "into": "INTO"}.get(clause, clause.rstrip("_").upper())
-        raise context.error(f"{name} is not answered: remove it [rule: what has no rule is refused]", node)
+        raise context.error(
+            f"{name} is not answered: remove it [rule: what has no rule is refused]", node
+        )
     if select.args.get("kind") or select.args.get("hint"):
-        raise context.error("SELECT AS STRUCT, SELECT AS VALUE and hints are not answered: remove them", select)
+        raise context.error(
+            "SELECT AS STRUCT, SELECT AS VALUE and hints are not answered: remove them", select
+        )
 
 
 def add_names(query: exp.Expr, context: Context, names: Names) -> Names:
@@ -105,7 +121,9 @@ def add_names(query: exp.Expr, context: Context, names: Names) -> Names:
         raise make_refusal("recursive", context, with_clause)
     for cte in with_clause.expressions:
         alias = cte.args.get("alias")
-        columns = tuple(column.name for column in (alias.args.get("columns") or ())) if alias else ()
+        columns = (
+            tuple(column.name for column in (alias.args.get("columns") or ())) if alias else ()
+        )
         names = {**names, cte.alias.lower(): Cte(cte.this, names, columns)}
     return names
 
@@ -122,11 +140,15 @@ def bind_from(select: exp.Select, context: Context, names: Names) -> Relation:
     return _filter_rows(relation, where.this, context, names) if where else relation
 
 
-def _add_join(relation: Relation, node: exp.Join, select: exp.Expr, context: Context, names: Names) -> Relation:
+def _add_join(
+    relation: Relation, node: exp.Join, select: exp.Expr, context: Context, names: Names
+) -> Relation:
     right = bind_source(node.this, select, context, names)
     left_names = {(field.source or "").lower() for field in relation.fields}
     if left_names & {(field.source or "").lower() for field in right.fields}:
-        raise context.error("two tables of one name: give one an alias, as in JOIN visits AS b", node.this)
+        raise context.error(
+            "two tables of one name: give one an alias, as in JOIN visits AS b", node.this
+        )
     return bind_join(relation, right, node, select, context)
 
 
@@ -146,9 +168,15 @@ def bind_source(node: exp.Expr, select: exp.Expr, context: Context, names: Names
         relation = relation.rename_source(node.alias or node.name)
     elif isinstance(node, exp.Subquery):
         is_join = isinstance(node.this, exp.Table)  # (a JOIN b ON ...)
-        relation = bind_source(node.this, select, context, names) if is_join else bind_rows(node, context, names)
+        relation = (
+            bind_source(node.this, select, context, names)
+            if is_join
+            else bind_rows(node, context, names)
+        )
         alias = node.args.get("alias")
-        columns = tuple(column.name for column in (alias.args.get("columns") or ())) if alias else ()
+        columns = (
+            tuple(column.name for column in (alias.args.get("columns") or ())) if alias else ()
+        )
         relation = _rename_columns(relation, columns, context, node)
         if node.alias or not isinstance(node.this, exp.Table):
             relation = relation.rename_source(node.alias or "subquery")
@@ -158,18 +186,24 @@ def bind_source(node: exp.Expr, select: exp.Expr, context: Context, names: Names
         raise make_refusal("from", context, node)
     alias = node.args.get("alias")
     if isinstance(node, exp.Table) and alias and alias.args.get("columns"):
-        relation = _rename_columns(relation, tuple(column.name for column in alias.args["columns"]), context, node)
+        relation = _rename_columns(
+            relation, tuple(column.name for column in alias.args["columns"]), context, node
+        )
     for join in node.args.get("joins") or ():
         relation = _add_join(relation, join, select, context, names)
     return relation
 
 
-def _rename_columns(relation: Relation, columns: tuple[str, ...], context: Context, node: exp.Expr) -> Relation:
+def _rename_columns(
+    relation: Relation, columns: tuple[str, ...], context: Context, node: exp.Expr
+) -> Relation:
     """The first fields under other names, as in `AS t (a, b)`."""
     if len(columns) > len(relation.fields):
         raise context.error(f"{len(columns)} names for {len(relation.fields)} columns", node)
     names = [*columns, *(field.name for field in relation.fields[len(columns) :])]
-    fields = tuple(replace(field, name=name) for field, name in zip(relation.fields, names, strict=True))
+    fields = tuple(
+        replace(field, name=name) for field, name in zip(relation.fields, names, strict=True)
+    )
     return replace(relation, fields=fields)
 
 
@@ -178,7 +212,9 @@ def _filter_rows(relation: Relation, node: exp.Expr, context: Context, names: Na
     terms = flatten_chain(node, exp.And)
     plain_terms = [term for term in terms if not subqueries_in(term)]
     if len(plain_terms) == len(terms):
-        return replace(relation, plan=Filter(relation.plan, resolve_condition(node, Scope(context, relation))))
+        return replace(
+            relation, plan=Filter(relation.plan, resolve_condition(node, Scope(context, relation)))
+        )
     if plain_terms:
         conditions = [resolve_condition(term, Scope(context, relation)) for term in plain_terms]
         relation = replace(relation, plan=Filter(relation.plan, join_conditions(conditions)))
@@ -192,12 +228,18 @@ def _filter_rows(relation: Relation, node: exp.Expr, context: Context, names: Na
             is_negated = not is_negated
         if is_subquery(bare_term):
             relation, _ = semi_join(
-                relation, bare_term, context, _make_binder(context, names), "not" if is_negated else "only"
+                relation,
+                bare_term,
+                context,
+                _make_binder(context, names),
+                "not" if is_negated else "only",
             )
             continue
         values = {}
         for subquery in subqueries_in(term):
-            relation, value = semi_join(relation, subquery, context, _make_binder(context, names), "value")
+            relation, value = semi_join(
+                relation, subquery, context, _make_binder(context, names), "value"
+            )
             values[id(subquery)] = value
         scope = Scope(context, relation, values)
         relation = replace(relation, plan=Filter(relation.plan, resolve_condition(term, scope)))
@@ -228,16 +270,28 @@ def _select_fields(select: exp.Select, relation: Relation, context: Context) -> 
     fields: list[Field] = []
     for position, column in enumerate(select.expressions, 1):
         node = column.this if isinstance(column, exp.Alias) else column
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+        if isinstance(node, exp.Star) or (
+            isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+        ):
             star = node if isinstance(node, exp.Star) else node.this
             if any(star.args.values()):
-                raise context.error("* with EXCLUDE, REPLACE or RENAME is not answered: name the columns", node)
+                raise context.error(
+                    "* with EXCLUDE, REPLACE or RENAME is not answered: name the columns", node
+                )
             table = node.table.lower() if isinstance(node, exp.Column) else ""
             table_name = node.table if isinstance(node, exp.Column) else "table"
-            selected = [field for field in relation.fields if not table or (field.source or "").lower() == table]
+            selected = [
+                field
+                for field in relation.fields
+                if not table or (field.source or "").lower() == table
+            ]
             if not selected:
                 raise context.error(f"no table {table_name} in this FROM", node)
-            fields += [replace(field, qualified=False) for field in selected if table or not field.qualified]
+            fields += [
+                replace(field, qualified=False)
+                for field in selected
+                if table or not field.qualified
+            ]
             continue
         name = column.alias if isinstance(column, exp.Alias) else name_output(node, position)
         if isinstance(node, exp.Column):
@@ -259,7 +313,9 @@ def materialise(relation: Relation, context: Context, node: exp.Expr) -> Relatio
         own_field = replace(field, qualified=False)
         if field.marker is not None:
             name = fresh_name("matched", taken)
-            columns.append(Named(name, Call("case", (Call("is_not_null", (field.marker,)), truth(True)))))
+            columns.append(
+                Named(name, Call("case", (Call("is_not_null", (field.marker,)), truth(True))))
+            )
             own_field = replace(own_field, marker=Column(name))
         if field.of is not None:
             name = fresh_name(field.name, taken)
@@ -274,7 +330,8 @@ def materialise(relation: Relation, context: Context, node: exp.Expr) -> Relatio
 
 
 def make_distinct(relation: Relation, context: Context, node: exp.Expr) -> Relation:
-    """Each row once per owner where the owner is selected, else once in all, after which nobody owns it."""
+    """Each row once per owner where the owner is selected, else once in all, after which nobody
+    owns it."""
     owned = any(field.is_owner for field in relation.fields)
     only = all(field.is_owner and field.marker is None for field in relation.fields)
     if owned and only and isinstance(context.analyse(relation.plan, node).node, Owned):
@@ -298,12 +355,17 @@ def _bind_union(query: exp.SetOperation, context: Context, names: Names) -> Rela
         raise make_refusal("union by name", context, query)
     if kinds[0] != kinds[1]:
         raise make_refusal("id", context, query)
-    left, right = (materialise(side, context, query) for side in align_sides(sides[0], sides[1], context, query))
+    left, right = (
+        materialise(side, context, query)
+        for side in align_sides(sides[0], sides[1], context, query)
+    )
     assert isinstance(left.plan, Project) and isinstance(right.plan, Project)
     names_left = [column.name for column in left.plan.columns]
     if len(names_left) != len(right.plan.columns):
         raise make_refusal("union by name", context, query)
-    columns = tuple(Named(name, column.of) for name, column in zip(names_left, right.plan.columns, strict=True))
+    columns = tuple(
+        Named(name, column.of) for name, column in zip(names_left, right.plan.columns, strict=True)
+    )
     plan = UnionAll(left.plan, Project(right.plan.source, columns))
     context.analyse(plan, query)
     fields = tuple(

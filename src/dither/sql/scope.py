@@ -1,7 +1,7 @@
 """The columns of a relation that a question can name at one point, by table and name, in any case.
 
-The owner of a row is a name like any other, and no column of the plan: it can be joined by, counted, and grouped by
-inside a subquery; everything else is refused (ids are never read).
+The owner of a row is a name like any other, and no column of the plan: it can be joined by,
+counted, and grouped by inside a subquery; everything else is refused (ids are never read).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Anchor = tuple[str, tuple[str, ...], str]
 class Field:
     """A name with its meaning: an expression over the plan's columns, or the owner (`of` is None).
 
-    `anchor` says which row an id names: rows that agree on all parts of a key have the same owner; a reference is never
-    null. `marker` is null exactly where an outer join found no row for this field. `labels` are the texts that the
-    codes of `of` stand for. `period` says that a date is the first day of its week, month, quarter or year. `qualified`
-    fields need their table's name.
+    `anchor` says which row an id names: rows that agree on all parts of a key have the same owner;
+    a reference is never null. `marker` is null exactly where an outer join found no row for this
+    field. `labels` are the texts that the codes of `of` stand for. `period` says that a date is the
+    first day of its week, month, quarter or year. `qualified` fields need their table's name.
     """
 
     source: str | None
@@ -52,7 +52,8 @@ class Field:
 
     @property
     def present(self) -> tuple[Expression, ...]:
-        """Conditions that hold exactly where an id is not null; owners and references never are null."""
+        """Conditions that hold exactly where an id is not null; owners and references never are
+        null."""
         expressions = [] if self.marker is None else [self.marker]
         expressions += [self.of] if self.of is not None and not self.is_reference else []
         return tuple(Call("is_not_null", (expression,)) for expression in expressions)
@@ -60,7 +61,8 @@ class Field:
 
 @dataclass(frozen=True)
 class Relation:
-    """Rows, and what they can be called. `listed` are key columns of which only a public table's values are keys."""
+    """Rows, and what they can be called. `listed` are key columns of which only a public table's
+    values are keys."""
 
     plan: Plan
     fields: tuple[Field, ...]
@@ -138,7 +140,11 @@ class Scope:
         return list(fields.values())
 
     def _unknown(self, node: exp.Column) -> str:
-        sources = list(dict.fromkeys(candidate.source for candidate in self.relation.fields if candidate.source))
+        sources = list(
+            dict.fromkeys(
+                candidate.source for candidate in self.relation.fields if candidate.source
+            )
+        )
         if node.table and node.table.lower() not in [source.lower() for source in sources]:
             return f"no table {node.table} in this FROM: {did_you_mean(node.table, sources)}"
         names = [
@@ -152,14 +158,22 @@ class Scope:
     def period_of(self, expression: Expression) -> str:
         """The period whose first day a date column always is, if any."""
         return next(
-            (candidate.period for candidate in self.relation.fields if candidate.of == expression and candidate.period),
+            (
+                candidate.period
+                for candidate in self.relation.fields
+                if candidate.of == expression and candidate.period
+            ),
             "",
         )
 
     def labels_of(self, expression: Expression) -> tuple[str, ...]:
         """The texts that the codes of a column stand for, if any."""
         return next(
-            (candidate.labels for candidate in self.relation.fields if candidate.of == expression and candidate.labels),
+            (
+                candidate.labels
+                for candidate in self.relation.fields
+                if candidate.of == expression and candidate.labels
+            ),
             (),
         )
 
@@ -190,7 +204,8 @@ def substitute_columns(expression: Expression, substitutes: dict[str, Expression
         return substitutes.get(expression.name, expression)
     if isinstance(expression, Call):
         return Call(
-            expression.function, tuple(substitute_columns(argument, substitutes) for argument in expression.arguments)
+            expression.function,
+            tuple(substitute_columns(argument, substitutes) for argument in expression.arguments),
         )
     return expression
 

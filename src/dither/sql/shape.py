@@ -1,6 +1,8 @@
-"""Refuses what the parser notes on a node and no rule reads: ignoring a flag would change the meaning of a question.
+"""Refuses what the parser notes on a node and no rule reads: ignoring a flag would change the
+meaning of a question.
 
-Each node type that has a rule lists the parts that its rule reads, or that change nothing; any other part is refused.
+Each node type that has a rule lists the parts that its rule reads, or that change nothing; any
+other part is refused.
 """
 
 from __future__ import annotations
@@ -82,10 +84,13 @@ def check_shape(query: exp.Expr, context: Context) -> None:
         if read_arguments is None:
             continue
         unread = [
-            name for name, value in node.args.items() if value and name not in _PLAIN and name not in read_arguments
+            name
+            for name, value in node.args.items()
+            if value and name not in _PLAIN and name not in read_arguments
         ]
         if unread:
             words = ", ".join(name.rstrip("_") for name in unread)
             raise context.error(
-                f"no rule for {quote_node(node)} with {words} [rule: what has no rule is refused]", node
+                f"no rule for {quote_node(node)} with {words} [rule: what has no rule is refused]",
+                node,
             )

@@ -1,7 +1,7 @@
 """IN (SELECT ...) and EXISTS (SELECT ...): joins that only ask whether there is a row.
 
-Within the owner, or over public tables (rule owners-never-meet). The subquery becomes at most one row per owner and
-value, so that no outer row is counted twice.
+Within the owner, or over public tables (rule owners-never-meet). The subquery becomes at most one
+row per owner and value, so that no outer row is counted twice.
 """
 
 from __future__ import annotations
@@ -42,17 +42,25 @@ Pair = tuple[Field, Field]
 
 def is_subquery(node: exp.Expr) -> bool:
     """Whether a node is IN or EXISTS over a subquery."""
-    return isinstance(node, exp.Exists) or (isinstance(node, exp.In) and bool(node.args.get("query")))
+    return isinstance(node, exp.Exists) or (
+        isinstance(node, exp.In) and bool(node.args.get("query"))
+    )
 
 
 def subqueries_in(node: exp.Expr) -> list[exp.Expr]:
     """The outermost IN and EXISTS over subqueries under a node."""
-    nodes = node.walk(prune=lambda descendant: is_subquery(descendant) or isinstance(descendant, exp.Query))
+    nodes = node.walk(
+        prune=lambda descendant: is_subquery(descendant) or isinstance(descendant, exp.Query)
+    )
     return [descendant for descendant in nodes if is_subquery(descendant)]
 
 
 def semi_join(
-    outer: Relation, node: exp.Expr, context: Context, bind: Bind, use: Literal["only", "not", "value"]
+    outer: Relation,
+    node: exp.Expr,
+    context: Context,
+    bind: Bind,
+    use: Literal["only", "not", "value"],
 ) -> tuple[Relation, Expression]:
     """The outer rows that have a match, that have none, or all of them with a truth value."""
     query = (node.this if isinstance(node, exp.Exists) else node.args["query"]).unnest()
@@ -79,7 +87,8 @@ def semi_join(
 def _split_correlation(
     query: exp.Expr, outer: Relation, node: exp.Expr, context: Context, bind: Bind
 ) -> tuple[Relation, list[Pair]]:
-    """The subquery's rows without the conditions on the outer row, and those conditions as pairs."""
+    """The subquery's rows without the conditions on the outer row, and those conditions as
+    pairs."""
     where = query.args.get("where") if isinstance(query, exp.Select) else None
     if where is None:
         return bind(query, None), []
@@ -89,13 +98,21 @@ def _split_correlation(
     own_terms: list[exp.Expr] = []
     pairs: list[Pair] = []
     for term in flatten_chain(where.this, exp.And):
-        outside = [column for column in term.find_all(exp.Column) if not _is_inside(column, term, scope, around)]
+        outside = [
+            column
+            for column in term.find_all(exp.Column)
+            if not _is_inside(column, term, scope, around)
+        ]
         if not outside:
             own_terms.append(term)
             continue
         term = term.unnest()
         sides = [term.this.unnest(), term.expression.unnest()] if isinstance(term, exp.EQ) else []
-        if len(sides) != 2 or not all(isinstance(side, exp.Column) for side in sides) or len(outside) != 1:
+        if (
+            len(sides) != 2
+            or not all(isinstance(side, exp.Column) for side in sides)
+            or len(outside) != 1
+        ):
             raise make_refusal("correlation", context, term)
         inner_column = sides[1] if sides[0] is outside[0] else sides[0]
         pairs.append((around.field(outside[0]), scope.field(inner_column)))
@@ -107,7 +124,8 @@ def _split_correlation(
 
 
 def _is_inside(column: exp.Column, term: exp.Expr, scope: Scope, around: Scope) -> bool:
-    """Whether a column belongs to the subquery: its own names come first. Nested subqueries see to their own."""
+    """Whether a column belongs to the subquery: its own names come first. Nested subqueries see to
+    their own."""
     parent = column.parent
     while parent is not None and parent is not term:
         if isinstance(parent, exp.Query):
@@ -133,7 +151,9 @@ def _pair_columns(
             if isinstance(column, exp.Column)
             else Field(None, "value", resolve_expression(column, around))
         )
-        if use != "only" and (_can_be_null(outer_field, around) or _can_be_null(inner_field, scope)):
+        if use != "only" and (
+            _can_be_null(outer_field, around) or _can_be_null(inner_field, scope)
+        ):
             raise make_refusal("not in null", context, node)
         pairs.append((outer_field, inner_field))
     return pairs
@@ -170,8 +190,13 @@ def _join_matches(
     columns = context.analyse(inner.plan, node).columns
     names = {column: fresh_name(f"in_{column}", taken) for column in dict.fromkeys(inner_names)}
     marker = fresh_name("matched", taken)
-    plan = _keep_once(inner.plan, names, marker, {column: columns[column] for column in names}, node, context)
-    on = tuple((outer_name, names[inner_name]) for outer_name, inner_name in zip(outer_names, inner_names, strict=True))
+    plan = _keep_once(
+        inner.plan, names, marker, {column: columns[column] for column in names}, node, context
+    )
+    on = tuple(
+        (outer_name, names[inner_name])
+        for outer_name, inner_name in zip(outer_names, inner_names, strict=True)
+    )
     joined: Plan = Join(outer.plan, plan, on, "inner" if use == "only" else "left")
     context.analyse(joined, node)
     if use == "not":
@@ -180,9 +205,15 @@ def _join_matches(
 
 
 def _keep_once(
-    plan: Plan, names: dict[str, str], marker: str, columns: dict[str, Domain], node: exp.Expr, context: Context
+    plan: Plan,
+    names: dict[str, str],
+    marker: str,
+    columns: dict[str, Domain],
+    node: exp.Expr,
+    context: Context,
 ) -> Plan:
-    """The subquery with one row per owner and value, or per value of a public table, and a marker."""
+    """The subquery with one row per owner and value, or per value of a public table, and a
+    marker."""
     named = tuple(Named(new, Column(old)) for old, new in names.items())
     if isinstance(context.analyse(plan, node).node, Owned):
         if all(is_stored(domain) or domain.undeclared for domain in columns.values()):

@@ -17,7 +17,11 @@ def check_tables(query: exp.Expr, context: Context) -> None:
     """Every table that the text names exists: an unknown one is said before any unknown column."""
     named = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
     for node in query.find_all(exp.Table):
-        if isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() not in named:
+        if (
+            isinstance(node.this, exp.Identifier)
+            and not node.args.get("db")
+            and node.name.lower() not in named
+        ):
             find_table(node, context)
 
 
@@ -36,20 +40,30 @@ def check_plain(node: exp.Table, context: Context) -> None:
         raise make_refusal("from", context, node)
     if node.args.get("sample"):
         raise make_refusal("sample", context, node)
-    if extra := [clause for clause, value in node.args.items() if value and clause not in _TABLE_CLAUSES]:
-        raise context.error(f"FROM {node.name} with {', '.join(extra)} is not answered: remove it", node)
+    if extra := [
+        clause for clause, value in node.args.items() if value and clause not in _TABLE_CLAUSES
+    ]:
+        raise context.error(
+            f"FROM {node.name} with {', '.join(extra)} is not answered: remove it", node
+        )
 
 
 def bind_table(table: Table, context: Context) -> Relation:
     """All columns of a table under its name; the owner is a field, and no column."""
     owners = owner_names(context.catalog, table) if table.kind == "private" else frozenset()
-    refers = {column_name for column_name, _ in table.owner.by} if isinstance(table.owner, OwnerReference) else set()
+    refers = (
+        {column_name for column_name, _ in table.owner.by}
+        if isinstance(table.owner, OwnerReference)
+        else set()
+    )
     fields = tuple(
         Field(
             table.name,
             column.name,
             None if column.name in owners else Column(column.name),
-            anchor=_find_anchor(table, column.name, context.catalog) if isinstance(column, Id) else None,
+            anchor=_find_anchor(table, column.name, context.catalog)
+            if isinstance(column, Id)
+            else None,
             is_reference=column.name in refers,
             public=table.kind == "public",
         )
@@ -59,7 +73,8 @@ def bind_table(table: Table, context: Context) -> Relation:
 
 
 def _find_anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
-    """The part of a parent's key that an id is, where registration made sure that the key has one owner."""
+    """The part of a parent's key that an id is, where registration made sure that the key has one
+    owner."""
     if table.kind == "public":
         return None
     references = [(table.owner, 0)] if isinstance(table.owner, OwnerReference) else []
@@ -71,5 +86,9 @@ def _find_anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
     for reference, side in references:
         for pair in reference.by:
             if pair[side] == column:
-                return reference.references, tuple(parent_column for _, parent_column in reference.by), pair[1]
+                return (
+                    reference.references,
+                    tuple(parent_column for _, parent_column in reference.by),
+                    pair[1],
+                )
     return None

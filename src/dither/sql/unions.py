@@ -1,8 +1,9 @@
-"""UNION ALL of columns that differ in resolution, bounds, labels or kind, where one domain can hold both.
+"""UNION ALL of columns that differ in resolution, bounds, labels or kind, where one domain can hold
+both.
 
-Numbers meet on the coarsest grid that both lie on, truth values beside numbers count as 0 and 1, and texts that have a
-list (categories, CASE, constants) as codes of one list, so that the result can still be grouped by. The bounds become
-those of both sides, by the rule of the plan.
+Numbers meet on the coarsest grid that both lie on, truth values beside numbers count as 0 and 1,
+and texts that have a list (categories, CASE, constants) as codes of one list, so that the result
+can still be grouped by. The bounds become those of both sides, by the rule of the plan.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ MOST_LABELS = 100
 Codes = tuple[Expression, tuple[str, ...]]
 
 
-def align_sides(left: Relation, right: Relation, context: Context, node: exp.Expr) -> tuple[Relation, Relation]:
+def align_sides(
+    left: Relation, right: Relation, context: Context, node: exp.Expr
+) -> tuple[Relation, Relation]:
     """Both sides of a union, column by column of one domain where there is one."""
     left_scope = Scope(context, left)
     right_scope = Scope(context, right)
@@ -52,14 +55,19 @@ def _align_fields(
         labels = tuple(dict.fromkeys((*codes[0][1], *codes[1][1])))
         if len(labels) <= MOST_LABELS:
             left_value, right_value = (_recode(code, labels) for code in codes if code is not None)
-            return replace(left, of=left_value, labels=labels), replace(right, of=right_value, labels=labels)
+            return replace(left, of=left_value, labels=labels), replace(
+                right, of=right_value, labels=labels
+            )
     kinds: set[str] = {domain.kind for domain in domains}
     if kinds <= {"number", "boolean"}:
         values = [_as_number(field, scope, kinds, node) for field, scope in sides]
-        steps = [scope.domain(value, node).step for value, (_, scope) in zip(values, sides, strict=True)]
+        steps = [
+            scope.domain(value, node).step for value, (_, scope) in zip(values, sides, strict=True)
+        ]
         step = common_step(*steps)
         left_value, right_value = (
-            _refine_grid(value, step, scope, node) for value, (_, scope) in zip(values, sides, strict=True)
+            _refine_grid(value, step, scope, node)
+            for value, (_, scope) in zip(values, sides, strict=True)
         )
         return replace(left, of=left_value), replace(right, of=right_value)
     left_value, right_value = (_as_text(field, scope, node) for field, scope in sides)
@@ -67,7 +75,8 @@ def _align_fields(
 
 
 def _find_codes(field: Field, scope: Scope, node: exp.Expr) -> Codes | None:
-    """The texts that a column can hold, and its codes in that order; None where there is no list."""
+    """The texts that a column can hold, and its codes in that order; None where there is no
+    list."""
     assert field.of is not None
     if field.labels:
         return field.of, field.labels
@@ -104,11 +113,14 @@ def _as_number(field: Field, scope: Scope, kinds: set[str], node: exp.Expr) -> E
 
 
 def _refine_grid(value: Expression, step: Fraction, scope: Scope, node: exp.Expr) -> Expression:
-    """A number on a finer grid: clamped to its own bounds, one finer step further, which moves nothing."""
+    """A number on a finer grid: clamped to its own bounds, one finer step further, which moves
+    nothing."""
     domain = scope.domain(value, node)
     if domain.kind != "number" or domain.step == step:
         return value
-    return Call("clamp", (value, number(domain.low * domain.step), number(domain.high * domain.step + step)))
+    return Call(
+        "clamp", (value, number(domain.low * domain.step), number(domain.high * domain.step + step))
+    )
 
 
 def _as_text(field: Field, scope: Scope, node: exp.Expr) -> Expression:
@@ -116,5 +128,7 @@ def _as_text(field: Field, scope: Scope, node: exp.Expr) -> Expression:
     if field.labels:
         return decode_labels(field.of, field.labels)
     domain = scope.domain(field.of, node)
-    is_listed = domain.kind == "text" and bool(domain.labels)  # of a public table: beside other texts just a text
+    is_listed = domain.kind == "text" and bool(
+        domain.labels
+    )  # of a public table: beside other texts just a text
     return Call("concat", (field.of, Value("text", ""))) if is_listed else as_text(field.of, domain)

@@ -1,6 +1,14 @@
-"""The data steward's acts: register data, open and raise budgets, verify the ledger, see true values."""
+"""The data steward's acts: register data, open and raise budgets, verify the ledger, see true
+values."""
 
-from dither.steward.budgets import clear_incidents, open_ledger, open_pot, population_notes, raise_cap, reissue
+from dither.steward.budgets import (
+    clear_incidents,
+    open_ledger,
+    open_pot,
+    population_notes,
+    raise_cap,
+    reissue,
+)
 from dither.steward.registration import (
     Registration,
     anchor_line,

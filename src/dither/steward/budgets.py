@@ -1,4 +1,5 @@
-"""The steward's acts on budgets: open, raise, clear incidents, reissue; and what a population adds up to."""
+"""The steward's acts on budgets: open, raise, clear incidents, reissue; and what a population adds
+up to."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def open_pot(
     relations: dict[str, str] | None = None,
     **terms: Any,
 ) -> Pot:
-    """Open a pot for the unit and neighbours of the registered catalog; the first is the dataset's total."""
+    """Open a pot for the unit and neighbours of the registered catalog; the first is the dataset's
+    total."""
     stated: Any = {key: terms.pop(key) for key in _DELTAS if terms.get(key) is not None}
     for key, value in stated.items():
         as_float(value, key)  # deltas below 1e-300 are no promise that anybody can compute with
@@ -57,30 +59,48 @@ def open_pot(
     caps = {"epsilon": epsilon, "rho": rho, "renyi": renyi}
     cap = caps.pop(checked.measure)
     if cap is None or any(value is not None for value in caps.values()):
-        raise ParameterError(f"a pot with the rule {rule!r} is capped by --{checked.measure} and nothing else")
+        raise ParameterError(
+            f"a pot with the rule {rule!r} is capped by --{checked.measure} and nothing else"
+        )
     terms = {key: value for key, value in terms.items() if value is not None and key not in _DELTAS}
-    settings: Any = {"neighbours": catalog.neighbours, "unit": catalog.unit.label, "rule": checked, **purpose, **terms}
+    settings: Any = {
+        "neighbours": catalog.neighbours,
+        "unit": catalog.unit.label,
+        "rule": checked,
+        **purpose,
+        **terms,
+    }
     ledger = open_ledger(state)
     try:
         registered = ledger.registered()
         if registered is None:
             raise DitherError("nothing is registered: run 'dither register CATALOG' first")
         this = _describe_lineage(state, catalog)
-        counted = registered.public["context"] != "dev"  # invented data has no people to protect twice
+        counted = (
+            registered.public["context"] != "dev"
+        )  # invented data has no people to protect twice
         if "inside" not in settings and counted:
-            settings["relations"] = lineages.declared(lineages.known(this.installation), relations or {})
+            settings["relations"] = lineages.declared(
+                lineages.known(this.installation), relations or {}
+            )
         elif relations:
-            raise ParameterError("relations to other lineages are declared when the dataset's total is opened")
+            raise ParameterError(
+                "relations to other lineages are declared when the dataset's total is opened"
+            )
         if settings.get("kind") == "partition":
             settings["column"] = str(settings.get("column"))
-            check_partition(_sketch_pot(name, settings, registered.version), catalog, registered.version)
+            check_partition(
+                _sketch_pot(name, settings, registered.version), catalog, registered.version
+            )
         if settings.get("kind") == "windows":
             return _open_windows(ledger, catalog, name, cap, ceiling, settings)
         if "inside" in settings or not counted:
             return ledger.open_pot(name, cap, ceiling, **settings)
         if not ledger.pots():
             lineages.check_not_lost(this.installation)
-            lineages.remember(this)  # before the pot exists: a crash between the two asks too much, never too little
+            lineages.remember(
+                this
+            )  # before the pot exists: a crash between the two asks too much, never too little
         total = ledger.open_pot(name, cap, ceiling, **settings)
         lineages.remember(replace(this, opened=True))
         return total
@@ -89,14 +109,24 @@ def open_pot(
 
 
 def _open_windows(
-    ledger: StewardLedger, catalog: Catalog, name: str, cap: Number, ceiling: Number, settings: dict[str, Any]
+    ledger: StewardLedger,
+    catalog: Catalog,
+    name: str,
+    cap: Number,
+    ceiling: Number,
+    settings: dict[str, Any],
 ) -> Pot:
-    """Open a pot for every window inside the catalog's bounds, with this cap and ceiling (rule every-window-pays)."""
+    """Open a pot for every window inside the catalog's bounds, with this cap and ceiling (rule
+    every-window-pays)."""
     windows = windows_of(catalog)
     if windows is None:
-        raise ParameterError("windows belong to (person, window) units: this catalog protects " + catalog.unit.label)
+        raise ParameterError(
+            "windows belong to (person, window) units: this catalog protects " + catalog.unit.label
+        )
     if settings.get("inside") is None or settings.get("value") or settings.get("column"):
-        raise ParameterError("windows lie inside the dataset's total, and follow from the catalog: --inside total")
+        raise ParameterError(
+            "windows lie inside the dataset's total, and follow from the catalog: --inside total"
+        )
     terms = {key: value for key, value in settings.items() if key != "kind"}
     return ledger.open_windows(name, cap, ceiling, windows.column, windows.labels, **terms)
 
@@ -104,14 +134,35 @@ def _open_windows(
 def _sketch_pot(name: str, settings: dict[str, Any], version: int) -> Pot:
     unit_amount = Fraction(1)
     rule = settings["rule"]
-    return Pot(name, unit_amount, unit_amount, rule, Fraction(0), settings["neighbours"], settings["unit"], "", "", "",
-               "partition", settings["inside"], column=settings["column"], version=version)  # fmt: skip
+    return Pot(
+        name,
+        unit_amount,
+        unit_amount,
+        rule,
+        Fraction(0),
+        settings["neighbours"],
+        settings["unit"],
+        "",
+        "",
+        "",
+        "partition",
+        settings["inside"],
+        column=settings["column"],
+        version=version,
+    )
 
 
 def _describe_lineage(state: State, catalog: Catalog) -> Known:
     where = str(Path(state.root).resolve())
     source = state.source_file.read_text(encoding="utf-8") if state.source_file.exists() else ""
-    return Known(state.installation_id(), catalog.dataset, catalog.lineage, catalog.population, where, source=source)
+    return Known(
+        state.installation_id(),
+        catalog.dataset,
+        catalog.lineage,
+        catalog.population,
+        where,
+        source=source,
+    )
 
 
 def raise_cap(state: State, pot: str, cap: Number, reason: str) -> Pot:
@@ -133,19 +184,23 @@ def clear_incidents(state: State, reason: str) -> None:
 
 
 def reissue(state: State, request: Request, supersedes: str, note: str) -> Release:
-    """Answer again what was answered wrongly, out of the pot's reserve. `note` says why, from public facts alone.
+    """Answer again what was answered wrongly, out of the pot's reserve. `note` says why, from
+    public facts alone.
 
-    A decision taken by looking at true data would itself be a release (rule reissue-reads-releases).
+    A decision taken by looking at true data would itself be a release (rule
+    reissue-reads-releases).
     """
     kernel = open_kernel(state)
     return kernel.release(
-        request, reissue={"supersedes": Reports.of(kernel.ledger).number_of(str(supersedes)), "note": note}
+        request,
+        reissue={"supersedes": Reports.of(kernel.ledger).number_of(str(supersedes)), "note": note},
     )
 
 
 @dataclass(frozen=True)
 class DatasetPromise:
-    """What one dataset promises to a person of a population: over all its windows, for its neighbours."""
+    """What one dataset promises to a person of a population: over all its windows, for its
+    neighbours."""
 
     name: str
     relation: str
@@ -154,17 +209,20 @@ class DatasetPromise:
     so_far: Pair
 
     def under(self, neighbours: str) -> tuple[Pair, Pair]:
-        """The pairs for these neighbours: replacing a person is two steps of adding or removing one."""
+        """The pairs for these neighbours: replacing a person is two steps of adding or removing
+        one."""
         if neighbours == self.neighbours:
             return self.promised, self.so_far
         return convert_steps(self.promised, 2), convert_steps(self.so_far, 2)
 
 
 def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
-    """What the datasets of one population promise together: same people, so budgets add up (rule populations-add-up).
+    """What the datasets of one population promise together: same people, so budgets add up (rule
+    populations-add-up).
 
-    Basic composition over datasets, which holds however questions to one are chosen after answers of another. A
-    relation is what the later of two openings declared. Row units promise nothing to a person, and have no sum.
+    Basic composition over datasets, which holds however questions to one are chosen after answers
+    of another. A relation is what the later of two openings declared. Row units promise nothing to
+    a person, and have no sum.
     """
     own_promise = _read_promise(state, catalog.lineage, "its own")
     relatives = lineages.known(state.installation_id())
@@ -178,9 +236,9 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
     for relative in relatives:
         relative_state = State(Path(relative.ledger))
         root = find_total(relative_state)
-        declared = (total.relations if total else {}).get(relative.name) or (root.relations if root else {}).get(
-            this.name
-        )
+        declared = (total.relations if total else {}).get(relative.name) or (
+            root.relations if root else {}
+        ).get(this.name)
         relation = declared or "unknown"
         if relation == "disjoint" and relative.population != catalog.population:
             continue
@@ -188,17 +246,24 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
         if isinstance(promise, DatasetPromise):
             promises.append(promise)
             lines.append(
-                f"lineage {relative.lineage} ({relation} people): {_write_pair(promise.promised)}, for one person"
+                f"lineage {relative.lineage} ({relation} people): {_write_pair(promise.promised)}, "
+                f"for one person"
             )
         else:
             missing = True
             why = promise or "its ledger cannot be read"
-            lines.append(f"lineage {relative.lineage} ({relation} people): {why}, so it is not in the sum")
+            lines.append(
+                f"lineage {relative.lineage} ({relation} people): {why}, so it is not in the sum"
+            )
     if not lines:
         return ()
-    neighbours = "replace" if any(promise.neighbours == "replace" for promise in promises) else "add_remove"
+    neighbours = (
+        "replace" if any(promise.neighbours == "replace" for promise in promises) else "add_remove"
+    )
     both = [promise.under(neighbours) for promise in promises]
-    promised, so_far = (_add_pairs(pairs) for pairs in zip(*both, strict=True)) if both else ((_NONE, _NONE))
+    promised, so_far = (
+        (_add_pairs(pairs) for pairs in zip(*both, strict=True)) if both else ((_NONE, _NONE))
+    )
     least = "at least " if missing else ""
     who = f"population {catalog.population}, all its datasets together"
     change = "replacing a person" if neighbours == "replace" else "adding or removing a person"
@@ -208,7 +273,8 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
 
 
 def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise | str | None:
-    """Read what a dataset promises to one person: a sentence if nothing, None if it cannot be read."""
+    """Read what a dataset promises to one person: a sentence if nothing, None if it cannot be
+    read."""
     pots = _read_pots(state)
     if not pots:
         return None
@@ -219,7 +285,9 @@ def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise |
     most = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
     sums = root.spent + root.reissued
     so_far = convert_over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
-    return DatasetPromise(lineage, relation, root.neighbours, convert_over_windows(root.filter, most, windows), so_far)
+    return DatasetPromise(
+        lineage, relation, root.neighbours, convert_over_windows(root.filter, most, windows), so_far
+    )
 
 
 def _find_windows_pot(pots: dict[str, Pot]) -> tuple[Pot, ...]:
@@ -233,7 +301,9 @@ def _read_catalog(state: State) -> Catalog:
     finally:
         ledger.close()
     assert registered is not None  # a total is opened after a registration
-    return from_json(json.loads((state.version(registered.version) / "catalog.json").read_text(encoding="utf-8")))
+    return from_json(
+        json.loads((state.version(registered.version) / "catalog.json").read_text(encoding="utf-8"))
+    )
 
 
 def _add_pairs(pairs: tuple[Pair, ...]) -> Pair:

@@ -1,7 +1,8 @@
 """The data steward's acts: register data, open and raise pots, read what only the steward may see.
 
-Reached from the command line alone. Registration writes a new version beside the one in use, syncs it, renames it into
-place and only then tells the ledger: a killed registration leaves the old version in use.
+Reached from the command line alone. Registration writes a new version beside the one in use, syncs
+it, renames it into place and only then tells the ledger: a killed registration leaves the old
+version in use.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ Context = Literal["prod", "dev"]
 
 @dataclass(frozen=True)
 class Registration:
-    """What a registration did. `repairs` are true counts: for the steward's eyes, never for analysts."""
+    """What a registration did. `repairs` are true counts: for the steward's eyes, never for
+    analysts."""
 
     catalog: Catalog
     version: int
@@ -74,9 +76,11 @@ def register(
     spill: Path | None = None,
     share: Callable[[float], None] | None = None,
 ) -> Registration:
-    """Register the data that the catalog names as the next version; above `memory` ("2GB") the engine spills.
+    """Register the data that the catalog names as the next version; above `memory` ("2GB") the
+    engine spills.
 
-    It spills encrypted into the state folder, or in plain into a folder inside `spill`, removed afterwards.
+    It spills encrypted into the state folder, or in plain into a folder inside `spill`, removed
+    afterwards.
     """
     Resources(memory)  # refuses what is no amount of memory
     no_core_dumps()
@@ -90,7 +94,8 @@ def register(
             context: Context = "dev" if dev else "prod"
             if before is not None and before.public["context"] != context:
                 raise RefusedError(
-                    f"this lineage was first registered as {before.public['context']} and stays so: "
+                    f"this lineage was first registered as {before.public['context']} and stays "
+                    f"so: "
                     "use another state folder for another purpose",
                     rule=PrivacyRule.DEV,
                 )
@@ -110,7 +115,8 @@ def register(
 
 
 def check_source(catalog: Catalog, catalog_file: Path) -> str:
-    """Compare the catalog with the names in the source's schema, and say the outcome. Reads no value."""
+    """Compare the catalog with the names in the source's schema, and say the outcome. Reads no
+    value."""
     source_path = catalog_file.parent / catalog.source.location
     if not source_path.exists():
         return f"the source {source_path} is not here: its columns were not compared"
@@ -118,13 +124,19 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
     try:
         for table in catalog.tables:
             try:
-                missing = missing_columns(column_names(connection, catalog.source, source_path, table), table)
+                missing = missing_columns(
+                    column_names(connection, catalog.source, source_path, table), table
+                )
                 if not missing and catalog.source.engine != "csv":
                     check_source_types(connection, catalog.source, source_path, table)
             except SourceError as error:
-                raise CatalogError(f"table {table.name}: {error}", file=catalog.file, line=table.line) from None
+                raise CatalogError(
+                    f"table {table.name}: {error}", file=catalog.file, line=table.line
+                ) from None
             if missing:
-                message = f"table {table.name}: {table.source_name} has no column {', '.join(missing)}"
+                message = (
+                    f"table {table.name}: {table.source_name} has no column {', '.join(missing)}"
+                )
                 raise CatalogError(message, file=catalog.file, line=table.line)
     finally:
         connection.close()
@@ -132,7 +144,8 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
 
 
 def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
-    """Draft a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to decide."""
+    """Draft a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to
+    decide."""
     connection = open_for_schema()
     try:
         if engine == "duckdb":
@@ -144,7 +157,9 @@ def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]
         tables: list[tuple[str, str, list[tuple[str, str | None]]]] = []
         for table, source in sources:
             names = names_at(connection, engine, source_path, source)
-            types = {} if engine == "csv" else dict(types_at(connection, engine, source_path, source))
+            types = (
+                {} if engine == "csv" else dict(types_at(connection, engine, source_path, source))
+            )
             tables.append((table, source, [(column, types.get(column)) for column in names]))
         return draft(source_path.stem, engine, str(source_path), tables)
     finally:
@@ -159,7 +174,9 @@ class _Spilling:
     plain: Path | None
 
     def folder(self, state: State) -> Path:
-        return state.spill if self.plain is None else self.plain / f"dither-{state.installation_id()}"
+        return (
+            state.spill if self.plain is None else self.plain / f"dither-{state.installation_id()}"
+        )
 
 
 def _write_version(
@@ -174,7 +191,11 @@ def _write_version(
     new = state.versions / "new"
     spill = spilling.folder(state)
     remove_spilled(state, held=True)
-    for leftover in (new, spill, state.version(version)):  # of a registration that was killed before the ledger knew it
+    for leftover in (
+        new,
+        spill,
+        state.version(version),
+    ):  # of a registration that was killed before the ledger knew it
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
     if spilling.plain is not None:
@@ -184,7 +205,15 @@ def _write_version(
         key = state.key_file.read_bytes()
         plain = spilling.plain is not None
         repairs, facts = write_copy_and_facts(
-            catalog, folder, key, new / "data.duckdb", spill, stage, spilling.memory, share, plain_spill=plain
+            catalog,
+            folder,
+            key,
+            new / "data.duckdb",
+            spill,
+            stage,
+            spilling.memory,
+            share,
+            plain_spill=plain,
         )
         _write(new / "catalog.json", dumps(to_json(catalog)).encode())
         _write(new / "facts.json", dumps(facts.to_json()).encode())
@@ -201,20 +230,30 @@ def _write_version(
 
 
 def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
-    """Open the dataset's ledger. The very first registration makes the installation's id, key and ledger."""
+    """Open the dataset's ledger. The very first registration makes the installation's id, key and
+    ledger."""
     registered = state.versions.exists() and any(state.versions.iterdir())
     if ledger_url is not None and state.ledger_location() != ledger_url:
         if registered or state.ledger.exists():
-            raise RefusedError("this dataset has its ledger already, elsewhere", rule=PrivacyRule.ROLLBACK)
+            raise RefusedError(
+                "this dataset has its ledger already, elsewhere", rule=PrivacyRule.ROLLBACK
+            )
         _write(state.root / "ledger.url", ledger_url.encode())
     is_file = not isinstance(state.ledger_location(), str)
     if not registered and (not is_file or not state.ledger.exists()):
-        for path, content in ((state.id_file, fresh_bytes(16).hex().encode()), (state.key_file, fresh_bytes(32))):
+        for path, content in (
+            (state.id_file, fresh_bytes(16).hex().encode()),
+            (state.key_file, fresh_bytes(32)),
+        ):
             if not path.exists():
                 _write(path, content)
-        with suppress(RefusedError):  # a registration that was killed here before left an empty ledger
+        with suppress(
+            RefusedError
+        ):  # a registration that was killed here before left an empty ledger
             return open_ledger(state)
-        return StewardLedger.create(state.ledger_location(), default_head_path(state.installation_id()))
+        return StewardLedger.create(
+            state.ledger_location(), default_head_path(state.installation_id())
+        )
     if is_file and not state.ledger.exists():
         raise RefusedError(
             f"{state.ledger} is gone but versions are left: restore it. "
@@ -222,7 +261,10 @@ def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
             rule=PrivacyRule.FOLLOW_DATA,
         )
     if not state.key_file.exists():
-        raise DitherError(f"{state.key_file} is gone: restore it. The key decides which rows stay and never changes")
+        raise DitherError(
+            f"{state.key_file} is gone: restore it. The key decides which rows stay and never "
+            f"changes"
+        )
     return open_ledger(state)
 
 
@@ -246,22 +288,29 @@ def _read_registered(state: State) -> Registered:
 def verify_ledger(state: State, anchors_text: str = "") -> Report:
     """Recompute the chain, the pots and the commitments; needs no data.
 
-    `anchors_text` holds lines of `anchor_line` that somebody else kept: every entry they name must be there.
+    `anchors_text` holds lines of `anchor_line` that somebody else kept: every entry they name must
+    be there.
     """
     anchors = read_lines(anchors_text)
     own_key = read_public_key(state)
     for signed in anchors:
         if signed.installation != state.installation_id():
-            raise ParameterError(f"the anchor of {signed.at} is of another installation, {signed.installation}")
-        if signed.public_key != own_key:  # else anyone who knows the installation could make a sound ledger look cut
             raise ParameterError(
-                f"the anchor of {signed.at} was signed by another key, {signed.public_key}, than this dataset's"
+                f"the anchor of {signed.at} is of another installation, {signed.installation}"
+            )
+        if (
+            signed.public_key != own_key
+        ):  # else anyone who knows the installation could make a sound ledger look cut
+            raise ParameterError(
+                f"the anchor of {signed.at} was signed by another key, {signed.public_key}, than "
+                f"this dataset's"
             )
     return verify(state.ledger_location(), default_head_path(state.installation_id()), anchors)
 
 
 def anchor_line(state: State) -> str:
-    """A signed line that says how far the ledger has come, to be kept where this user cannot rewrite it."""
+    """A signed line that says how far the ledger has come, to be kept where this user cannot
+    rewrite it."""
     ledger = open_ledger(state)
     try:
         anchor = ledger.newest_entry()
@@ -280,7 +329,9 @@ def measured(state: State, query: Query, catalog: Catalog) -> Any:
     """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
     registered = _read_registered(state)
     if registered.public["context"] != "dev":
-        raise RefusedError("exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES)
+        raise RefusedError(
+            "exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES
+        )
     copy = state.version(registered.version) / "data.duckdb"
     measurer = Measurer(copy, catalog, scratch=state.scratch)
     try:
@@ -292,7 +343,9 @@ def measured(state: State, query: Query, catalog: Catalog) -> Any:
 def forget_head(state: State) -> None:
     """Remove the head of a dev lineage whose folder is about to be thrown away."""
     if _read_registered(state).public["context"] != "dev":
-        raise RefusedError("the head of a prod lineage is never removed", rule=PrivacyRule.FOLLOW_DATA)
+        raise RefusedError(
+            "the head of a prod lineage is never removed", rule=PrivacyRule.FOLLOW_DATA
+        )
     head = default_head_path(state.installation_id())
     for file in head.parent.glob(head.name + "*"):
         file.unlink(missing_ok=True)
@@ -309,7 +362,9 @@ def _lock_registration(state: State) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise DitherError(f"another registration is running in {state.root}: wait for it to end") from None
+            raise DitherError(
+                f"another registration is running in {state.root}: wait for it to end"
+            ) from None
         yield
 
 
@@ -337,4 +392,7 @@ def _log(state: State, version: int, repairs: list[Repairs]) -> None:
     with os.fdopen(os.open(state.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as log:
         for table in repairs:
             for what, count in table.counts:
-                log.write(dumps({"version": version, "table": table.table, "what": what, "count": count}) + "\n")
+                log.write(
+                    dumps({"version": version, "table": table.table, "what": what, "count": count})
+                    + "\n"
+                )

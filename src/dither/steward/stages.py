@@ -1,8 +1,9 @@
 """Exact answers of a *dev* lineage, and where the error of an answer comes from, stage by stage.
 
-For teaching and tuning on invented or public data: a prod lineage has neither, since an exact answer that anyone sees
-is a release that nobody paid for. Stages follow the order of registration: values are clamped, then rows beyond the
-limits are left out; then keys may be suppressed, and noise is added.
+For teaching and tuning on invented or public data: a prod lineage has neither, since an exact
+answer that anyone sees is a release that nobody paid for. Stages follow the order of registration:
+values are clamped, then rows beyond the limits are left out; then keys may be suppressed, and noise
+is added.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ Cell = tuple[tuple[str | None, ...], int]
 
 
 class Stage(NamedTuple):
-    """Exact cells after one stage: (values of unlisted keys, code of the listed ones) -> one integer per aggregate."""
+    """Exact cells after one stage: (values of unlisted keys, code of the listed ones) -> one
+    integer per aggregate."""
 
     name: str
     cells: dict[Cell, tuple[int, ...]]
@@ -51,23 +53,37 @@ def measure_truth(state: State, release: Release) -> Values:
             for calibrated, keys in shown.items()
             if isinstance(calibrated.step.query, Keys)
         }
-        return tuple(_measure_exactly(calibrated, measurer, selected) for calibrated in release.priced.steps)
+        return tuple(
+            _measure_exactly(calibrated, measurer, selected) for calibrated in release.priced.steps
+        )
 
 
-def _measure_exactly(calibrated: Calibrated, measurer: Measurer, selected: dict[Any, Any]) -> tuple[Any, ...]:
+def _measure_exactly(
+    calibrated: Calibrated, measurer: Measurer, selected: dict[Any, Any]
+) -> tuple[Any, ...]:
     query = calibrated.step.query
     if isinstance(query, Keys):
         return tuple(selected[query.plan, query.keys])
     keys = selected[query.plan, calibrated.unlisted] if calibrated.unlisted else ((),)
     measurement = measurer.measure(query, bytes(32))
     if isinstance(query, Quantiles):
-        return tuple(value for key in keys for value in _find_quantiles(calibrated, query, measurement.get(key, {})))
+        return tuple(
+            value
+            for key in keys
+            for value in _find_quantiles(calibrated, query, measurement.get(key, {}))
+        )
     shape = (calibrated.cells, len(query.columns))
-    blocks = [dense(measurement.get(key, {}), shape) for key in keys] if calibrated.unlisted else [measurement]
+    blocks = (
+        [dense(measurement.get(key, {}), shape) for key in keys]
+        if calibrated.unlisted
+        else [measurement]
+    )
     return tuple(int(value) for block in blocks for value in block.ravel())
 
 
-def _find_quantiles(calibrated: Calibrated, query: Quantiles, histograms: dict[int, Any]) -> Iterator[int]:
+def _find_quantiles(
+    calibrated: Calibrated, query: Quantiles, histograms: dict[int, Any]
+) -> Iterator[int]:
     """Find the smallest point that the share of rows does not exceed; of an empty cell, the lowest.
 
     Ends of a quantile without noise are the quantile itself.
@@ -81,23 +97,33 @@ def _find_quantiles(calibrated: Calibrated, query: Quantiles, histograms: dict[i
             yield calibrated.points.value(int(codes[int(np.searchsorted(total, float(rank)))]))
 
 
-def measure_stages(state: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Stage, ...], ...]:
-    """Measure each query on the file's rows, after clamping, and after the limits; dev lineages only."""
+def measure_stages(
+    state: State, catalog_file: Path, *queries: Cells
+) -> tuple[tuple[Stage, ...], ...]:
+    """Measure each query on the file's rows, after clamping, and after the limits; dev lineages
+    only."""
     catalog = load(catalog_file)
     unlimited = [replace(query, plan=_drop_limits(query.plan)) for query in queries]
     needed = _keep_needed_tables(catalog, *(query.plan for query in queries))
     with _open_measurer(state, catalog) as measurer:
         measured_stages = [[Stage("limits", _measure_cells(measurer, query)) for query in queries]]
-    for name, changed in (("clamps", _lift_limits(needed)), ("file", _lift_clamps(_lift_limits(needed)))):
+    for name, changed in (
+        ("clamps", _lift_limits(needed)),
+        ("file", _lift_clamps(_lift_limits(needed))),
+    ):
         with tempfile.TemporaryDirectory(prefix="dither-stages-") as folder:
             target = Path(folder) / "data.duckdb"
             spill = Path(folder) / "spill"
             spill.mkdir()
             source = catalog_file.parent / catalog.source.location
-            _, facts = write_copy_and_facts(changed, source, bytes(32), target, spill, lambda _: None)
+            _, facts = write_copy_and_facts(
+                changed, source, bytes(32), target, spill, lambda _: None
+            )
             measurer = Measurer(target, changed, facts)
             try:
-                measured_stages.append([Stage(name, _measure_cells(measurer, query)) for query in unlimited])
+                measured_stages.append(
+                    [Stage(name, _measure_cells(measurer, query)) for query in unlimited]
+                )
             finally:
                 measurer.close()
     return tuple(zip(*reversed(measured_stages), strict=True))
@@ -105,9 +131,15 @@ def measure_stages(state: State, catalog_file: Path, *queries: Cells) -> tuple[t
 
 def _measure_cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ...]]:
     measurement = measurer.measure(query, bytes(32))
-    by_key = measurement if isinstance(measurement, dict) else {(): dict(enumerate(measurement.tolist()))}
+    by_key = (
+        measurement
+        if isinstance(measurement, dict)
+        else {(): dict(enumerate(measurement.tolist()))}
+    )
     return {
-        (key, code): tuple(int(value) for value in row) for key, cells in by_key.items() for code, row in cells.items()
+        (key, code): tuple(int(value) for value in row)
+        for key, cells in by_key.items()
+        for code, row in cells.items()
     }
 
 
@@ -121,7 +153,9 @@ def _open_measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
     if registered is None:
         raise DitherError("nothing is registered: run 'dither register CATALOG' first")
     if registered.public["context"] != "dev":
-        raise RefusedError("exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES)
+        raise RefusedError(
+            "exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES
+        )
     copy = state.version(registered.version) / "data.duckdb"
     measurer = Measurer(copy, catalog, scratch=state.scratch)
     try:
@@ -143,7 +177,8 @@ def _drop_limits(plan: Plan) -> Plan:
 
 
 def _keep_needed_tables(catalog: Catalog, *plans: Plan) -> Catalog:
-    """Keep only the tables that the plans read, those on the path to their owners, and lists of labels."""
+    """Keep only the tables that the plans read, those on the path to their owners, and lists of
+    labels."""
     names = set()
     for node in (node for plan in plans for node in nodes_of(plan)):
         if isinstance(node, Scan):
@@ -160,12 +195,16 @@ def _lift_limits(catalog: Catalog) -> Catalog:
 
 
 def _all_rows(table: Table) -> Table:
-    return table if table.kind == "public" else replace(table, rows_per_unit=100_000, max_rows=10**9)
+    return (
+        table if table.kind == "public" else replace(table, rows_per_unit=100_000, max_rows=10**9)
+    )
 
 
 def _lift_clamps(catalog: Catalog) -> Catalog:
     tables = (
-        replace(table, columns=tuple(map(_widen_column, table.columns))) if table.kind == "private" else table
+        replace(table, columns=tuple(map(_widen_column, table.columns)))
+        if table.kind == "private"
+        else table
         for table in catalog.tables
     )
     return replace(catalog, tables=tuple(tables))

@@ -32,10 +32,24 @@ class Channel:
 
     def __post_init__(self) -> None:
         matrix = np.asarray(self.matrix, np.float64)
-        if matrix.ndim != 2 or (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1, atol=1e-9):
-            raise ParameterError("a channel has one row for each secret, of probabilities that sum to 1")
-        prior = np.full(len(matrix), 1 / len(matrix)) if self.prior is None else np.asarray(self.prior, np.float64)
-        if prior.shape != (len(matrix),) or (prior < 0).any() or not math.isclose(prior.sum(), 1, abs_tol=1e-9):
+        if (
+            matrix.ndim != 2
+            or (matrix < 0).any()
+            or not np.allclose(matrix.sum(axis=1), 1, atol=1e-9)
+        ):
+            raise ParameterError(
+                "a channel has one row for each secret, of probabilities that sum to 1"
+            )
+        prior = (
+            np.full(len(matrix), 1 / len(matrix))
+            if self.prior is None
+            else np.asarray(self.prior, np.float64)
+        )
+        if (
+            prior.shape != (len(matrix),)
+            or (prior < 0).any()
+            or not math.isclose(prior.sum(), 1, abs_tol=1e-9)
+        ):
             raise ParameterError("a prior has one probability for each secret; they sum to 1")
         object.__setattr__(self, "matrix", matrix)
         object.__setattr__(self, "prior", prior)
@@ -62,7 +76,8 @@ class Channel:
 
     @property
     def leakage(self) -> float:
-        """Min-entropy leakage ln[(1 - R*) / (1 - R_pi)]; its exponential is the multiplicative leakage."""
+        """Min-entropy leakage ln[(1 - R*) / (1 - R_pi)]; its exponential is the multiplicative
+        leakage."""
         return math.log((1 - self.bayes_risk) / (1 - self.random_guess))
 
     @property
@@ -76,11 +91,13 @@ class Channel:
 
     @property
     def capacity(self) -> float:
-        """The largest leakage over all priors: ln of the sum of column maxima, reached at the uniform prior."""
+        """The largest leakage over all priors: ln of the sum of column maxima, reached at the
+        uniform prior."""
         return math.log(float(self.matrix.max(axis=0).sum()))
 
     def distance(self, adjacent: Iterable[tuple[int, int]] | None = None) -> float:
-        """The smallest epsilon with C[s, o] <= e^epsilon C[s', o] for adjacent secrets (all pairs: local DP)."""
+        """The smallest epsilon with C[s, o] <= e^epsilon C[s', o] for adjacent secrets (all pairs:
+        local DP)."""
         pairs = combinations(range(len(self.matrix)), 2) if adjacent is None else adjacent
         worst = 0.0
         for s, t in pairs:

@@ -1,9 +1,11 @@
-"""Bayes risk from pairs (secret, output): frequentist, nearest-neighbour and k_n-NN classifiers, and their convergence.
+"""Bayes risk from pairs (secret, output): frequentist, nearest-neighbour and k_n-NN classifiers,
+and their convergence.
 
-All training points at the smallest distance vote. For k neighbours, if a group of equally distant points straddles the
-k-th place, its most frequent secret fills the places that are left (book, section 15.5). Neighbours are found by a tree
-over distinct outputs, so 10^5 against 10^5 points take seconds. The error of any classifier is an estimate from above;
-only its confidence limit on held-out pairs is a statement (`limits.certified_epsilon`).
+All training points at the smallest distance vote. For k neighbours, if a group of equally distant
+points straddles the k-th place, its most frequent secret fills the places that are left (book,
+section 15.5). Neighbours are found by a tree over distinct outputs, so 10^5 against 10^5 points
+take seconds. The error of any classifier is an estimate from above; only its confidence limit on
+held-out pairs is a statement (`limits.certified_epsilon`).
 """
 
 from __future__ import annotations
@@ -37,9 +39,11 @@ def neighbours(method: Method, examples: int) -> int:
 def most_frequent(
     rows: Integers, secrets: Integers, counts: Integers, size: int, kinds: int, otherwise: int = 0
 ) -> Integers:
-    """For each of `size` rows the secret of the largest count, the least among equals; `otherwise` for empty rows.
+    """For each of `size` rows the secret of the largest count, the least among equals; `otherwise`
+    for empty rows.
 
-    >>> most_frequent(np.array([0, 0, 2]), np.array([3, 1, 2]), np.array([5, 5, 1]), 3, kinds=4, otherwise=0).tolist()
+    >>> most_frequent(np.array([0, 0, 2]), np.array([3, 1, 2]), np.array([5, 5, 1]), 3, kinds=4,
+    ...     otherwise=0).tolist()
     [1, 0, 2]
     """
     best = np.full(size, -1, np.int64)
@@ -62,13 +66,16 @@ class Trained:
         self.points, positions = np.unique(points, axis=0, return_inverse=True)
         positions = positions.ravel()
         unit_counts = np.ones(len(secrets), np.int64)
-        self.counts = csr_matrix((unit_counts, (positions, secrets)), shape=(len(self.points), kinds))
+        self.counts = csr_matrix(
+            (unit_counts, (positions, secrets)), shape=(len(self.points), kinds)
+        )
         self.totals = np.bincount(positions, minlength=len(self.points))
         self.common = int(np.bincount(secrets, minlength=kinds).argmax())
         self._tree = cKDTree(self.points)
 
     def frequentist(self, outputs: NDArray[Any]) -> Integers:
-        """The most frequent secret of an output that was seen; of another, the most frequent of all."""
+        """The most frequent secret of an output that was seen; of another, the most frequent of
+        all."""
         points = _as_points(outputs)
         distance, positions = self._tree.query(points)
         best = _find_winners(self.counts)
@@ -87,7 +94,9 @@ class Trained:
             columns = min(len(self.points), 4 * columns)
         return guesses
 
-    def _vote(self, points: NDArray[np.float64], k: int, columns: int) -> tuple[NDArray[np.bool_], Integers]:
+    def _vote(
+        self, points: NDArray[np.float64], k: int, columns: int
+    ) -> tuple[NDArray[np.bool_], Integers]:
         distance, positions = self._tree.query(points, k=columns)
         distance = distance.reshape(len(points), -1)
         positions = positions.reshape(len(points), -1)
@@ -109,7 +118,8 @@ class Trained:
     def _sum_counts(self, chosen: NDArray[np.bool_], positions: Integers) -> Any:
         row, column = np.nonzero(chosen)
         marks = csr_matrix(
-            (np.ones(len(row), np.int64), (row, positions[row, column])), shape=(len(chosen), len(self.points))
+            (np.ones(len(row), np.int64), (row, positions[row, column])),
+            shape=(len(chosen), len(self.points)),
         )
         return marks @ self.counts
 
@@ -144,7 +154,8 @@ class Curve:
         return self.risks[-1]
 
     def converged(self, truth: float, within: float, *, absolute: bool = False) -> int | None:
-        """The number of examples from which on the estimate stays within a share of the truth, if it does."""
+        """The number of examples from which on the estimate stays within a share of the truth, if
+        it does."""
         limit = within if absolute else within * truth
         good = [abs(risk - truth) < limit for risk in self.risks]
         if not good[-1]:
@@ -171,7 +182,9 @@ def curve(
     while size <= len(secrets):
         trained = Trained(secrets[:size], outputs[:size], kinds)
 
-        def classify(points: NDArray[Any], trained: Trained = trained, size: int = size) -> Integers:
+        def classify(
+            points: NDArray[Any], trained: Trained = trained, size: int = size
+        ) -> Integers:
             return trained.guess(method, points, size)
 
         sizes.append(size)
@@ -202,7 +215,8 @@ class Leakage:
 
 
 def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: float = 0.5) -> Leakage:
-    """All four estimators on a split of the pairs (the last part is held out); the one with the least error is kept.
+    """All four estimators on a split of the pairs (the last part is held out); the one with the
+    least error is kept.
 
     >>> import numpy as np
     >>> s = np.arange(4000) % 2
@@ -213,7 +227,9 @@ def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: floa
     names, labels = np.unique(np.asarray(secrets), return_inverse=True)
     points = _as_points(np.asarray(outputs))
     if len(labels) != len(points) or len(names) < 2 or len(labels) < 40:
-        raise ParameterError("leakage needs as many outputs as secrets, at least 40 pairs and two kinds of secret")
+        raise ParameterError(
+            "leakage needs as many outputs as secrets, at least 40 pairs and two kinds of secret"
+        )
     train = int(len(labels) * (1 - held_out))
     test_points = points[train:]
     test_labels = labels[train:]
@@ -222,19 +238,35 @@ def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: floa
         return float((classify(test_points) != test_labels).mean())
 
     curves = tuple(
-        curve(method, labels[:train], points[:train], len(names), risk, step=step, first=max(5, train // 64))
+        curve(
+            method,
+            labels[:train],
+            points[:train],
+            len(names),
+            risk,
+            step=step,
+            first=max(5, train // 64),
+        )
         for method in METHODS
     )
     best = min(curves, key=lambda method_curve: method_curve.last)
     warnings = []
     distinct_outputs = len(np.unique(points[:train], axis=0))
     if distinct_outputs > train // 2:
-        warnings.append("outputs look continuous: the frequentist and NN estimates need not converge; trust k_n-NN")
+        warnings.append(
+            "outputs look continuous: the frequentist and NN estimates need not converge; trust "
+            "k_n-NN"
+        )
     if len(test_labels) < 738:
-        warnings.append("fewer than 738 held-out pairs: an estimate may be off by more than 0.05 at 95%")
+        warnings.append(
+            "fewer than 738 held-out pairs: an estimate may be off by more than 0.05 at 95%"
+        )
     warnings.append(
-        "estimates are upper bounds of the Bayes risk: less leakage than shown is not ruled out, more neither"
+        "estimates are upper bounds of the Bayes risk: less leakage than shown is not ruled out, "
+        "more neither"
     )
     errors = round(best.last * len(test_labels))
     guess = 1 - float(np.bincount(labels).max()) / len(labels)
-    return Leakage(guess, curves, best.method, best.last, errors, len(test_labels), len(names), tuple(warnings))
+    return Leakage(
+        guess, curves, best.method, best.last, errors, len(test_labels), len(names), tuple(warnings)
+    )

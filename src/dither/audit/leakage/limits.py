@@ -1,6 +1,7 @@
 """Bounds between Bayes risk and epsilon, both directions (book, theorems 15.5 to 15.11).
 
->>> round(local_risk(10, 1.0), 6), round(local_epsilon(10, 0.768031), 5), round(central_risk(3, 1.0), 6)
+>>> round(local_risk(10, 1.0), 6), round(local_epsilon(10, 0.768031), 5), round(central_risk(3,
+...     1.0), 6)
 (0.768031, 1.0, 0.609288)
 """
 
@@ -13,7 +14,8 @@ from dither.audit.confidence import upper
 
 
 def graph_entropy(distances: Sequence[int], epsilon: float) -> float:
-    """Theorem 15.5: H(S|O) >= ln sum of n_d e^(-eps d), on a graph that looks alike from every node; n_0 = 1."""
+    """Theorem 15.5: H(S|O) >= ln sum of n_d e^(-eps d), on a graph that looks alike from every
+    node; n_0 = 1."""
     return math.log(math.fsum(n * math.exp(-epsilon * d) for d, n in enumerate(distances)))
 
 
@@ -23,13 +25,15 @@ def graph_risk(distances: Sequence[int], epsilon: float) -> float:
 
 
 def local_risk(secrets: int, epsilon: float, random_guess: float | None = None) -> float:
-    """Theorems 15.6 and 15.9: under local DP the Bayes risk is at least this (uniform prior by default)."""
+    """Theorems 15.6 and 15.9: under local DP the Bayes risk is at least this (uniform prior by
+    default)."""
     guess = 1 - 1 / secrets if random_guess is None else random_guess
     return 1 - (1 - guess) * secrets * math.exp(epsilon) / (math.exp(epsilon) + secrets - 1)
 
 
 def local_epsilon(secrets: int, risk: float, random_guess: float | None = None) -> float:
-    """A Bayes risk of at most `risk` needs at least this epsilon (proposition 15.8, and 15.9 for other priors)."""
+    """A Bayes risk of at most `risk` needs at least this epsilon (proposition 15.8, and 15.9 for
+    other priors)."""
     guess = 1 - 1 / secrets if random_guess is None else random_guess
     gain = (1 - risk) / (1 - guess)
     if gain <= 1:
@@ -38,7 +42,8 @@ def local_epsilon(secrets: int, risk: float, random_guess: float | None = None) 
 
 
 def central_leakage(records: int, epsilon: float) -> float:
-    """Theorem 15.10: leakage about a database of at most n records is at most n ln(2 e^eps / (1 + e^eps))."""
+    """Theorem 15.10: leakage about a database of at most n records is at most n ln(2 e^eps / (1 +
+    e^eps))."""
     return records * math.log(2 * math.exp(epsilon) / (1 + math.exp(epsilon)))
 
 
@@ -58,11 +63,14 @@ def central_epsilon(records: int, risk: float, random_guess: float | None = None
 
 
 def certified_epsilon(secrets: int, errors: int, held_out: int, alpha: float = 0.05) -> float:
-    """A lower bound on epsilon with confidence 1 - alpha, from the errors of any classifier on held-out pairs.
+    """A lower bound on epsilon with confidence 1 - alpha, from the errors of any classifier on
+    held-out pairs.
 
-    The classifier's risk is at least the Bayes risk, and its upper confidence limit is at least the risk.
+    The classifier's risk is at least the Bayes risk, and its upper confidence limit is at least the
+    risk.
 
-    >>> round(certified_epsilon(10, 19_201, 25_000), 3)  # k-ary response at epsilon 1, a perfect classifier
+    >>> # k-ary response at epsilon 1, a perfect classifier
+    >>> round(certified_epsilon(10, 19_201, 25_000), 3)
     0.975
     """
     return local_epsilon(secrets, upper(errors, held_out, alpha))
@@ -76,4 +84,8 @@ def advantage(epsilon: float, delta: float = 0.0) -> dict[str, float]:
     """
     grow = math.exp(epsilon)
     share = (grow + delta) / (1 + grow)
-    return {"accuracy": share, "advantage": 2 * share - 1, "roc_area": grow / (1 + grow) if delta == 0 else math.nan}
+    return {
+        "accuracy": share,
+        "advantage": 2 * share - 1,
+        "roc_area": grow / (1 + grow) if delta == 0 else math.nan,
+    }

@@ -1,8 +1,10 @@
-"""Classifiers of all outputs 0 .. m - 1 of a finite line at once: what the book's experiments ask a thousand times.
+"""Classifiers of all outputs 0 .. m - 1 of a finite line at once: what the book's experiments ask a
+thousand times.
 
-The same rules as `estimate.Trained` (all ties vote; a group that straddles the k-th place is filled by its most
-frequent secret), a hundred times faster: on a line the k nearest examples of o are those of outputs in [o - r, o + r],
-so r is found by bisection on cumulative counts, and at most k - 1 examples lie strictly inside.
+The same rules as `estimate.Trained` (all ties vote; a group that straddles the k-th place is filled
+by its most frequent secret), a hundred times faster: on a line the k nearest examples of o are
+those of outputs in [o - r, o + r], so r is found by bisection on cumulative counts, and at most k -
+1 examples lie strictly inside.
 """
 
 from __future__ import annotations
@@ -31,13 +33,21 @@ class LineClassifier:
         self._entry_outputs, self._labels = np.divmod(codes[first], kinds)
         self._rows = np.searchsorted(self._entry_outputs, np.arange(size + 1))
         self._secrets = codes % kinds  # of all examples, by output
-        self._below = np.searchsorted(codes, np.arange(size + 1) * kinds)  # examples of outputs before this one
+        self._below = np.searchsorted(
+            codes, np.arange(size + 1) * kinds
+        )  # examples of outputs before this one
         self._common = int(np.bincount(secrets, minlength=kinds).argmax())
-        self._best = most_frequent(self._entry_outputs, self._labels, self._counts, size, kinds, self._common)
+        self._best = most_frequent(
+            self._entry_outputs, self._labels, self._counts, size, kinds, self._common
+        )
 
     def guess(self, method: Method) -> Integers:
         """The guess of one of the four methods for every output."""
-        return self._best if method == "frequentist" else self.nearest(neighbours(method, self.examples))
+        return (
+            self._best
+            if method == "frequentist"
+            else self.nearest(neighbours(method, self.examples))
+        )
 
     def nearest(self, k: int) -> Integers:
         """The vote of the k nearest examples, for every output."""
@@ -52,7 +62,9 @@ class LineClassifier:
         guesses = winner.copy()
         voting_outputs = np.flatnonzero(stop > start)
         if len(voting_outputs):
-            guesses[voting_outputs] = self._vote(start[voting_outputs], stop[voting_outputs], winner[voting_outputs], k)
+            guesses[voting_outputs] = self._vote(
+                start[voting_outputs], stop[voting_outputs], winner[voting_outputs], k
+            )
         return guesses
 
     def _find_radius(self, every: Integers, k: int) -> Integers:
@@ -61,7 +73,9 @@ class LineClassifier:
         while (high - low > 1).any():
             middle = (low + high) // 2
             many = (
-                self._below[np.minimum(every + middle + 1, self.size)] - self._below[np.maximum(every - middle, 0)] >= k
+                self._below[np.minimum(every + middle + 1, self.size)]
+                - self._below[np.maximum(every - middle, 0)]
+                >= k
             )
             low, high = np.where(many, low, middle), np.where(many, middle, high)
         return np.asarray(high, np.int64)
@@ -73,7 +87,9 @@ class LineClassifier:
         there = np.append(np.diff(self._below) > 0, False)
         has_left = (left >= 0) & there[np.maximum(left, -1)]
         has_right = (right < self.size) & there[np.minimum(right, self.size)]
-        guesses = np.where(has_left, self._best[np.maximum(left, 0)], self._best[np.minimum(right, self.size - 1)])
+        guesses = np.where(
+            has_left, self._best[np.maximum(left, 0)], self._best[np.minimum(right, self.size - 1)]
+        )
         both_sides = np.flatnonzero(has_left & has_right & (radius > 0))
         if len(both_sides):
             sides = [self._list_entries(both_sides, side[both_sides]) for side in (left, right)]
@@ -81,7 +97,9 @@ class LineClassifier:
             codes, inverse = np.unique(row * self.kinds + self._labels[entry], return_inverse=True)
             counts = np.bincount(inverse, weights=self._counts[entry]).astype(np.int64)
             outputs, labels = np.divmod(codes, self.kinds)
-            guesses[both_sides] = most_frequent(outputs, labels, counts, self.size, self.kinds, 0)[both_sides]
+            guesses[both_sides] = most_frequent(outputs, labels, counts, self.size, self.kinds, 0)[
+                both_sides
+            ]
         return np.asarray(guesses, np.int64)
 
     def _list_entries(self, rows: Integers, outputs: Integers) -> tuple[Integers, Integers]:
@@ -94,9 +112,12 @@ class LineClassifier:
         return np.repeat(rows, lengths), entries
 
     def _vote(self, start: Integers, stop: Integers, winner: Integers, k: int) -> Integers:
-        """Examples start .. stop - 1 have one voice each, the winner of the group at the edge the others of k."""
+        """Examples start .. stop - 1 have one voice each, the winner of the group at the edge the
+        others of k."""
         steps = start[:, None] + np.arange(int((stop - start).max()))
-        inside = np.where(steps < stop[:, None], self._secrets[np.minimum(steps, self.examples - 1)], -1)
+        inside = np.where(
+            steps < stop[:, None], self._secrets[np.minimum(steps, self.examples - 1)], -1
+        )
         names = np.concatenate([inside, winner[:, None]], axis=1).astype(np.int32)
         voices = np.zeros(names.shape, np.int32)
         for column in range(inside.shape[1]):

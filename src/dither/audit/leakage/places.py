@@ -1,9 +1,10 @@
 """Location privacy on generated points: the book's tables 15.8 to 15.10 with a prior of our own.
 
-The book's prior comes from check-ins, which it does not print and we do not ship; ours is three hot spots over a thin
-floor (`Plane.hot_spots`). So the counts are shown side by side and not judged: what carries over is which estimators
-converge within 75,000 examples and in which order. As in the book, 100,000 pairs, of which the last quarter is held
-out. The planar geometric with a *uniform* prior has a known risk, which is judged.
+The book's prior comes from check-ins, which it does not print and we do not ship; ours is three hot
+spots over a thin floor (`Plane.hot_spots`). So the counts are shown side by side and not judged:
+what carries over is which estimators converge within 75,000 examples and in which order. As in the
+book, 100,000 pairs, of which the last quarter is held out. The planar geometric with a *uniform*
+prior has a known risk, which is judged.
 """
 
 from __future__ import annotations
@@ -19,11 +20,24 @@ from dither.audit.leakage.estimate import METHODS, Curve, Floats, Integers, Meth
 from dither.audit.leakage.systems import Plane
 from dither.audit.leakage.tables import Counts, sizes
 
-UNIFORM = {2: 0.86277, 4: 0.65261, 8: 0.46079}  # R* of the planar geometric, uniform prior, by enumeration
+UNIFORM = {
+    2: 0.86277,
+    4: 0.65261,
+    8: 0.46079,
+}  # R* of the planar geometric, uniform prior, by enumeration
 PRINTED: dict[tuple[str, str, int], dict[float, Counts]] = {
-    ("15.8", "planar geometric", 2): {0.1: (None, None, 25795, 1102), 0.05: (None, None, None, 55480)},
-    ("15.8", "planar geometric", 4): {0.1: (None, None, 36735, 2820), 0.05: (None, None, None, 59875)},
-    ("15.8", "planar geometric", 8): {0.1: (None, None, 15253, 5244), 0.05: (None, None, None, 19948)},
+    ("15.8", "planar geometric", 2): {
+        0.1: (None, None, 25795, 1102),
+        0.05: (None, None, None, 55480),
+    },
+    ("15.8", "planar geometric", 4): {
+        0.1: (None, None, 36735, 2820),
+        0.05: (None, None, None, 59875),
+    },
+    ("15.8", "planar geometric", 8): {
+        0.1: (None, None, 15253, 5244),
+        0.05: (None, None, None, 19948),
+    },
     ("15.9", "planar Laplace", 2): {0.1: (None, None, None, 259)},
     ("15.9", "planar Laplace", 4): {0.1: (None, None, None, 4008)},
     ("15.9", "planar Laplace", 8): {0.1: (None, None, None, 6135), 0.05: (None, None, None, 19961)},
@@ -84,11 +98,16 @@ def reproduce(
         truth, secrets, points = _draw_pairs(plane, name, prior, pairs)
         tick_system = partial(tick, f"{name} {nu}")
         lines = curves(secrets, points, len(plane.secret_centres), step, tick_system)
-        counts = {delta: tuple(lines[method].converged(truth, delta) for method in METHODS) for delta in printed}
+        counts = {
+            delta: tuple(lines[method].converged(truth, delta) for method in METHODS)
+            for delta in printed
+        }
         yield LocationSystem(table, name, nu, truth, counts, len(np.unique(points, axis=0)))
 
 
-def _draw_pairs(plane: Plane, name: str, prior: Floats, pairs: int) -> tuple[float, Integers, Floats]:
+def _draw_pairs(
+    plane: Plane, name: str, prior: Floats, pairs: int
+) -> tuple[float, Integers, Floats]:
     """R*, secrets and outputs."""
     if name == "planar geometric":
         return plane.risk_of_geometric(prior), *plane.geometric_pairs(pairs, prior)
@@ -99,7 +118,11 @@ def _draw_pairs(plane: Plane, name: str, prior: Floats, pairs: int) -> tuple[flo
 
 
 def curves(
-    secrets: Integers, points: Floats, kinds: int, step: float, tick: Callable[[float], None] = lambda _: None
+    secrets: Integers,
+    points: Floats,
+    kinds: int,
+    step: float,
+    tick: Callable[[float], None] = lambda _: None,
 ) -> dict[Method, Curve]:
     """The error on the last quarter of the pairs as the examples from the others grow."""
     train = len(secrets) * 3 // 4
@@ -108,6 +131,11 @@ def curves(
     for size in grid:
         trained = Trained(secrets[:size], points[:size], kinds)
         for method in METHODS:
-            risks[method].append(float((trained.guess(method, points[train:], size) != secrets[train:]).mean()))
+            risks[method].append(
+                float((trained.guess(method, points[train:], size) != secrets[train:]).mean())
+            )
         tick(1 / len(grid))
-    return {method: Curve(method, tuple(grid), tuple(method_risks)) for method, method_risks in risks.items()}
+    return {
+        method: Curve(method, tuple(grid), tuple(method_risks))
+        for method, method_risks in risks.items()
+    }

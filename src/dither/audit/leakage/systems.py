@@ -1,4 +1,5 @@
-"""The systems of the book's experiments: geometric, random, spiky, and location privacy on generated points."""
+"""The systems of the book's experiments: geometric, random, spiky, and location privacy on
+generated points."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def uniforms(size: int | tuple[int, ...]) -> Floats:
 
 @dataclass(frozen=True)
 class Geometric:
-    """Two-sided geometric noise of rate nu around s |O| / |S|, clipped to the outputs (the ends absorb the tails)."""
+    """Two-sided geometric noise of rate nu around s |O| / |S|, clipped to the outputs (the ends
+    absorb the tails)."""
 
     rate: float
     secrets: int
@@ -38,7 +40,8 @@ class Geometric:
 
     @property
     def bayes_risk(self) -> float:
-        """Closed form for an even spacing, for one output a secret, and for fewer outputs than secrets by summing."""
+        """Closed form for an even spacing, for one output a secret, and for fewer outputs than
+        secrets by summing."""
         if self.spacing >= 2 and self.spacing % 2 == 0:
             return (1 - 1 / self.secrets) * math.exp(-self.rate * self.spacing / 2)
         o = np.arange(self.outputs)
@@ -53,7 +56,10 @@ class Geometric:
         grow = math.exp(self.rate)
         distance = np.abs(np.floor(np.asarray(secret) * self.spacing) - np.asarray(output))
         end = (np.asarray(output) == 0) | (np.asarray(output) == self.outputs - 1)
-        return np.asarray(np.exp(-self.rate * distance) * np.where(end, grow / (grow + 1), (grow - 1) / (grow + 1)))
+        return np.asarray(
+            np.exp(-self.rate * distance)
+            * np.where(end, grow / (grow + 1), (grow - 1) / (grow + 1))
+        )
 
     def pairs(self, count: int) -> tuple[Integers, Integers]:
         """Secrets and outputs."""
@@ -97,7 +103,9 @@ class Matrix:
         output = np.empty(count, np.int64)
         for s in range(self.secrets):
             has_secret = secret == s
-            output[has_secret] = np.minimum(np.searchsorted(cumulative[s], u[has_secret]), self.outputs - 1)
+            output[has_secret] = np.minimum(
+                np.searchsorted(cumulative[s], u[has_secret]), self.outputs - 1
+            )
         return secret, output
 
     def risk(self, guesses: Integers) -> float:
@@ -112,14 +120,16 @@ def random_system(secrets: int = 100, outputs: int = 100) -> Matrix:
 
 
 def spiky(outputs: int = 10_000) -> Matrix:
-    """Two secrets; adjacent outputs always come from the opposite one (a workable definition: the book has none)."""
+    """Two secrets; adjacent outputs always come from the opposite one (a workable definition: the
+    book has none)."""
     o = np.arange(outputs)
     return Matrix(np.stack([(o % 2 == s) * 2.0 / outputs for s in (0, 1)]))
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Location privacy: secrets are 20 x 20 cells of 150 m, outputs 340 x 340 cells of 15 m; rate ln(nu)/100 per m."""
+    """Location privacy: secrets are 20 x 20 cells of 150 m, outputs 340 x 340 cells of 15 m; rate
+    ln(nu)/100 per m."""
 
     nu: float
     side: int = 20
@@ -153,14 +163,21 @@ class Plane:
     @cached_property
     def bayes_risk(self) -> float:
         """Of the discrete planar geometric with a uniform prior."""
-        return self.risk_of_geometric(np.full(len(self.secret_centres), 1 / len(self.secret_centres)))
+        return self.risk_of_geometric(
+            np.full(len(self.secret_centres), 1 / len(self.secret_centres))
+        )
 
     @cached_property
     def hot_spots(self) -> Floats:
-        """A prior that stands in for check-ins, which are not ours to ship: three hot spots over a thin floor."""
+        """A prior that stands in for check-ins, which are not ours to ship: three hot spots over a
+        thin floor."""
         side = self.side * self.cell
         weight = np.full(len(self.secret_centres), 0.02)
-        for x, y, height, width in ((0.3, 0.35, 1.0, 0.12), (0.7, 0.6, 0.6, 0.08), (0.45, 0.8, 0.4, 0.05)):
+        for x, y, height, width in (
+            (0.3, 0.35, 1.0, 0.12),
+            (0.7, 0.6, 0.6, 0.08),
+            (0.45, 0.8, 0.4, 0.05),
+        ):
             away = np.hypot(*(self.secret_centres / side - (x, y)).T)
             weight += height * np.exp(-((away / width) ** 2) / 2)
         return np.asarray(weight / weight.sum())
@@ -173,12 +190,15 @@ class Plane:
         return float(1 - best.sum())
 
     def risk_of_laplace(self, prior: Floats, fine: float = 10.0, margin: float = 3_000.0) -> float:
-        """R* of the planar Laplace, by the midpoint rule: its relative error is about (rate * fine)^2 / 24."""
+        """R* of the planar Laplace, by the midpoint rule: its relative error is about (rate *
+        fine)^2 / 24."""
         many = round((self.side * self.cell + 2 * margin) / fine)
         axis = (np.arange(many) + 0.5) * fine - margin
         total = 0.0
         for x in axis:
-            away = np.hypot(x - self.secret_centres[:, :1], axis[None, :] - self.secret_centres[:, 1:])
+            away = np.hypot(
+                x - self.secret_centres[:, :1], axis[None, :] - self.secret_centres[:, 1:]
+            )
             total += float((prior[:, None] * np.exp(-self.rate * away)).max(axis=0).sum())
         return 1 - total * fine * fine * self.rate**2 / (2 * math.pi)
 
@@ -200,11 +220,14 @@ class Plane:
         return secret, output
 
     def laplace_pairs(self, count: int, prior: Floats | None = None) -> tuple[Integers, Floats]:
-        """Secrets and points of the planar Laplace: a uniform angle, a radius of Gamma(2, 1/rate)."""
+        """Secrets and points of the planar Laplace: a uniform angle, a radius of Gamma(2,
+        1/rate)."""
         secret = self._draw_secrets(count, prior)
         angle = 2 * math.pi * uniforms(count)
         radius = -np.log(uniforms(count) * uniforms(count)) / self.rate
-        return secret, self.secret_centres[secret] + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        return secret, self.secret_centres[secret] + np.stack(
+            [radius * np.cos(angle), radius * np.sin(angle)], axis=1
+        )
 
     def channel_pairs(self, matrix: Floats, count: int, prior: Floats) -> tuple[Integers, Floats]:
         """Secrets and the centres of cells that a channel on the secrets' own cells gives."""
@@ -217,11 +240,15 @@ class Plane:
         return secret, self.secret_centres[np.minimum(picked, len(self.secret_centres) - 1)]
 
     def blahut_arimoto(self, prior: Floats, rounds: int = 200) -> Floats:
-        """The channel on the secrets' own cells that leaks least Shannon information for its mean distance.
+        """The channel on the secrets' own cells that leaks least Shannon information for its mean
+        distance.
 
-        P(o) = sum pi C and C[s, o] proportional to P(o) e^(-rate d), in turn; both steps never increase the leakage.
+        P(o) = sum pi C and C[s, o] proportional to P(o) e^(-rate d), in turn; both steps never
+        increase the leakage.
         """
-        distance = np.hypot(*(self.secret_centres[:, None] - self.secret_centres[None]).transpose(2, 0, 1))
+        distance = np.hypot(
+            *(self.secret_centres[:, None] - self.secret_centres[None]).transpose(2, 0, 1)
+        )
         weight = np.exp(-self.rate * distance)
         out = np.full(len(prior), 1 / len(prior))
         matrix = weight

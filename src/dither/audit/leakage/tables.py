@@ -1,10 +1,11 @@
 """The book's tables 15.3 to 15.7, printed against ours: `dither audit leakage [--full]`.
 
-Conventions: geometric noise is clipped; convergence means "stays within delta from here on", relative to R* except for
-the first two systems (absolute); evaluation starts at 5 examples and ends at 500,000; all four estimators see the same
-examples. Printed counts come from one run; ours are medians of a few, so only some of them can be asked to agree:
-frequentist and NN within 30% at delta 0.1 and 0.05, within a factor of 2 at tighter ones, and the order of estimators
-that differ much in print. How k is rounded moves the log10 and ln columns, and the book does not say how. Exact risks
+Conventions: geometric noise is clipped; convergence means "stays within delta from here on",
+relative to R* except for the first two systems (absolute); evaluation starts at 5 examples and ends
+at 500,000; all four estimators see the same examples. Printed counts come from one run; ours are
+medians of a few, so only some of them can be asked to agree: frequentist and NN within 30% at delta
+0.1 and 0.05, within a factor of 2 at tighter ones, and the order of estimators that differ much in
+print. How k is rounded moves the log10 and ln columns, and the book does not say how. Exact risks
 agree to the printed digits.
 """
 
@@ -26,10 +27,12 @@ Counts = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Experiment:
-    """A system, its printed risk, and printed examples to convergence: frequentist, NN, k_n log10, k_n ln.
+    """A system, its printed risk, and printed examples to convergence: frequentist, NN, k_n log10,
+    k_n ln.
 
-    `quick` is the number of examples at which the quick version ends; none if it leaves the system out. `loose` names
-    cells (delta, estimator) in which the printed number is one run's noise, as repeating it shows.
+    `quick` is the number of examples at which the quick version ends; none if it leaves the system
+    out. `loose` names cells (delta, estimator) in which the printed number is one run's noise, as
+    repeating it shows.
     """
 
     table: str
@@ -144,7 +147,8 @@ EXPERIMENTS = (
 
 @dataclass(frozen=True)
 class Reproduced:
-    """One experiment: the exact risk, our counts by delta, and what disagrees beyond the tolerance."""
+    """One experiment: the exact risk, our counts by delta, and what disagrees beyond the
+    tolerance."""
 
     experiment: Experiment
     risk: float
@@ -153,7 +157,10 @@ class Reproduced:
     @property
     def misses(self) -> dict[float, tuple[str, ...]]:
         """By delta, the estimators or orders that disagree."""
-        return {delta: disagreements(self.experiment, delta, our_counts) for delta, our_counts in self.counts.items()}
+        return {
+            delta: disagreements(self.experiment, delta, our_counts)
+            for delta, our_counts in self.counts.items()
+        }
 
     def to_json(self) -> dict[str, object]:
         experiment = self.experiment
@@ -176,7 +183,8 @@ class Reproduced:
 
 
 def sizes(first: int, last: int, step: float) -> list[int]:
-    """Numbers of examples from `first` on, each a share `step` more than the one before, up to `last`.
+    """Numbers of examples from `first` on, each a share `step` more than the one before, up to
+    `last`.
 
     >>> sizes(5, 12, 0.5)
     [5, 7, 10]
@@ -194,7 +202,8 @@ def curves(
     step: float,
     tick: Callable[[float], None] = lambda _: None,
 ) -> dict[Method, Curve]:
-    """The exact risk of every estimator as examples grow; `tick` gets the share of the work that is done."""
+    """The exact risk of every estimator as examples grow; `tick` gets the share of the work that is
+    done."""
     grid = sizes(5, len(secrets), step)
     risks: dict[Method, list[float]] = {method: [] for method in METHODS}
     for size in grid:
@@ -202,13 +211,21 @@ def curves(
         for method in METHODS:
             risks[method].append(system.risk(classifier.guess(method)))
         tick(1 / len(grid))
-    return {method: Curve(method, tuple(grid), tuple(method_risks)) for method, method_risks in risks.items()}
+    return {
+        method: Curve(method, tuple(grid), tuple(method_risks))
+        for method, method_risks in risks.items()
+    }
 
 
 def reproduce(
-    *, full: bool, runs: int = 3, step: float = 0.05, tick: Callable[[str, float], None] = lambda *_: None
+    *,
+    full: bool,
+    runs: int = 3,
+    step: float = 0.05,
+    tick: Callable[[str, float], None] = lambda *_: None,
 ) -> Iterator[Reproduced]:
-    """Every experiment with its exact risk and the medians of our counts; `tick` gets a name and a share done."""
+    """Every experiment with its exact risk and the medians of our counts; `tick` gets a name and a
+    share done."""
     for experiment in EXPERIMENTS:
         most = MOST if full else experiment.quick
         if most is None:
@@ -224,7 +241,10 @@ def reproduce(
             run_counts.append(
                 {
                     delta: [
-                        lines[method].converged(system.bayes_risk, delta, absolute=experiment.absolute) or _NEVER
+                        lines[method].converged(
+                            system.bayes_risk, delta, absolute=experiment.absolute
+                        )
+                        or _NEVER
                         for method in METHODS
                     ]
                     for delta in experiment.counts

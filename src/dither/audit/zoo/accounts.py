@@ -28,14 +28,17 @@ def _needs_gaussian() -> str:
     for step in range(6):
         t = sigma * sigma * 10 + 0.5 + step / 20
         run_counts.append(
-            runs_needed(float(norm.sf((t - 1) / sigma)), float(norm.sf(t / sigma)), 10.0, 1e-5, ALPHA / 4)
+            runs_needed(
+                float(norm.sf((t - 1) / sigma)), float(norm.sf(t / sigma)), 10.0, 1e-5, ALPHA / 4
+            )
         )
     best = min((runs for runs in run_counts if runs is not None), default=None)
     return "more than 1e15 a side" if best is None else f"{best:.2g} a side"
 
 
 def _needs_laplace() -> str:
-    """The loss of integer Laplace with sensitivity 1 is that of a coin: 100 coins at 1/10, best from 74 heads on."""
+    """The loss of integer Laplace with sensitivity 1 is that of a coin: 100 coins at 1/10, best
+    from 74 heads on."""
     q = 1 / (1 + math.exp(-0.1))
     heads = 74
     p = float(binom.sf(heads - 1, 100, q)), float(binom.sf(heads - 1, 100, 1 - q))
@@ -69,7 +72,9 @@ def bugs() -> list[Bug]:
             "rule integer-noise-price",
             claim="(4.69267, 1e-06)",
             claimed=lambda: 1e-6,
-            true_lower=lambda: delta(DiscreteLaplace(Fraction(10), 1) * 100, Fraction("4.69267")).lower,
+            true_lower=lambda: (
+                delta(DiscreteLaplace(Fraction(10), 1) * 100, Fraction("4.69267")).lower
+            ),
             needs=_needs_laplace,
         ),
     ]

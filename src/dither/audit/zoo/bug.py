@@ -1,8 +1,10 @@
-"""What a planted bug is: a mechanism that somebody got wrong, its claim, and the detector that must catch it.
+"""What a planted bug is: a mechanism that somebody got wrong, its claim, and the detector that must
+catch it.
 
-A bug keeps its real parameters. Its detector is named: `black box` (runs of the tester, at most 1e8 on each side, with
-the power of a named event computed in advance), `exact law`, `accountant` (the bracket of the loss), or `structure`
-(a property that no sampling shows). `needs` says what the black box alone would need.
+A bug keeps its real parameters. Its detector is named: `black box` (runs of the tester, at most 1e8
+on each side, with the power of a named event computed in advance), `exact law`, `accountant` (the
+bracket of the loss), or `structure` (a property that no sampling shows). `needs` says what the
+black box alone would need.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Catch:
-    """What the detector found, with its sample size, rate and computed power (1 where nothing is random)."""
+    """What the detector found, with its sample size, rate and computed power (1 where nothing is
+    random)."""
 
     caught: bool
     evidence: str
@@ -64,8 +67,9 @@ def black_box(
     chances: Callable[[], tuple[float, float]],
     runs: int,
 ) -> Bug:
-    """A bug that the tester must see: `chances` are the named event's probabilities on the side where it is likelier,
-    and on the other; from them the power is computed. The search is on as well, and may find a better event."""
+    """A bug that the tester must see: `chances` are the named event's probabilities on the side
+    where it is likelier, and on the other; from them the power is computed. The search is on as
+    well, and may find a better event."""
     text, holds = named
     spend = Budget(runs, ALPHA)
 
@@ -92,13 +96,17 @@ def exact_law(
     epsilon: float,
     delta: float = 0.0,
 ) -> Bug:
-    """A bug whose two laws can be written down; what a black box would need follows from the best set of outputs."""
+    """A bug whose two laws can be written down; what a black box would need follows from the best
+    set of outputs."""
 
     def catch() -> Catch:
         left, right = laws()
         verdict = judge(left, right, epsilon=epsilon, delta=delta)
         needed = black_box_needs(left, right, epsilon, delta)
-        evidence = f"delta({epsilon:g}) >= {verdict.delta_bounds.lower:.6g} > {delta:g}; worst output {verdict.worst!r}"
+        evidence = (
+            f"delta({epsilon:g}) >= {verdict.delta_bounds.lower:.6g} > {delta:g}; "
+            f"worst output {verdict.worst!r}"
+        )
         return Catch(verdict.outcome == "violated", evidence, needs=needed)
 
     claim = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
@@ -113,7 +121,10 @@ def black_box_needs(left: Law, right: Law, epsilon: float, delta: float) -> str:
         p = np.cumsum([float(a[x]) for x in order])
         q = np.cumsum([float(b.get(x, 0)) for x in order])
         gain = p - math.exp(epsilon) * q - delta
-        for k in {int(np.argmax(gain)), int(np.argmax(gain / np.sqrt(p + math.exp(2 * epsilon) * q + 1e-300)))}:
+        for k in {
+            int(np.argmax(gain)),
+            int(np.argmax(gain / np.sqrt(p + math.exp(2 * epsilon) * q + 1e-300))),
+        }:
             needed = runs_needed(float(min(1.0, p[k])), float(q[k]), epsilon, delta, ALPHA / 4)
             best = needed if best is None else best if needed is None else min(best, needed)
     return "not visible in one run" if best is None else f"{best:.2g} a side"
@@ -135,18 +146,30 @@ def accountant(
         claimed_value = claimed()
         truth = true_lower()
         return Catch(
-            claimed_value < truth, f"claims {claimed_value:.6g}; the truth is at least {truth:.6g}", needs=needs()
+            claimed_value < truth,
+            f"claims {claimed_value:.6g}; the truth is at least {truth:.6g}",
+            needs=needs(),
         )
 
     return Bug(name, what, origin, claim, "accountant", catch)
 
 
-def structure(name: str, what: str, origin: str, *, claim: str, faults: Callable[[], Sequence[str]], needs: str) -> Bug:
+def structure(
+    name: str,
+    what: str,
+    origin: str,
+    *,
+    claim: str,
+    faults: Callable[[], Sequence[str]],
+    needs: str,
+) -> Bug:
     """A bug that a property of the code shows: `faults` lists where the property fails."""
 
     def catch() -> Catch:
         fault_list = list(faults())
-        return Catch(bool(fault_list), fault_list[0] if fault_list else "the property holds", needs=needs)
+        return Catch(
+            bool(fault_list), fault_list[0] if fault_list else "the property holds", needs=needs
+        )
 
     return Bug(name, what, origin, claim, "structure", catch)
 

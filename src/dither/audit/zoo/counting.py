@@ -1,4 +1,5 @@
-"""Wrong counts, sums and choices that the tester sees: too little noise, the wrong neighbours, leaks beside it."""
+"""Wrong counts, sums and choices that the tester sees: too little noise, the wrong neighbours,
+leaks beside it."""
 
 from __future__ import annotations
 
@@ -25,24 +26,29 @@ def missing_clamp(values: list[int], size: int) -> Integers:
 
 
 def noisy_max(counts: list[int], size: int) -> Integers:
-    """Report noisy max at scale 2 / epsilon that reports the winning value with the noise that made it win."""
+    """Report noisy max at scale 2 / epsilon that reports the winning value with the noise that made
+    it win."""
     noisy = np.array(counts) + discrete_laplace(2, (size, len(counts)))
     return np.asarray(noisy.max(axis=1))
 
 
 def unsplit(values: list[int], size: int) -> Integers:
     """COUNT and SUM of values in [0, 10], each at the whole epsilon, charged once."""
-    return np.stack([len(values) + discrete_laplace(1, size), sum(values) + discrete_laplace(10, size)], axis=1)
+    return np.stack(
+        [len(values) + discrete_laplace(1, size), sum(values) + discrete_laplace(10, size)], axis=1
+    )
 
 
 def uncharged_threshold(count: int, size: int) -> Integers:
-    """A key is shown if its noisy count reaches 10; then a second noisy count is released; only that one is charged."""
+    """A key is shown if its noisy count reaches 10; then a second noisy count is released; only
+    that one is charged."""
     shown = count + discrete_laplace(1, size) >= 10
     return np.where(shown, count + discrete_laplace(1, size), -1)
 
 
 def local_sensitivity(values: list[int], size: int) -> Integers:
-    """A median of values in [0, 100] with noise for the *local* sensitivity: none where neighbours agree."""
+    """A median of values in [0, 100] with noise for the *local* sensitivity: none where neighbours
+    agree."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     scale = max(ordered[middle] - ordered[middle - 1], ordered[middle + 1] - ordered[middle])
@@ -50,7 +56,8 @@ def local_sensitivity(values: list[int], size: int) -> Integers:
 
 
 class Fixed(Words):
-    """A generator that every release starts from the same state (Ektelo's default: a state set once, to 0)."""
+    """A generator that every release starts from the same state (Ektelo's default: a state set
+    once, to 0)."""
 
     def __init__(self) -> None:
         self._state = np.uint64(0)
@@ -90,9 +97,11 @@ def truncated_noise(count: int, size: int) -> Integers:
 
 
 def self_join(weights: tuple[int, int], size: int) -> Integers:
-    """Weighted self-join (wPINQ) of a day with 10 visits: pairs of old visits, pairs with the new one, times 22.
+    """Weighted self-join (wPINQ) of a day with 10 visits: pairs of old visits, pairs with the new
+    one, times 22.
 
-    A row moves the weights of its own pairs and of all others: 31 / 22 in all, but the noise is for 1.
+    A row moves the weights of its own pairs and of all others: 31 / 22 in all, but the noise is for
+    1.
     """
     return np.asarray(np.array(weights) + discrete_laplace(22, (size, 2)))
 
@@ -110,22 +119,26 @@ def failing(values: list[int]) -> int:
 
 
 def private_size_mean(values: list[int], size: int) -> Integers:
-    """The mean of values in [0, 1] with noise for a public n, in 1/1000: scale 1000 / (n epsilon), n the true one."""
+    """The mean of values in [0, 1] with noise for a public n, in 1/1000: scale 1000 / (n epsilon),
+    n the true one."""
     n = len(values)
     return np.asarray(1000 * sum(values) // n + discrete_laplace(1000 // n, size))
 
 
 def two_level_tree(counts: list[int], size: int) -> Integers:
-    """Running sums of 4 steps by a tree of 3 levels, with noise for 2 (ceil(log2 4)): the blocks 1, 1-2, 1-4."""
+    """Running sums of 4 steps by a tree of 3 levels, with noise for 2 (ceil(log2 4)): the blocks 1,
+    1-2, 1-4."""
     blocks = np.array([counts[0], counts[0] + counts[1], sum(counts)])
     return np.asarray(blocks + discrete_laplace(2, (size, 3)))
 
 
 def dawa_partition(counts: list[int], size: int) -> NDArray[np.bool_]:
-    """DAWA's first stage on 8 cells as in the public code: True if the chosen partition is a single bucket.
+    """DAWA's first stage on 8 cells as in the public code: True if the chosen partition is a single
+    bucket.
 
-    cost(B) = sum |x - mean| + 1/eps2, floored at 1/eps2; eps1 = 1, eps2 = 1/20. The noise of a bucket of length L has
-    scale (2 - 1/L - 1/N) / eps1, half of what choosing the least of all partitions needs; single cells have none.
+    cost(B) = sum |x - mean| + 1/eps2, floored at 1/eps2; eps1 = 1, eps2 = 1/20. The noise of a
+    bucket of length L has scale (2 - 1/L - 1/N) / eps1, half of what choosing the least of all
+    partitions needs; single cells have none.
     """
     x = np.array(counts, np.float64)
     n = len(counts)
@@ -301,7 +314,10 @@ def bugs() -> list[Bug]:
             mechanism=exact_keys,
             pair=(["a", "a", "rare"], ["a", "a"]),
             epsilon=1.0,
-            named=("the key 'rare' is there", lambda texts: np.array(["rare" in text for text in texts])),
+            named=(
+                "the key 'rare' is there",
+                lambda texts: np.array(["rare" in text for text in texts]),
+            ),
             chances=lambda: (1.0, 0.0),
             runs=400,
         ),
@@ -312,7 +328,10 @@ def bugs() -> list[Bug]:
             mechanism=add_remove_noise,
             pair=([1, 0], [0, 1]),
             epsilon=1.0,
-            named=("first >= 1 and second <= 0", lambda rows: (rows[:, 0] >= 1) & (rows[:, 1] <= 0)),
+            named=(
+                "first >= 1 and second <= 0",
+                lambda rows: (rows[:, 0] >= 1) & (rows[:, 1] <= 0),
+            ),
             chances=lambda: _two_cells(1, (1, 1)),
             runs=20_000,
         ),
@@ -334,7 +353,10 @@ def bugs() -> list[Bug]:
             mechanism=self_join,
             pair=((100, 21), (110, 0)),
             epsilon=1.0,
-            named=("old <= 100 and new >= 21", lambda rows: (rows[:, 0] <= 100) & (rows[:, 1] >= 21)),
+            named=(
+                "old <= 100 and new >= 21",
+                lambda rows: (rows[:, 0] <= 100) & (rows[:, 1] >= 21),
+            ),
             chances=lambda: _two_cells(22, (10, 21)),
             runs=200_000,
         ),
@@ -356,7 +378,10 @@ def bugs() -> list[Bug]:
             mechanism=failing,
             pair=([5, 11], [5]),
             epsilon=1.0,
-            named=("it raised", lambda outputs: np.array(["Raised" in str(output) for output in outputs])),
+            named=(
+                "it raised",
+                lambda outputs: np.array(["Raised" in str(output) for output in outputs]),
+            ),
             chances=lambda: (1.0, 0.0),
             runs=400,
         ),
@@ -367,8 +392,14 @@ def bugs() -> list[Bug]:
             mechanism=private_size_mean,
             pair=([0], [0, 1]),
             epsilon=1.0,
-            named=("value <= -3 or value >= 4 (in thousandths)", lambda x: (x <= -3000) | (x >= 4000)),
-            chances=lambda: (_tail(1000, 3000) + _tail(1000, 4000), _tail(500, 3500) + _tail(500, 3500)),
+            named=(
+                "value <= -3 or value >= 4 (in thousandths)",
+                lambda x: (x <= -3000) | (x >= 4000),
+            ),
+            chances=lambda: (
+                _tail(1000, 3000) + _tail(1000, 4000),
+                _tail(500, 3500) + _tail(500, 3500),
+            ),
             runs=60_000,
         ),
         black_box(

@@ -14,7 +14,8 @@ from dither.privacy.noise import SystemSource, discrete_laplace
 
 Floats = NDArray[np.float64]
 SCALE = 10.0  # epsilon 1/10, as in Mironov's attack on a count
-REACHED = 0.5  # above the share of the other side's answers that the first could have given; measured by the tests
+# above the share of the other side's answers that the first could have given; measured by the tests
+REACHED = 0.5
 
 
 def textbook_laplace(count: float, size: int) -> Floats:
@@ -26,7 +27,8 @@ def textbook_laplace(count: float, size: int) -> Floats:
 
 
 def reachable(answers: Any, count: float) -> NDArray[np.bool_]:
-    """Whether the sampler can give these answers for this count: some U near exp(-|answer - count| / scale) does."""
+    """Whether the sampler can give these answers for this count: some U near exp(-|answer - count|
+    / scale) does."""
     y = np.asarray(answers, np.float64)
     middle = np.rint(np.exp(-np.abs(y - count) / SCALE) * 2.0**53)
     is_reachable = np.zeros(len(y), np.bool_)
@@ -38,14 +40,16 @@ def reachable(answers: Any, count: float) -> NDArray[np.bool_]:
 
 
 def exact_noise_rounded_sum(count: float, size: int) -> Floats:
-    """Noise on a grid of 2^-58 with the exact law, correctly rounded; then count + noise, which is rounded again."""
+    """Noise on a grid of 2^-58 with the exact law, correctly rounded; then count + noise, which is
+    rounded again."""
     fine = discrete_laplace(2**58, size)
     noise = np.array([float(draw) for draw in fine]) * 2.0**-58
     return np.asarray(count + noise)
 
 
 def _fine_chance() -> float:
-    """P(the answer to 0 has a bit below 2^-53): in [2^-(j+1), 2^-j) such a bit is set with probability 1 - 2^-j."""
+    """P(the answer to 0 has a bit below 2^-53): in [2^-(j+1), 2^-j) such a bit is set with
+    probability 1 - 2^-j."""
     mass = [math.exp(-(2.0 ** -(j + 1))) - math.exp(-(2.0**-j)) for j in range(1, 6)]
     return sum(m * (1 - 2.0**-j) for j, m in enumerate(mass, start=1))
 

@@ -1,4 +1,5 @@
-"""Bugs whose two laws can be written down: found with no sampling; some would need more runs than anyone has."""
+"""Bugs whose two laws can be written down: found with no sampling; some would need more runs than
+anyone has."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from dither.audit.zoo.bug import ALPHA, Bug, Catch, exact_law
 
 
 def modulo_coin() -> tuple[Law, Law]:
-    """Randomised response at ln 3 whose coin is `byte % 100 < 75`: 206 of 256 bytes, not three quarters."""
+    """Randomised response at ln 3 whose coin is `byte % 100 < 75`: 206 of 256 bytes, not three
+    quarters."""
     truth = Fraction(sum(byte % 100 < 75 for byte in range(256)), 256)
     return {0: truth, 1: 1 - truth}, {0: 1 - truth, 1: truth}
 
@@ -30,7 +32,8 @@ def integer_gaussian() -> tuple[Law, Law]:
 
 
 def renormalised_geometric() -> tuple[Law, Law]:
-    """100 values on 1000 outputs, rate 0.2: rows cut at the ends and divided by their sum, not clipped."""
+    """100 values on 1000 outputs, rate 0.2: rows cut at the ends and divided by their sum, not
+    clipped."""
     x = np.arange(1000)
     laws = []
     for centre in (0, 10):
@@ -46,7 +49,8 @@ def unary_bits() -> tuple[Law, Law]:
     def law(value: int) -> Law:
         bits = [(a, b) for a in (0, 1) for b in (0, 1)]
         return {
-            pair: math.prod(keep if bit == (i == value) else 1 - keep for i, bit in enumerate(pair)) for pair in bits
+            pair: math.prod(keep if bit == (i == value) else 1 - keep for i, bit in enumerate(pair))
+            for pair in bits
         }
 
     return law(0), law(1)
@@ -66,7 +70,8 @@ def _priced_as_bounded_range() -> Bug:
     def catch() -> Catch:
         left, right = permute_and_flip()
         divergence = renyi(left, right, order)
-        # a black box sees it only after composition: `times` choices against the zCDP curve of their price
+        # a black box sees it only after composition: `times` choices against the zCDP curve of
+        # their price
         up = math.log(0.5 / float(right[0]))
         down = math.log(0.5 / float(right[1]))
         price = times * rho
@@ -81,9 +86,14 @@ def _priced_as_bounded_range() -> Bug:
                 options.append(((p - math.exp(epsilon) * q - delta) / spread, p, q, epsilon, delta))
         best = runs_needed(*max(options)[1:], ALPHA / 4)
         needs_text = (
-            "not visible at any composition tried" if best is None else f"{best:.2g} a side of {times} choices each"
+            "not visible at any composition tried"
+            if best is None
+            else f"{best:.2g} a side of {times} choices each"
         )
-        evidence = f"Renyi divergence of order {order:g} is {divergence:.4f} > {order * rho:.4f} = order * eps^2/8"
+        evidence = (
+            f"Renyi divergence of order {order:g} is {divergence:.4f} > "
+            f"{order * rho:.4f} = order * eps^2/8"
+        )
         return Catch(divergence > order * rho, evidence, needs=needs_text)
 
     return Bug(

@@ -1,7 +1,8 @@
-"""Wrong sparse vectors, as printed: noise scales from Lyu, Su and Li 2017 (figure 1), checked against the code of
-DP-Sniper (Bichsel et al. 2021) and StatDP (Ding et al. 2018), and from CheckDP (Wang et al. 2020). Laplace noise is on
-the integers; sensitivity 1, threshold 0, a hit if query + noise >= noisy threshold. Every attack fixes one sequence of
-answers; its exact probability is a sum over the noise of the threshold.
+"""Wrong sparse vectors, as printed: noise scales from Lyu, Su and Li 2017 (figure 1), checked
+against the code of DP-Sniper (Bichsel et al. 2021) and StatDP (Ding et al. 2018), and from CheckDP
+(Wang et al. 2020). Laplace noise is on the integers; sensitivity 1, threshold 0, a hit if query +
+noise >= noisy threshold. Every attack fixes one sequence of answers; its exact probability is a sum
+over the noise of the threshold.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ HIT = 9_999
 
 @dataclass(frozen=True)
 class Variant:
-    """Scales in units of 1 / epsilon; `hits` None: never stops; `query` None: no noise on the queries."""
+    """Scales in units of 1 / epsilon; `hits` None: never stops; `query` None: no noise on the
+    queries."""
 
     threshold: Fraction
     query: Fraction | None
@@ -55,26 +57,42 @@ class Variant:
         total = start
         for value, answer in zip(queries, answers, strict=True):
             above = self._above(r - value)
-            total = total * (1 - above if answer == MISS else above if answer == HIT else self._value(answer, value, r))
+            total = total * (
+                1 - above
+                if answer == MISS
+                else above
+                if answer == HIT
+                else self._value(answer, value, r)
+            )
             if self.renews and answer != MISS:
                 total = start * float(total.sum())
         return float(total.sum())
 
     def _above(self, gap: Any) -> Any:
-        return (gap <= 0).astype(np.float64) if self.query is None else laplace_tail(float(self.query), gap)
+        return (
+            (gap <= 0).astype(np.float64)
+            if self.query is None
+            else laplace_tail(float(self.query), gap)
+        )
 
     def _value(self, answer: int, value: int, r: Any) -> Any:
         return laplace_pmf(float(self.query or 1), answer - value) * (answer >= r)
 
 
 # scales at epsilon = 1
-ROTH = Variant(Fraction(2), Fraction(2), 1, shows_value=True)  # algorithm 3: Lap(1/eps1), Lap(c/eps2), c = 1
-LEE_CLIFTON = Variant(Fraction(4), Fraction(4, 3), 2)  # algorithm 4: eps1 = eps/4, Lap(1/eps2) whatever c
+ROTH = Variant(
+    Fraction(2), Fraction(2), 1, shows_value=True
+)  # algorithm 3: Lap(1/eps1), Lap(c/eps2), c = 1
+LEE_CLIFTON = Variant(
+    Fraction(4), Fraction(4, 3), 2
+)  # algorithm 4: eps1 = eps/4, Lap(1/eps2) whatever c
 STODDARD = Variant(Fraction(2), None, None)  # algorithm 5: no noise on queries, never stops
 CHEN = Variant(Fraction(2), Fraction(2), None)  # algorithm 6: Lap(1/eps2), never stops
 GPTT = Variant(Fraction(4), Fraction(4, 3), None)  # any split; here that of Lee and Clifton
 BAD_GAP = Variant(Fraction(2), Fraction(4), 1, shows_value=True)  # Lap(2/eps), Lap(4N/eps), N = 1
-RESTARTED = Variant(Fraction(2), Fraction(4), 4, renews=True)  # AboveThreshold of one hit, four times
+RESTARTED = Variant(
+    Fraction(2), Fraction(4), 4, renews=True
+)  # AboveThreshold of one hit, four times
 UNNOISED = Variant(Fraction(1, 1000), Fraction(2), 1)  # the threshold has no noise worth the name
 
 
@@ -88,7 +106,8 @@ def _plant_bug(
     runs: int,
     shown_up_to: int | None = None,
 ) -> Bug:
-    """Queries that one unit moves in opposite ways: where the answer is no it lifts them, where it is yes it lowers.
+    """Queries that one unit moves in opposite ways: where the answer is no it lifts them, where it
+    is yes it lowers.
 
     With `shown_up_to` the last answer is any value shown up to this one.
     """
@@ -106,7 +125,11 @@ def _plant_bug(
         return (rows[:, :-1] == np.array(answers[:-1])).all(axis=1) & np.isin(rows[:, -1], lasts)
 
     text = " ".join("no" if answer == MISS else "yes" for answer in answers)
-    answers_text = text if shown_up_to is None else f"{text.removesuffix(' yes')}, then a value up to {shown_up_to}"
+    answers_text = (
+        text
+        if shown_up_to is None
+        else f"{text.removesuffix(' yes')}, then a value up to {shown_up_to}"
+    )
     return black_box(
         name,
         what,
@@ -171,7 +194,8 @@ def bugs() -> list[Bug]:
         ),
         _plant_bug(
             "svt-bad-gap-2020",
-            "sparse vector with gap that shows the noisy query, not its distance from the noisy threshold",
+            "sparse vector with gap that shows the noisy query, not its distance from the noisy "
+            "threshold",
             "CheckDP (Wang, Ding, Kifer, Zhang 2020), BadGapSVT",
             BAD_GAP,
             [0] * 6 + [1],

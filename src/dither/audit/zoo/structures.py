@@ -27,18 +27,23 @@ class Trusting:
 
 
 def refund_faults() -> Sequence[str]:
-    """The positive charges that were granted may never exceed the total, whatever was asked in between."""
+    """The positive charges that were granted may never exceed the total, whatever was asked in
+    between."""
     budget = Trusting(total=1.0)
     requests = [1.0, -1.0, 1.0, -1.0, 1.0]
     answers = [budget.request(epsilon) for epsilon in requests]
     paid = sum(epsilon for epsilon in budget.granted if epsilon > 0)
     if paid > budget.total:
-        return [f"asking {requests} was granted {answers}: {paid:g} spent from a budget of {budget.total:g}"]
+        return [
+            f"asking {requests} was granted {answers}: {paid:g} spent from a budget of "
+            f"{budget.total:g}"
+        ]
     return []
 
 
 def kept_rows(rows: Sequence[tuple[str, str]], limit: int = 1) -> set[tuple[str, str]]:
-    """The rows of each owner that a limit keeps, ranked by a keyed hash of the *position* in the file."""
+    """The rows of each owner that a limit keeps, ranked by a keyed hash of the *position* in the
+    file."""
     ranked: dict[str, list[tuple[bytes, tuple[str, str]]]] = {}
     for position, row in enumerate(rows):
         rank = hashlib.sha256(f"key|{row[0]}|{position}".encode()).digest()
@@ -47,12 +52,21 @@ def kept_rows(rows: Sequence[tuple[str, str]], limit: int = 1) -> set[tuple[str,
 
 
 def rowid_faults() -> Sequence[str]:
-    """One row more of one person must not change which rows of the others are kept in the next version."""
+    """One row more of one person must not change which rows of the others are kept in the next
+    version."""
     others = [(f"p{i}", f"visit {j}") for i in range(200) for j in range(4)]
     first = {row for row in kept_rows([("victim", "old"), *others]) if row[0] != "victim"}
-    second = {row for row in kept_rows([("victim", "new"), ("victim", "old"), *others]) if row[0] != "victim"}
+    second = {
+        row
+        for row in kept_rows([("victim", "new"), ("victim", "old"), *others])
+        if row[0] != "victim"
+    }
     moved = len({row[0] for row in first ^ second})
-    return [f"a row of the victim changed the kept rows of {moved} of 200 other people"] if moved else []
+    return (
+        [f"a row of the victim changed the kept rows of {moved} of 200 other people"]
+        if moved
+        else []
+    )
 
 
 def bugs() -> list[Bug]:

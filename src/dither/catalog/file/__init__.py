@@ -1,1 +1,2 @@
-"""Catalogs as files: read YAML with the line of each mistake, draft a first one, import other formats."""
+"""Catalogs as files: read YAML with the line of each mistake, draft a first one, import other
+formats."""

@@ -1,8 +1,9 @@
 """The rules between the parts of a catalog: who owns what, who is protected, what refers to what.
 
 Each rule is one function that raises at the line of the offending part. That no sum can leave exact
-integers needs no rule here: grid bounds and `max_rows` are both read as less than 2^63, so a sum over a whole table
-stays below 2^126 < 10^38 - 1, the largest integer that leaves an engine by Arrow (rule widths-from-catalog).
+integers needs no rule here: grid bounds and `max_rows` are both read as less than 2^63, so a sum
+over a whole table stays below 2^126 < 10^38 - 1, the largest integer that leaves an engine by Arrow
+(rule widths-from-catalog).
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def _error(catalog: Catalog, message: str, line: int) -> CatalogError:
 def _has_private_table(catalog: Catalog) -> None:
     if not catalog.private_tables:
         line = catalog.tables[0].line if catalog.tables else 1
-        raise _error(catalog, "tables: no table is private: without one there is nobody to protect", line)
+        raise _error(
+            catalog, "tables: no table is private: without one there is nobody to protect", line
+        )
 
 
 def _people_name_columns(catalog: Catalog) -> None:
@@ -45,7 +48,8 @@ def _people_name_columns(catalog: Catalog) -> None:
         if person.key not in names:
             raise _error(
                 catalog,
-                f"people: '{person.key}' is not a column of any table: {did_you_mean(person.key, sorted(names))}",
+                f"people: '{person.key}' is not a column of any table: "
+                f"{did_you_mean(person.key, sorted(names))}",
                 person.line,
             )
         if person.protected:
@@ -56,7 +60,8 @@ def _check_protected_columns(catalog: Catalog, person: Person) -> None:
     if catalog.unit.kind == "row":
         raise _error(
             catalog,
-            f"people: {person.key} cannot be protected under {{kind: row}}, which hides one row and not a person: "
+            f"people: {person.key} cannot be protected under {{kind: row}}, which hides one row "
+            f"and not a person: "
             "take {kind: person}, or say protected: false and why",
             person.line,
         )
@@ -65,9 +70,15 @@ def _check_protected_columns(catalog: Catalog, person: Person) -> None:
             if column.name.lower() != person.key.lower():
                 continue
             if column.name != person.key:
-                rule = f"differs from the protected key '{person.key}' in case only: rename one of them"
+                rule = (
+                    f"differs from the protected key '{person.key}' in case only: "
+                    "rename one of them"
+                )
             elif table.kind == "public":
-                rule = "a public table cannot list protected people: make the table private, or leave the column out"
+                rule = (
+                    "a public table cannot list protected people: make the table "
+                    "private, or leave the column out"
+                )
             elif not isinstance(column, Id):
                 rule = (
                     f"names a protected person, so its type is id and not {column.type}: "
@@ -84,16 +95,22 @@ def _check_owners(catalog: Catalog) -> None:
             if table.owner is not None:
                 raise _error(
                     catalog,
-                    f"table {table.name}: owner has no place under {{kind: row}}, where each row stands for itself: "
+                    f"table {table.name}: owner has no place under {{kind: row}}, where each row "
+                    f"stands for itself: "
                     "remove it, or take {kind: person}",
                     table.owner.line,
                 )
             if table.rows_per_unit != 1:
-                raise _error(catalog, f"table {table.name}: rows_per_unit must be 1 under {{kind: row}}", table.line)
+                raise _error(
+                    catalog,
+                    f"table {table.name}: rows_per_unit must be 1 under {{kind: row}}",
+                    table.line,
+                )
         elif table.owner is None:
             raise _error(
                 catalog,
-                f"table {table.name}: owner is missing: say whom a row belongs to: {{column: c}}, or "
+                f"table {table.name}: owner is missing: say whom a row belongs to: {{column: c}}, "
+                f"or "
                 "{references: table, by: key} for the owner of another table's row",
                 table.line,
             )
@@ -108,7 +125,8 @@ def _check_owner_column(catalog: Catalog, table: Table, owner: OwnerColumn) -> N
     if not any(person.key == owner.column and person.protected for person in catalog.people):
         raise _error(
             catalog,
-            f"table {table.name}: its owner '{owner.column}' must be listed under people with protected: true: "
+            f"table {table.name}: its owner '{owner.column}' must be listed under people with "
+            f"protected: true: "
             "the owner is whom the guarantee protects",
             owner.line,
         )
@@ -119,7 +137,8 @@ def _check_owner_reference(catalog: Catalog, table: Table, owner: OwnerReference
     if owner.references not in names:
         raise _error(
             catalog,
-            f"table {table.name}: owner references '{owner.references}', which is not another private table: "
+            f"table {table.name}: owner references '{owner.references}', which is not another "
+            f"private table: "
             f"{did_you_mean(owner.references, names)}",
             owner.line,
         )
@@ -132,7 +151,8 @@ def _check_owner_reference(catalog: Catalog, table: Table, owner: OwnerReference
         unique_names = ", ".join(parent_columns)
         raise _error(
             catalog,
-            f"table {table.name}: '{unique_names}' must be unique in {parent.name}, else a row would have two owners: "
+            f"table {table.name}: '{unique_names}' must be unique in {parent.name}, else a row "
+            f"would have two owners: "
             f"add [{unique_names}] to its unique keys",
             owner.line,
         )
@@ -143,7 +163,8 @@ def _check_owner_reference(catalog: Catalog, table: Table, owner: OwnerReference
         if step.owner.references in path:
             raise _error(
                 catalog,
-                f"table {table.name}: its owner path goes in a circle ({' -> '.join([*path, step.owner.references])}): "
+                f"table {table.name}: its owner path goes in a circle "
+                f"({' -> '.join([*path, step.owner.references])}): "
                 "one table must have owner: {column: ...}",
                 owner.line,
             )
@@ -157,7 +178,8 @@ def _check_id_column(catalog: Catalog, table: Table, side: Table, name: str, lin
     if name not in ids:
         raise _error(
             catalog,
-            f"table {table.name}: its owner is found by '{name}', which is not an id column of {side.name}: "
+            f"table {table.name}: its owner is found by '{name}', which is not an id column of "
+            f"{side.name}: "
             f"{did_you_mean(name, ids)}",
             line,
         )
@@ -172,15 +194,18 @@ def _one_protected_owner_per_table(catalog: Catalog) -> None:
             if column.name in names and not people.get(column.name, True):
                 raise _error(
                     catalog,
-                    f"column {table.name}.{column.name}: it names the owner of the row, '{owner}', who is protected, "
+                    f"column {table.name}.{column.name}: it names the owner of the row, '{owner}', "
+                    f"who is protected, "
                     f"and people says that {column.name} is not: write protected: true",
                     column.line,
                 )
             if people.get(column.name) and column.name not in names:
                 raise _error(
                     catalog,
-                    f"column {table.name}.{column.name}: the row would have two protected owners, '{owner}' and "
-                    f"'{column.name}', and no guarantee covers both: protect one and say why the other needs none, "
+                    f"column {table.name}.{column.name}: the row would have two protected owners, "
+                    f"'{owner}' and "
+                    f"'{column.name}', and no guarantee covers both: protect one and say why the "
+                    f"other needs none, "
                     "or leave the column out",
                     column.line,
                 )
@@ -195,7 +220,8 @@ def _one_owner_key_in_all(catalog: Catalog) -> None:
         if owner != first_owner:
             raise _error(
                 catalog,
-                f"table {table.name}: it is owned by '{owner}' and table {first.name} by '{first_owner}': one person "
+                f"table {table.name}: it is owned by '{owner}' and table {first.name} by "
+                f"'{first_owner}': one person "
                 "would be two units; give the key one name at the source, or make two catalogs",
                 table.owner.line if table.owner else table.line,
             )
@@ -206,13 +232,16 @@ def _ids_are_explained(catalog: Catalog) -> None:
     keys = {name for table in catalog.tables for key in table.unique for name in key}
     for table in catalog.private_tables:
         references = (
-            {own_column for own_column, _ in table.owner.by} if isinstance(table.owner, OwnerReference) else set()
+            {own_column for own_column, _ in table.owner.by}
+            if isinstance(table.owner, OwnerReference)
+            else set()
         )
         for column in table.columns:
             if isinstance(column, Id) and column.name not in people | keys | references:
                 raise _error(
                     catalog,
-                    f"column {table.name}.{column.name}: whom or what does this id name? List it under people if a "
+                    f"column {table.name}.{column.name}: whom or what does this id name? List it "
+                    f"under people if a "
                     "person, protected or not; or as a unique key of its table if a row",
                     column.line,
                 )
@@ -227,14 +256,17 @@ def _check_windows(catalog: Catalog) -> None:
         if not isinstance(column, (Date, Timestamp)):
             raise _error(
                 catalog,
-                f"table {table.name}: the unit is a window of '{unit.column}', and this private table has no date or "
-                "timestamp column of that name: add it, make the table public, or take {kind: person}",
+                f"table {table.name}: the unit is a window of '{unit.column}', and this private "
+                f"table has no date or "
+                "timestamp column of that name: add it, make the table public, or take {kind: "
+                "person}",
                 table.line,
             )
         if column.nulls.rule != "drop":
             raise _error(
                 catalog,
-                f"column {table.name}.{column.name}: a row without a time lies in no window: write nulls: drop",
+                f"column {table.name}.{column.name}: a row without a time lies in no window: write "
+                f"nulls: drop",
                 column.line,
             )
 
@@ -258,12 +290,14 @@ def _check_values_from_public_tables(catalog: Catalog) -> None:
             texts = [
                 target.name
                 for target in public[source.table].columns
-                if isinstance(target, Text) or (isinstance(target, Category) and isinstance(target.values, tuple))
+                if isinstance(target, Text)
+                or (isinstance(target, Category) and isinstance(target.values, tuple))
             ]
             if source.column not in texts:
                 raise _error(
                     catalog,
-                    f"{what} '{source.table}.{source.column}', which is not a text column or a category with a list: "
+                    f"{what} '{source.table}.{source.column}', which is not a text column or a "
+                    f"category with a list: "
                     f"{did_you_mean(source.column, texts)}",
                     source.line,
                 )

@@ -1,6 +1,7 @@
 """A first draft of a catalog: names from the source's schema, and `???` where a person must decide.
 
->>> print(draft("clinic", "csv", "data", [("visits", "visits.csv", [("cost", None)])]).splitlines()[0])
+>>> print(draft("clinic", "csv", "data", [("visits", "visits.csv", [("cost",
+...     None)])]).splitlines()[0])
 dither: 1
 """
 
@@ -39,7 +40,8 @@ def draft(dataset: str, engine: str, location: str, tables: list[tuple[str, str,
         "population: ???         # the people the data is about",
         "neighbours: ???         # add_remove | replace",
         "unit: {kind: ???}       # person | row | person_window",
-        "people: ???             # every key of a person: {protected: true} | {protected: false, because: ...}",
+        "people: ???             # every key of a person: {protected: true} | {protected: false, "
+        "because: ...}",
         f"source: {{engine: {engine}, location: {location}}}",
         "tables:",
     ]
@@ -60,5 +62,7 @@ def draft(dataset: str, engine: str, location: str, tables: list[tuple[str, str,
 
 def _draft_column(name: str, kind: str | None) -> str:
     if not scalars.is_name(name):
-        return f"      # {name!r} is no name that SQL takes: rename it at the source, or leave it out"
+        return (
+            f"      # {name!r} is no name that SQL takes: rename it at the source, or leave it out"
+        )
     return f"      {name}: {{{_KEYS[_TYPES.get((kind or '').upper())]}}}"

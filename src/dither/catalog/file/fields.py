@@ -1,4 +1,5 @@
-"""Reading the keys of one mapping: each error names the subject, the rule and the remedy, with file and line."""
+"""Reading the keys of one mapping: each error names the subject, the rule and the remedy, with file
+and line."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ class Where:
     subject: str
 
     def error(self, message: str, line: int) -> CatalogError:
-        return CatalogError(f"{self.subject}: {message}" if self.subject else message, file=self.file, line=line)
+        return CatalogError(
+            f"{self.subject}: {message}" if self.subject else message, file=self.file, line=line
+        )
 
     def text(self, node: Node, what: str) -> str:
         """A scalar that somebody filled in."""
@@ -54,7 +57,9 @@ class Where:
         if node.text.strip() == "???":
             raise self.error(f"{what} is still '???': a person must decide it", node.line)
         if written.has_control_characters(node.text):
-            raise self.error(f"{what} holds a line break or control character: write it in one line", node.line)
+            raise self.error(
+                f"{what} holds a line break or control character: write it in one line", node.line
+            )
         return node.text
 
     def read_list(self, node: Node, what: str) -> tuple[Node, ...]:
@@ -80,12 +85,17 @@ class Where:
         for word in choices:
             if word == text:
                 return word
-        raise self.error(f"{what} cannot be '{_shorten(text)}': {did_you_mean(text, choices)}", node.line)
+        raise self.error(
+            f"{what} cannot be '{_shorten(text)}': {did_you_mean(text, choices)}", node.line
+        )
 
     def count(self, node: Node, what: str) -> int:
         value = self.typed(node, what, written.whole, "a positive integer")
         if not 0 < value < 2**63:
-            raise self.error(f"{what} must be a positive integer below 2^63, got {_shorten(str(value))}", node.line)
+            raise self.error(
+                f"{what} must be a positive integer below 2^63, got {_shorten(str(value))}",
+                node.line,
+            )
         return value
 
     def check_names(self, entries: Iterable[Entry], what: str) -> None:
@@ -94,13 +104,16 @@ class Where:
         for entry in entries:
             if not scalars.is_name(entry.key):
                 raise self.error(
-                    f"the {what} name '{_shorten(entry.key)}' is not usable: letters, digits and _, not starting with "
-                    "a digit or with dither_, at most 63 characters; SQL takes such names without quotes",
+                    f"the {what} name '{_shorten(entry.key)}' is not usable: letters, digits and "
+                    f"_, not starting with "
+                    "a digit or with dither_, at most 63 characters; SQL takes such names without "
+                    "quotes",
                     entry.line,
                 )
             if entry.key.lower() in spellings:
                 raise self.error(
-                    f"the {what} names '{spellings[entry.key.lower()]}' and '{entry.key}' differ in case only, and SQL "
+                    f"the {what} names '{spellings[entry.key.lower()]}' and '{entry.key}' differ "
+                    f"in case only, and SQL "
                     "cannot tell them apart: rename one",
                     entry.line,
                 )
@@ -108,19 +121,25 @@ class Where:
 
 
 class Fields:
-    """The keys of one mapping. `kind` is its entry in DECIDE; `keys` the keys that may stand here."""
+    """The keys of one mapping. `kind` is its entry in DECIDE; `keys` the keys that may stand
+    here."""
 
-    def __init__(self, where: Where, node: Node, line: int, kind: str, keys: Iterable[str] | None = None) -> None:
+    def __init__(
+        self, where: Where, node: Node, line: int, kind: str, keys: Iterable[str] | None = None
+    ) -> None:
         self.where = where
         self.line = line
         self.kind = kind
         allowed_keys = list(DECIDE[kind] if keys is None else keys)
         if not isinstance(node, Mapping):
-            raise where.error(f"must be a mapping with the keys {', '.join(allowed_keys)}", node.line)
+            raise where.error(
+                f"must be a mapping with the keys {', '.join(allowed_keys)}", node.line
+            )
         for entry in node.entries:
             if entry.key not in allowed_keys:
                 raise where.error(
-                    f"unknown key '{_shorten(entry.key)}': {did_you_mean(entry.key, allowed_keys)}", entry.line
+                    f"unknown key '{_shorten(entry.key)}': {did_you_mean(entry.key, allowed_keys)}",
+                    entry.line,
                 )
         self._entries = {entry.key: entry for entry in node.entries}
 
@@ -148,7 +167,9 @@ class Fields:
     def prose(self, key: str) -> str:
         """A sentence, which may span lines."""
         node = self.node(key)
-        folded = Scalar(" ".join(node.text.split()), node.line) if isinstance(node, Scalar) else node
+        folded = (
+            Scalar(" ".join(node.text.split()), node.line) if isinstance(node, Scalar) else node
+        )
         return self.where.text(folded, key)
 
     def label(self, key: str) -> str:

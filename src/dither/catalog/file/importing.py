@@ -1,8 +1,9 @@
-"""Catalogs from what people already have: SmartNoise metadata, Snowflake privacy domains, dbt schemas.
+"""Catalogs from what people already have: SmartNoise metadata, Snowflake privacy domains, dbt
+schemas.
 
-What the other format says is taken over; what our catalog needs and the other does not say stands as `???`, with a
-comment on what to decide. Nothing is guessed, and nothing that loosens a guarantee (limits not enforced, keys not
-thresholded) is taken over: it is named in a comment.
+What the other format says is taken over; what our catalog needs and the other does not say stands
+as `???`, with a comment on what to decide. Nothing is guessed, and nothing that loosens a guarantee
+(limits not enforced, keys not thresholded) is taken over: it is named in a comment.
 
 >>> text = "'': {clinic: {visits: {max_ids: 2, patient: {private_id: true}}}}"
 >>> print(import_catalog("smartnoise", text).splitlines()[6])
@@ -25,18 +26,27 @@ from dither.errors import CatalogError
 KINDS = ("smartnoise", "snowflake", "dbt")
 _UNKNOWN = "???"
 _TYPES = {
-    **dict.fromkeys(("int", "integer", "bigint", "smallint", "tinyint", "int64", "number(38,0)"), "integer"),
-    **dict.fromkeys(("float", "double", "real", "decimal", "numeric", "number", "float64"), "decimal"),
+    **dict.fromkeys(
+        ("int", "integer", "bigint", "smallint", "tinyint", "int64", "number(38,0)"), "integer"
+    ),
+    **dict.fromkeys(
+        ("float", "double", "real", "decimal", "numeric", "number", "float64"), "decimal"
+    ),
     **dict.fromkeys(("string", "text", "varchar", "char"), "category"),
     **dict.fromkeys(("bool", "boolean"), "boolean"),
-    **dict.fromkeys(("datetime", "timestamp", "timestamp_ntz", "timestamp_tz", "timestamp_ltz"), "timestamp"),
+    **dict.fromkeys(
+        ("datetime", "timestamp", "timestamp_ntz", "timestamp_tz", "timestamp_ltz"), "timestamp"
+    ),
     "date": "date",
 }
 _LOOSER = {
     "sample_max_ids": ("false", "limits of rows per person are always enforced here"),
     "censor_dims": ("false", "keys without a list always go through private key selection here"),
     "clamp_columns": ("false", "values are always clamped to their bounds here"),
-    "clamp_counts": ("true", "noisy counts are shown as they are; nonnegative() is a labelled view"),
+    "clamp_counts": (
+        "true",
+        "noisy counts are shown as they are; nonnegative() is a labelled view",
+    ),
 }
 
 
@@ -70,18 +80,27 @@ class _Table:
 def import_catalog(kind: str, text: str, file: str = "the file") -> str:
     """A catalog in our format, with ??? wherever a person must decide."""
     if kind not in KINDS:
-        raise CatalogError(f"catalogs are imported from {', '.join(KINDS)}, not {kind!r}", file=file, line=1)
+        raise CatalogError(
+            f"catalogs are imported from {', '.join(KINDS)}, not {kind!r}", file=file, line=1
+        )
     if len(text) > MAX_CHARACTERS:
-        raise CatalogError(f"the file has more than {MAX_CHARACTERS:,} characters: describe fewer tables", file=file)
+        raise CatalogError(
+            f"the file has more than {MAX_CHARACTERS:,} characters: describe fewer tables",
+            file=file,
+        )
     if kind == "snowflake":
         tables = _read_snowflake(text, file)
     else:
         try:
             tree = yaml.load(text, yaml.BaseLoader)
         except RecursionError:
-            raise CatalogError("nested too deeply: describe tables and columns only", file=file) from None
+            raise CatalogError(
+                "nested too deeply: describe tables and columns only", file=file
+            ) from None
         except yaml.YAMLError as error:
-            raise CatalogError(f"not YAML: {str(error).splitlines()[0]}", file=file, line=1) from None
+            raise CatalogError(
+                f"not YAML: {str(error).splitlines()[0]}", file=file, line=1
+            ) from None
         tables = _read_smartnoise(tree, file) if kind == "smartnoise" else _read_dbt(tree, file)
     if not tables:
         raise CatalogError(f"no table is described in this {kind} file", file=file, line=1)
@@ -101,8 +120,13 @@ def _write_catalog(tables: list[_Table]) -> str:
         f"lineage: {_UNKNOWN}            # the data that the budget follows",
         f"population: {_UNKNOWN}         # the people the data is about",
         f"neighbours: {_UNKNOWN}         # add_remove | replace",
-        f"unit: {{kind: {unit}}}       # person | row | person_window: check it, the guarantee speaks of it",
-        f"people: {{{people}}}" if people else "people: {}" if is_row_unit else f"people: {_UNKNOWN}",
+        f"unit: {{kind: {unit}}}       # person | row | person_window: check it, the guarantee "
+        f"speaks of it",
+        f"people: {{{people}}}"
+        if people
+        else "people: {}"
+        if is_row_unit
+        else f"people: {_UNKNOWN}",
         f"source: {{engine: {_UNKNOWN}, location: {_UNKNOWN}}}   # csv | parquet | duckdb",
         "tables:",
     ]
@@ -117,7 +141,8 @@ def _write_catalog(tables: list[_Table]) -> str:
             *([] if is_row_unit else [f"    owner: {owner or _UNKNOWN}"]),
             f"    unique: [{', '.join(f'[{name}]' for name in table.unique)}]",
             f"    rows_per_unit: {'1' if is_row_unit else table.rows_per_unit}",
-            f"    max_rows: {_UNKNOWN}       # a round number with room to grow, that does not follow the data",
+            f"    max_rows: {_UNKNOWN}       # a round number with room to grow, that does not "
+            f"follow the data",
             "    columns:",
         ]
         for column in table.columns.values():
@@ -149,7 +174,12 @@ def _write_keys(column: _Column) -> list[str]:
                 values = "[" + ", ".join(_write_scalar(value) for value in column.values) + "]"
             else:
                 values = _UNKNOWN
-            return ["type: category", f"values: {values}", f"other: {_UNKNOWN}", f"nulls: {column.nulls}"]
+            return [
+                "type: category",
+                f"values: {values}",
+                f"other: {_UNKNOWN}",
+                f"nulls: {column.nulls}",
+            ]
     return [f"type: {_UNKNOWN}"]
 
 
@@ -158,7 +188,9 @@ def _write_scalar(value: str | None) -> str:
         return _UNKNOWN
     plain = re.fullmatch(r"[\w.+:-]+(?: [\w.+:-]+)*", value)
     return (
-        value if (plain and not value.startswith(("-", "+"))) or re.fullmatch(r"[-+]?[\d.]+", value) else _quote(value)
+        value
+        if (plain and not value.startswith(("-", "+"))) or re.fullmatch(r"[-+]?[\d.]+", value)
+        else _quote(value)
     )
 
 
@@ -173,7 +205,9 @@ def _fold_note(note: str) -> str:
 
 def _check_name(name: str, file: str) -> str:
     if not scalars.is_name(name):
-        raise CatalogError(f"{name!r} is no name that SQL takes: rename it at the source", file=file, line=1)
+        raise CatalogError(
+            f"{name!r} is no name that SQL takes: rename it at the source", file=file, line=1
+        )
     return name
 
 
@@ -188,7 +222,11 @@ def _read_smartnoise(tree: Any, file: str) -> list[_Table]:
         for schema in _list_mappings(schemas, file):
             for name, body in schema.items():
                 if not isinstance(body, dict):
-                    raise CatalogError(f"{name} has no columns: SmartNoise metadata nests four deep", file=file, line=1)
+                    raise CatalogError(
+                        f"{name} has no columns: SmartNoise metadata nests four deep",
+                        file=file,
+                        line=1,
+                    )
                 tables.append(_read_smartnoise_table(_check_name(name, file), body, file))
     return tables
 
@@ -212,18 +250,27 @@ def _read_smartnoise_table(name: str, body: dict[str, Any], file: str) -> _Table
             if "missing_value" in value:
                 column.nulls = f"{{value: {_write_scalar(str(value['missing_value']))}}}"
             if "sensitivity" in value:
-                column.notes.append("a stated sensitivity is not taken over: it follows from bounds and limits")
+                column.notes.append(
+                    "a stated sensitivity is not taken over: it follows from bounds and limits"
+                )
             if "cardinality" in value:
-                column.notes.append(f"cardinality {value['cardinality']}: list the labels, or write values: undeclared")
+                column.notes.append(
+                    f"cardinality {value['cardinality']}: list the labels, or write values: "
+                    f"undeclared"
+                )
             if column.is_id:
                 table.owner = key
         elif key == "max_ids":
             table.rows_per_unit = str(value)
         elif key == "row_privacy":
             if _is_true(value):
-                table.notes.append("row_privacy: each row is a unit; a person with k rows gets k times the epsilon")
+                table.notes.append(
+                    "row_privacy: each row is a unit; a person with k rows gets k times the epsilon"
+                )
         elif key == "rows":
-            table.notes.append(f"rows: {value} was stated as public; the number of rows is protected here")
+            table.notes.append(
+                f"rows: {value} was stated as public; the number of rows is protected here"
+            )
         elif key in _LOOSER:
             unsafe, why = _LOOSER[key]
             if str(value).lower() == unsafe:
@@ -234,7 +281,8 @@ def _read_smartnoise_table(name: str, body: dict[str, Any], file: str) -> _Table
 
 
 def _read_dbt(tree: Any, file: str) -> list[_Table]:
-    """models or sources of a dbt schema; privacy domains and the entity key in `meta`, labels in accepted_values."""
+    """models or sources of a dbt schema; privacy domains and the entity key in `meta`, labels in
+    accepted_values."""
     if not isinstance(tree, dict):
         raise CatalogError("a dbt schema has models: or sources: at the top", file=file, line=1)
     models = list(tree.get("models") or [])
@@ -254,7 +302,10 @@ def _read_dbt(tree: Any, file: str) -> list[_Table]:
 def _read_dbt_column(table: _Table, description: dict[str, Any], file: str) -> None:
     column = table.column(_check_name(description["name"], file))
     column.kind = _TYPES.get(str(description.get("data_type", "")).lower().split("(")[0])
-    meta = {**(description.get("meta") or {}), **((description.get("config") or {}).get("meta") or {})}
+    meta = {
+        **(description.get("meta") or {}),
+        **((description.get("config") or {}).get("meta") or {}),
+    }
     column.is_id = column.name == table.owner
     domain = meta.get("privacy_domain") or {}
     if "between" in domain:
@@ -280,7 +331,8 @@ def _read_dbt_column(table: _Table, description: dict[str, Any], file: str) -> N
 
 _WORD = r'"?(?:\w+"?\."?)*(\w+)"?'
 _ALTER = re.compile(
-    rf"\b(?:ALTER|CREATE(?:\s+OR\s+REPLACE)?)\s+(?:TABLE|VIEW)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?{_WORD}", re.I
+    rf"\b(?:ALTER|CREATE(?:\s+OR\s+REPLACE)?)\s+(?:TABLE|VIEW)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?{_WORD}",
+    re.I,
 )
 _DOMAIN = re.compile(
     r'"?(\w+)"?\s+(?:(?!COLUMN\b|SET\b)(\w+)(?:\s*\([\d,\s]*\))?\s+|(?:SET\s+))?(?:NOT\s+NULL\s+)?PRIVACY\s+DOMAIN\s+'
@@ -292,7 +344,8 @@ _ITEM = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,']+?))\s*(?:,|$)")
 
 
 def _read_snowflake(text: str, file: str) -> list[_Table]:
-    """CREATE/ALTER statements with PRIVACY DOMAIN and ENTITY KEY; everything else in them is left alone."""
+    """CREATE/ALTER statements with PRIVACY DOMAIN and ENTITY KEY; everything else in them is left
+    alone."""
     tables: dict[str, _Table] = {}
     for statement in re.sub(r"--[^\n]*", "", text).split(";"):
         altered = _ALTER.search(statement)
@@ -304,11 +357,15 @@ def _read_snowflake(text: str, file: str) -> list[_Table]:
             keys = _split_list(entity[1])
             if len(keys) != 1:
                 raise CatalogError(
-                    f"{name}: an entity of {len(keys)} columns; dither owns rows by one", file=file, line=1
+                    f"{name}: an entity of {len(keys)} columns; dither owns rows by one",
+                    file=file,
+                    line=1,
                 )
             table.owner = keys[0].lower()
             table.column(table.owner).is_id = True
-        for column_name, kind, between, members, parent, parent_column in _DOMAIN.findall(statement):
+        for column_name, kind, between, members, parent, parent_column in _DOMAIN.findall(
+            statement
+        ):
             column = table.column(_check_name(column_name.lower(), file))
             column.kind = _TYPES.get(kind.lower()) if kind else column.kind
             if between:
@@ -321,7 +378,9 @@ def _read_snowflake(text: str, file: str) -> list[_Table]:
             else:
                 column.listed_in = f"{parent.lower()}.{parent_column.lower()}"
                 column.kind = "category"
-                column.notes.append("its list is a public table: declare that table with kind: public")
+                column.notes.append(
+                    "its list is a public table: declare that table with kind: public"
+                )
     return list(tables.values())
 
 

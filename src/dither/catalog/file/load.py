@@ -35,7 +35,16 @@ from dither.catalog.file.check import check
 from dither.catalog.file.fields import Fields, Where, did_you_mean
 from dither.catalog.file.load_columns import read_column
 from dither.catalog.file.tree import Entry, Mapping, Sequence, read_tree
-from dither.catalog.model import Catalog, Owner, OwnerColumn, OwnerReference, Person, Source, Table, Unit
+from dither.catalog.model import (
+    Catalog,
+    Owner,
+    OwnerColumn,
+    OwnerReference,
+    Person,
+    Source,
+    Table,
+    Unit,
+)
 from dither.errors import CatalogError
 
 FORMAT = "1"
@@ -55,7 +64,9 @@ def load(path: str | os.PathLike[str]) -> Catalog:
         raise CatalogError(f"the catalog cannot be read: {error.strerror}", file=file) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise CatalogError("the catalog is not UTF-8 text: save it as UTF-8", file=file, line=line) from None
+        raise CatalogError(
+            "the catalog is not UTF-8 text: save it as UTF-8", file=file, line=line
+        ) from None
     return parse(text, file)
 
 
@@ -68,7 +79,10 @@ def read_catalog(root: Mapping, file: str) -> Catalog:
     """The catalog of a tree, every rule checked."""
     fields = Fields(Where(file, ""), root, 1, "catalog")
     if fields.text("dither") != FORMAT:
-        raise fields.error(f"this dither reads catalog format {FORMAT}, got '{fields.text('dither')[:20]}'", "dither")
+        raise fields.error(
+            f"this dither reads catalog format {FORMAT}, got '{fields.text('dither')[:20]}'",
+            "dither",
+        )
     catalog = Catalog(
         dataset=fields.label("dataset"),
         lineage=fields.label("lineage"),
@@ -93,7 +107,13 @@ def _read_unit(outer: Fields, file: str) -> Unit:
         for key in ("column", "every", "zone"):
             fields.forbid(key, f"windows belong to {{kind: person_window}}, and the kind is {kind}")
         return Unit(kind, line=line)
-    return Unit(kind, fields.text("column"), fields.choice("every", WINDOWS), fields.offset("zone"), line=line)
+    return Unit(
+        kind,
+        fields.text("column"),
+        fields.choice("every", WINDOWS),
+        fields.offset("zone"),
+        line=line,
+    )
 
 
 def _read_people(outer: Fields, file: str) -> tuple[Person, ...]:
@@ -131,19 +151,34 @@ def _read_table(entry: Entry, file: str) -> Table:
     source_name = fields.text("from")
     if kind == "public":
         for key in ("owner", "rows_per_unit", "max_rows"):
-            fields.forbid(key, "a public table has no owner and no limits; if it is about people, make it private")
+            fields.forbid(
+                key,
+                "a public table has no owner and no limits; if it is about people, make it private",
+            )
     owner = _read_owner(fields, file, entry.key) if "owner" in fields else None
     rows_per_unit = fields.count("rows_per_unit") if kind == "private" else None
     max_rows = fields.count("max_rows") if kind == "private" else None
     if rows_per_unit is not None and max_rows is not None and rows_per_unit > max_rows:
-        raise fields.error(f"rows_per_unit {rows_per_unit} is above max_rows {max_rows}: lower it", "rows_per_unit")
+        raise fields.error(
+            f"rows_per_unit {rows_per_unit} is above max_rows {max_rows}: lower it", "rows_per_unit"
+        )
     columns = where.entries(fields.node("columns"), "columns")
     if not columns:
         raise fields.error("columns is empty: describe at least one", "columns")
     where.check_names(columns, "column")
     unique = _read_unique(fields, tuple(column.key for column in columns))
     described = tuple(read_column(column, entry.key, file) for column in columns)
-    return Table(entry.key, kind, source_name, owner, unique, rows_per_unit, max_rows, described, line=entry.line)
+    return Table(
+        entry.key,
+        kind,
+        source_name,
+        owner,
+        unique,
+        rows_per_unit,
+        max_rows,
+        described,
+        line=entry.line,
+    )
 
 
 def _read_owner(outer: Fields, file: str, table: str) -> Owner:
@@ -159,7 +194,8 @@ def _read_owner(outer: Fields, file: str, table: str) -> Owner:
 
 
 def _read_reference(fields: Fields) -> tuple[tuple[str, str], ...]:
-    """One name that both tables have, or pairs {column here: column there}; their order means nothing."""
+    """One name that both tables have, or pairs {column here: column there}; their order means
+    nothing."""
     node = fields.node("by")
     where = fields.where
     if not isinstance(node, Mapping):
@@ -177,18 +213,26 @@ def _read_unique(fields: Fields, names: tuple[str, ...]) -> tuple[tuple[str, ...
     keys = []
     for node in where.read_list(fields.node("unique"), "unique"):
         if not isinstance(node, Sequence) or not node.nodes:
-            raise where.error("unique must be a list of keys, each a list of columns, such as [[visit_id]]", node.line)
+            raise where.error(
+                "unique must be a list of keys, each a list of columns, such as [[visit_id]]",
+                node.line,
+            )
         key = []
         for column in node.nodes:
             name = where.text(column, "unique")
             if name not in names:
                 raise where.error(
-                    f"unique names '{name}', which is not a column: {did_you_mean(name, names)}", column.line
+                    f"unique names '{name}', which is not a column: {did_you_mean(name, names)}",
+                    column.line,
                 )
             if name in key:
-                raise where.error(f"unique names '{name}' twice in one key: remove one", column.line)
+                raise where.error(
+                    f"unique names '{name}' twice in one key: remove one", column.line
+                )
             key.append(name)
         if tuple(key) in keys:
-            raise where.error(f"unique lists the key [{', '.join(key)}] twice: remove one", node.line)
+            raise where.error(
+                f"unique lists the key [{', '.join(key)}] twice: remove one", node.line
+            )
         keys.append(tuple(key))
     return tuple(keys)

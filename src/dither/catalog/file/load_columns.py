@@ -79,7 +79,9 @@ def _read_timestamp(fields: Fields, name: str) -> Column:
 
     lower, upper = _read_bounds(fields, read, Fraction(1))
     nulls = _read_nulls(fields, read, (lower, upper))
-    return Timestamp(name, nulls, lower, upper, fields.prose("provenance"), offset, line=fields.line)
+    return Timestamp(
+        name, nulls, lower, upper, fields.prose("provenance"), offset, line=fields.line
+    )
 
 
 def _read_decimal(fields: Fields, name: str) -> Column:
@@ -90,7 +92,8 @@ def _read_decimal(fields: Fields, name: str) -> Column:
         grid = value / resolution
         if grid.denominator != 1:
             raise fields.where.error(
-                f"{what} {_write_decimal(value)} is not a multiple of the resolution {_write_decimal(resolution)}: "
+                f"{what} {_write_decimal(value)} is not a multiple of the resolution "
+                f"{_write_decimal(resolution)}: "
                 "values are rounded to the resolution, so take a bound that can occur",
                 node.line,
             )
@@ -99,7 +102,15 @@ def _read_decimal(fields: Fields, name: str) -> Column:
     lower, upper = _read_bounds(fields, read, resolution)
     nulls = _read_nulls(fields, read, (lower, upper))
     provenance = fields.prose("provenance")
-    return Decimal(name, nulls, lower * resolution, upper * resolution, resolution, provenance, line=fields.line)
+    return Decimal(
+        name,
+        nulls,
+        lower * resolution,
+        upper * resolution,
+        resolution,
+        provenance,
+        line=fields.line,
+    )
 
 
 def _read_text(fields: Fields, name: str) -> Column:
@@ -116,7 +127,9 @@ def _read_category(fields: Fields, name: str) -> Column:
     labels = _read_labels(fields, values)
     nulls = _read_text_nulls(fields, None)
     if nulls.rule == "value" and nulls.value not in labels:
-        raise fields.error(f"nulls: value '{nulls.value}' is not one of the values: choose one of them", "nulls")
+        raise fields.error(
+            f"nulls: value '{nulls.value}' is not one of the values: choose one of them", "nulls"
+        )
     return Category(name, nulls, labels, other, line=fields.line)
 
 
@@ -155,7 +168,8 @@ def _read_labels(fields: Fields, values: Sequence) -> tuple[str, ...]:
 def _refuse_other(fields: Fields, label: str, line: int) -> None:
     if label == OTHER:
         raise fields.where.error(
-            f"the value '{OTHER}' is taken: it is the name under which values outside the list are shown; "
+            f"the value '{OTHER}' is taken: it is the name under which values outside the list are "
+            f"shown; "
             "use `other: keep` for them, or rename the label at the source",
             line,
         )
@@ -163,7 +177,9 @@ def _refuse_other(fields: Fields, label: str, line: int) -> None:
 
 def _read_from_public(fields: Fields, values: Mapping) -> FromPublic:
     if [entry.key for entry in values.entries] != ["from"]:
-        raise fields.where.error("values must be a list, {from: table.column} or undeclared", values.line)
+        raise fields.where.error(
+            "values must be a list, {from: table.column} or undeclared", values.line
+        )
     node = values.entries[0].node
     names = fields.where.text(node, "from").split(".")
     if len(names) != 2 or not all(scalars.is_name(name) for name in names):
@@ -172,11 +188,14 @@ def _read_from_public(fields: Fields, values: Mapping) -> FromPublic:
 
 
 def _read_resolution(fields: Fields) -> Fraction:
-    value = fields.where.typed(fields.node("resolution"), "resolution", scalars.number, "a number such as 0.01")
+    value = fields.where.typed(
+        fields.node("resolution"), "resolution", scalars.number, "a number such as 0.01"
+    )
     is_power = value.numerator == 1 and value.denominator in {10**digits for digits in range(19)}
     if not is_power and not (value.denominator == 1 and 0 < value < 2**63):
         raise fields.error(
-            f"resolution must be 1, 0.1, 0.01, ... (down to 1e-18) or a positive integer, got {_write_decimal(value)}",
+            f"resolution must be 1, 0.1, 0.01, ... (down to 1e-18) or a positive integer, got "
+            f"{_write_decimal(value)}",
             "resolution",
         )
     return value
@@ -187,15 +206,20 @@ def _read_bounds(fields: Fields, read: ReadGrid, step: Fraction) -> tuple[int, i
     node = fields.node("bounds")
     ends = fields.where.read_list(node, "bounds")
     if len(ends) != 2:
-        raise fields.where.error(f"bounds must be [lower, upper], got {len(ends)} values", node.line)
+        raise fields.where.error(
+            f"bounds must be [lower, upper], got {len(ends)} values", node.line
+        )
     lower = read(ends[0], "the lower bound")
     upper = read(ends[1], "the upper bound")
     if lower > upper:
-        raise fields.where.error("the lower bound is above the upper one: write [lower, upper]", ends[0].line)
+        raise fields.where.error(
+            "the lower bound is above the upper one: write [lower, upper]", ends[0].line
+        )
     for end, grid in zip(ends, (lower, upper), strict=True):
         if abs(grid) >= 2**63:
             raise fields.where.error(
-                f"a bound is 2^63 or more steps of {_write_decimal(step)} away from 0, and sums would leave exact "
+                f"a bound is 2^63 or more steps of {_write_decimal(step)} away from 0, and sums "
+                f"would leave exact "
                 "integers: take a narrower bound or a coarser resolution",
                 end.line,
             )
@@ -209,7 +233,9 @@ def _read_nulls(fields: Fields, read: ReadGrid, bounds: tuple[int, int] | None =
         return Nulls(fields.choice("nulls", KEEP_OR_DROP))
     value = read(replacement, "nulls: value")
     if bounds and not bounds[0] <= value <= bounds[1]:
-        raise fields.where.error("nulls: value lies outside the bounds: take one inside", replacement.line)
+        raise fields.where.error(
+            "nulls: value lies outside the bounds: take one inside", replacement.line
+        )
     return Nulls("value", value)
 
 
@@ -217,7 +243,9 @@ def _read_text_nulls(fields: Fields, width: int | None) -> Nulls:
     def read(node: Node, what: str) -> str:
         text = fields.where.text(node, what)
         if width is not None and len(text) > width:
-            raise fields.where.error(f"{what} is longer than the width {width}: shorten it", node.line)
+            raise fields.where.error(
+                f"{what} is longer than the width {width}: shorten it", node.line
+            )
         return text
 
     node = fields.node("nulls")

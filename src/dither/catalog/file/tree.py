@@ -1,8 +1,8 @@
 """YAML as a tree of text with line numbers, and nothing else of YAML.
 
-YAML guesses types (`no` is false, `1e3` a float, `2024-01-01` a date); a catalog is typed by its own schema, so every
-scalar stays the text a person wrote. Anchors, aliases and tags are refused: a catalog says each thing once, in the
-open, and cannot be made to expand.
+YAML guesses types (`no` is false, `1e3` a float, `2024-01-01` a date); a catalog is typed by its
+own schema, so every scalar stays the text a person wrote. Anchors, aliases and tags are refused: a
+catalog says each thing once, in the open, and cannot be made to expand.
 
 >>> tree = read_tree("answer: no", "x.yaml")
 >>> tree.entries[0]
@@ -63,13 +63,16 @@ def read_tree(text: str, file: str) -> Mapping:
     """The one mapping that a catalog text holds."""
     if len(text) > MAX_CHARACTERS:
         raise CatalogError(
-            f"the catalog has {len(text)} characters, more than {MAX_CHARACTERS}: it holds public facts, not data; "
+            f"the catalog has {len(text)} characters, more than {MAX_CHARACTERS}: it holds public "
+            f"facts, not data; "
             "long lists of values belong in a public table (values: {from: table.column})",
             file=file,
         )
     root = _build_node(_read_events(text, file), file)
     if not isinstance(root, Mapping):
-        raise CatalogError("a catalog is a mapping that starts with `dither: 1`", file=file, line=root.line)
+        raise CatalogError(
+            "a catalog is a mapping that starts with `dither: 1`", file=file, line=root.line
+        )
     return root
 
 
@@ -79,7 +82,8 @@ def make_mapping(entries: list[Entry], line: int, file: str) -> Mapping:
     for entry in entries:
         if entry.key in first:
             raise CatalogError(
-                f"the key '{entry.key}' was given before, on line {first[entry.key]}: keep one of the two",
+                f"the key '{entry.key}' was given before, on line {first[entry.key]}: keep one of "
+                f"the two",
                 file=file,
                 line=entry.line,
             )
@@ -88,7 +92,8 @@ def make_mapping(entries: list[Entry], line: int, file: str) -> Mapping:
 
 
 def _read_events(text: str, file: str) -> Iterator[yaml.Event]:
-    """The parser's events, its errors turned into ours; what a catalog may not contain is refused here."""
+    """The parser's events, its errors turned into ours; what a catalog may not contain is refused
+    here."""
     documents = 0
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -96,17 +101,23 @@ def _read_events(text: str, file: str) -> Iterator[yaml.Event]:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise CatalogError("a catalog is one YAML document: remove the second `---`", file=file, line=line)
+                    raise CatalogError(
+                        "a catalog is one YAML document: remove the second `---`",
+                        file=file,
+                        line=line,
+                    )
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise CatalogError(
-                    "anchors (&name) and aliases (*name) are refused: write each fact out where it holds; "
+                    "anchors (&name) and aliases (*name) are refused: write each fact out where it "
+                    "holds; "
                     "a text that starts with & or * needs quotes",
                     file=file,
                     line=line,
                 )
             if getattr(event, "tag", None):
                 raise CatalogError(
-                    f"the tag {event.tag} is refused: every scalar is text and the catalog's format gives it its type; "
+                    f"the tag {event.tag} is refused: every scalar is text and the catalog's "
+                    f"format gives it its type; "
                     "a text that starts with ! needs quotes",
                     file=file,
                     line=line,
@@ -114,11 +125,17 @@ def _read_events(text: str, file: str) -> Iterator[yaml.Event]:
             yield event
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise CatalogError("a character that YAML does not allow: remove it", file=file, line=line) from None
+        raise CatalogError(
+            "a character that YAML does not allow: remove it", file=file, line=line
+        ) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "cannot be read"
-        written = text.splitlines()[_find_line(mark) - 1] if mark and _find_line(mark) <= len(text.splitlines()) else ""
+        written = (
+            text.splitlines()[_find_line(mark) - 1]
+            if mark and _find_line(mark) <= len(text.splitlines())
+            else ""
+        )
         if "???" in written:
             problem = "'???' on this line is still undecided: a person must replace it"
             raise CatalogError(problem, file=file, line=_find_line(mark)) from None
@@ -163,6 +180,8 @@ def _close_node(done: _Open, file: str) -> Node:
     entries = []
     for key, node in zip(done.nodes[::2], done.nodes[1::2], strict=True):
         if not isinstance(key, Scalar):
-            raise CatalogError("a key must be a text, not a list or mapping", file=file, line=key.line)
+            raise CatalogError(
+                "a key must be a text, not a list or mapping", file=file, line=key.line
+            )
         entries.append(Entry(key.text, key.line, node))
     return make_mapping(entries, done.line, file)

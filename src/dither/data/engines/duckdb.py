@@ -18,9 +18,10 @@ _open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
 
 def _keep_inherited() -> None:
-    """In a forked child the engine's threads are gone, and to let go of an inherited connection waits for them, or
-    crashes: by name or by the garbage collector, at any moment, so also after a charge, and also when the interpreter
-    takes its modules apart at the child's end. A reference that nobody holds is let go of by nobody."""
+    """In a forked child the engine's threads are gone, and to let go of an inherited connection
+    waits for them, or crashes: by name or by the garbage collector, at any moment, so also after a
+    charge, and also when the interpreter takes its modules apart at the child's end. A reference
+    that nobody holds is let go of by nobody."""
     for connection in _open:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
@@ -50,12 +51,14 @@ os.register_at_fork(after_in_child=_renew_lock)
 def open_registered(path: Path, scratch: Path | None = None) -> duckdb.DuckDBPyConnection:
     """A read-only connection that can reach no other file and cannot be re-configured.
 
-    All settings are the same for all connections of a process to one file, since they share them; the first locks them.
-    The two optimizers read statistics of the rows and plan by them: with them, months of a column without nulls took
-    2 ms and of one half null 19 ms; without them 7 and 19. They are off so that the plan is the same for all rows.
-    What does not fit in memory spills, encrypted, into a folder of this process in `scratch` (beside the file, unless
-    given). A cursor is returned because DuckDB shows a bar with the time that a query took wherever Python has no
-    script (a notebook, `python -c`), for connections but not for their cursors, and nobody may see that time.
+    All settings are the same for all connections of a process to one file, since they share them;
+    the first locks them. The two optimizers read statistics of the rows and plan by them: with
+    them, months of a column without nulls took 2 ms and of one half null 19 ms; without them 7 and
+    19. They are off so that the plan is the same for all rows. What does not fit in memory spills,
+    encrypted, into a folder of this process in `scratch` (beside the file, unless given). A cursor
+    is returned because DuckDB shows a bar with the time that a query took wherever Python has no
+    script (a notebook, `python -c`), for connections but not for their cursors, and nobody may see
+    that time.
     """
     resources = Resources.from_environment()
     settings: dict[str, str | bool | int | float | list[str]] = {
@@ -84,9 +87,10 @@ def open_registered(path: Path, scratch: Path | None = None) -> duckdb.DuckDBPyC
 def _can_load_cryptography() -> bool:
     """Whether OpenSSL is installed for DuckDB; nothing is downloaded.
 
-    Without it DuckDB encrypts spilled rows by its own AES, with keys from a generator that it calls unsafe. A question
-    that cannot spill would fail after its charge, and whether it must spill depends on rows; so that is taken, and the
-    folder's mode is what protects, as it protects the registered copy.
+    Without it DuckDB encrypts spilled rows by its own AES, with keys from a generator that it calls
+    unsafe. A question that cannot spill would fail after its charge, and whether it must spill
+    depends on rows; so that is taken, and the folder's mode is what protects, as it protects the
+    registered copy.
     """
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET autoinstall_known_extensions = false")

@@ -35,8 +35,12 @@ class Resources:
         """The limits that DITHER_MEMORY and DITHER_THREADS state."""
         threads = environment.get("DITHER_THREADS") or None
         if threads is not None and not THREADS.fullmatch(threads):
-            raise DitherError(f"DITHER_THREADS must be a whole number from 1 to 9999, got {threads[:20]!r}")
-        return cls(environment.get("DITHER_MEMORY") or None, None if threads is None else int(threads))
+            raise DitherError(
+                f"DITHER_THREADS must be a whole number from 1 to 9999, got {threads[:20]!r}"
+            )
+        return cls(
+            environment.get("DITHER_MEMORY") or None, None if threads is None else int(threads)
+        )
 
     @property
     def counted_memory(self) -> str | None:

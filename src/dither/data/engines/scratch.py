@@ -39,7 +39,8 @@ _guard = threading.Lock()
 
 
 def claim_folder(parent: Path) -> Path:
-    """The scratch folder of this process in `parent`, made at the first call; leftovers are removed.
+    """The scratch folder of this process in `parent`, made at the first call; leftovers are
+    removed.
 
     It stays until `release_folder` was called as often, or the process ends. A forked child keeps
     using its parent's folder, as it does the engine's settings. The lock is theirs together: the
@@ -57,7 +58,8 @@ def claim_folder(parent: Path) -> Path:
                 claim = _make_folder(parent)
         except OSError as error:
             raise DitherError(
-                f"cannot make a scratch folder in {parent} ({error.strerror}): let this account write there"
+                f"cannot make a scratch folder in {parent} ({error.strerror}): let this account "
+                f"write there"
             ) from None
         gone = _claims.get(parent.absolute())  # somebody removed the folder of an earlier claim
         if gone is not None:

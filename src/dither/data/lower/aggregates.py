@@ -7,17 +7,30 @@ from collections.abc import Collection, Mapping
 from dither.data.engines.duckdb import name
 from dither.data.lower.columns import UNIT, holds_null, integer, null_code, null_flag
 from dither.data.lower.functions.sql import clamp_value
-from dither.plan.algebra import Aggregate, Count, CountDistinct, CountUnits, CountValues, Maximum, Minimum, Sum
+from dither.plan.algebra import (
+    Aggregate,
+    Count,
+    CountDistinct,
+    CountUnits,
+    CountValues,
+    Maximum,
+    Minimum,
+    Sum,
+)
 from dither.plan.domain import Columns, Domain
 
 
 def aggregate_sql(
-    aggregate: Aggregate, columns: Columns, shifts: Mapping[str, int] = {}, inside: Collection[str] = ()
+    aggregate: Aggregate,
+    columns: Columns,
+    shifts: Mapping[str, int] = {},
+    inside: Collection[str] = (),
 ) -> str:
-    """SQL: an exact integer; the argument of a sum is clamped to the bounds that its sensitivity used.
+    """SQL: an exact integer; the argument of a sum is clamped to the bounds that its sensitivity
+    used.
 
-    `shifts`: of columns that stand for their value less so much (lower/shifted.py). `inside`: columns that no row
-    brings here from outside their bounds (lower/stored.py).
+    `shifts`: of columns that stand for their value less so much (lower/shifted.py). `inside`:
+    columns that no row brings here from outside their bounds (lower/stored.py).
     """
     match aggregate:
         case Count():
@@ -34,14 +47,19 @@ def aggregate_sql(
                 total += f" - CAST({by} AS HUGEINT) * count(*)"
             return f"coalesce({total}, 0)"
         case Minimum(column):
-            return f"min({name(column)})"  # null is above all values: it stays where there is nothing else
+            # null is above all values: it stays where there is nothing else
+            return f"min({name(column)})"
         case Maximum(column):
             return _maximum(name(column), columns[column])
     raise AssertionError(f"no lowering for {type(aggregate).__name__}")
 
 
 def _count(column: str, domain: Domain) -> str:
-    return f"coalesce(sum(1 - {null_flag(column, domain)}), 0)" if holds_null(domain) else f"count({column})"
+    return (
+        f"coalesce(sum(1 - {null_flag(column, domain)}), 0)"
+        if holds_null(domain)
+        else f"count({column})"
+    )
 
 
 def _different(column: str, domain: Domain) -> str:
@@ -62,6 +80,8 @@ def _maximum(column: str, domain: Domain) -> str:
         return f"max({column})"
     below = domain.low - 1
     wide = integer(column, domain)
-    moved = null_code(domain) - below  # one literal, so that it has a type that holds it: the engine subtracts narrowly
+    moved = (
+        null_code(domain) - below
+    )  # one literal, so that it has a type that holds it: the engine subtracts narrowly
     most = f"max({wide} - {null_flag(column, domain)} * {moved})"
     return f"({most} + CAST({most} = {below} AS TINYINT) * {moved})"

@@ -1,4 +1,5 @@
-"""Queries as one SQL statement each: the keys without a list, a code for the listed ones, exact integers."""
+"""Queries as one SQL statement each: the keys without a list, a code for the listed ones, exact
+integers."""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
 
 MOST_SPOTS = 1 << 24
 _SMALL = 127
-"""Codes up to 127 fit a TINYINT: DuckDB then counts in an array, by the type alone, whatever the rows hold.
+"""Codes up to 127 fit a TINYINT: DuckDB then counts in an array, by the type alone, whatever the
+rows hold.
 
-A number is masked before it is made narrow. That changes no code, and the cast cannot fail whatever row reaches it: a
-WHERE that lets only such codes through is no guard, since engines compute in the order they like.
+A number is masked before it is made narrow. That changes no code, and the cast cannot fail whatever
+row reaches it: a WHERE that lets only such codes through is no guard, since engines compute in the
+order they like.
 """
 
 
@@ -37,16 +40,24 @@ def query_sql(query: Query, rows: Analysed, sample_key: bytes | None = None) -> 
     unlisted = list(open_keys_in(query.keys, columns))
     source = f"({plan_sql(plain, sample_key)})"
     if isinstance(query, Keys):
-        return f"SELECT {list_names(unlisted)}, count(DISTINCT {UNIT}) FROM {source} GROUP BY {list_names(unlisted)}"
+        return (
+            f"SELECT {list_names(unlisted)}, count(DISTINCT {UNIT}) FROM {source} GROUP "
+            f"BY {list_names(unlisted)}"
+        )
     shown = [name(key) for key in unlisted]
     shown.append(f"{_code(key_domains_in(query.keys, columns), columns)} AS code")
     if isinstance(query, Quantiles):
-        shown.append(f"CAST({_grid_index(query, points_in(query.column, columns), columns)} AS BIGINT) AS place")
+        shown.append(
+            f"CAST({_grid_index(query, points_in(query.column, columns), columns)} AS BIGINT) AS "
+            f"place"
+        )
         measured = "count(*)"
         source = source + _with_value(query, columns)
     else:
         stored = stored_sums(query, plain)
-        measured = ", ".join(aggregate_sql(aggregate, columns, shifts, stored) for aggregate in query.columns)
+        measured = ", ".join(
+            aggregate_sql(aggregate, columns, shifts, stored) for aggregate in query.columns
+        )
         source += inside(stored, plain)
     groups = ", ".join(str(1 + index) for index in range(len(shown)))
     grouped = f" GROUP BY {groups}" if query.keys or isinstance(query, Quantiles) else ""
@@ -64,7 +75,8 @@ class Spots(NamedTuple):
 def spots(query: Quantiles, columns: Columns) -> Spots | None:
     """The spots of a query, where a number can be held for each; else None.
 
-    Decided by the catalog alone: unlisted keys, or more than 2**24 points, are grouped by the engine.
+    Decided by the catalog alone: unlisted keys, or more than 2**24 points, are grouped by the
+    engine.
     """
     if open_keys_in(query.keys, columns):
         return None
@@ -74,10 +86,12 @@ def spots(query: Quantiles, columns: Columns) -> Spots | None:
 
 
 def spots_sql(query: Quantiles, rows: Analysed, room: int, sample_key: bytes | None = None) -> str:
-    """SELECT for each row that has a value: its cell's code times the points of the grid, plus its place in the grid.
+    """SELECT for each row that has a value: its cell's code times the points of the grid, plus its
+    place in the grid.
 
-    To count these in an array takes the same time and memory whatever the values are; the engine's groups do not. All
-    values are inside the grid; the mask keeps any row inside the array, once, and costs less than to clamp each.
+    To count these in an array takes the same time and memory whatever the values are; the engine's
+    groups do not. All values are inside the grid; the mask keeps any row inside the array, once,
+    and costs less than to clamp each.
     """
     columns = rows.columns
     points = points_in(query.column, columns)
@@ -108,7 +122,12 @@ def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
     """SQL: the position of a row's cell in the order of the declared keys, last key fastest."""
     code = "CAST(0 AS BIGINT)"
     codes = prod(domain.codes for domain in domains)
-    if len(domains) == 1 and codes <= _SMALL and not domains[0].first and _is_code(domains[0], columns):
+    if (
+        len(domains) == 1
+        and codes <= _SMALL
+        and not domains[0].first
+        and _is_code(domains[0], columns)
+    ):
         return f"CAST({name(domains[0].column)} & {_SMALL} AS TINYINT)"
     for domain in domains:
         value = recode_null(name(domain.column), columns[domain.column], domain.first + domain.size)
@@ -118,5 +137,6 @@ def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
 
 
 def _is_code(domain: KeyDomain, columns: Columns) -> bool:
-    """Whether null, if there is one, is stored as the integer after the last key: a WHERE moves it."""
+    """Whether null, if there is one, is stored as the integer after the last key: a WHERE moves
+    it."""
     return not domain.has_null or null_code(columns[domain.column]) == domain.first + domain.size

@@ -1,8 +1,9 @@
-"""What a lowered node carries: the owner with its hash, the columns, and what travels beside some of them.
+"""What a lowered node carries: the owner with its hash, the columns, and what travels beside some
+of them.
 
-Integers are never null in the engine: a null is the integer after the last one of its column's domain. So the same
-arithmetic runs whatever the data: with the engine's own nulls, a column half null took up to three times as long as one
-without. Texts are as the engine has them.
+Integers are never null in the engine: a null is the integer after the last one of its column's
+domain. So the same arithmetic runs whatever the data: with the engine's own nulls, a column half
+null took up to three times as long as one without. Texts are as the engine has them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dither.plan.stability import Node, Owned, Public
 OWNER = "dither_owner"
 RANK = "dither_rank"
 UNIT = "dither_unit"
-"""The owner's number, the same in all tables of a copy: it says who is who, nothing else may depend on it."""
+"""The owner's number, the same in all tables of a copy: it says who is who, nothing else may depend
+on it."""
 HASH_A = "dither_a"
 HASH_B = "dither_b"
 PRIME = 2**31 - 1
@@ -43,7 +45,9 @@ def list_carried(node: Node, columns: Columns) -> list[str]:
     names = [UNIT, HASH_A, HASH_B] if isinstance(node, Owned) else []
     names += list(columns)
     if isinstance(node, (Owned, Public)):
-        names += [beside for column, domain in columns.items() if (beside := companion(column, domain))]
+        names += [
+            beside for column, domain in columns.items() if (beside := companion(column, domain))
+        ]
     return names
 
 
@@ -79,7 +83,8 @@ def null_flag(sql: str, domain: Domain) -> str:
 
 
 def encode_null(sql: str, flag: str, domain: Domain) -> str:
-    """SQL: a value and whether it is null as one integer, by arithmetic: no row takes another path than its neighbours.
+    """SQL: a value and whether it is null as one integer, by arithmetic: no row takes another path
+    than its neighbours.
 
     >>> encode_null("v", "n", Domain("number", True, 0, 99))
     '(CAST(v AS BIGINT) + n * (100 - CAST(v AS BIGINT)))'

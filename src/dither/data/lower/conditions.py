@@ -1,7 +1,8 @@
 """Conditions as SQL over registered integers: nothing can raise or depend on the order of rows.
 
-A condition is true, false or unknown; a filter asks whether it is true, a NOT whether its part is false. Both are
-written without NOT and without a null: an integer column's null is a value that neither answer accepts.
+A condition is true, false or unknown; a filter asks whether it is true, a NOT whether its part is
+false. Both are written without NOT and without a null: an integer column's null is a value that
+neither answer accepts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from dither.data.engines.duckdb import name, text
 from dither.data.lower.columns import holds_null, null_code
 from dither.data.lower.expressions import Lowered
 from dither.plan.domain import Columns, Domain, is_stored
-from dither.plan.expressions import And, Column, Compare, Condition, Expression, Holds, IsNull, Not, Or
+from dither.plan.expressions import (
+    And,
+    Column,
+    Compare,
+    Condition,
+    Expression,
+    Holds,
+    IsNull,
+    Not,
+    Or,
+)
 
 Computed = dict[Expression, Lowered]
 OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -31,12 +42,16 @@ def expressions_in(condition: Condition) -> list[Expression]:
     return []
 
 
-def condition_sql(condition: Condition, columns: Columns, computed: Computed, *, answer: bool = True) -> str:
+def condition_sql(
+    condition: Condition, columns: Columns, computed: Computed, *, answer: bool = True
+) -> str:
     """SQL: whether a condition has this answer; unknown has none."""
     match condition:
         case IsNull(column):
             return _is_null(name(column), columns[column], answer)
-        case Holds(Column(column)):  # as it is stored: null may be the integer 1, where only false is a value
+        case Holds(
+            Column(column)
+        ):  # as it is stored: null may be the integer 1, where only false is a value
             return _compare(name(column), "=", Fraction(int(answer)), columns[column])
         case Holds(expression):
             return computed[expression].is_one if answer else computed[expression].is_zero
@@ -45,10 +60,16 @@ def condition_sql(condition: Condition, columns: Columns, computed: Computed, *,
         case And(operands) | Or(operands):
             word = " AND " if isinstance(condition, And) == answer else " OR "
             return (
-                "(" + word.join(condition_sql(operand, columns, computed, answer=answer) for operand in operands) + ")"
+                "("
+                + word.join(
+                    condition_sql(operand, columns, computed, answer=answer) for operand in operands
+                )
+                + ")"
             )
         case Compare(column, operator, constant):
-            return _compare(name(column), operator if answer else OPPOSITE[operator], constant, columns[column])
+            return _compare(
+                name(column), operator if answer else OPPOSITE[operator], constant, columns[column]
+            )
     raise AssertionError(f"no lowering for {type(condition).__name__}")
 
 

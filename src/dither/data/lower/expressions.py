@@ -1,10 +1,13 @@
-"""Expressions as columns: each call of the function table is one column over the columns of its arguments.
+"""Expressions as columns: each call of the function table is one column over the columns of its
+arguments.
 
-Calls are computed level by level, so that the SQL of an argument is always a name or a literal and the text stays as
-long as the expression. Every function of the table is total: whatever rows reach it, in whatever order, nothing raises.
+Calls are computed level by level, so that the SQL of an argument is always a name or a literal and
+the text stays as long as the expression. Every function of the table is total: whatever rows reach
+it, in whatever order, nothing raises.
 
-An integer is computed as a pair: a value, which lies in its domain also where it is null, and a flag that says whether
-it is null. `nulls.py` says how each function makes both; where it does not, and for texts, the engine's nulls serve.
+An integer is computed as a pair: a value, which lies in its domain also where it is null, and a
+flag that says whether it is null. `nulls.py` says how each function makes both; where it does not,
+and for texts, the engine's nulls serve.
 """
 
 from __future__ import annotations
@@ -24,8 +27,8 @@ from dither.plan.functions import TABLE, arguments_of
 
 @dataclass(frozen=True)
 class Lowered:
-    """SQL (a name or a literal) of an expression's value, and of its flag; no flag where it is never null, for texts,
-    and for a column that is passed on as it is stored."""
+    """SQL (a name or a literal) of an expression's value, and of its flag; no flag where it is
+    never null, for texts, and for a column that is passed on as it is stored."""
 
     value: str
     null: str | None = None
@@ -55,14 +58,18 @@ class _Layers:
             self.source = f"SELECT *, {', '.join(columns)} FROM ({self.source})"
 
 
-def compute_columns(source: str, columns: Columns, expressions: list[Expression]) -> tuple[str, list[Lowered]]:
+def compute_columns(
+    source: str, columns: Columns, expressions: list[Expression]
+) -> tuple[str, list[Lowered]]:
     """SQL of the source with more columns, and each expression over it."""
     levels: dict[int, list[Call]] = {}
     lowered: dict[Expression, Lowered] = {}
     for expression in expressions:
         _collect(expression, levels, lowered)
     stored: dict[Expression, Lowered] = {
-        expression: lowered[expression] for expression in expressions if isinstance(expression, Column)
+        expression: lowered[expression]
+        for expression in expressions
+        if isinstance(expression, Column)
     }
     layers = _Layers(source)
     _split(layers, columns, levels, lowered)
@@ -78,17 +85,26 @@ def compute_columns(source: str, columns: Columns, expressions: list[Expression]
 
 
 def _split(
-    layers: _Layers, columns: Columns, levels: dict[int, list[Call]], lowered: dict[Expression, Lowered]
+    layers: _Layers,
+    columns: Columns,
+    levels: dict[int, list[Call]],
+    lowered: dict[Expression, Lowered],
 ) -> None:
-    """Columns that calls read, as pairs: the integer after the last is null, and the last one its place holder."""
+    """Columns that calls read, as pairs: the integer after the last is null, and the last one its
+    place holder."""
     added = []
-    arguments = {argument: None for calls in levels.values() for call in calls for argument in call.arguments}
+    arguments = {
+        argument: None for calls in levels.values() for call in calls for argument in call.arguments
+    }
     for argument in arguments:
         if isinstance(argument, Column) and holds_null(columns[argument.name]):
             column = name(argument.name)
             flag = null_flag(name(argument.name), columns[argument.name])
             lowered[argument] = Lowered(layers.name_column(), layers.name_column())
-            added += [f"{column} - {flag} AS {lowered[argument].value}", f"{flag} AS {lowered[argument].null}"]
+            added += [
+                f"{column} - {flag} AS {lowered[argument].value}",
+                f"{flag} AS {lowered[argument].null}",
+            ]
     layers.add(added)
 
 
@@ -107,10 +123,14 @@ def _lower_call(
         plain.function, plain.domains, plain.constants, tuple(operand.value for operand in operands)
     )
     result = function.result(arguments)
-    if value_and_flag := pair(function, arguments, tuple(operand.null for operand in operands), result):
+    if value_and_flag := pair(
+        function, arguments, tuple(operand.null for operand in operands), result
+    ):
         output = Lowered(layers.name_column(), layers.name_column() if value_and_flag[1] else None)
         here += [
-            f"{sql} AS {named}" for sql, named in zip(value_and_flag, (output.value, output.null), strict=True) if sql
+            f"{sql} AS {named}"
+            for sql, named in zip(value_and_flag, (output.value, output.null), strict=True)
+            if sql
         ]
         return output
     engine = []
@@ -123,20 +143,29 @@ def _lower_call(
     if not (is_stored(result) and result.nullable):
         return Lowered(raw)
     output = Lowered(layers.name_column(), layers.name_column())
-    after += [f"coalesce({raw}, {result.low}) AS {output.value}", f"CAST({raw} IS NULL AS TINYINT) AS {output.null}"]
+    after += [
+        f"coalesce({raw}, {result.low}) AS {output.value}",
+        f"CAST({raw} IS NULL AS TINYINT) AS {output.null}",
+    ]
     return output
 
 
-def _collect(expression: Expression, levels: dict[int, list[Call]], lowered: dict[Expression, Lowered]) -> int:
+def _collect(
+    expression: Expression, levels: dict[int, list[Call]], lowered: dict[Expression, Lowered]
+) -> int:
     """Note the calls of an expression by height, each once; the height of the expression."""
     if isinstance(expression, Column):
         lowered[expression] = Lowered(name(expression.name))
         return 0
     if isinstance(expression, Value):
         value = expression.value
-        lowered[expression] = Lowered(str(value.numerator) if isinstance(value, Fraction) else text(value))
+        lowered[expression] = Lowered(
+            str(value.numerator) if isinstance(value, Fraction) else text(value)
+        )
         return 0
-    height = 1 + max((_collect(argument, levels, lowered) for argument in expression.arguments), default=0)
+    height = 1 + max(
+        (_collect(argument, levels, lowered) for argument in expression.arguments), default=0
+    )
     if expression not in levels.setdefault(height, []):
         levels[height].append(expression)
     return height

@@ -12,17 +12,24 @@ from dither.plan.analyse import Analysed
 
 
 def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> str:
-    """The engine may evaluate what stands above before the WHERE, so no later expression may trust it: a narrowed
-    column is clamped here, and is inside its bounds whatever the engine does (rule clamp-to-priced-bounds)."""
+    """The engine may evaluate what stands above before the WHERE, so no later expression may trust
+    it: a narrowed column is clamped here, and is inside its bounds whatever the engine does (rule
+    clamp-to-priced-bounds)."""
     wanted = expressions_in(plan.condition)
     inner, lowered = compute_columns(source, before.columns, wanted)
-    condition = condition_sql(plan.condition, before.columns, dict(zip(wanted, lowered, strict=True)))
+    condition = condition_sql(
+        plan.condition, before.columns, dict(zip(wanted, lowered, strict=True))
+    )
     shown = []
     for column in list_carried(here.node, here.columns):
         quoted = name(column)
         domain = here.columns.get(column)
         old = before.columns.get(column)
-        if domain is not None and old is not None and (domain.low, domain.high) != (old.low, old.high):
+        if (
+            domain is not None
+            and old is not None
+            and (domain.low, domain.high) != (old.low, old.high)
+        ):
             shown.append(f"{clamp_value(f's.{quoted}', domain.low, domain.high)} AS {quoted}")
         else:
             shown.append(f"s.{quoted}")

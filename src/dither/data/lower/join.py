@@ -6,7 +6,14 @@ Two private sides always meet by owner, whether or not the plan says so (rule ow
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.data.lower.columns import UNIT, code_column, engine_null, from_engine_null, list_carried, list_names
+from dither.data.lower.columns import (
+    UNIT,
+    code_column,
+    engine_null,
+    from_engine_null,
+    list_carried,
+    list_names,
+)
 from dither.plan.algebra import Join
 from dither.plan.analyse import Analysed
 from dither.plan.stability import Owned
@@ -17,15 +24,22 @@ def join_sql(plan: Join, left: str, right: str, sides: tuple[Analysed, ...], her
     left_rows, right_rows = sides
     conditions = [f"l.{UNIT} = r.{UNIT}"] if isinstance(right_rows.node, Owned) else []
     for left_column, right_column in plan.on:
-        if left_rows.columns[left_column].kind == "category" and right_rows.columns[right_column].kind == "text":
+        if (
+            left_rows.columns[left_column].kind == "category"
+            and right_rows.columns[right_column].kind == "text"
+        ):
             # the code of null is no label's
             conditions.append(f"l.{name(left_column)} = r.{name(code_column(right_column))}")
             continue
-        left_key = engine_null(f"l.{name(left_column)}", left_rows.columns[left_column])  # null meets nothing
+        left_key = engine_null(
+            f"l.{name(left_column)}", left_rows.columns[left_column]
+        )  # null meets nothing
         right_key = engine_null(f"r.{name(right_column)}", right_rows.columns[right_column])
         conditions.append(f"{left_key} = {right_key}")
     from_left = list_carried(left_rows.node, left_rows.columns)
-    from_right = [column for column in list_carried(here.node, here.columns) if column not in from_left]
+    from_right = [
+        column for column in list_carried(here.node, here.columns) if column not in from_left
+    ]
     shown = list_names(from_left, "l.")
     for column in from_right:
         value = f"r.{name(column)}"

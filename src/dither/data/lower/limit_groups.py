@@ -1,4 +1,5 @@
-"""At most so many groups per owner: the least (a*x + b) mod p; x indexes the key, a and b are the owner's."""
+"""At most so many groups per owner: the least (a*x + b) mod p; x indexes the key, a and b are the
+owner's."""
 
 from __future__ import annotations
 
@@ -23,17 +24,25 @@ MULTIPLIER = 48_271
 
 
 def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
-    """Ties are broken by the keys themselves, so that the choice is a function of the owner's own rows.
+    """Ties are broken by the keys themselves, so that the choice is a function of the owner's own
+    rows.
 
-    The place in the order is computed before the rows are ranked: the window then sorts one small integer per row and
-    carries no hash. A key that is its own index has no ties, since a is not 0 mod p.
+    The place in the order is computed before the rows are ranked: the window then sorts one small
+    integer per row and carries no hash. A key that is its own index has no ties, since a is not 0
+    mod p.
     """
     indices = [_index(key, here.columns[key]) for key in plan.keys]
     mixed = indices[0]
     if len(indices) > 1:
-        scaled = (f"({index} * {pow(MULTIPLIER, position, PRIME)}) % {PRIME}" for position, index in enumerate(indices))
+        scaled = (
+            f"({index} * {pow(MULTIPLIER, position, PRIME)}) % {PRIME}"
+            for position, index in enumerate(indices)
+        )
         mixed = f"(({' + '.join(scaled)}) % {PRIME})"
-    order = f"CAST((CAST({HASH_A} AS BIGINT) * {mixed} + CAST({HASH_B} AS BIGINT)) % {PRIME} AS INTEGER)"
+    order = (
+        f"CAST((CAST({HASH_A} AS BIGINT) * {mixed} + CAST({HASH_B} AS BIGINT)) % "
+        f"{PRIME} AS INTEGER)"
+    )
     ties = [] if _is_own_index(plan, here) else [f"{name(key)} NULLS LAST" for key in plan.keys]
     shown = list_names(list_carried(here.node, here.columns))
     placed = f"SELECT {shown}, {order} AS dither_order FROM ({source})"
@@ -43,9 +52,14 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
 
 
 def _is_own_index(plan: LimitGroups, here: Analysed) -> bool:
-    """Whether there is one key, and its values and null are different integers from 0 to p - 1 as they stand."""
+    """Whether there is one key, and its values and null are different integers from 0 to p - 1 as
+    they stand."""
     domain = here.columns[plan.keys[0]]
-    return len(plan.keys) == 1 and _stands(domain) and (domain.high < PRIME - 1 or not holds_null(domain))
+    return (
+        len(plan.keys) == 1
+        and _stands(domain)
+        and (domain.high < PRIME - 1 or not holds_null(domain))
+    )
 
 
 def _stands(domain: Domain) -> bool:
@@ -64,4 +78,8 @@ def _index(key: str, domain: Domain) -> str:
         index = f"CAST(({whole} % {PRIME} + {PRIME}) % {PRIME} AS BIGINT)"
     if domain.undeclared:
         return f"coalesce({index}, {PRIME - 1})"
-    return f"({index} + {null_flag(value, domain)} * ({PRIME - 1} - {index}))" if holds_null(domain) else index
+    return (
+        f"({index} + {null_flag(value, domain)} * ({PRIME - 1} - {index}))"
+        if holds_null(domain)
+        else index
+    )

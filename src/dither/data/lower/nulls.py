@@ -1,7 +1,8 @@
 """Whether a function's result is null, as a column of its own: the same arithmetic for all rows.
 
-A flag is 1 for null and 0 otherwise. Of a function that is null where an argument is, the value is computed from
-values that lie in their domains also where they are null, and the flag from the flags.
+A flag is 1 for null and 0 otherwise. Of a function that is null where an argument is, the value is
+computed from values that lie in their domains also where they are null, and the flag from the
+flags.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ Pair: TypeAlias = tuple[str, str | None]
 
 
 def pair(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair | None:
-    """SQL of the value and of the flag (None if never null); None where the engine's own nulls have to serve."""
+    """SQL of the value and of the flag (None if never null); None where the engine's own nulls have
+    to serve."""
     stored = (
-        is_stored(domain) or constant is not None for domain, constant in zip(a.domains, a.constants, strict=True)
+        is_stored(domain) or constant is not None
+        for domain, constant in zip(a.domains, a.constants, strict=True)
     )
     if not all(stored) or not is_stored(result):
         return None
@@ -35,7 +38,9 @@ def pair(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> P
     null_flags = [flag for flag in flags if flag]
     if function.name in UNDEFINED:
         null_flags.append(f"CAST({UNDEFINED[function.name](a)} AS TINYINT)")
-    return SQL[function.name](a, result), " | ".join(null_flags) if null_flags and result.nullable else None
+    return SQL[function.name](a, result), " | ".join(
+        null_flags
+    ) if null_flags and result.nullable else None
 
 
 def _true(value: str, flag: str | None) -> str:
@@ -69,7 +74,10 @@ def _case(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> 
     value = SQL[function.name](replace(a, sql=sql), result)
     whens = " ".join(f"WHEN {sql[p]} = 1 THEN {flags[p + 1] or 0}" for p in tests)
     rest = (flags[last] or "0") if len(a.sql) % 2 else "1"
-    return f"coalesce({value}, {result.low})", f"CASE {whens} ELSE {rest} END" if result.nullable else None
+    return (
+        f"coalesce({value}, {result.low})",
+        f"CASE {whens} ELSE {rest} END" if result.nullable else None,
+    )
 
 
 def _coalesce(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
@@ -87,7 +95,9 @@ def _extreme(function: Function, a: SqlArguments, flags: Flags, result: Domain) 
         f"(({value}) + {flag} * ({end} - ({value})))" if flag else value
         for value, flag in zip(aligned_sql(a), flags, strict=True)
     ]
-    return f"{function.name}({', '.join(values)})", " * ".join(flag for flag in flags if flag) if all(flags) else None
+    return f"{function.name}({', '.join(values)})", " * ".join(
+        flag for flag in flags if flag
+    ) if all(flags) else None
 
 
 def _nullif(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
@@ -102,7 +112,10 @@ def _distinct(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pai
     left, right = aligned_sql(a)
     left_null, right_null = (flag or "0" for flag in flags)
     differ = f"(1 - {left_null}) * (1 - {right_null}) * CAST(({left}) <> ({right}) AS TINYINT)"
-    return f"CAST({left_null} + {right_null} - 2 * {left_null} * {right_null} + {differ} AS BIGINT)", None
+    return (
+        f"CAST({left_null} + {right_null} - 2 * {left_null} * {right_null} + {differ} AS BIGINT)",
+        None,
+    )
 
 
 def _between(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:

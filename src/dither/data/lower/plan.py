@@ -1,4 +1,5 @@
-"""An analysed plan as one SQL statement: the tree that was analysed, node by node, and nothing else."""
+"""An analysed plan as one SQL statement: the tree that was analysed, node by node, and nothing
+else."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ from dither.rules import PrivacyRule
 
 
 def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
-    """SELECT of the plan's rows, in no order; a sample of units is drawn by the key of this release."""
+    """SELECT of the plan's rows, in no order; a sample of units is drawn by the key of this
+    release."""
     plan = rows.plan
     sources = [plan_sql(source, sample_key) for source in rows.sources]
     match plan:
@@ -58,7 +60,8 @@ def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
         case SampleUnits():
             if sample_key is None:
                 raise RefusedError(
-                    "a sample needs a key that the kernel draws for the release", rule=PrivacyRule.NO_SEED
+                    "a sample needs a key that the kernel draws for the release",
+                    rule=PrivacyRule.NO_SEED,
                 )
             return sample_sql(plan, source, rows, sample_key)
     raise AssertionError(f"no lowering for {type(plan).__name__}")

@@ -17,7 +17,11 @@ def project_sql(plan: Project, source: str, before: Analysed, here: Analysed) ->
     inner, lowered_columns = compute_columns(source, before.columns, wanted)
     shown = [UNIT, HASH_A, HASH_B] if isinstance(here.node, Owned) else []
     for column, lowered in zip(plan.columns, lowered_columns, strict=True):
-        value = encode_null(lowered.value, lowered.null, here.columns[column.name]) if lowered.null else lowered.value
+        value = (
+            encode_null(lowered.value, lowered.null, here.columns[column.name])
+            if lowered.null
+            else lowered.value
+        )
         shown.append(f"{value} AS {name(column.name)}")
     if not isinstance(here.node, Loose):
         for column in plan.columns:

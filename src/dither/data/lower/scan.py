@@ -10,11 +10,17 @@ from dither.plan.stability import Public
 
 
 def scan_sql(plan: Scan, here: Analysed) -> str:
-    """Owner, hash and declared columns. Private nulls are stored as integers; public ones become so here."""
+    """Owner, hash and declared columns. Private nulls are stored as integers; public ones become so
+    here."""
     if isinstance(here.node, Public):
         shown = [
-            f"{from_engine_null(name(column), domain)} AS {name(column)}" for column, domain in here.columns.items()
+            f"{from_engine_null(name(column), domain)} AS {name(column)}"
+            for column, domain in here.columns.items()
         ]
-        besides = [name(column) for column in list_carried(here.node, here.columns) if column not in here.columns]
+        besides = [
+            name(column)
+            for column in list_carried(here.node, here.columns)
+            if column not in here.columns
+        ]
         return f"SELECT {', '.join(shown + besides)} FROM {name(plan.table)}"
     return f"SELECT {list_names(list_carried(here.node, here.columns))} FROM {name(plan.table)}"

@@ -1,8 +1,8 @@
 """The sum of x - c is the sum of x less c times the number of rows: no row needs a subtraction.
 
-AVG and SUM are asked for as sums around the middle of a column, which one person moves least. The engine checks every
-subtraction for overflow, which took a quarter of such a statement. The integer is the same: x - c never is null here,
-and x is clamped to the bounds of x - c moved by c.
+AVG and SUM are asked for as sums around the middle of a column, which one person moves least. The
+engine checks every subtraction for overflow, which took a quarter of such a statement. The integer
+is the same: x - c never is null here, and x is clamped to the bounds of x - c moved by c.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ _LARGEST = 2**62
 
 
 def remove_shifts(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int]]:
-    """Rows with x in place of x - c, and c in grid integers by column, for columns that are only summed.
+    """Rows with x in place of x - c, and c in grid integers by column, for columns that are only
+    summed.
 
-    The other projection is analysed like any: a shift is used only where both have the same domains, moved by c.
+    The other projection is analysed like any: a shift is used only where both have the same
+    domains, moved by c.
     """
     plan = rows.plan
     if not isinstance(plan, Project):
         return rows, {}
-    bases = {column.name: base for column in plan.columns if (base := _base(column)) and _is_summed(column, query)}
+    bases = {
+        column.name: base
+        for column in plan.columns
+        if (base := _base(column)) and _is_summed(column, query)
+    }
     if not bases:
         return rows, {}
     columns = (Named(column.name, bases.get(column.name, column.of)) for column in plan.columns)
@@ -39,11 +45,19 @@ def remove_shifts(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int
 def _base(named: Named) -> Expression | None:
     """x, where a column is x less a constant."""
     of = named.of
-    shifts = isinstance(of, Call) and of.function == "subtract" and isinstance(of.arguments[1], Value)
+    shifts = (
+        isinstance(of, Call) and of.function == "subtract" and isinstance(of.arguments[1], Value)
+    )
     return of.arguments[0] if isinstance(of, Call) and shifts else None
 
 
 def _is_summed(named: Named, query: Cells) -> bool:
     """Whether a column is read by sums alone."""
-    read = [aggregate for aggregate in query.columns if getattr(aggregate, "column", None) == named.name]
-    return named.name not in query.keys and bool(read) and all(isinstance(aggregate, Sum) for aggregate in read)
+    read = [
+        aggregate for aggregate in query.columns if getattr(aggregate, "column", None) == named.name
+    ]
+    return (
+        named.name not in query.keys
+        and bool(read)
+        and all(isinstance(aggregate, Sum) for aggregate in read)
+    )

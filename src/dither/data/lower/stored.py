@@ -1,9 +1,10 @@
 """Columns as registered: to check them costs nothing, so a sum of one needs no clamp per row.
 
-Registration has put every value inside its bounds. A sum does not trust that: a row whose value is outside is not
-counted, in any column of the statement, so that each row counted has a value inside, which is what sensitivity used.
-The engine checks such a condition once per block of rows, by the least and largest value that it keeps for each; on a
-computed value it would check each row, and there a clamp is quicker.
+Registration has put every value inside its bounds. A sum does not trust that: a row whose value is
+outside is not counted, in any column of the statement, so that each row counted has a value inside,
+which is what sensitivity used. The engine checks such a condition once per block of rows, by the
+least and largest value that it keeps for each; on a computed value it would check each row, and
+there a clamp is quicker.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from dither.plan.analyse import Analysed
 def stored_sums(query: Cells, rows: Analysed) -> frozenset[str]:
     """The columns of rows that a query sums and that stand in them as registered, never null."""
     summed = {column.column for column in query.columns if isinstance(column, Sum)}
-    return frozenset(name for name in summed if not holds_null(rows.columns[name]) and _is_stored(name, rows))
+    return frozenset(
+        name for name in summed if not holds_null(rows.columns[name]) and _is_stored(name, rows)
+    )
 
 
 def _is_stored(column: str, rows: Analysed) -> bool:
-    """Whether a column comes from a table as it is there; a WHERE that narrows its bounds clamps it."""
+    """Whether a column comes from a table as it is there; a WHERE that narrows its bounds clamps
+    it."""
     match rows.plan:
         case Scan():
             return True
@@ -37,5 +41,8 @@ def _is_stored(column: str, rows: Analysed) -> bool:
 def inside(columns: frozenset[str], rows: Analysed) -> str:
     """SQL: a WHERE for the rows whose values are inside their bounds: all rows."""
     domains = rows.columns
-    tests = [f"{name(column)} BETWEEN {domains[column].low} AND {domains[column].high}" for column in sorted(columns)]
+    tests = [
+        f"{name(column)} BETWEEN {domains[column].low} AND {domains[column].high}"
+        for column in sorted(columns)
+    ]
     return f" WHERE {' AND '.join(tests)}" if tests else ""

@@ -10,7 +10,8 @@ from dither.plan.analyse import Analysed
 def union_sql(left: str, right: str, sides: tuple[Analysed, ...], here: Analysed) -> str:
     """The rows of both; the owner only where both have one."""
     return " UNION ALL ".join(
-        f"SELECT {_list_columns(side, here)} FROM ({source})" for source, side in zip((left, right), sides, strict=True)
+        f"SELECT {_list_columns(side, here)} FROM ({source})"
+        for source, side in zip((left, right), sides, strict=True)
     )
 
 
@@ -20,7 +21,15 @@ def _list_columns(side: Analysed, here: Analysed) -> str:
     for column in list_carried(here.node, here.columns):
         domain = side.columns.get(column)
         quoted = name(column)
-        moved = domain is not None and holds_null(domain) and null_code(domain) != null_code(here.columns[column])
-        value = recode_null(quoted, domain, null_code(here.columns[column])) if domain and moved else quoted
+        moved = (
+            domain is not None
+            and holds_null(domain)
+            and null_code(domain) != null_code(here.columns[column])
+        )
+        value = (
+            recode_null(quoted, domain, null_code(here.columns[column]))
+            if domain and moved
+            else quoted
+        )
         shown.append(f"{value} AS {quoted}")
     return ", ".join(shown)

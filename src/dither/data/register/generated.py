@@ -1,8 +1,8 @@
 """A table for rehearsals, generated from the catalog alone: same schema, same limits, nobody in it.
 
-Invented rows in the declared domains go through registration like any others. Nothing is read but the catalog and the
-facts of public tables, so what a rehearsal shows is the same whatever the registered data is
-(rule rehearsals-read-no-data).
+Invented rows in the declared domains go through registration like any others. Nothing is read but
+the catalog and the facts of public tables, so what a rehearsal shows is the same whatever the
+registered data is (rule rehearsals-read-no-data).
 """
 
 from __future__ import annotations
@@ -79,10 +79,17 @@ def _generate_public(table: Table, facts: Facts) -> list[Row]:
     unique = {key[0] for key in table.unique if len(key) == 1}
     rows = []
     for row in range(count):
-        values = {column.name: _generate_value(table, column, row, facts, unique) for column in table.columns}
-        rows.append(values | {column: labels[row % len(labels)] for column, labels in listed.items()})
+        values = {
+            column.name: _generate_value(table, column, row, facts, unique)
+            for column in table.columns
+        }
+        rows.append(
+            values | {column: labels[row % len(labels)] for column, labels in listed.items()}
+        )
     for key in table.unique:  # a key of few values has few rows
-        rows = list({tuple(row[column] for column in key): row for row in reversed(rows)}.values())[::-1]
+        rows = list({tuple(row[column] for column in key): row for row in reversed(rows)}.values())[
+            ::-1
+        ]
     return rows
 
 
@@ -95,22 +102,33 @@ def _generate_private(table: Table, facts: Facts, rows_by_table: dict[str, list[
             if len(rows) >= (table.max_rows or 0):
                 return rows
             row_number = len(rows)
-            row = {column.name: _generate_value(table, column, row_number, facts, set()) for column in table.columns}
+            row = {
+                column.name: _generate_value(table, column, row_number, facts, set())
+                for column in table.columns
+            }
             if isinstance(table.owner, OwnerColumn):
                 row[table.owner.column] = f"person-{parent}"
             elif isinstance(table.owner, OwnerReference):
                 above = rows_by_table[table.owner.references][parent]
-                row |= {child_column: above[parent_column] for child_column, parent_column in table.owner.by}
+                row |= {
+                    child_column: above[parent_column]
+                    for child_column, parent_column in table.owner.by
+                }
             rows.append(row)
     return rows
 
 
 def _list_parents(table: Table, rows_by_table: dict[str, list[Row]]) -> list[Row]:
-    return rows_by_table[table.owner.references] if isinstance(table.owner, OwnerReference) else [{}] * PEOPLE
+    return (
+        rows_by_table[table.owner.references]
+        if isinstance(table.owner, OwnerReference)
+        else [{}] * PEOPLE
+    )
 
 
 def _pick(what: str, below: int) -> int:
-    """A number below `below`, by a hash of its name: the same for every dataset with this catalog."""
+    """A number below `below`, by a hash of its name: the same for every dataset with this
+    catalog."""
     return int.from_bytes(hashlib.sha256(what.encode()).digest()[:8]) % below
 
 
@@ -121,7 +139,9 @@ def _generate_value(table: Table, column: Column, row: int, facts: Facts, unique
     if column.nulls.rule == "keep" and column.name not in unique and _pick(f"{name}/null", 20) == 0:
         return ""
     if isinstance(column, Category):
-        labels = _list_labels(column, facts) or (OUTSIDE,)  # an empty list of a public table: nobody has a label
+        labels = _list_labels(column, facts) or (
+            OUTSIDE,
+        )  # an empty list of a public table: nobody has a label
         return labels[(row if column.name in unique else _pick(name, len(labels))) % len(labels)]
     if isinstance(column, Text):
         return (str(row) if column.name in unique else f"text {_pick(name, 50)}")[: column.width]
@@ -140,13 +160,18 @@ def _list_labels(column: Category, facts: Facts) -> tuple[str, ...]:
 
 
 def _write_decimal(column: Column, grid_value: int) -> str:
-    """The grid integer in the column's own units, exactly: the resolution is a power of ten or a whole number."""
+    """The grid integer in the column's own units, exactly: the resolution is a power of ten or a
+    whole number."""
     assert isinstance(column, Decimal)
     value = grid_value * column.resolution
     decimals = len(str(column.multiplier)) - 1
     scaled = abs(int(value * Fraction(10) ** decimals))
     digits = str(scaled).rjust(decimals + 1, "0")
-    text = f"{digits[: len(digits) - decimals]}.{digits[len(digits) - decimals :]}" if decimals else digits
+    text = (
+        f"{digits[: len(digits) - decimals]}.{digits[len(digits) - decimals :]}"
+        if decimals
+        else digits
+    )
     return f"-{text}" if value < 0 else text
 
 

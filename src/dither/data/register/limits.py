@@ -1,15 +1,25 @@
 """Limits: which rows of an owner stay, by content alone.
 
-The order of an owner's rows is the digest of (installation key, owner, every declared column in catalog order, ordinal
-among identical rows) and nothing else: never rowid, file position or another owner's rows (rule rank-by-content).
-Proof: docs/proofs/stability.md#registration.
+The order of an owner's rows is the digest of (installation key, owner, every declared column in
+catalog order, ordinal among identical rows) and nothing else: never rowid, file position or another
+owner's rows (rule rank-by-content). Proof: docs/proofs/stability.md#registration.
 """
 
 from __future__ import annotations
 
 from dither.catalog import Catalog, Column, Table
 from dither.data.engines.duckdb import name, text
-from dither.data.lower.columns import HASH_A, HASH_B, OWNER, PRIME, RANK, UNIT, holds_null, index_column, null_code
+from dither.data.lower.columns import (
+    HASH_A,
+    HASH_B,
+    OWNER,
+    PRIME,
+    RANK,
+    UNIT,
+    holds_null,
+    index_column,
+    null_code,
+)
 from dither.data.register.repair import is_text, storage_type
 from dither.plan.domain import declared_domain
 from dither.plan.facts import NO_FACTS, Facts
@@ -29,53 +39,88 @@ def stored_columns(catalog: Catalog, table: Table) -> list[Column]:
 def limit_rows_sql(
     catalog: Catalog, table: Table, source: str, facts: Facts = NO_FACTS, *, by_prefix: bool = True
 ) -> str:
-    """SQL: repaired rows, made unique per owner, ranked by content within the owner, cut at the limit.
+    """SQL: repaired rows, made unique per owner, ranked by content within the owner, cut at the
+    limit.
 
-    Rows are ordered by digest, then by the columns. Sorting by the first 64 bits of the digest gives that order unless
-    two rows of an owner share them; then the statement fails (`TIE`) and must be asked for again, not `by_prefix`.
-    Windows leave the rows of an owner side by side, so nothing is sorted once more.
+    Rows are ordered by digest, then by the columns. Sorting by the first 64 bits of the digest
+    gives that order unless two rows of an owner share them; then the statement fails (`TIE`) and
+    must be asked for again, not `by_prefix`. Windows leave the rows of an owner side by side, so
+    nothing is sorted once more.
     """
     columns = stored_columns(catalog, table)
     names = ", ".join([OWNER, *(name(column.name) for column in columns)])
     sql = f"SELECT {names}, row_number() OVER (PARTITION BY {names}) AS dither_n FROM ({source})"
-    written = ", ".join(f"CAST({name(column.name)} AS VARCHAR) AS {_written(column)}" for column in columns)
-    sql = f"SELECT *, {written or 'NULL AS dither_none'}, CAST(dither_n AS VARCHAR) AS dither_ordinal FROM ({sql})"
+    written = ", ".join(
+        f"CAST({name(column.name)} AS VARCHAR) AS {_written(column)}" for column in columns
+    )
+    sql = (
+        f"SELECT *, {written or 'NULL AS dither_none'}, CAST(dither_n AS VARCHAR) AS "
+        f"dither_ordinal FROM ({sql})"
+    )
     sql = f"SELECT {names}, dither_n, {digest(columns)} AS dither_digest FROM ({sql})"
     if catalog.unit.kind == "row":  # each row is a unit, named by its content
-        own = f"sha256(concat({field(text(table.name))}, dither_digest))"  # equal rows of two tables are two units
+        # equal rows of two tables are two units
+        own = f"sha256(concat({field(text(table.name))}, dither_digest))"
         sql = f"SELECT * REPLACE ({own} AS {OWNER}), 1 AS {RANK} FROM ({sql})"
-        return f"SELECT {_list_copy_columns(columns, table, facts)} FROM ({_number_units(_add_hash(sql))})"
+        return (
+            f"SELECT {_list_copy_columns(columns, table, facts)} FROM "
+            f"({_number_units(_add_hash(sql))})"
+        )
     order = f"dither_digest, {names}, dither_n"
     if by_prefix:
         sql = f"SELECT {names}, {PREFIX} AS dither_prefix FROM ({sql})"
         order = "dither_prefix"
     for unique in table.unique:
-        partition = {OWNER, *(name(key_column) for key_column in unique if key_column != catalog.owner_column(table))}
-        sql = f"SELECT * EXCLUDE ({RANK}) FROM ({_rank_rows(sql, sorted(partition), order)}) WHERE {RANK} = 1"
-    kept = f"SELECT * FROM ({_rank_rows(sql, [OWNER], order)}) WHERE {RANK} <= {table.rows_per_unit}"
-    units = (
-        f"SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM {UNITS}"  # a table has a rowid of its own, a query has not
+        partition = {
+            OWNER,
+            *(
+                name(key_column)
+                for key_column in unique
+                if key_column != catalog.owner_column(table)
+            ),
+        }
+        sql = (
+            f"SELECT * EXCLUDE ({RANK}) FROM "
+            f"({_rank_rows(sql, sorted(partition), order)}) WHERE {RANK} = 1"
+        )
+    kept = (
+        f"SELECT * FROM ({_rank_rows(sql, [OWNER], order)}) WHERE {RANK} <= {table.rows_per_unit}"
     )
-    return f"SELECT {_list_copy_columns(columns, table, facts)} FROM ({kept}) JOIN ({units}) USING ({OWNER})"
+    # a table has a rowid of its own, a query has not
+    units = f"SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM {UNITS}"
+    return (
+        f"SELECT {_list_copy_columns(columns, table, facts)} FROM ({kept}) JOIN "
+        f"({units}) USING ({OWNER})"
+    )
 
 
 def _rank_rows(rows: str, partition: list[str], order: str) -> str:
     """SQL: rows with their rank within each partition; fails where two rows have the same rank."""
     window = f"(PARTITION BY {', '.join(partition)} ORDER BY {order})"
-    both = f"SELECT *, row_number() OVER {window} AS dither_place, rank() OVER {window} AS dither_first FROM ({rows})"
+    both = (
+        f"SELECT *, row_number() OVER {window} AS dither_place, rank() OVER {window} AS "
+        f"dither_first FROM ({rows})"
+    )
     rank = f"CASE WHEN dither_place = dither_first THEN dither_place ELSE error('{TIE}') END"
     return f"SELECT * EXCLUDE (dither_place, dither_first), {rank} AS {RANK} FROM ({both})"
 
 
 def make_units() -> str:
     """SQL: the empty table of owners, for all tables of one registration."""
-    return f"CREATE TEMP TABLE {UNITS} ({OWNER} VARCHAR, {UNIT} BIGINT, {HASH_A} INTEGER, {HASH_B} INTEGER)"
+    return (
+        f"CREATE TEMP TABLE {UNITS} ({OWNER} VARCHAR, {UNIT} BIGINT, {HASH_A} INTEGER, "
+        f"{HASH_B} INTEGER)"
+    )
 
 
 def add_units(source: str) -> str:
-    """SQL: the owners of some rows, numbered after those that are known; a number only says who is who."""
+    """SQL: the owners of some rows, numbered after those that are known; a number only says who is
+    who."""
     new = f"SELECT DISTINCT {OWNER} FROM ({source}) ANTI JOIN {UNITS} USING ({OWNER})"
-    return f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM ({_number_units(_add_hash(new))})"
+    return (
+        f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM "
+        f"({_number_units(_add_hash(new))})"
+    )
 
 
 def _number_units(rows: str) -> str:
@@ -86,7 +131,9 @@ def _number_units(rows: str) -> str:
 def _add_hash(rows: str) -> str:
     """SQL: rows with the two numbers of their owner, from a keyed digest of it."""
     digested = f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS dither_hashed FROM ({rows})"
-    numbers = ", ".join(f"{_hash(start)} AS {column}" for start, column in ((1, HASH_A), (9, HASH_B)))
+    numbers = ", ".join(
+        f"{_hash(start)} AS {column}" for start, column in ((1, HASH_A), (9, HASH_B))
+    )
     return f"SELECT * EXCLUDE (dither_hashed), {numbers} FROM ({digested})"
 
 
@@ -95,7 +142,8 @@ def _written(column: Column) -> str:
 
 
 def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str:
-    """SQL: the columns of the copy, undeclared labels with their key index and every owner with its hash.
+    """SQL: the columns of the copy, undeclared labels with their key index and every owner with its
+    hash.
 
     Nulls of integers become the integer that stands for them (lower/columns.py).
     """
@@ -116,8 +164,12 @@ def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str
 
 
 def _hash(start: int) -> str:
-    """SQL: a number from 1 to p - 1 that is the owner's own, from eight hex digits of its digest."""
-    return f"CAST(CAST(concat('0x', substr(dither_hashed, {start}, 8)) AS BIGINT) % {PRIME - 1} + 1 AS INTEGER)"
+    """SQL: a number from 1 to p - 1 that is the owner's own, from eight hex digits of its
+    digest."""
+    return (
+        f"CAST(CAST(concat('0x', substr(dither_hashed, {start}, 8)) AS BIGINT) % "
+        f"{PRIME - 1} + 1 AS INTEGER)"
+    )
 
 
 def key_index(value: str) -> str:
@@ -127,11 +179,18 @@ def key_index(value: str) -> str:
 
 
 def digest(columns: list[Column]) -> str:
-    """SQL: sha256 over key, owner, every declared column and the ordinal, each as `length:bytes`, null as `-`."""
-    fields = [KEY, field(OWNER), *(field(_written(column)) for column in columns), field("dither_ordinal")]
+    """SQL: sha256 over key, owner, every declared column and the ordinal, each as `length:bytes`,
+    null as `-`."""
+    fields = [
+        KEY,
+        field(OWNER),
+        *(field(_written(column)) for column in columns),
+        field("dither_ordinal"),
+    ]
     return f"sha256(concat({', '.join(fields)}))"
 
 
 def field(text: str) -> str:
-    """SQL: one field of a digest as arguments of concat, which writes nothing for null; the length is in bytes."""
+    """SQL: one field of a digest as arguments of concat, which writes nothing for null; the length
+    is in bytes."""
     return f"coalesce(CAST(strlen({text}) AS VARCHAR) || ':', '-'), {text}"

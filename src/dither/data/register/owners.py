@@ -1,8 +1,9 @@
 """Owners: whom a row belongs to, resolved at registration and never again.
 
-A row has its own owner column, or the owner of the one row of another table that shares its key (foreign-key paths).
-A key of the parent that resolves to two owners stops registration: otherwise one person could claim, or delete, the
-rows of another (rule owners-never-meet). Under (person, window) units the owner is the pair (rule every-window-pays).
+A row has its own owner column, or the owner of the one row of another table that shares its key
+(foreign-key paths). A key of the parent that resolves to two owners stops registration: otherwise
+one person could claim, or delete, the rows of another (rule owners-never-meet). Under (person,
+window) units the owner is the pair (rule every-window-pays).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ FIRST, LAST = "dither_first_owner", "dither_last_owner"  # a key may be called o
 
 
 class RegistrationError(DitherError):
-    """Registration stopped; the message is for the steward only, the version in use stays in use."""
+    """Registration stopped; the message is for the steward only, the version in use stays in
+    use."""
 
 
 def map_name(parent: Table, key: tuple[str, ...]) -> str:
@@ -38,7 +40,10 @@ def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
     if isinstance(owner, OwnerColumn):
         return f"raw.{name(owner.column)}", ""
     if isinstance(owner, OwnerReference):
-        met = [f"raw.{name(child_column)} = parent.{name(parent_column)}" for child_column, parent_column in owner.by]
+        met = [
+            f"raw.{name(child_column)} = parent.{name(parent_column)}"
+            for child_column, parent_column in owner.by
+        ]
         met += [f"raw.{WINDOW} = parent.{WINDOW}"] if catalog.unit.column else []
         owner_map = map_name(catalog.table(owner.references), key_of(owner))
         return f"parent.{FIRST}", f" LEFT JOIN {owner_map} AS parent ON {' AND '.join(met)}"
@@ -46,31 +51,42 @@ def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
 
 
 def build_map(
-    connection: duckdb.DuckDBPyConnection, catalog: Catalog, parent: Table, key: tuple[str, ...], rows: str
+    connection: duckdb.DuckDBPyConnection,
+    catalog: Catalog,
+    parent: Table,
+    key: tuple[str, ...],
+    rows: str,
 ) -> None:
-    """Key -> owner over all raw rows of the parent that have both; under windows, within one window."""
+    """Key -> owner over all raw rows of the parent that have both; under windows, within one
+    window."""
     owner, join = owner_sql(catalog, parent)
     owner_map = map_name(parent, key)
     columns = [*map(name, key), *([WINDOW] if catalog.unit.column else [])]
     present = " AND ".join(f"raw.{column} IS NOT NULL" for column in columns)
     connection.execute(
-        f"CREATE TEMP TABLE {owner_map} AS SELECT {', '.join(f'raw.{column}' for column in columns)}, "
-        f"min({owner}) AS {FIRST}, max({owner}) AS {LAST} FROM {add_window(catalog, parent, rows)} AS raw{join} "
-        f"WHERE {present} AND {owner} IS NOT NULL GROUP BY {', '.join(f'raw.{column}' for column in columns)}"
+        f"CREATE TEMP TABLE {owner_map} AS SELECT "
+        f"{', '.join(f'raw.{column}' for column in columns)}, "
+        f"min({owner}) AS {FIRST}, max({owner}) AS {LAST} FROM {add_window(catalog, parent, rows)} "
+        f"AS raw{join} "
+        f"WHERE {present} AND {owner} IS NOT NULL GROUP BY "
+        f"{', '.join(f'raw.{column}' for column in columns)}"
     )
     two = connection.execute(f"SELECT count(*) FROM {owner_map} WHERE {FIRST} <> {LAST}").fetchone()
     if two is not None and two[0]:
         raise RegistrationError(
-            f"{parent.name}: {two[0]} values of {', '.join(key)} belong to two owners, so rows that refer to them "
-            "would too. Nothing was registered: repair the source, or make the key include the owner"
+            f"{parent.name}: {two[0]} values of {', '.join(key)} belong to two owners, so rows "
+            f"that refer to them "
+            "would too. Nothing was registered: repair the source, or make the key include the "
+            "owner"
         )
 
 
 def add_window(catalog: Catalog, table: Table, rows: str) -> str:
-    """SQL: raw rows with the number of the window that each lies in, where the unit is a window and a path needs it.
+    """SQL: raw rows with the number of the window that each lies in, where the unit is a window and
+    a path needs it.
 
-    A row finds its owner in a row of the same window only. Otherwise taking away one window of a person would take away
-    the owners, hence the rows, of other windows (rule every-window-pays).
+    A row finds its owner in a row of the same window only. Otherwise taking away one window of a
+    person would take away the owners, hence the rows, of other windows (rule every-window-pays).
     """
     if catalog.unit.column is None:
         return rows

@@ -1,7 +1,8 @@
 """Public tables: pinned copies, and the facts about them that plans may use.
 
-Public rows are the same in every database, so whatever is read off them is public: how often a key occurs and which
-labels a column holds. They are pinned with the version, so that neither moves while questions are asked.
+Public rows are the same in every database, so whatever is read off them is public: how often a key
+occurs and which labels a column holds. They are pinned with the version, so that neither moves
+while questions are asked.
 """
 
 from __future__ import annotations
@@ -31,24 +32,36 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
     """Write the pinned copy from repaired rows; the facts about it."""
     codes = ""
     listed = sorted(
-        {values.column for other in catalog.tables for values in _list_borrowed(other) if values.table == table.name}
+        {
+            values.column
+            for other in catalog.tables
+            for values in _list_borrowed(other)
+            if values.table == table.name
+        }
     )
     for column in listed:
         if is_text(table.column(column)):
             code = f"dense_rank() OVER (ORDER BY {name(column)} NULLS LAST) - 1"
-            code = f"CASE WHEN {name(column)} IS NOT NULL THEN {code} END"  # null is no label: it meets nobody
+            # null is no label: it meets nobody
+            code = f"CASE WHEN {name(column)} IS NOT NULL THEN {code} END"
             codes += f", CAST({code} AS INTEGER) AS {name(code_column(column))}"
-    connection.execute(f"CREATE TABLE {name(table.name)} AS SELECT *{codes} FROM ({rows}) ORDER BY ALL")
+    connection.execute(
+        f"CREATE TABLE {name(table.name)} AS SELECT *{codes} FROM ({rows}) ORDER BY ALL"
+    )
     multiplicities = tuple(
-        (table.name, key, _measure_multiplicity(connection, table, key)) for key in _list_keys(table)
+        (table.name, key, _measure_multiplicity(connection, table, key))
+        for key in _list_keys(table)
     )
     for table_name, key, rows_per_key in multiplicities:
         if key in table.unique and rows_per_key > 1:
             raise RegistrationError(
-                f"{table_name}: [{', '.join(key)}] is declared unique, and a value occurs {rows_per_key} times: "
+                f"{table_name}: [{', '.join(key)}] is declared unique, and a value occurs "
+                f"{rows_per_key} times: "
                 "repair the public table, or remove the key from `unique`"
             )
-    lists = tuple((table.name, column, _read_labels(connection, table, column)) for column in listed)
+    lists = tuple(
+        (table.name, column, _read_labels(connection, table, column)) for column in listed
+    )
     return Facts(multiplicities, lists)
 
 
@@ -62,7 +75,9 @@ def _list_keys(table: Table) -> list[tuple[str, ...]]:
     return keys + [key for key in table.unique if key not in keys]
 
 
-def _measure_multiplicity(connection: duckdb.DuckDBPyConnection, table: Table, key: tuple[str, ...]) -> int:
+def _measure_multiplicity(
+    connection: duckdb.DuckDBPyConnection, table: Table, key: tuple[str, ...]
+) -> int:
     """The largest number of rows with one value of the key; null meets nothing in a join."""
     names = ", ".join(name(column) for column in key)
     present = " AND ".join(f"{name(column)} IS NOT NULL" for column in key)
@@ -72,7 +87,9 @@ def _measure_multiplicity(connection: duckdb.DuckDBPyConnection, table: Table, k
     return int(row[0])
 
 
-def _read_labels(connection: duckdb.DuckDBPyConnection, table: Table, column: str) -> tuple[str, ...]:
+def _read_labels(
+    connection: duckdb.DuckDBPyConnection, table: Table, column: str
+) -> tuple[str, ...]:
     declared = table.column(column)
     if isinstance(declared, Category):
         assert isinstance(declared.values, tuple)

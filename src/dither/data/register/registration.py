@@ -1,8 +1,9 @@
 """Registration: raw files become *the* database that the guarantee speaks of.
 
-The prepared copy holds, per private table, values already cast, clamped, null-ruled and on the grid; one owner per
-row; at most `rows_per_unit` rows per owner; clustered by owner. Public tables are pinned beside them, with their facts.
-Proof that one unit's rows in the copy depend on that unit alone: docs/proofs/stability.md#registration.
+The prepared copy holds, per private table, values already cast, clamped, null-ruled and on the
+grid; one owner per row; at most `rows_per_unit` rows per owner; clustered by owner. Public tables
+are pinned beside them, with their facts. Proof that one unit's rows in the copy depend on that unit
+alone: docs/proofs/stability.md#registration.
 """
 
 from __future__ import annotations
@@ -21,8 +22,22 @@ from dither.data.engines.duckdb import name
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.register import repair
 from dither.data.register.connections import CANNOT_ENCRYPT, open_for_registration
-from dither.data.register.limits import TIE, UNITS, add_units, limit_rows_sql, make_units, stored_columns
-from dither.data.register.owners import RegistrationError, add_window, build_map, key_of, owner_sql, window_sql
+from dither.data.register.limits import (
+    TIE,
+    UNITS,
+    add_units,
+    limit_rows_sql,
+    make_units,
+    stored_columns,
+)
+from dither.data.register.owners import (
+    RegistrationError,
+    add_window,
+    build_map,
+    key_of,
+    owner_sql,
+    window_sql,
+)
 from dither.data.register.public import pin, public_order
 from dither.data.register.source_types import SourceError
 from dither.data.register.sources import text_rows, unread_lines
@@ -35,7 +50,8 @@ Counts = list[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Repairs:
-    """What registration did to one table's rows. For the steward's eyes only: these are true counts."""
+    """What registration did to one table's rows. For the steward's eyes only: these are true
+    counts."""
 
     table: str
     counts: tuple[tuple[str, int], ...]
@@ -64,7 +80,8 @@ class _Registering:
         return int(row[0] or 0)
 
     def read(self, table: Table, use_rows: Callable[[str], None]) -> None:
-        """Use the rows of a source, given as SQL; where a value stops the engine's reader, read through Arrow."""
+        """Use the rows of a source, given as SQL; where a value stops the engine's reader, read
+        through Arrow."""
         try:
             use_rows(self.read_rows_sql(table))
         except (duckdb.InvalidInputException, duckdb.ConversionException):
@@ -75,13 +92,21 @@ class _Registering:
 
     def read_rows_sql(self, table: Table) -> str:
         through_arrow = table.name in self.through_arrow
-        return text_rows(self.connection, self.catalog.source, self.folder, table, through_arrow=through_arrow)
+        return text_rows(
+            self.connection, self.catalog.source, self.folder, table, through_arrow=through_arrow
+        )
 
 
 def write_copy(
-    catalog: Catalog, folder: Path, key: bytes, target: Path, spill: Path, stage: Callable[[str], None]
+    catalog: Catalog,
+    folder: Path,
+    key: bytes,
+    target: Path,
+    spill: Path,
+    stage: Callable[[str], None],
 ) -> list[Repairs]:
-    """Write the prepared copy of every table of `catalog` (source at `folder`) into a new file `target`."""
+    """Write the prepared copy of every table of `catalog` (source at `folder`) into a new file
+    `target`."""
     return write_copy_and_facts(catalog, folder, key, target, spill, stage)[0]
 
 
@@ -97,10 +122,11 @@ def write_copy_and_facts(
     *,
     plain_spill: bool = False,
 ) -> tuple[list[Repairs], Facts]:
-    """As `write_copy`; also the public facts of the version. Above `memory` the engine spills, encrypted or in plain.
+    """As `write_copy`; also the public facts of the version. Above `memory` the engine spills,
+    encrypted or in plain.
 
-    `stage` is called with each of `list_stages(catalog)` as it begins, `share` (from another thread) with the share of
-    it that is done.
+    `stage` is called with each of `list_stages(catalog)` as it begins, `share` (from another
+    thread) with the share of it that is done.
     """
     connection = open_for_registration(target, spill, memory, plain=plain_spill)
     registering = _Registering(connection, catalog, folder, stage, share)
@@ -118,8 +144,10 @@ def write_copy_and_facts(
     except duckdb.Error as error:
         if CANNOT_ENCRYPT in str(error):
             raise RegistrationError(
-                "the data does not fit in memory, and this DuckDB cannot encrypt what it spills (its extension httpfs "
-                "can). Nothing was registered: give more --memory, or say with --spill FOLDER where rows may lie "
+                "the data does not fit in memory, and this DuckDB cannot encrypt what it spills "
+                "(its extension httpfs "
+                "can). Nothing was registered: give more --memory, or say with --spill FOLDER "
+                "where rows may lie "
                 "in plain while registration runs"
             ) from None
         raise RegistrationError(f"the engine could not register the data: {error}") from None
@@ -134,7 +162,11 @@ def list_stages(catalog: Catalog) -> list[str]:
     """What registration will do, step by step."""
     steps = [step for table in public_order(catalog) for step in _name_steps(catalog, table)]
     steps += [_name_map_step(parent, key) for parent, key in _list_owner_maps(catalog)]
-    return [*steps, *(step for table in catalog.private_tables for step in _name_steps(catalog, table)), _WRITING]
+    return [
+        *steps,
+        *(step for table in catalog.private_tables for step in _name_steps(catalog, table)),
+        _WRITING,
+    ]
 
 
 def _name_steps(catalog: Catalog, table: Table) -> tuple[str, ...]:
@@ -153,7 +185,9 @@ def _list_owner_maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
     wanted = {}
     for table in catalog.private_tables:
         if isinstance(table.owner, OwnerReference):
-            wanted[table.owner.references, key_of(table.owner)] = catalog.table(table.owner.references)
+            wanted[table.owner.references, key_of(table.owner)] = catalog.table(
+                table.owner.references
+            )
     return sorted(
         ((parent, key) for (_, key), parent in wanted.items()),
         key=lambda parent_and_key: len(catalog.owner_path(parent_and_key[0])),
@@ -165,11 +199,15 @@ def _build_owner_maps(registering: _Registering) -> None:
     for parent, key in _list_owner_maps(registering.catalog):
         registering.stage(_name_map_step(parent, key))
         with _watch_progress(registering.connection, registering.share):
-            registering.read(parent, partial(build_map, registering.connection, registering.catalog, parent, key))
+            registering.read(
+                parent, partial(build_map, registering.connection, registering.catalog, parent, key)
+            )
 
 
 @contextmanager
-def _watch_progress(connection: duckdb.DuckDBPyConnection, share: Callable[[float], None] | None) -> Iterator[None]:
+def _watch_progress(
+    connection: duckdb.DuckDBPyConnection, share: Callable[[float], None] | None
+) -> Iterator[None]:
     """Ask the engine ten times a second how far it is, if anybody wants to know."""
     if share is None:
         yield
@@ -196,10 +234,14 @@ def _register_public(registering: _Registering, table: Table) -> Repairs:
     names = ", ".join(name(column.name) for column in table.columns)
     registering.stage(_name_steps(registering.catalog, table)[2])
     pinned = pin(
-        registering.connection, registering.catalog, table, f"SELECT {names} FROM dither_repaired WHERE NOT dither_gone"
+        registering.connection,
+        registering.catalog,
+        table,
+        f"SELECT {names} FROM dither_repaired WHERE NOT dither_gone",
     )
     registering.facts = Facts(
-        registering.facts.multiplicities + pinned.multiplicities, registering.facts.lists + pinned.lists
+        registering.facts.multiplicities + pinned.multiplicities,
+        registering.facts.lists + pinned.lists,
     )
     return _finish_table(registering, table, counts)
 
@@ -213,20 +255,27 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
         registering.run(add_units(rows))
     try:
         registering.run(
-            f"CREATE TABLE {name(table.name)} AS {limit_rows_sql(registering.catalog, table, rows, registering.facts)}"
+            f"CREATE TABLE {name(table.name)} AS "
+            f"{limit_rows_sql(registering.catalog, table, rows, registering.facts)}"
         )
     except duckdb.InvalidInputException as error:
         if TIE not in str(error):
             raise
-        slowly = limit_rows_sql(registering.catalog, table, rows, registering.facts, by_prefix=False)
+        slowly = limit_rows_sql(
+            registering.catalog, table, rows, registering.facts, by_prefix=False
+        )
         registering.run(f"CREATE TABLE {name(table.name)} AS {slowly}")
     counted = name(table.name) if registering.catalog.unit.kind == "row" else UNITS
-    registering.units = registering.count(f"SELECT coalesce(max({UNIT}), {registering.units}) FROM {counted}")
+    registering.units = registering.count(
+        f"SELECT coalesce(max({UNIT}), {registering.units}) FROM {counted}"
+    )
     done = _finish_table(registering, table, [*counts, *_count_spellings(registering, table)])
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(
-            f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. Nothing was "
-            "registered: raise max_rows in the catalog, to a round number that leaves room and does not follow the data"
+            f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. "
+            f"Nothing was "
+            "registered: raise max_rows in the catalog, to a round number that leaves room and "
+            "does not follow the data"
         )
     return done
 
@@ -238,18 +287,24 @@ def _finish_table(registering: _Registering, table: Table, counts: Counts) -> Re
 
 
 def _repair(registering: _Registering, table: Table) -> Counts:
-    """The temporary table `dither_repaired`: registered values, the owner, whether the row goes; and what was done."""
+    """The temporary table `dither_repaired`: registered values, the owner, whether the row goes;
+    and what was done."""
     registering.stage(_name_steps(registering.catalog, table)[0])
     columns = stored_columns(registering.catalog, table)
     labels = {column.name: _list_labels(registering, column) for column in columns}
     owner, join = owner_sql(registering.catalog, table) if table.kind == "private" else ("''", "")
     read = [f"{owner} AS {OWNER}", *(f"raw.{name(column.name)}" for column in columns)]
     # by one thread; the rest by all
-    registering.read(table, lambda rows: registering.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}"))
+    registering.read(
+        table, lambda rows: registering.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}")
+    )
     registering.stage(_name_steps(registering.catalog, table)[1])
     source = add_window(registering.catalog, table, "dither_raw") if join else "dither_raw"
     sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"
-    values = [f"{repair.parse_sql(column, labels[column.name])} AS {_p(column.name)}" for column in columns]
+    values = [
+        f"{repair.parse_sql(column, labels[column.name])} AS {_p(column.name)}"
+        for column in columns
+    ]
     sql = f"SELECT {', '.join(['*', *values])} FROM ({sql})"
     shown = [OWNER]
     gone = ["false"]
@@ -257,7 +312,9 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     for column in columns:
         column_labels = labels[column.name]
         flag = name(f"dither_changed_{column.name}")
-        shown.append(f"{repair.repair_sql(column, _p(column.name), column_labels)} AS {name(column.name)}")
+        shown.append(
+            f"{repair.repair_sql(column, _p(column.name), column_labels)} AS {name(column.name)}"
+        )
         shown.append(f"{repair.change_sql(column, _p(column.name), column_labels)} AS {flag}")
         counted[f"{column.name}: values repaired"] = flag
         if reason := repair.drop_sql(column, _p(column.name), column_labels):
@@ -277,20 +334,30 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     assert row is not None
     counts = [(what, int(count or 0)) for what, count in zip(counted, row, strict=True)]
     rows_read = registering.count("SELECT count(*) FROM dither_repaired")
-    unread = unread_lines(registering.connection, registering.catalog.source, registering.folder, table, rows_read)
+    unread = unread_lines(
+        registering.connection, registering.catalog.source, registering.folder, table, rows_read
+    )
     return [("lines that could not be read", unread), *counts]
 
 
 def _count_spellings(registering: _Registering, table: Table) -> Counts:
-    """For the steward: one person written in two ways is two units, each with rows and protection of its own."""
+    """For the steward: one person written in two ways is two units, each with rows and protection
+    of its own."""
     if not isinstance(table.owner, OwnerColumn):
         return []
-    person = OWNER if registering.catalog.unit.column is None else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
+    person = (
+        OWNER
+        if registering.catalog.unit.column is None
+        else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
+    )
     folded = "regexp_replace(lower(person), '[\\s\\p{Z}]', '', 'g')"
     owners = f"SELECT DISTINCT {person} AS person FROM {name(table.name)}"
     alike = f"SELECT count(*) AS n FROM ({owners}) GROUP BY {folded} HAVING count(*) > 1"
     return [
-        ("owners that differ from another by case or spaces only", registering.count(f"SELECT sum(n) FROM ({alike})"))
+        (
+            "owners that differ from another by case or spaces only",
+            registering.count(f"SELECT sum(n) FROM ({alike})"),
+        )
     ]
 
 

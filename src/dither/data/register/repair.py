@@ -1,8 +1,9 @@
 """Repair: a raw text becomes a registered value by an expression that cannot fail.
 
-One expression per column type, each total on every text: what is not of the type is null, nulls follow the column's
-rule, numbers are clamped, rounded by floor(x*m + 0.5) and clamped again on the grid. No TRY(), no cast that can raise;
-the grammar of each type is a regular expression, so that every engine and the naive evaluator agree on it.
+One expression per column type, each total on every text: what is not of the type is null, nulls
+follow the column's rule, numbers are clamped, rounded by floor(x*m + 0.5) and clamped again on the
+grid. No TRY(), no cast that can raise; the grammar of each type is a regular expression, so that
+every engine and the naive evaluator agree on it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ NUMBER = r"[+-]?(([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1
 YEAR = r"(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
 DAY = YEAR + r"-[0-9]{2}-[0-9]{2}([ T][0-9:.,Z+-]{0,40})?"
 OFFSET = r"(Z|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)"
-TIME = YEAR + r"-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{0,9})?)? ?" + OFFSET + r"?)?"
+TIME = (
+    YEAR
+    + r"-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{0,9})?)? ?"
+    + OFFSET
+    + r"?)?"
+)
 PLAIN_INTEGER = "-?[0-9]{1,18}"
 PLAIN_NUMBER = r"-?[0-9]{1,18}(\.[0-9]{1,18})?"
 PLAIN_DAY = YEAR + "-[0-9]{2}-[0-9]{2}"
@@ -37,11 +43,14 @@ Labels = tuple[str, ...]
 
 def is_text(column: Column) -> bool:
     """Whether registered values are texts."""
-    return isinstance(column, (Id, Text)) or (isinstance(column, Category) and isinstance(column.values, Undeclared))
+    return isinstance(column, (Id, Text)) or (
+        isinstance(column, Category) and isinstance(column.values, Undeclared)
+    )
 
 
 def storage_type(column: Column, labels: Labels = ()) -> str:
-    """The narrowest engine type that holds every registered value and the integer after, which stands for null.
+    """The narrowest engine type that holds every registered value and the integer after, which
+    stands for null.
 
     From the catalog, never from data.
     """
@@ -60,7 +69,8 @@ def storage_type(column: Column, labels: Labels = ()) -> str:
 
 
 def parse_sql(column: Column, labels: Labels = ()) -> str:
-    """SQL: the raw text as a value of the column's type, null if it is none; before null rule and clamp."""
+    """SQL: the raw text as a value of the column's type, null if it is none; before null rule and
+    clamp."""
     raw = f"trim({name(column.name)}, ' ')"
     if isinstance(column, Id):
         return name(column.name)
@@ -84,17 +94,25 @@ def parse_sql(column: Column, labels: Labels = ()) -> str:
     if isinstance(column, Date):
         return _first(column, PLAIN_DAY, "TRY_CAST({} AS DATE) - DATE '1970-01-01'", DAY, day)
     assert isinstance(column, Timestamp)
-    return f"CASE WHEN regexp_full_match({raw}, {text(TIME)}) THEN {_seconds(raw, day, column.offset_seconds)} END"
+    return (
+        f"CASE WHEN regexp_full_match({raw}, {text(TIME)}) THEN "
+        f"{_seconds(raw, day, column.offset_seconds)} END"
+    )
 
 
 def _first(column: Column, plain: str, value: str, grammar: str, careful: str) -> str:
-    """SQL: texts of a plain form are read as they are; only the others are trimmed and held against the grammar.
+    """SQL: texts of a plain form are read as they are; only the others are trimmed and held against
+    the grammar.
 
-    The plain form lies inside the grammar and reads as the same value, so this saves time and changes nothing.
+    The plain form lies inside the grammar and reads as the same value, so this saves time and
+    changes nothing.
     """
     raw = name(column.name)
     as_it_is = f"WHEN regexp_full_match({raw}, {text(plain)}) THEN {value.format(raw)}"
-    return f"CASE {as_it_is} WHEN regexp_full_match(trim({raw}, ' '), {text(grammar)}) THEN {careful} END"
+    return (
+        f"CASE {as_it_is} WHEN regexp_full_match(trim({raw}, ' '), {text(grammar)}) "
+        f"THEN {careful} END"
+    )
 
 
 def _seconds(raw: str, day: str, offset: int) -> str:
@@ -111,11 +129,15 @@ def _seconds(raw: str, day: str, offset: int) -> str:
     sign = f"CASE WHEN starts_with({zone}, '-') THEN -1 ELSE 1 END"
     stated_offset = f"{sign} * ({hours} * 3600 + {minutes} * 60)"
     east = f"CASE WHEN {zone} = '' THEN {offset} WHEN {zone} = 'Z' THEN 0 ELSE {stated_offset} END"
-    return f"CAST({day} AS BIGINT) * 86400 + {number_at(12)} * 3600 + {number_at(15)} * 60 + {seconds} - {east}"
+    return (
+        f"CAST({day} AS BIGINT) * 86400 + {number_at(12)} * 3600 + {number_at(15)} * 60 "
+        f"+ {seconds} - {east}"
+    )
 
 
 def repair_sql(column: Column, value: str, labels: Labels = ()) -> str:
-    """SQL: a parsed value (a column name) as its registered value; null where the null rule keeps it.
+    """SQL: a parsed value (a column name) as its registered value; null where the null rule keeps
+    it.
 
     DuckDB's greatest and least skip nulls, hence the CASE around them.
     """
@@ -124,7 +146,9 @@ def repair_sql(column: Column, value: str, labels: Labels = ()) -> str:
         low, high = (f"CAST({float(bound)!r} AS DOUBLE)" for bound in (column.lower, column.upper))
         factor, by = ("*", column.multiplier) if column.divisor == 1 else ("/", column.divisor)
         clamped = f"greatest({low}, least({high}, {value}))"
-        grid = f"CAST(floor({clamped} {factor} CAST({by} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS HUGEINT)"
+        grid = (
+            f"CAST(floor({clamped} {factor} CAST({by} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS HUGEINT)"
+        )
     if isinstance(column, Bounded):
         grid = f"greatest({column.lower_grid}, least({column.upper_grid}, {grid}))"
     kind = storage_type(column, labels)
@@ -136,7 +160,9 @@ def _null(column: Column, labels: Labels) -> str:
     if isinstance(column, Id) or column.nulls.rule != "value":
         return "NULL"
     if isinstance(column.nulls.value, str):
-        return text(column.nulls.value) if is_text(column) else str(labels.index(column.nulls.value))
+        return (
+            text(column.nulls.value) if is_text(column) else str(labels.index(column.nulls.value))
+        )
     return str(column.nulls.value)
 
 
@@ -151,7 +177,8 @@ def drop_sql(column: Column, value: str, labels: Labels = ()) -> str | None:
 
 
 def change_sql(column: Column, value: str, labels: Labels = ()) -> str:
-    """SQL: whether the text was no value of the type, or lay outside the bounds; for the steward's count."""
+    """SQL: whether the text was no value of the type, or lay outside the bounds; for the steward's
+    count."""
     raw = name(column.name)
     unread = f"({raw} IS NOT NULL AND {value} IS NULL)"
     if is_text(column):
@@ -162,4 +189,7 @@ def change_sql(column: Column, value: str, labels: Labels = ()) -> str:
         low, high = (f"CAST({float(bound)!r} AS DOUBLE)" for bound in (column.lower, column.upper))
         return f"({unread} OR coalesce({value} < {low} OR {value} > {high}, false))"
     assert isinstance(column, Bounded)
-    return f"({unread} OR coalesce({value} < {column.lower_grid} OR {value} > {column.upper_grid}, false))"
+    return (
+        f"({unread} OR coalesce({value} < {column.lower_grid} OR {value} > "
+        f"{column.upper_grid}, false))"
+    )

@@ -1,4 +1,5 @@
-"""Source types: how a typed value of a Parquet or DuckDB source becomes text, and which types cannot.
+"""Source types: how a typed value of a Parquet or DuckDB source becomes text, and which types
+cannot.
 
 Decided by the schema alone. A date or time that the calendar does not have (a Parquet file may hold
 any 64 bits) becomes a text that is no date, so that it is repaired like any other bad value: DuckDB
@@ -33,7 +34,8 @@ class SourceError(DitherError):
 
 
 def text_of(column: Column, source_type: str) -> str:
-    """SQL: a value of the source as text, null for null; total on every value that the type can hold."""
+    """SQL: a value of the source as text, null for null; total on every value that the type can
+    hold."""
     value = name(column.name)
     if source_type not in _RANGES:
         return f"CAST({value} AS VARCHAR)"
@@ -57,12 +59,15 @@ def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[st
             )
         if column.name in wide_decimals:
             raise SourceError(
-                f"{where}: the source has decimals of more than 38 digits, which are read as rounded "
-                "numbers, so two of them may become one: cast the column to decimal(38, 0) or to text "
+                f"{where}: the source has decimals of more than 38 digits, which are read as "
+                f"rounded "
+                "numbers, so two of them may become one: cast the column to decimal(38, 0) or to "
+                "text "
                 "at the source"
             )
         if isinstance(column, Id) and source_type in _ROUNDED:
             raise SourceError(
-                f"{where}: an id of type {source_type} is a rounded number, so two people may share "
+                f"{where}: an id of type {source_type} is a rounded number, so two people may "
+                f"share "
                 "one: cast the column to BIGINT, decimal(38, 0) or text at the source"
             )

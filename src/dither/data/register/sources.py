@@ -1,13 +1,15 @@
-"""Sources: every engine's rows as text, by declared column name. Types are never sniffed, values never looked at.
+"""Sources: every engine's rows as text, by declared column name. Types are never sniffed, values
+never looked at.
 
-CSV is read with declared columns as text; Parquet and DuckDB values become the text that DuckDB writes for their type,
-dates and times outside the calendar a text that is none (source_types.py).
+CSV is read with declared columns as text; Parquet and DuckDB values become the text that DuckDB
+writes for their type, dates and times outside the calendar a text that is none (source_types.py).
 An empty text is a null. Names of columns are schema; everything else of a source is data.
 
-In CSV one line is one row and is read by itself: by one thread from the start (a parallel reader guesses whether its
-part begins inside quotes, and guesses by other people's rows), and every line is accounted for: a record that spans
-lines stops registration, since an unclosed quote would silently swallow the rows after it, and so does a carriage
-return inside a line. So nobody's row can change how another's is read (rule rows-read-apart).
+In CSV one line is one row and is read by itself: by one thread from the start (a parallel reader
+guesses whether its part begins inside quotes, and guesses by other people's rows), and every line
+is accounted for: a record that spans lines stops registration, since an unclosed quote would
+silently swallow the rows after it, and so does a carriage return inside a line. So nobody's row can
+change how another's is read (rule rows-read-apart).
 """
 
 from __future__ import annotations
@@ -26,12 +28,16 @@ from dither.data.register.source_types import SourceError, check_types, text_of
 _CHUNK_BYTES = 1 << 24
 
 
-def column_names(connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table) -> list[str]:
+def column_names(
+    connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
+) -> list[str]:
     """The names of a source table's columns: schema, not data."""
     return names_at(connection, source.engine, location, table.source_name)
 
 
-def names_at(connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str) -> list[str]:
+def names_at(
+    connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
+) -> list[str]:
     """The names of the columns of one file or table."""
     if engine == "csv":
         return _read_header(location / source_name)
@@ -41,12 +47,15 @@ def names_at(connection: duckdb.DuckDBPyConnection, engine: str, location: Path,
 def types_at(
     connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
 ) -> list[tuple[str, str]]:
-    """Names and type words of a Parquet file or DuckDB table; labels of an ENUM are values and are left out."""
+    """Names and type words of a Parquet file or DuckDB table; labels of an ENUM are values and are
+    left out."""
     try:
         relation = _relation(connection, engine, location, source_name)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     except duckdb.Error as error:
-        raise SourceError(f"cannot read the schema of {source_name} in {location}: {type(error).__name__}") from None
+        raise SourceError(
+            f"cannot read the schema of {source_name} in {location}: {type(error).__name__}"
+        ) from None
     return [(str(row[0]), str(row[1]).split("(")[0]) for row in rows]
 
 
@@ -55,12 +64,18 @@ def missing_columns(names: list[str], table: Table) -> list[str]:
     return [column for column in table.column_names if column not in names]
 
 
-def check_columns(connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table) -> list[str]:
+def check_columns(
+    connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
+) -> list[str]:
     """The names of the source's columns; refused unless every declared one is there once."""
     names = column_names(connection, source, location, table)
     missing = missing_columns(names, table)
     if missing or len(set(names)) != len(names):
-        where = f"the first line of {table.source_name}" if source.engine == "csv" else table.source_name
+        where = (
+            f"the first line of {table.source_name}"
+            if source.engine == "csv"
+            else table.source_name
+        )
         raise SourceError(
             f"{table.name}: {where} must name every declared column once; "
             f"missing: {', '.join(missing) or 'none'}; found: {', '.join(names)}"
@@ -71,12 +86,14 @@ def check_columns(connection: duckdb.DuckDBPyConnection, source: Source, locatio
 def check_source_types(
     connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
 ) -> dict[str, str]:
-    """The type words of a source's columns; refused where a declared column cannot be read exactly."""
+    """The type words of a source's columns; refused where a declared column cannot be read
+    exactly."""
     types = dict(types_at(connection, source.engine, location, table.source_name))
     wide: frozenset[str] = frozenset()
     if source.engine == "parquet":
         rows = connection.execute(
-            f"SELECT name FROM parquet_schema({text(str(location / table.source_name))}) WHERE precision > 38"
+            f"SELECT name FROM parquet_schema({text(str(location / table.source_name))}) WHERE "
+            f"precision > 38"
         ).fetchall()
         wide = frozenset(str(row[0]) for row in rows if types.get(str(row[0])) == "DOUBLE")
     check_types(table, types, wide)
@@ -84,7 +101,12 @@ def check_source_types(
 
 
 def text_rows(
-    connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table, *, through_arrow: bool = False
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    location: Path,
+    table: Table,
+    *,
+    through_arrow: bool = False,
 ) -> str:
     """SQL of a relation with the declared columns as text, empty texts as null.
 
@@ -95,10 +117,13 @@ def text_rows(
     if source.engine == "csv":
         columns = "{" + ", ".join(f"{text(column)}: 'VARCHAR'" for column in names) + "}"
         relation = (
-            f"read_csv({text(str(location / table.source_name))}, auto_detect = false, header = true, delim = ',', "
-            f"quote = '\"', escape = '\"', nullstr = '', columns = {columns}, ignore_errors = true, "
+            f"read_csv({text(str(location / table.source_name))}, auto_detect = false, header = "
+            f"true, delim = ',', "
+            f"quote = '\"', escape = '\"', nullstr = '', columns = {columns}, ignore_errors = "
+            f"true, "
             f"store_rejects = true, rejects_limit = 0, rejects_table = {text(_rejects(table))}, "
-            f"rejects_scan = {text(_rejects(table) + '_scans')}, parallel = false, hive_partitioning = false)"
+            f"rejects_scan = {text(_rejects(table) + '_scans')}, parallel = false, "
+            f"hive_partitioning = false)"
         )
     else:
         types = check_source_types(connection, source, location, table)
@@ -107,15 +132,21 @@ def text_rows(
         if through_arrow:
             relation = _arrow_relation(connection, relation, location, table, types)
     wanted = ", ".join(
-        f"NULLIF({shown}, '') AS {name(column)}" for shown, column in zip(texts, table.column_names, strict=True)
+        f"NULLIF({shown}, '') AS {name(column)}"
+        for shown, column in zip(texts, table.column_names, strict=True)
     )
     return f"(SELECT {wanted} FROM {relation})"
 
 
 def _arrow_relation(
-    connection: duckdb.DuckDBPyConnection, relation: str, location: Path, table: Table, types: dict[str, str]
+    connection: duckdb.DuckDBPyConnection,
+    relation: str,
+    location: Path,
+    table: Table,
+    types: dict[str, str],
 ) -> str:
-    """The declared columns read by Arrow; `relation` itself where a type differs, so a text might."""
+    """The declared columns read by Arrow; `relation` itself where a type differs, so a text
+    might."""
     files = connection.execute(
         f"SELECT file FROM glob({text(str(location / table.source_name))}) ORDER BY 1"
     ).fetchall()
@@ -131,9 +162,14 @@ def _arrow_relation(
 
 
 def unread_lines(
-    connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table, rows_read: int
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    location: Path,
+    table: Table,
+    rows_read: int,
 ) -> int:
-    """Lines that were no CSV, counted after `rows_read` rows were read; stops if any line is unaccounted for."""
+    """Lines that were no CSV, counted after `rows_read` rows were read; stops if any line is
+    unaccounted for."""
     if source.engine != "csv":
         return 0
     row = connection.execute(f"SELECT count(DISTINCT line) FROM {name(_rejects(table))}").fetchone()
@@ -141,21 +177,28 @@ def unread_lines(
     path = location / table.source_name
     if alone := _count_lone_returns(path):
         raise SourceError(
-            f"{table.name}: {path.name} holds {alone} carriage returns that do not end a line. Nothing was registered: "
-            "they end a row for one reader and not for another, so remove line breaks inside fields at the source"
+            f"{table.name}: {path.name} holds {alone} carriage returns that do not end a line. "
+            f"Nothing was registered: "
+            "they end a row for one reader and not for another, so remove line breaks inside "
+            "fields at the source"
         )
-    blank = len(_read_header(path)) == 1  # a blank line is a row of one empty field, and no row of several
+    blank = (
+        len(_read_header(path)) == 1
+    )  # a blank line is a row of one empty field, and no row of several
     if lost := _count_lines(path, blank=blank) - 1 - rows_read - unread:
         raise SourceError(
-            f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several lines, because of a "
-            "line break inside quotes or a quote that is never closed. Nothing was registered: such a quote swallows "
+            f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several "
+            f"lines, because of a "
+            "line break inside quotes or a quote that is never closed. Nothing was registered: "
+            "such a quote swallows "
             "other people's rows, so remove line breaks inside fields at the source"
         )
     return unread
 
 
 def _count_lines(path: Path, *, blank: bool) -> int:
-    """Lines of a file in which carriage returns only end lines; without blank ones unless `blank`."""
+    """Lines of a file in which carriage returns only end lines; without blank ones unless
+    `blank`."""
     lines = 0
     ended = True
     with path.open("rb") as file:
@@ -171,7 +214,8 @@ def _count_lines(path: Path, *, blank: bool) -> int:
 def _count_lone_returns(path: Path) -> int:
     """Carriage returns without a line feed after them.
 
-    To the engine one outside quotes ends a row. That row more could make up for a line that a quote had swallowed.
+    To the engine one outside quotes ends a row. That row more could make up for a line that a quote
+    had swallowed.
     """
     returns = 0
     with path.open("rb") as file:
@@ -199,19 +243,26 @@ def table_names(connection: duckdb.DuckDBPyConnection, location: Path) -> list[s
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
-    attached = connection.execute("SELECT 1 FROM duckdb_databases() WHERE database_name = 'dither_source'").fetchone()
+    attached = connection.execute(
+        "SELECT 1 FROM duckdb_databases() WHERE database_name = 'dither_source'"
+    ).fetchone()
     if attached is None:
         connection.execute(f"ATTACH {text(str(location))} AS dither_source (READ_ONLY)")
 
 
-def _relation(connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str) -> str:
+def _relation(
+    connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
+) -> str:
     if engine == "parquet":
         return f"read_parquet({text(str(location / source_name))})"
     _attach(connection, location)
     identifiers = source_name.split(".")
     return ".".join(
         name(identifier)
-        for identifier in ["dither_source", *(identifiers if len(identifiers) == 2 else ["main", *identifiers])]
+        for identifier in [
+            "dither_source",
+            *(identifiers if len(identifiers) == 2 else ["main", *identifiers]),
+        ]
     )
 
 

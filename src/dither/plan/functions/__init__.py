@@ -1,4 +1,5 @@
-"""The function table: every scalar function that a plan may call, and the domain of every expression.
+"""The function table: every scalar function that a plan may call, and the domain of every
+expression.
 
 >>> len(TABLE) >= 60
 True
@@ -20,7 +21,16 @@ from dither.plan.functions.refused import REFUSED
 from dither.plan.functions.table import Arguments, Function
 from dither.rules import PrivacyRule
 
-__all__ = ["FAMILIES", "REFUSED", "TABLE", "Arguments", "Function", "arguments_of", "depth_of", "domain_of"]
+__all__ = [
+    "FAMILIES",
+    "REFUSED",
+    "TABLE",
+    "Arguments",
+    "Function",
+    "arguments_of",
+    "depth_of",
+    "domain_of",
+]
 
 FAMILIES: dict[str, tuple[Function, ...]] = {
     "numbers": numbers.FUNCTIONS + rounding.FUNCTIONS,
@@ -28,12 +38,15 @@ FAMILIES: dict[str, tuple[Function, ...]] = {
     "dates": dates.FUNCTIONS,
     "conditions": conditions.FUNCTIONS + choices.FUNCTIONS,
 }
-TABLE: dict[str, Function] = {function.name: function for family in FAMILIES.values() for function in family}
+TABLE: dict[str, Function] = {
+    function.name: function for family in FAMILIES.values() for function in family
+}
 MAX_DEPTH = 40
 
 
 def domain_of(expression: Expression, columns: Columns) -> Domain:
-    """The domain of an expression over rows with these columns; refused where the table has no rule."""
+    """The domain of an expression over rows with these columns; refused where the table has no
+    rule."""
     if depth_of(expression) > MAX_DEPTH:
         raise RefusedError(f"nested deeper than {MAX_DEPTH} calls", rule=PrivacyRule.BOUNDED_WORK)
     return _domain(expression, columns)
@@ -43,7 +56,9 @@ def depth_of(expression: Expression) -> int:
     """How many calls lie inside each other."""
     depth = 0
     level = [expression]
-    while level := [argument for node in level if isinstance(node, Call) for argument in node.arguments]:
+    while level := [
+        argument for node in level if isinstance(node, Call) for argument in node.arguments
+    ]:
         depth += 1
         if depth > MAX_DEPTH or len(level) > 10_000:
             return MAX_DEPTH + 1
@@ -73,8 +88,13 @@ def function_of(call: Call) -> Function:
 def arguments_of(call: Call, columns: Columns) -> Arguments:
     """The arguments of a call; ids are never read, but for whether there is one."""
     domains = tuple(_domain(argument, columns) for argument in call.arguments)
-    if any(domain.kind == "id" for domain in domains) and call.function not in ("is_null", "is_not_null"):
-        raise RefusedError(f"{call.function} of an id: ids name people or rows", rule=PrivacyRule.IDS_NEVER_READ)
+    if any(domain.kind == "id" for domain in domains) and call.function not in (
+        "is_null",
+        "is_not_null",
+    ):
+        raise RefusedError(
+            f"{call.function} of an id: ids name people or rows", rule=PrivacyRule.IDS_NEVER_READ
+        )
     constants: tuple[Constant | None, ...] = tuple(
         argument.value if isinstance(argument, Value) else None for argument in call.arguments
     )
@@ -87,7 +107,13 @@ def _constant(value: Value) -> Domain:
     if isinstance(value.value, Fraction):
         fraction = value.value
         if value.kind == "number" and max(abs(fraction.numerator), fraction.denominator) < LIMIT:
-            return Domain("number", False, fraction.numerator, fraction.numerator, Fraction(1, fraction.denominator))
+            return Domain(
+                "number",
+                False,
+                fraction.numerator,
+                fraction.numerator,
+                Fraction(1, fraction.denominator),
+            )
         limits = {
             "boolean": (0, 1),
             "date": (FIRST_DAY, LAST_DAY),
@@ -99,4 +125,6 @@ def _constant(value: Value) -> Domain:
             and limits[value.kind][0] <= fraction <= limits[value.kind][1]
         ):
             return Domain(value.kind, False, int(fraction), int(fraction))
-    raise RefusedError(f"no constant {value.kind} {ascii(value.value)[:40]}", rule=PrivacyRule.TYPES)
+    raise RefusedError(
+        f"no constant {value.kind} {ascii(value.value)[:40]}", rule=PrivacyRule.TYPES
+    )

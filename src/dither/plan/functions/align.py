@@ -9,7 +9,8 @@ from dither.plan.functions.table import Arguments
 
 
 def align_arguments(a: Arguments) -> Arguments:
-    """All arguments as one kind on one grid: numbers on their common step, constant labels as codes."""
+    """All arguments as one kind on one grid: numbers on their common step, constant labels as
+    codes."""
     kinds = {domain.kind for domain in a.domains}
     if kinds == {"number"}:
         step, factors = a.common()
@@ -21,7 +22,11 @@ def align_arguments(a: Arguments) -> Arguments:
     if kinds == {"category", "text"}:
         return _align_labels(a)
     if kinds == {"timestamp"}:  # a constant has no zone of its own
-        zones = [domain.offset for domain, constant in zip(a.domains, a.constants, strict=True) if constant is None]
+        zones = [
+            domain.offset
+            for domain, constant in zip(a.domains, a.constants, strict=True)
+            if constant is None
+        ]
         offset = zones[0] if zones else 0
         a = replace(
             a,
@@ -40,7 +45,9 @@ def _align_labels(a: Arguments) -> Arguments:
     for position, domain in enumerate(a.domains):
         if domain.kind == "text":
             if a.constants[position] not in labels:
-                raise a.refuse(f"a category is compared with one of its labels ({', '.join(labels[:20])})")
+                raise a.refuse(
+                    f"a category is compared with one of its labels ({', '.join(labels[:20])})"
+                )
             code = labels.index(a.text(position))
             domain = Domain("category", False, code, code, labels=labels)
         elif domain.labels != labels:

@@ -1,4 +1,5 @@
-"""Functions that choose between values: CASE, IF, COALESCE, NULLIF. The result holds what any choice can hold."""
+"""Functions that choose between values: CASE, IF, COALESCE, NULLIF. The result holds what any
+choice can hold."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def _case(a: Arguments) -> Domain:
             raise a.refuse(f"argument {position + 1} must be a truth value")
     value_positions = list_case_values(a)
     return _choose_domain(
-        a, value_positions, len(a.domains) % 2 == 0 or any(a.domains[p].nullable for p in value_positions)
+        a,
+        value_positions,
+        len(a.domains) % 2 == 0 or any(a.domains[p].nullable for p in value_positions),
     )
 
 
@@ -50,7 +53,9 @@ def _if(a: Arguments) -> Domain:
 def _coalesce(a: Arguments) -> Domain:
     if not 2 <= len(a.domains) <= 50:
         raise a.refuse("takes 2 to 50 values")
-    return _choose_domain(a, list(range(len(a.domains))), all(domain.nullable for domain in a.domains))
+    return _choose_domain(
+        a, list(range(len(a.domains))), all(domain.nullable for domain in a.domains)
+    )
 
 
 def _nullif(a: Arguments) -> Domain:
@@ -62,7 +67,12 @@ def _nullif(a: Arguments) -> Domain:
 _NONE = "none needed"
 FUNCTIONS: tuple[Function, ...] = (
     Function(
-        "if", "a truth value and two values", "the first if true, else the second", "null if it says so", _NONE, _if
+        "if",
+        "a truth value and two values",
+        "the first if true, else the second",
+        "null if it says so",
+        _NONE,
+        _if,
     ),
     Function(
         "case",
@@ -72,8 +82,20 @@ FUNCTIONS: tuple[Function, ...] = (
         _NONE,
         _case,
     ),
-    Function("coalesce", "two or more values of a kind", "the first that is not null", "skips nulls", _NONE, _coalesce),
     Function(
-        "nullif", "two values of a kind", "null if they are equal, else the first", "null if it says so", _NONE, _nullif
+        "coalesce",
+        "two or more values of a kind",
+        "the first that is not null",
+        "skips nulls",
+        _NONE,
+        _coalesce,
+    ),
+    Function(
+        "nullif",
+        "two values of a kind",
+        "null if they are equal, else the first",
+        "null if it says so",
+        _NONE,
+        _nullif,
     ),
 )

@@ -1,4 +1,5 @@
-"""Functions of truth: comparisons, choices and nulls. Truth values are the integers 0 and 1; unknown is null."""
+"""Functions of truth: comparisons, choices and nulls. Truth values are the integers 0 and 1;
+unknown is null."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ def _comparable(a: Arguments) -> None:
     kind = align_arguments(a).domains[0].kind
     if kind == "id":
         raise a.refuse("ids name people or rows and are never read")
-    if kind in ("category", "text", "boolean") and a.function not in ("eq", "ne", "in", "is_distinct_from", "nullif"):
+    if kind in ("category", "text", "boolean") and a.function not in (
+        "eq",
+        "ne",
+        "in",
+        "is_distinct_from",
+        "nullif",
+    ):
         raise a.refuse(f"a {kind} has no order that all engines share: compare with eq or ne")
 
 
@@ -61,24 +68,56 @@ def _distinct(a: Arguments) -> Domain:
 
 _ANY: NullRule = "null if an argument is"
 _NONE = "none needed"
-_PHRASES = {"eq": "equal", "ne": "different", "lt": "less", "le": "less or equal", "gt": "more", "ge": "more or equal"}
+_PHRASES = {
+    "eq": "equal",
+    "ne": "different",
+    "lt": "less",
+    "le": "less or equal",
+    "gt": "more",
+    "ge": "more or equal",
+}
 FUNCTIONS: tuple[Function, ...] = (
     *(
-        Function(name, "two values of a kind", f"whether the first is {phrase}", _ANY, _NONE, comparison)
+        Function(
+            name, "two values of a kind", f"whether the first is {phrase}", _ANY, _NONE, comparison
+        )
         for name, phrase in _PHRASES.items()
     ),
     Function(
-        "between", "a value and two ends", "whether it lies between, ends included", "three-valued", _NONE, _between
+        "between",
+        "a value and two ends",
+        "whether it lies between, ends included",
+        "three-valued",
+        _NONE,
+        _between,
     ),
     Function("in", "a value and constants", "whether it is one of them", _ANY, _NONE, _in),
-    Function("and", "two or more truth values", "whether all are true", "three-valued", _NONE, _truths),
-    Function("or", "two or more truth values", "whether one is true", "three-valued", _NONE, _truths),
+    Function(
+        "and", "two or more truth values", "whether all are true", "three-valued", _NONE, _truths
+    ),
+    Function(
+        "or", "two or more truth values", "whether one is true", "three-valued", _NONE, _truths
+    ),
     Function("not", "a truth value", "the other one", _ANY, _NONE, _truths),
     Function("xor", "two truth values", "whether exactly one is true", _ANY, _NONE, _truths),
     Function("is_null", "a value", "whether it is null", "never null", _NONE, _any_kind),
     Function("is_not_null", "a value", "whether it is not null", "never null", _NONE, _any_kind),
-    Function("is_true", "a truth value", "whether it is true, not false or null", "never null", _NONE, _is_truth),
-    Function("is_false", "a truth value", "whether it is false, not true or null", "never null", _NONE, _is_truth),
+    Function(
+        "is_true",
+        "a truth value",
+        "whether it is true, not false or null",
+        "never null",
+        _NONE,
+        _is_truth,
+    ),
+    Function(
+        "is_false",
+        "a truth value",
+        "whether it is false, not true or null",
+        "never null",
+        _NONE,
+        _is_truth,
+    ),
     Function(
         "is_distinct_from",
         "two values of a kind",

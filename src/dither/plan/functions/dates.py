@@ -1,7 +1,8 @@
-"""Functions of days and seconds. Days count from 1970-01-01 and lie in the years 1 to 9999, seconds are UTC.
+"""Functions of days and seconds. Days count from 1970-01-01 and lie in the years 1 to 9999, seconds
+are UTC.
 
-Parts of a timestamp are read at its column's fixed zone. No interval is ever added to a day outside those years: the
-result's domain is checked when the plan is made.
+Parts of a timestamp are read at its column's fixed zone. No interval is ever added to a day outside
+those years: the result's domain is checked when the plan is made.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ DAY = 86_400
 
 def _day(low: int, high: int, nullable: bool, a: Arguments) -> Domain:
     if low < FIRST_DAY or high > LAST_DAY:
-        raise a.refuse("the day could lie outside the years 1 to 9999: narrow the bounds of its arguments")
+        raise a.refuse(
+            "the day could lie outside the years 1 to 9999: narrow the bounds of its arguments"
+        )
     return Domain("date", nullable, low, high)
 
 
@@ -84,7 +87,12 @@ def _truncated(shape: Callable[[date], date]) -> Callable[[Arguments], Domain]:
     def result(a: Arguments) -> Domain:
         a.expect("date")
         x = a.domains[0]
-        return _day(days_of_date(shape(date_of_days(x.low))), days_of_date(shape(date_of_days(x.high))), x.nullable, a)
+        return _day(
+            days_of_date(shape(date_of_days(x.low))),
+            days_of_date(shape(date_of_days(x.high))),
+            x.nullable,
+            a,
+        )
 
     return result
 
@@ -103,7 +111,9 @@ def _add_seconds(a: Arguments) -> Domain:
     low = x.low + n.low * int(n.step)
     high = x.high + n.high * int(n.step)
     if low < FIRST_DAY * DAY or high >= (LAST_DAY + 1) * DAY:
-        raise a.refuse("the time could lie outside the years 1 to 9999: narrow the bounds of its arguments")
+        raise a.refuse(
+            "the time could lie outside the years 1 to 9999: narrow the bounds of its arguments"
+        )
     return Domain("timestamp", a.any_null, low, high, offset=x.offset)
 
 
@@ -116,7 +126,9 @@ def _age(a: Arguments) -> Domain:
     a.expect("date", "date")
     born, day = a.domains
     low = (_number_of(day.low) - _number_of(born.high)) // 10_000
-    return number(low, (_number_of(day.high) - _number_of(born.low)) // 10_000, Fraction(1), a.any_null)
+    return number(
+        low, (_number_of(day.high) - _number_of(born.low)) // 10_000, Fraction(1), a.any_null
+    )
 
 
 _ANY: NullRule = "null if an argument is"
@@ -136,7 +148,14 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("second", "a timestamp", "0 to 59", _ANY, _RANGE, _time_part(59)),
     Function("date_of", "a timestamp", "its day, at its zone", _ANY, _RANGE, _date_of),
     Function("add_days", "a date, whole days", "the day so much later", _ANY, _RANGE, _add_days),
-    Function("days_between", "two dates", "days from the first to the second", _ANY, _RANGE, _between("date")),
+    Function(
+        "days_between",
+        "two dates",
+        "days from the first to the second",
+        _ANY,
+        _RANGE,
+        _between("date"),
+    ),
     Function(
         "add_months",
         "a date, whole months (constant)",
@@ -162,7 +181,12 @@ FUNCTIONS: tuple[Function, ...] = (
         _truncated(lambda day: day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1)),
     ),
     Function(
-        "trunc_month", "a date", "the first day of its month", _ANY, _RANGE, _truncated(lambda day: day.replace(day=1))
+        "trunc_month",
+        "a date",
+        "the first day of its month",
+        _ANY,
+        _RANGE,
+        _truncated(lambda day: day.replace(day=1)),
     ),
     Function("trunc_week", "a date", "its Monday", _ANY, _RANGE, _week),
     Function(
@@ -173,9 +197,28 @@ FUNCTIONS: tuple[Function, ...] = (
         _RANGE,
         _truncated(lambda day: day.replace(day=month_days(day.year, day.month))),
     ),
-    Function("add_seconds", "a timestamp, whole seconds", "the time so much later", _ANY, _RANGE, _add_seconds),
     Function(
-        "seconds_between", "two timestamps", "seconds from the first to the second", _ANY, _RANGE, _between("timestamp")
+        "add_seconds",
+        "a timestamp, whole seconds",
+        "the time so much later",
+        _ANY,
+        _RANGE,
+        _add_seconds,
     ),
-    Function("age_years", "a birthday and a date", "whole years from one to the other", _ANY, _RANGE, _age),
+    Function(
+        "seconds_between",
+        "two timestamps",
+        "seconds from the first to the second",
+        _ANY,
+        _RANGE,
+        _between("timestamp"),
+    ),
+    Function(
+        "age_years",
+        "a birthday and a date",
+        "whole years from one to the other",
+        _ANY,
+        _RANGE,
+        _age,
+    ),
 )

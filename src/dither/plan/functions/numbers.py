@@ -1,4 +1,5 @@
-"""Functions of numbers: exact integers on a grid, no float on the way (but for sqrt, which IEEE rounds correctly)."""
+"""Functions of numbers: exact integers on a grid, no float on the way (but for sqrt, which IEEE
+rounds correctly)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ EXACT_DOUBLE = 2**53
 def _add(a: Arguments) -> Domain:
     a.all_of("number", 2)
     intervals, step = scaled(a)
-    return number(sum(low for low, _ in intervals), sum(high for _, high in intervals), step, a.any_null)
+    return number(
+        sum(low for low, _ in intervals), sum(high for _, high in intervals), step, a.any_null
+    )
 
 
 def _subtract(a: Arguments) -> Domain:
@@ -46,7 +49,11 @@ def _divisors(domain: Domain) -> list[int]:
 
 def _quotient(a: Arguments, step: Fraction, shape: Callable[[Fraction], int]) -> Domain:
     x, y = a.domains
-    values = [shape(Fraction(p, q) * (x.step / y.step / step)) for p in (x.low, x.high) for q in _divisors(y)] or [0]
+    values = [
+        shape(Fraction(p, q) * (x.step / y.step / step))
+        for p in (x.low, x.high)
+        for q in _divisors(y)
+    ] or [0]
     return number(min(values), max(values), step, a.any_null or y.low <= 0 <= y.high)
 
 
@@ -65,7 +72,12 @@ def _mod(a: Arguments) -> Domain:
     (low, high), (less, more) = scaled(a)[0]
     most = max(0, max(abs(less), abs(more)) - 1)
     nullable = a.any_null or less <= 0 <= more
-    return number(max(low, -most) if low < 0 else 0, min(high, most) if high > 0 else 0, scaled(a)[1], nullable)
+    return number(
+        max(low, -most) if low < 0 else 0,
+        min(high, most) if high > 0 else 0,
+        scaled(a)[1],
+        nullable,
+    )
 
 
 def _same_domain(a: Arguments) -> Domain:
@@ -92,7 +104,11 @@ def _sign(a: Arguments) -> Domain:
 def _extreme(a: Arguments, least: bool) -> Domain:
     a.all_of("number", 2)
     intervals, step = scaled(a)
-    sure = [interval for interval, domain in zip(intervals, a.domains, strict=True) if not domain.nullable]
+    sure = [
+        interval
+        for interval, domain in zip(intervals, a.domains, strict=True)
+        if not domain.nullable
+    ]
     lows = [low for low, _ in intervals]
     highs = [high for _, high in intervals]
     if least:
@@ -174,7 +190,9 @@ FUNCTIONS: tuple[Function, ...] = (
         _WIDTHS,
         lambda a: _extreme(a, False),
     ),
-    Function("power", "a number, and n from 1 to 8 (constant)", "its n-th power", _ANY, _WIDTHS, _power),
+    Function(
+        "power", "a number, and n from 1 to 8 (constant)", "its n-th power", _ANY, _WIDTHS, _power
+    ),
     Function(
         "sqrt",
         "a number",
@@ -183,5 +201,12 @@ FUNCTIONS: tuple[Function, ...] = (
         "clamped argument",
         _sqrt,
     ),
-    Function("to_number", "a truth value or number", "1 for true, 0 for false", _ANY, "none needed", _to_number),
+    Function(
+        "to_number",
+        "a truth value or number",
+        "1 for true, 0 for false",
+        _ANY,
+        "none needed",
+        _to_number,
+    ),
 )

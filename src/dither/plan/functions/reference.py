@@ -1,4 +1,5 @@
-"""The reference page of functions, from the table: `docs/reference/functions.md` is this text, or a test fails."""
+"""The reference page of functions, from the table: `docs/reference/functions.md` is this text, or a
+test fails."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def page() -> str:
             "| function | takes | gives | nulls | guard |",
             "|---|---|---|---|---|",
         ]
-        lines += [f"| `{f.name}` | {f.takes} | {f.gives} | {f.nulls} | {f.guard} |" for f in functions]
+        lines += [
+            f"| `{f.name}` | {f.takes} | {f.gives} | {f.nulls} | {f.guard} |" for f in functions
+        ]
         lines.append("")
     lines += ["## Refused", "", "| function | why |", "|---|---|"]
     reasons: dict[str, list[str]] = {}

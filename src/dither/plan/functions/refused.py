@@ -11,19 +11,51 @@ _UNICODE = "it depends on the engine's version of Unicode or on its collation"
 _LONG = "the work of one row would not be bounded by the declared width"
 
 REFUSED: dict[str, str] = {
-    **dict.fromkeys(("exp", "ln", "log", "log10", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "cbrt"), _LIBM),
-    **dict.fromkeys(("random", "uuid", "now", "current_date", "current_timestamp", "today", "setseed"), _RANDOM),
-    **dict.fromkeys(("any_value", "first", "last", "arg_max", "arg_min", "list", "string_agg", "array_agg"), _ORDER),
-    **dict.fromkeys(("row_number", "rank", "lag", "lead", "ntile"), _ORDER + "; LimitGroups and PerUnit serve instead"),
-    **dict.fromkeys(("factorial", "gcd", "lcm", "chr", "hamming", "jaccard", "json_extract", "decode"), _RAISES),
-    **dict.fromkeys(("make_date", "make_timestamp", "strptime", "date_diff", "shift_left", "shift_right"), _RAISES),
-    **dict.fromkeys(("cast", "try_cast"), "write to_integer, to_number, label or parse_integer: each names its domain"),
-    **dict.fromkeys(("try", "error"), "TRY() takes 200 times as long on a bad row: time would tell about it"),
-    **dict.fromkeys(("getenv", "read_csv", "read_text", "current_setting", "nextval", "query"), _CODE),
-    **dict.fromkeys(("ilike", "initcap", "reverse", "collate", "strip_accents", "unicode"), _UNICODE),
-    **dict.fromkeys(("regexp_matches", "regexp_replace", "regexp_extract", "similar_to"), _UNICODE + "; use like"),
-    **dict.fromkeys(("repeat", "format", "printf", "string_split", "unnest", "generate_series"), _LONG),
-    **dict.fromkeys(("hash", "md5", "sha256"), "a hash of a value is that value to whoever can try them all"),
+    **dict.fromkeys(
+        ("exp", "ln", "log", "log10", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "cbrt"),
+        _LIBM,
+    ),
+    **dict.fromkeys(
+        ("random", "uuid", "now", "current_date", "current_timestamp", "today", "setseed"), _RANDOM
+    ),
+    **dict.fromkeys(
+        ("any_value", "first", "last", "arg_max", "arg_min", "list", "string_agg", "array_agg"),
+        _ORDER,
+    ),
+    **dict.fromkeys(
+        ("row_number", "rank", "lag", "lead", "ntile"),
+        _ORDER + "; LimitGroups and PerUnit serve instead",
+    ),
+    **dict.fromkeys(
+        ("factorial", "gcd", "lcm", "chr", "hamming", "jaccard", "json_extract", "decode"), _RAISES
+    ),
+    **dict.fromkeys(
+        ("make_date", "make_timestamp", "strptime", "date_diff", "shift_left", "shift_right"),
+        _RAISES,
+    ),
+    **dict.fromkeys(
+        ("cast", "try_cast"),
+        "write to_integer, to_number, label or parse_integer: each names its domain",
+    ),
+    **dict.fromkeys(
+        ("try", "error"), "TRY() takes 200 times as long on a bad row: time would tell about it"
+    ),
+    **dict.fromkeys(
+        ("getenv", "read_csv", "read_text", "current_setting", "nextval", "query"), _CODE
+    ),
+    **dict.fromkeys(
+        ("ilike", "initcap", "reverse", "collate", "strip_accents", "unicode"), _UNICODE
+    ),
+    **dict.fromkeys(
+        ("regexp_matches", "regexp_replace", "regexp_extract", "similar_to"),
+        _UNICODE + "; use like",
+    ),
+    **dict.fromkeys(
+        ("repeat", "format", "printf", "string_split", "unnest", "generate_series"), _LONG
+    ),
+    **dict.fromkeys(
+        ("hash", "md5", "sha256"), "a hash of a value is that value to whoever can try them all"
+    ),
     **dict.fromkeys(
         ("median", "quantile", "mode", "stddev", "variance", "avg"),
         "made from sums after the noise, or a query of their own",

@@ -46,7 +46,9 @@ def _rounding(shape: str) -> Callable[[Arguments], Domain]:
         step = step_of(a)
         x = a.domains[0]
         ratio = x.step / step
-        return number(round_grid(x.low, ratio, shape), round_grid(x.high, ratio, shape), step, x.nullable)
+        return number(
+            round_grid(x.low, ratio, shape), round_grid(x.high, ratio, shape), step, x.nullable
+        )
 
     return result
 
@@ -57,7 +59,9 @@ def _clamp(a: Arguments) -> Domain:
         raise a.refuse("the lower bound is above the upper one")
     intervals, step = scaled(a)
     (low, high), (floor_at, _), (top, _) = intervals
-    return number(max(floor_at, min(top, low)), max(floor_at, min(top, high)), step, a.domains[0].nullable)
+    return number(
+        max(floor_at, min(top, low)), max(floor_at, min(top, high)), step, a.domains[0].nullable
+    )
 
 
 def _bucket(a: Arguments) -> Domain:
@@ -70,8 +74,12 @@ def _bucket(a: Arguments) -> Domain:
 _ANY: NullRule = "null if an argument is"
 _WIDTHS = "widths from the domains"
 FUNCTIONS: tuple[Function, ...] = (
-    Function("floor", "a number", "the whole number at or below it", _ANY, _WIDTHS, _rounding("floor")),
-    Function("ceil", "a number", "the whole number at or above it", _ANY, _WIDTHS, _rounding("ceil")),
+    Function(
+        "floor", "a number", "the whole number at or below it", _ANY, _WIDTHS, _rounding("floor")
+    ),
+    Function(
+        "ceil", "a number", "the whole number at or above it", _ANY, _WIDTHS, _rounding("ceil")
+    ),
     Function("trunc", "a number", "it without its decimals", _ANY, _WIDTHS, _rounding("trunc")),
     Function(
         "round",
@@ -91,7 +99,12 @@ FUNCTIONS: tuple[Function, ...] = (
         _rounding("floor"),
     ),
     Function(
-        "clamp", "a number, lower and upper bound (constants)", "the nearest number between them", _ANY, "CASE", _clamp
+        "clamp",
+        "a number, lower and upper bound (constants)",
+        "the nearest number between them",
+        _ANY,
+        "CASE",
+        _clamp,
     ),
     Function(
         "width_bucket",

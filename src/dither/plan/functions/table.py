@@ -1,7 +1,7 @@
 """What a row of the function table is: argument domains, result domain, null rule and guard.
 
-A function is *total*: on every value of its argument domains it gives a value of its result domain or null. Not in the
-table: refused. The SQL of each function is in `dither.data.lower.functions`.
+A function is *total*: on every value of its argument domains it gives a value of its result domain
+or null. Not in the table: refused. The SQL of each function is in `dither.data.lower.functions`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from dither.plan.domain import Domain
 from dither.plan.expressions import Constant, Kind
 from dither.rules import PrivacyRule
 
-NullRule = Literal["null if an argument is", "skips nulls", "never null", "three-valued", "null if it says so"]
+NullRule = Literal[
+    "null if an argument is", "skips nulls", "never null", "three-valued", "null if it says so"
+]
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,9 @@ class Arguments:
         """A constant whole number in a range."""
         value = self.number(position)
         if value.denominator != 1 or not low <= value <= high:
-            raise self.refuse(f"argument {position + 1} must be a whole number from {low} to {high}")
+            raise self.refuse(
+                f"argument {position + 1} must be a whole number from {low} to {high}"
+            )
         return int(value)
 
     def text(self, position: int) -> str:

@@ -1,7 +1,8 @@
-"""Functions of texts: at most `width` characters (code points), so that the work of one row is bounded.
+"""Functions of texts: at most `width` characters (code points), so that the work of one row is
+bounded.
 
-Upper and lower case change the 26 letters of ASCII only, and trimming removes spaces only: what other characters do
-depends on the engine's version of Unicode, and two engines must agree.
+Upper and lower case change the 26 letters of ASCII only, and trimming removes spaces only: what
+other characters do depends on the engine's version of Unicode, and two engines must agree.
 """
 
 from __future__ import annotations
@@ -126,10 +127,19 @@ FUNCTIONS: tuple[Function, ...] = (
         "constant places",
         _substring,
     ),
-    Function("starts_with", "a text, another (constant)", "whether it begins so", _ANY, _NONE, _search),
+    Function(
+        "starts_with", "a text, another (constant)", "whether it begins so", _ANY, _NONE, _search
+    ),
     Function("ends_with", "a text, another (constant)", "whether it ends so", _ANY, _NONE, _search),
     Function("contains", "a text, another (constant)", "whether it occurs", _ANY, _NONE, _search),
-    Function("position", "a text, another (constant)", "where it first occurs, or 0", _ANY, _NONE, _search),
+    Function(
+        "position",
+        "a text, another (constant)",
+        "where it first occurs, or 0",
+        _ANY,
+        _NONE,
+        _search,
+    ),
     Function(
         "replace",
         "a text, old, new (constants)",
@@ -138,7 +148,14 @@ FUNCTIONS: tuple[Function, ...] = (
         "width from the constants",
         _replace,
     ),
-    Function("concat", "two or more texts", "one after the other", _ANY, "width from the arguments", _concat),
+    Function(
+        "concat",
+        "two or more texts",
+        "one after the other",
+        _ANY,
+        "width from the arguments",
+        _concat,
+    ),
     Function(
         "lpad",
         "a text, n, a character (constants)",
@@ -171,7 +188,9 @@ FUNCTIONS: tuple[Function, ...] = (
         "at most 8 %",
         _like,
     ),
-    Function("label", "a category", "its label as a text", _ANY, "the list holds every code", _label),
+    Function(
+        "label", "a category", "its label as a text", _ANY, "the list holds every code", _label
+    ),
     Function(
         "parse_integer",
         "a text, lower and upper bound (constants)",

@@ -1,4 +1,5 @@
-"""Stability: how far neighbouring databases are apart in each node. One file, one proof section per operator."""
+"""Stability: how far neighbouring databases are apart in each node. One file, one proof section per
+operator."""
 
 from __future__ import annotations
 

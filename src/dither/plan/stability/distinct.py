@@ -20,7 +20,8 @@ def distinct_public(source: Public, columns: Iterable[str]) -> Public:
 
 
 def distinct_rows(source: Node, per_unit: bool) -> Node:
-    """Per owner: as many rows as the unit has different ones. In all: each of them may come or go, and has no owner.
+    """Per owner: as many rows as the unit has different ones. In all: each of them may come or go,
+    and has no owner.
 
     >>> distinct_rows(Owned(32, distinct=1, most=64), True)
     Owned(rows=1, distinct=1, most=64, grouped=())
@@ -34,5 +35,7 @@ def distinct_rows(source: Node, per_unit: bool) -> Node:
             return Owned(source.distinct, source.distinct, source.most, source.grouped)
         return Loose(source.distinct, source.most)
     if per_unit:
-        raise RefusedError("DISTINCT per owner of rows without an owner", rule=PrivacyRule.LOST_OWNER)
+        raise RefusedError(
+            "DISTINCT per owner of rows without an owner", rule=PrivacyRule.LOST_OWNER
+        )
     return source

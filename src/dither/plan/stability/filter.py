@@ -13,7 +13,8 @@ from dither.plan.stability.owned import Node, Public
 def filter_rows(source: Node) -> Node:
     """A condition looks at one row at a time, so a filter never adds rows to a unit.
 
-    Values are moved into narrowed bounds, so rows which differed might be equal: what was unique is not known to be.
+    Values are moved into narrowed bounds, so rows which differed might be equal: what was unique is
+    not known to be.
 
     >>> from dither.plan.stability.owned import Owned
     >>> filter_rows(Owned(3)) == Owned(3)
@@ -23,7 +24,8 @@ def filter_rows(source: Node) -> Node:
 
 
 def filter_columns(source: Columns, condition: Condition) -> Columns:
-    """Bounds narrow by what every row meets; lowering moves the values into them (rule clamp-to-priced-bounds)."""
+    """Bounds narrow by what every row meets; lowering moves the values into them (rule
+    clamp-to-priced-bounds)."""
     columns = dict(source)
     for conjunct in conjuncts(condition):
         if isinstance(conjunct, Compare) and isinstance(conjunct.constant, Fraction):

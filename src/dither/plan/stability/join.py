@@ -1,4 +1,5 @@
-"""Joins: private with public, or the rows of one owner with each other. Proof: docs/proofs/stability.md#join."""
+"""Joins: private with public, or the rows of one owner with each other. Proof:
+docs/proofs/stability.md#join."""
 
 from __future__ import annotations
 
@@ -10,13 +11,16 @@ from dither.plan.stability.owned import Node, Owned, Public
 from dither.rules import PrivacyRule
 
 
-def join_rows(left: Node, right: Node, kind: str, *, right_per_left: int, left_per_right: int) -> Owned:
+def join_rows(
+    left: Node, right: Node, kind: str, *, right_per_left: int, left_per_right: int
+) -> Owned:
     """Rows of a unit: what each left row finds, and no more than what each right row finds.
 
-    `right_per_left` bounds the matches of one left row: the multiplicity of a public key, 1 where uniqueness per owner
-    is enforced, else all rows that the unit has on the right.
+    `right_per_left` bounds the matches of one left row: the multiplicity of a public key, 1 where
+    uniqueness per owner is enforced, else all rows that the unit has on the right.
 
-    >>> join_rows(Owned(2, most=10), Public("counties"), "left", right_per_left=3, left_per_right=0).rows
+    >>> join_rows(Owned(2, most=10), Public("counties"), "left", right_per_left=3,
+    ...     left_per_right=0).rows
     6
     >>> join_rows(Owned(20), Owned(5), "inner", right_per_left=5, left_per_right=1).rows
     5
@@ -24,27 +28,42 @@ def join_rows(left: Node, right: Node, kind: str, *, right_per_left: int, left_p
     25
     """
     if not isinstance(left, Owned):
-        raise RefusedError("the left side of a join has no owner any more", rule=PrivacyRule.OWNERS_APART)
+        raise RefusedError(
+            "the left side of a join has no owner any more", rule=PrivacyRule.OWNERS_APART
+        )
     matches = right_per_left if kind == "inner" else max(1, right_per_left)
     if isinstance(right, Public):
         return Owned(left.rows * matches, left.distinct * matches, left.most * matches)
     if not isinstance(right, Owned):
-        raise RefusedError("the right side of a join has no owner any more", rule=PrivacyRule.OWNERS_APART)
+        raise RefusedError(
+            "the right side of a join has no owner any more", rule=PrivacyRule.OWNERS_APART
+        )
     kept = 0 if kind == "inner" else left.rows
     rows = min(left.rows * matches, kept + right.rows * left_per_right)
-    distinct = min(rows, left.distinct * max(1, right.distinct) if kind == "left" else left.distinct * right.distinct)
+    distinct = min(
+        rows,
+        left.distinct * max(1, right.distinct)
+        if kind == "left"
+        else left.distinct * right.distinct,
+    )
     return Owned(rows, distinct, left.most * matches)
 
 
-def join_columns(left: Columns, right: Columns, on: tuple[tuple[str, str], ...], kind: str) -> Columns:
-    """The columns of both; a right one paired with one of its own name is left out, other equal names are refused."""
+def join_columns(
+    left: Columns, right: Columns, on: tuple[tuple[str, str], ...], kind: str
+) -> Columns:
+    """The columns of both; a right one paired with one of its own name is left out, other equal
+    names are refused."""
     for left_key, right_key in on:
         if left_key not in left or right_key not in right:
             raise RefusedError(
-                f"a join by {left_key} = {right_key}, which are no columns", rule=PrivacyRule.DECLARED_NAMES
+                f"a join by {left_key} = {right_key}, which are no columns",
+                rule=PrivacyRule.DECLARED_NAMES,
             )
         if not comparable(left[left_key], right[right_key]):
-            raise RefusedError(f"{left_key} and {right_key} are of different kinds", rule=PrivacyRule.TYPES)
+            raise RefusedError(
+                f"{left_key} and {right_key} are of different kinds", rule=PrivacyRule.TYPES
+            )
     paired = {right_key for left_key, right_key in on if left_key == right_key}
     columns = dict(left)
     for name, domain in right.items():
@@ -57,7 +76,8 @@ def join_columns(left: Columns, right: Columns, on: tuple[tuple[str, str], ...],
 
 
 def comparable(left: Domain, right: Domain) -> bool:
-    """Whether equal stored values mean the same. Labels of a public list meet the text column they come from."""
+    """Whether equal stored values mean the same. Labels of a public list meet the text column they
+    come from."""
     if left.kind == "category" and right.kind == "text":
         return right.labels != () and left.labels[: len(right.labels)] == right.labels
     return (left.kind, left.step, left.labels) == (right.kind, right.step, right.labels)

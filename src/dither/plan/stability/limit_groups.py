@@ -25,9 +25,12 @@ def limit_rows(source: Node, keys: tuple[str, ...], groups: int) -> Owned:
 
 
 def check_keys(keys: tuple[str, ...], columns: Columns) -> None:
-    """Keys have an index: a stored integer, or an undeclared label with the index that registration stored."""
+    """Keys have an index: a stored integer, or an undeclared label with the index that registration
+    stored."""
     for key in keys:
         if key not in columns:
             raise RefusedError(f"no column {key}", rule=PrivacyRule.DECLARED_NAMES)
         if not is_stored(columns[key]) and not columns[key].undeclared:
-            raise RefusedError(f"{key} cannot be a key: it is a {columns[key].kind}", rule=PrivacyRule.ALL_KEYS)
+            raise RefusedError(
+                f"{key} cannot be a key: it is a {columns[key].kind}", rule=PrivacyRule.ALL_KEYS
+            )

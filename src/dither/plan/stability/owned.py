@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Grouped:
-    """Each unit has at most `groups` values of `keys`, and at most `rows` rows with the same value of them."""
+    """Each unit has at most `groups` values of `keys`, and at most `rows` rows with the same value
+    of them."""
 
     keys: frozenset[str]
     groups: int
@@ -20,9 +21,11 @@ class Grouped:
 
 @dataclass(frozen=True)
 class Owned:
-    """Every row belongs to exactly one unit, and the rows of a unit are a function of that unit's registered rows.
+    """Every row belongs to exactly one unit, and the rows of a unit are a function of that unit's
+    registered rows.
 
-    No unit has more than `rows` rows, nor more than `distinct` different ones; all units together have at most `most`.
+    No unit has more than `rows` rows, nor more than `distinct` different ones; all units together
+    have at most `most`.
 
     >>> Owned(3).distinct, Owned(3, distinct=1).distinct
     (3, 1)
@@ -39,16 +42,20 @@ class Owned:
 
     def groups(self, keys: tuple[str, ...]) -> int:
         """How many values of the keys a unit can have: no more than of finer keys."""
-        return min([self.rows, *(bound.groups for bound in self.grouped if set(keys) <= bound.keys)])
+        return min(
+            [self.rows, *(bound.groups for bound in self.grouped if set(keys) <= bound.keys)]
+        )
 
     def rows_per_group(self, keys: tuple[str, ...]) -> int:
-        """How many rows of a unit can share a value of the keys: no more than share one of coarser keys."""
+        """How many rows of a unit can share a value of the keys: no more than share one of coarser
+        keys."""
         return min([self.rows, *(bound.rows for bound in self.grouped if bound.keys <= set(keys))])
 
 
 @dataclass(frozen=True)
 class Loose:
-    """Rows belong to nobody; add or remove a unit, and at most `rows` rows come or go (symmetric difference)."""
+    """Rows belong to nobody; add or remove a unit, and at most `rows` rows come or go (symmetric
+    difference)."""
 
     rows: int
     most: int = 0
@@ -58,8 +65,8 @@ class Loose:
 class Public:
     """Rows are the same in every database: those of a pinned public table.
 
-    `names` pairs each column with the table's column that it is, where a projection renamed or computed some. `unique`
-    are columns that no two rows share, after DISTINCT.
+    `names` pairs each column with the table's column that it is, where a projection renamed or
+    computed some. `unique` are columns that no two rows share, after DISTINCT.
 
     >>> Public("wards").original("level"), Public("wards", (("x", "level"),)).original("level")
     ('level', None)

@@ -13,15 +13,20 @@ from dither.rules import PrivacyRule
 
 
 def per_unit_rows(source: Node, keys: tuple[str, ...], columns: Columns) -> Owned:
-    """One row per owner and key: one without keys, else no more than rows, groups, or values that the keys have.
+    """One row per owner and key: one without keys, else no more than rows, groups, or values that
+    the keys have.
 
     >>> per_unit_rows(Owned(20, most=100), (), {}).rows
     1
     """
     if not isinstance(source, Owned):
-        raise RefusedError("aggregates per unit of rows without an owner", rule=PrivacyRule.LOST_OWNER)
+        raise RefusedError(
+            "aggregates per unit of rows without an owner", rule=PrivacyRule.LOST_OWNER
+        )
     values = (
-        prod(_values(columns, key) for key in keys) if all(is_stored(columns[key]) for key in keys) else source.rows
+        prod(_values(columns, key) for key in keys)
+        if all(is_stored(columns[key]) for key in keys)
+        else source.rows
     )
     rows = min(source.groups(keys), values) if keys else 1
     return Owned(rows, most=source.most, grouped=(Grouped(frozenset(keys), rows, 1),))
@@ -32,7 +37,9 @@ def _values(columns: Columns, key: str) -> int:
     return last - first + 1 + columns[key].nullable
 
 
-def per_unit_columns(source: Columns, keys: tuple[str, ...], named: tuple[Named, ...], rows: int) -> Columns:
+def per_unit_columns(
+    source: Columns, keys: tuple[str, ...], named: tuple[Named, ...], rows: int
+) -> Columns:
     """Keys keep their domain; an aggregate of at most `rows` rows has bounds that follow."""
     columns = {key: source[key] for key in keys}
     for column in named:

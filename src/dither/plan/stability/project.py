@@ -13,7 +13,8 @@ from dither.rules import PrivacyRule
 
 
 def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
-    """One row for each row, a function of that row alone. What is known of groups lives on under new names.
+    """One row for each row, a function of that row alone. What is known of groups lives on under
+    new names.
 
     >>> project_rows(Owned(3, distinct=2), (Named("age", Column("age")),)) == Owned(3, distinct=2)
     True
@@ -21,14 +22,24 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
     'level'
     """
     if isinstance(source, Public):
-        same = [(column.name, source.original(column.of.name)) for column in columns if isinstance(column.of, Column)]
-        called = {column.of.name: column.name for column in columns if isinstance(column.of, Column)}
+        same = [
+            (column.name, source.original(column.of.name))
+            for column in columns
+            if isinstance(column.of, Column)
+        ]
+        called = {
+            column.of.name: column.name for column in columns if isinstance(column.of, Column)
+        }
         keeps_key = source.unique is not None and source.unique <= set(called)
         unique = frozenset(called[name] for name in source.unique or ()) if keeps_key else None
-        return Public(source.table, tuple((name, original) for name, original in same if original), unique)
+        return Public(
+            source.table, tuple((name, original) for name, original in same if original), unique
+        )
     if not isinstance(source, Owned):
         return source
-    names: dict[str, str] = {column.of.name: column.name for column in columns if isinstance(column.of, Column)}
+    names: dict[str, str] = {
+        column.of.name: column.name for column in columns if isinstance(column.of, Column)
+    }
     kept = tuple(
         Grouped(frozenset(names[key] for key in bound.keys), bound.groups, bound.rows)
         for bound in source.grouped
@@ -38,7 +49,8 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
 
 
 def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:
-    """The domain of each expression by interval arithmetic; a column that is passed on keeps its own."""
+    """The domain of each expression by interval arithmetic; a column that is passed on keeps its
+    own."""
     domains: Columns = {}
     for column in columns:
         check_name(column.name, domains)

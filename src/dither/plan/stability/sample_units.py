@@ -18,5 +18,7 @@ def sample_rows(source: Node, rate: Fraction) -> Owned:
     if not isinstance(source, Owned):
         raise RefusedError("a sample by unit of rows without an owner", rule=PrivacyRule.LOST_OWNER)
     if not isinstance(rate, Fraction) or not 0 < rate < 1:
-        raise RefusedError(f"a sampling rate of {rate}: it lies between 0 and 1", rule=PrivacyRule.PARAMETER_RANGES)
+        raise RefusedError(
+            f"a sampling rate of {rate}: it lies between 0 and 1", rule=PrivacyRule.PARAMETER_RANGES
+        )
     return source

@@ -11,14 +11,21 @@ from dither.rules import PrivacyRule
 
 
 def scan_rows(table: Table) -> Node:
-    """A unit owns at most `rows_per_unit` rows: registration left the others out. Public rows belong to nobody."""
+    """A unit owns at most `rows_per_unit` rows: registration left the others out. Public rows
+    belong to nobody."""
     if table.kind == "public":
         return Public(table.name)
     if table.rows_per_unit is None or table.max_rows is None:
-        raise RefusedError(f"{table.name} has no limit of rows per unit", rule=PrivacyRule.LIMITED_ROWS)
+        raise RefusedError(
+            f"{table.name} has no limit of rows per unit", rule=PrivacyRule.LIMITED_ROWS
+        )
     return Owned(table.rows_per_unit, most=table.max_rows)
 
 
 def scan_columns(table: Table, facts: Facts, owner: str | None) -> Columns:
     """The declared columns; the owner's own column is no column of the registered table."""
-    return {column.name: declared_domain(column, table, facts) for column in table.columns if column.name != owner}
+    return {
+        column.name: declared_domain(column, table, facts)
+        for column in table.columns
+        if column.name != owner
+    }

@@ -9,13 +9,16 @@ from dither.rules import PrivacyRule
 
 
 def union_rows(left: Node, right: Node, distinct: int) -> Node:
-    """Rows add up. `distinct` bounds the different rows of a unit, which a repeated source does not add to.
+    """Rows add up. `distinct` bounds the different rows of a unit, which a repeated source does not
+    add to.
 
     >>> union_rows(Owned(1, most=10), Owned(1, most=10), 1)
     Owned(rows=2, distinct=1, most=20, grouped=())
     """
     if isinstance(left, Public) or isinstance(right, Public):
-        raise RefusedError("a union with a public table: its rows have no owner", rule=PrivacyRule.ONE_OWNER)
+        raise RefusedError(
+            "a union with a public table: its rows have no owner", rule=PrivacyRule.ONE_OWNER
+        )
     if isinstance(left, Owned) and isinstance(right, Owned):
         return Owned(left.rows + right.rows, distinct, left.most + right.most)
     return Loose(left.rows + right.rows, left.most + right.most)
@@ -24,5 +27,7 @@ def union_rows(left: Node, right: Node, distinct: int) -> Node:
 def union_columns(left: Columns, right: Columns) -> Columns:
     """Equal names in equal order; each column holds what either side's holds."""
     if list(left) != list(right):
-        raise RefusedError("the sides of a union have different columns", rule=PrivacyRule.DECLARED_NAMES)
+        raise RefusedError(
+            "the sides of a union have different columns", rule=PrivacyRule.DECLARED_NAMES
+        )
     return {name: hull((left[name], right[name]), name) for name in left}

@@ -1,8 +1,8 @@
 """zCDP to (epsilon, delta) and back, by the tight tail bound.
 
-delta = inf over t > 0 of exp(t (t+1) rho - eps t) / (t+1) * (1 - 1/(t+1))^t  (Canonne, Kamath, Steinke 2020; Asoodeh et
-al. 2020). Every t gives a valid bound, so an optimiser that stops early costs utility, never privacy; what float64 can
-lose in one evaluation is added on our side.
+delta = inf over t > 0 of exp(t (t+1) rho - eps t) / (t+1) * (1 - 1/(t+1))^t  (Canonne, Kamath,
+Steinke 2020; Asoodeh et al. 2020). Every t gives a valid bound, so an optimiser that stops early
+costs utility, never privacy; what float64 can lose in one evaluation is added on our side.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from scipy.optimize import minimize_scalar
 from dither.canonical import Number, exact, number_text, positive
 from dither.errors import ParameterError
 
-ROUNDING = 2.0**-46  # of the sum of all terms' sizes: 64 units in the last place for a handful of operations
+ROUNDING = (
+    2.0**-46
+)  # of the sum of all terms' sizes: 64 units in the last place for a handful of operations
 
 
 def epsilon_from_rho(rho: Number, delta: Number) -> float:
@@ -50,21 +52,27 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if epsilon_from_rho(Fraction(middle), allowed) <= goal else (low, middle)
+        low, high = (
+            (middle, high) if epsilon_from_rho(Fraction(middle), allowed) <= goal else (low, middle)
+        )
     if low == 0.0:
         raise ParameterError(
-            f"this epsilon ({number_text(goal)}) is too small for any noise at its delta: choose a larger one"
+            f"this epsilon ({number_text(goal)}) is too small for any noise at its delta: choose a "
+            f"larger one"
         )
     return Fraction(low)
 
 
 def find_best(bound: Callable[[float], float]) -> float:
     """log t where `bound` is about smallest."""
-    return float(minimize_scalar(bound, bounds=(-14.0, 18.0), method="bounded", options={"xatol": 1e-9}).x)
+    return float(
+        minimize_scalar(bound, bounds=(-14.0, 18.0), method="bounded", options={"xatol": 1e-9}).x
+    )
 
 
 def read_float(value: Number, name: str) -> float:
-    """The number as a float, zero only if it is zero; the error of rounding is among the terms' slack."""
+    """The number as a float, zero only if it is zero; the error of rounding is among the terms'
+    slack."""
     number = exact(value, name)
     if number < 0:
         raise ParameterError(f"{name} must not be negative, got {number_text(number)}")
@@ -74,7 +82,8 @@ def read_float(value: Number, name: str) -> float:
 
 
 def _log(delta: Fraction) -> float:
-    """log(delta) within a few units in its last place, also where delta is near 1 or below the smallest float."""
+    """log(delta) within a few units in its last place, also where delta is near 1 or below the
+    smallest float."""
     if delta > Fraction(1, 2):
         return math.log1p(-float(1 - delta))
     if delta > Fraction(1, 2**1000):
@@ -86,6 +95,7 @@ def _delta(value: Number) -> Fraction:
     delta = exact(value, "delta")
     if not 0 < delta < 1:
         raise ParameterError(
-            f"delta must lie in (0, 1), got {number_text(delta)}: choose e.g. 1e-6, far below 1 / number of people"
+            f"delta must lie in (0, 1), got {number_text(delta)}: choose e.g. 1e-6, far below 1 / "
+            f"number of people"
         )
     return delta

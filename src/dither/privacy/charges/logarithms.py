@@ -1,10 +1,13 @@
-"""Logarithms of rationals, rounded to a chosen side in integer arithmetic: the same digits on every machine.
+"""Logarithms of rationals, rounded to a chosen side in integer arithmetic: the same digits on every
+machine.
 
-A charge is recomputed by every auditor and must come out equal to the last digit, so no float and no libm enters it.
+A charge is recomputed by every auditor and must come out equal to the last digit, so no float and
+no libm enters it.
 
 >>> float(log_up(Fraction(2))), float(log_down(Fraction(2)))
 (0.6931471805599453, 0.6931471805599453)
->>> log_down(Fraction(10**6)) < log_up(Fraction(10**6)) < log_down(Fraction(10**6)) + Fraction(1, 10**25)
+>>> log_down(Fraction(10**6)) < log_up(Fraction(10**6)) < log_down(Fraction(10**6)) + Fraction(1,
+...     10**25)
 True
 """
 
@@ -56,9 +59,11 @@ def _log_two() -> tuple[int, int]:
 
 
 def _twice_artanh(z: Fraction) -> tuple[int, int]:
-    """Integers around 2**128 * 2 artanh(z), 0 <= z <= 1/3: the series of positive terms z^(2j+1)/(2j+1).
+    """Integers around 2**128 * 2 artanh(z), 0 <= z <= 1/3: the series of positive terms
+    z^(2j+1)/(2j+1).
 
-    Floor on the low side, ceiling on the high side; what is left out is below the last term / (1 - 1/9).
+    Floor on the low side, ceiling on the high side; what is left out is below the last term / (1 -
+    1/9).
     """
     z_low = z.numerator * _ONE // z.denominator
     z_high = -(-z.numerator * _ONE // z.denominator)
@@ -66,17 +71,22 @@ def _twice_artanh(z: Fraction) -> tuple[int, int]:
     power_low, power_high, low, high, odd = z_low, z_high, z_low, z_high, 1
     while power_high > 1:
         odd += 2
-        power_low, power_high = power_low * square_low >> _BITS, -(-power_high * square_high >> _BITS)
+        power_low, power_high = (
+            power_low * square_low >> _BITS,
+            -(-power_high * square_high >> _BITS),
+        )
         low, high = low + power_low // odd, high - (-power_high // odd)
     return 2 * low, 2 * (high + 2)
 
 
 @lru_cache(maxsize=4096)
 def epsilon_up(rho: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up to a multiple of 10^-18.
+    """An epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up to a multiple of
+    10^-18.
 
-    min over t > 0 of (t+1) rho + (ln(1/delta) - ln(1+t)) / t - ln(1 + 1/t): Canonne, Kamath and Steinke 2020,
-    Proposition 12 with alpha = t + 1. Every t gives a valid bound; the search is over rationals on a fixed grid.
+    min over t > 0 of (t+1) rho + (ln(1/delta) - ln(1+t)) / t - ln(1 + 1/t): Canonne, Kamath and
+    Steinke 2020, Proposition 12 with alpha = t + 1. Every t gives a valid bound; the search is over
+    rationals on a fixed grid.
 
     >>> float(epsilon_up(Fraction(1, 2), Fraction(1, 10**6)))
     5.2215...
@@ -98,9 +108,12 @@ def epsilon_up(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def epsilon_of_order(renyi: Fraction, alpha: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon such that (alpha, renyi)-RDP implies (epsilon, delta)-DP; the same formula at the one order."""
+    """An epsilon such that (alpha, renyi)-RDP implies (epsilon, delta)-DP; the same formula at the
+    one order."""
     t = alpha - 1
-    return on_grain(max(Fraction(0), renyi + (log_up(1 / delta) - log_down(1 + t)) / t - log_down(1 + 1 / t)))
+    return on_grain(
+        max(Fraction(0), renyi + (log_up(1 / delta) - log_down(1 + t)) / t - log_down(1 + 1 / t))
+    )
 
 
 def on_grain(value: Fraction) -> Fraction:

@@ -1,7 +1,9 @@
-"""What a loss costs under each rule of a budget: the one implementation, used by `charges.rules` and by odometers.
+"""What a loss costs under each rule of a budget: the one implementation, used by `charges.rules`
+and by odometers.
 
-A charge is a pair (amount, delta) of exact rationals. Where a logarithm or an exponential is not rational it is rounded
-up in integer arithmetic: every auditor recomputes a charge to the last digit, so no float enters it.
+A charge is a pair (amount, delta) of exact rationals. Where a logarithm or an exponential is not
+rational it is rounded up in integer arithmetic: every auditor recomputes a charge to the last
+digit, so no float enters it.
 
 | rule | amount | theorem (docs/proofs/filters.md) |
 |---|---|---|
@@ -37,7 +39,9 @@ from dither.rules import PrivacyRule
 Pair = tuple[Fraction, Fraction]
 _ZERO = Fraction(0)
 _BITS = 128
-_ORDERS = tuple(Fraction(n) for n in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256))
+_ORDERS = tuple(
+    Fraction(n) for n in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256)
+)
 _SAMPLED = (losses.PoissonSampled, losses.SampledWithoutReplacement)
 
 
@@ -51,13 +55,15 @@ def pure(loss: Loss) -> Fraction:
 
 
 def approx(loss: Loss, share: Fraction) -> Pair:
-    """(epsilon, delta) of one question. What has a curve and no pair of its own is turned into one at delta `share`.
+    """(epsilon, delta) of one question. What has a curve and no pair of its own is turned into one
+    at delta `share`.
 
-    Gaussian noise by its summed rho, beside the sum of the other epsilons or together with them as one zCDP loss,
-    whichever is less; what key selection takes of `share` is not there for the conversion. Shuffled reports beside no
-    Gaussian noise at equal parts of `share`, if that lowers epsilon. Where samples of Gaussian noise are among the
-    events, by Renyi divergence at the best of a fixed list of orders (the question is fixed before it is asked, hence
-    so is its best order).
+    Gaussian noise by its summed rho, beside the sum of the other epsilons or together with them as
+    one zCDP loss, whichever is less; what key selection takes of `share` is not there for the
+    conversion. Shuffled reports beside no Gaussian noise at equal parts of `share`, if that lowers
+    epsilon. Where samples of Gaussian noise are among the events, by Renyi divergence at the best
+    of a fixed list of orders (the question is fixed before it is asked, hence so is its best
+    order).
     """
     if not any(isinstance(event, _SAMPLED) and pair(event) is None for event in _events(loss)):
         epsilon, rho, delta = _walk(loss, _approx)
@@ -75,7 +81,8 @@ def approx(loss: Loss, share: Fraction) -> Pair:
 
 
 def _approx_shuffled(loss: Loss, share: Fraction) -> Pair:
-    """Shuffled rounds, if there are any, at equal parts of `share`; everything else by its own pair."""
+    """Shuffled rounds, if there are any, at equal parts of `share`; everything else by its own
+    pair."""
     rounds = _walk(loss, lambda event: (Fraction(isinstance(event, losses.Shuffled)),))[0]
 
     def price(event: Loss) -> Pair:
@@ -95,13 +102,15 @@ def zcdp(loss: Loss) -> Pair:
 
 
 def rdp(loss: Loss, alpha: Fraction) -> Pair:
-    """(D_alpha, delta) at the one order of the budget; a loss stated at a lower order is refused."""
+    """(D_alpha, delta) at the one order of the budget; a loss stated at a lower order is
+    refused."""
     amount, delta = _walk(loss, lambda event: _rdp(event, alpha))
     return amount, delta
 
 
 def _walk(loss: Loss, price: Callable[[Loss], tuple[Fraction, ...]]) -> tuple[Fraction, ...]:
-    """Per component: sums over compositions; over the parts of a partition the largest, two under replace."""
+    """Per component: sums over compositions; over the parts of a partition the largest, two under
+    replace."""
     if isinstance(loss, losses.Composed):
         return _sums(_walk(part, price) for part in loss.losses)
     if isinstance(loss, losses.Repeated):
@@ -131,7 +140,8 @@ class _NoPair(Exception):
 
 
 def pair(event: Loss) -> Pair | None:
-    """(epsilon, delta) of what is known to be such by itself: pure losses, Approx, samples of them; else None."""
+    """(epsilon, delta) of what is known to be such by itself: pure losses, Approx, samples of them;
+    else None."""
     try:
         epsilon, delta = _walk(event, _pair)
     except _NoPair:
@@ -141,7 +151,9 @@ def pair(event: Loss) -> Pair | None:
 
 def _pair(event: Loss) -> Pair:
     match event:
-        case losses.Pure() | losses.RandomizedResponse() | losses.BoundedRange() | losses.Shuffled():
+        case (
+            losses.Pure() | losses.RandomizedResponse() | losses.BoundedRange() | losses.Shuffled()
+        ):
             return event.epsilon, _ZERO
         case losses.DiscreteLaplace() | losses.Laplace():
             return event.sensitivity / event.scale, _ZERO
@@ -150,7 +162,8 @@ def _pair(event: Loss) -> Pair:
         case losses.PoissonSampled() if event.neighbours == "add_remove":
             epsilon, delta = _walk(event.loss, _pair)
             return amplified(epsilon, event.q), event.q * delta
-        case losses.PoissonSampled():  # under replace nothing relates a sample with the unit to one without it
+        # under replace nothing relates a sample with the unit to one without it
+        case losses.PoissonSampled():
             epsilon, delta = _walk(event.loss, _pair)
             return epsilon, event.q * delta
         case losses.SampledWithoutReplacement() if event.neighbours == "replace":
@@ -165,7 +178,11 @@ def _pure(event: Loss) -> Fraction:
     if found is None and isinstance(event, _SAMPLED):
         _scheme(event, "pure")
     if found is None or found[1] > 0:
-        _refuse(event, "pure", "Laplace noise on declared keys, randomised response, the exponential mechanism")
+        _refuse(
+            event,
+            "pure",
+            "Laplace noise on declared keys, randomised response, the exponential mechanism",
+        )
     return found[0]
 
 
@@ -177,7 +194,9 @@ def _gaussian(event: Loss) -> Fraction | None:
         case losses.DiscreteGaussianVector():
             return event.l2_squared / (2 * event.sigma**2)
         case losses.GaussianSum():  # a replaced unit takes one vector away and brings another
-            return (event.clip_norm * (2 if event.neighbours == "replace" else 1)) ** 2 / (2 * event.sigma**2)
+            return (event.clip_norm * (2 if event.neighbours == "replace" else 1)) ** 2 / (
+                2 * event.sigma**2
+            )
         case losses.ZCDP() if event.delta == 0:
             return event.rho
     return None
@@ -187,7 +206,8 @@ _FITS_APPROX = "Laplace or Gaussian noise, samples of them, and anything stated 
 
 
 def _approx(event: Loss) -> tuple[Fraction, Fraction, Fraction]:
-    """(epsilon, rho, delta): rho is turned into epsilon once, for the whole question, at its stated delta."""
+    """(epsilon, rho, delta): rho is turned into epsilon once, for the whole question, at its stated
+    delta."""
     if (rho := _gaussian(event)) is not None:
         return _ZERO, rho, _ZERO
     if isinstance(event, losses.ZCDP):
@@ -227,16 +247,24 @@ def _zcdp(event: Loss) -> Pair:
         rho, delta = _walk(event.loss, _zcdp)
         return (rho if found is None else min(rho, rho_of_pure(found[0]))), delta
     if found is None:
-        _refuse(event, "zCDP", "Gaussian or Laplace noise, the exponential mechanism, a loss stated as ZCDP")
+        _refuse(
+            event,
+            "zCDP",
+            "Gaussian or Laplace noise, the exponential mechanism, a loss stated as ZCDP",
+        )
     return rho_of_pure(found[0]), found[1]
 
 
 def _rdp(event: Loss, alpha: Fraction) -> Pair:
-    """alpha * rho, and at most epsilon for a pure loss; samples by their own theorems; a stated order at or above."""
+    """alpha * rho, and at most epsilon for a pure loss; samples by their own theorems; a stated
+    order at or above."""
     if isinstance(event, losses.RDP):
         if event.alpha >= alpha:
             return event.epsilon, _ZERO
-        why = f"it is stated at the order {event.alpha}, and the pot counts at {alpha} (orders are never mixed)"
+        why = (
+            f"it is stated at the order {event.alpha}, and the pot counts at {alpha} "
+            "(orders are never mixed)"
+        )
         _refuse(event, "RDP", f"the same mechanism stated at the order {alpha} or above", why)
     if isinstance(event, _SAMPLED):
         return _rdp_sampled(event, alpha)
@@ -251,7 +279,8 @@ def _rdp_sampled(event: Loss, alpha: Fraction) -> Pair:
     found = pair(event)
     if found is not None and found[1] > 0:
         return min(found[0], alpha * rho_of_pure(found[0])), found[1]
-    # a delta inside stays whole: both laws of a sample split with the same delta as the laws they mix
+    # a delta inside stays whole: both laws of a sample split with the same delta as the laws they
+    # mix
     unsampled, delta = rdp(event.loss, alpha)
     best = unsampled if found is None else min(unsampled, found[0], alpha * rho_of_pure(found[0]))
 
@@ -264,7 +293,8 @@ def _rdp_sampled(event: Loss, alpha: Fraction) -> Pair:
     if event.neighbours == "add_remove":
         return min(best, poisson_renyi(event.q, inner, alpha, unsampled)), delta
     if isinstance(event.loss, losses.GaussianSum) and event.q < 1:
-        # out and in again: lemma 3.32(7) through the sample without the unit, at the orders 2 alpha and 2 alpha - 1
+        # out and in again: lemma 3.32(7) through the sample without the unit, at the orders 2 alpha
+        # and 2 alpha - 1
         strength = (event.loss.clip_norm / event.loss.sigma) ** 2 / 2
         first, second = (
             poisson_renyi(event.q, lambda order: order * strength, order, order * strength)
@@ -281,10 +311,11 @@ def _scheme(event: Loss, rule: str) -> None:
 
 
 def rho_of_pure(epsilon: Fraction) -> Fraction:
-    """epsilon-DP implies rho-zCDP with rho = epsilon tanh(epsilon/2), here rounded up to a rational.
+    """epsilon-DP implies rho-zCDP with rho = epsilon tanh(epsilon/2), here rounded up to a
+    rational.
 
-    tanh(x) <= min(1, x (15 + x^2) / (15 + 6 x^2)), a convergent of its continued fraction from above; never above the
-    usual epsilon^2 / 2. Proof: docs/proofs/filters.md, lemma 3.
+    tanh(x) <= min(1, x (15 + x^2) / (15 + 6 x^2)), a convergent of its continued fraction from
+    above; never above the usual epsilon^2 / 2. Proof: docs/proofs/filters.md, lemma 3.
 
     >>> float(rho_of_pure(Fraction(1)))
     0.462121...
@@ -294,15 +325,21 @@ def rho_of_pure(epsilon: Fraction) -> Fraction:
 
 
 def rho_of_laplace(epsilon: Fraction) -> Fraction:
-    """Continuous Laplace noise: epsilon + e^-epsilon - 1, rounded up. Proof: docs/proofs/filters.md, lemma 4.
+    """Continuous Laplace noise: epsilon + e^-epsilon - 1, rounded up. Proof:
+    docs/proofs/filters.md, lemma 4.
 
     >>> round(float(rho_of_laplace(Fraction(1))), 8)
     0.36787944
     """
-    return min(rho_of_pure(epsilon), epsilon - 1 + Fraction(exp_minus(epsilon, _BITS).high, 1 << _BITS))
+    return min(
+        rho_of_pure(epsilon), epsilon - 1 + Fraction(exp_minus(epsilon, _BITS).high, 1 << _BITS)
+    )
 
 
-_IRRATIONAL = "its amplified loss is known as a divergence, which gives an epsilon only together with a delta above 0"
+_IRRATIONAL = (
+    "its amplified loss is known as a divergence, which gives an epsilon only "
+    "together with a delta above 0"
+)
 _WHY: dict[type[Loss], str] = {
     losses.Approx: "its delta is above 0, and the pot promises delta 0",
     losses.Gaussian: "no finite epsilon holds for Gaussian noise with delta 0",

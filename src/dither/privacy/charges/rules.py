@@ -96,18 +96,29 @@ class Rule:
 
     def __post_init__(self) -> None:
         if self.name not in get_args(Name):
-            raise ParameterError(f"a pot's rule is one of {', '.join(get_args(Name))}, got {quote(self.name)}")
+            raise ParameterError(
+                f"a pot's rule is one of {', '.join(get_args(Name))}, got {quote(self.name)}"
+            )
         for key in ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha"):
             value = exact(getattr(self, key), key)
             object.__setattr__(self, key, value)
             stated = key in _STATED[self.name]
             if not stated and value:
-                raise ParameterError(f"a pot with the rule {self.name!r} has no {key}: leave it out")
-            if stated and key == "alpha" and value <= 1:
-                raise ParameterError("an rdp pot fixes one order alpha above 1 at opening, e.g. alpha=8")
-            if stated and key != "alpha" and not (0 < value < 1 or (key == "delta_selection" and value == 0)):
                 raise ParameterError(
-                    f"a pot with the rule {self.name!r} states {key}, in (0, 1): e.g. 1e-6, far below 1 / people"
+                    f"a pot with the rule {self.name!r} has no {key}: leave it out"
+                )
+            if stated and key == "alpha" and value <= 1:
+                raise ParameterError(
+                    "an rdp pot fixes one order alpha above 1 at opening, e.g. alpha=8"
+                )
+            if (
+                stated
+                and key != "alpha"
+                and not (0 < value < 1 or (key == "delta_selection" and value == 0))
+            ):
+                raise ParameterError(
+                    f"a pot with the rule {self.name!r} states {key}, in (0, 1): e.g. 1e-6, far "
+                    f"below 1 / people"
                 )
         if self.delta_per_question > self.delta:
             raise ParameterError("delta_per_question exceeds delta: no question could be paid")
@@ -123,7 +134,8 @@ class Rule:
         return self.delta if self.name == "approx" else self.delta_selection
 
     def guarantee(self, amount: Fraction) -> tuple[Fraction, Fraction]:
-        """(epsilon, delta) that holds when the amounts stay below `amount`, which was fixed in advance."""
+        """(epsilon, delta) that holds when the amounts stay below `amount`, which was fixed in
+        advance."""
         return self.convert_cap(amount, self.delta_conversion)
 
     def convert_cap(self, cap: Fraction, delta_conversion: Fraction) -> tuple[Fraction, Fraction]:
@@ -142,7 +154,9 @@ class Rule:
     def from_body(cls, body: dict[str, Any]) -> Rule:
         if set(body) != {"name", *_STATED[body["name"]]}:
             raise ParameterError(f"a {body['name']} rule states {_STATED[body['name']]}")
-        stated: dict[str, Any] = {key: value if key == "name" else exact(value, key) for key, value in body.items()}
+        stated: dict[str, Any] = {
+            key: value if key == "name" else exact(value, key) for key, value in body.items()
+        }
         return cls(**stated)
 
 
@@ -157,8 +171,10 @@ def charge(loss: Loss, rule: Rule) -> Charge:
     """
     if not isinstance(loss, Loss):
         raise NotALossError(
-            f"a budget charges a Loss, got {type(loss).__name__}: an epsilon read off a curve holds "
-            "for a plan fixed in advance and cannot be added up while prices are chosen adaptively. "
+            f"a budget charges a Loss, got {type(loss).__name__}: an epsilon read off a curve "
+            f"holds "
+            "for a plan fixed in advance and cannot be added up while prices are chosen "
+            "adaptively. "
             "Charge the loss itself"
         )
     if not isinstance(rule, Rule):

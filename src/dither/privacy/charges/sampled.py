@@ -1,8 +1,10 @@
-"""Renyi divergence of samples, rounded up in integer arithmetic: what a budget at one order takes for DP-SGD.
+"""Renyi divergence of samples, rounded up in integer arithmetic: what a budget at one order takes
+for DP-SGD.
 
-Poisson samples (add/remove): theorem 3.33 at integer orders, from the divergences of the unsampled loss at 2..n; fixed
-size (replace): Wang, Balle and Kasiviswanathan 2019, theorem 9. Between integer orders the chord of the convex function
-order -> (order - 1) D_order. Proofs: docs/proofs/filters.md, theorem 6. Shuffled reports: lemma 5.
+Poisson samples (add/remove): theorem 3.33 at integer orders, from the divergences of the unsampled
+loss at 2..n; fixed size (replace): Wang, Balle and Kasiviswanathan 2019, theorem 9. Between integer
+orders the chord of the convex function order -> (order - 1) D_order. Proofs:
+docs/proofs/filters.md, theorem 6. Shuffled reports: lemma 5.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _LARGEST_ORDER = 512
 
 
 def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
-    """log(1 + rate (e^epsilon - 1)) rounded up (theorem 3.28), as epsilon + log(rate + (1 - rate) e^-epsilon).
+    """log(1 + rate (e^epsilon - 1)) rounded up (theorem 3.28), as epsilon + log(rate + (1 - rate)
+    e^-epsilon).
 
     >>> round(float(amplified(Fraction(1), Fraction(1, 100))), 13)
     0.0170368632362
@@ -34,18 +37,29 @@ def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
 
 
 def poisson_renyi(rate: Fraction, inner: Curve, alpha: Fraction, unsampled: Fraction) -> Fraction:
-    """D_alpha of a Poisson sample, both directions, from a curve that bounds both directions of the whole.
+    """D_alpha of a Poisson sample, both directions, from a curve that bounds both directions of the
+    whole.
 
     >>> curve = lambda order: order * Fraction(50, 121)                   # sigma = 1.1
     >>> round(float(poisson_renyi(Fraction(1, 100), curve, Fraction(8), Fraction(4))), 15)
     0.00058407033552
     """
-    return unsampled if rate == 1 else _between(alpha, unsampled, lambda n: _poisson(n, rate, _curve(inner, n)))
+    return (
+        unsampled
+        if rate == 1
+        else _between(alpha, unsampled, lambda n: _poisson(n, rate, _curve(inner, n)))
+    )
 
 
-def fixed_size_renyi(rate: Fraction, inner: Curve, alpha: Fraction, unsampled: Fraction) -> Fraction:
+def fixed_size_renyi(
+    rate: Fraction, inner: Curve, alpha: Fraction, unsampled: Fraction
+) -> Fraction:
     """D_alpha of a sample of fixed size under replace, never above the unsampled loss."""
-    return unsampled if rate == 1 else _between(alpha, unsampled, lambda n: _fixed(n, rate, _curve(inner, n)))
+    return (
+        unsampled
+        if rate == 1
+        else _between(alpha, unsampled, lambda n: _fixed(n, rate, _curve(inner, n)))
+    )
 
 
 def _curve(inner: Curve, n: int) -> tuple[Fraction, ...]:
@@ -53,7 +67,8 @@ def _curve(inner: Curve, n: int) -> tuple[Fraction, ...]:
 
 
 def _between(alpha: Fraction, unsampled: Fraction, level: Callable[[int], Fraction]) -> Fraction:
-    """level(n) bounds (n-1) D_n, a convex function of the order that vanishes at 1: the chord lies above it."""
+    """level(n) bounds (n-1) D_n, a convex function of the order that vanishes at 1: the chord lies
+    above it."""
     low = alpha.numerator // alpha.denominator
     if low + 1 > _LARGEST_ORDER:
         return unsampled
@@ -70,12 +85,15 @@ def _poisson(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
     a, b = rate.numerator, rate.denominator
     weights = [(b - a) ** (n - 1) * (b + (n - 1) * a)]
     weights += [math.comb(n, k) * (b - a) ** (n - k) * a**k for k in range(2, n + 1)]
-    return _log_sum(weights, b**n, [Fraction(0), *((k - 1) * curve[k - 2] for k in range(2, n + 1))])
+    return _log_sum(
+        weights, b**n, [Fraction(0), *((k - 1) * curve[k - 2] for k in range(2, n + 1))]
+    )
 
 
 @lru_cache(maxsize=4096)
 def _fixed(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
-    """log of 1 + q^2 C(n,2) min(4 (e^D_2 - 1), 2 e^D_2) + sum over k > 2 of 2 q^k C(n,k) e^((k-1) D_k)."""
+    """log of 1 + q^2 C(n,2) min(4 (e^D_2 - 1), 2 e^D_2) + sum over k > 2 of 2 q^k C(n,k) e^((k-1)
+    D_k)."""
     a, b = rate.numerator, rate.denominator
     weights, exponents = [b**n], [Fraction(0)]
     for k in range(2, n + 1):
@@ -89,10 +107,11 @@ def _fixed(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
 
 
 def shuffled(epsilon: Fraction, users: int, delta: Fraction) -> Fraction:
-    """The epsilon at `delta` of mixed reports (Feldman, McMillan and Talwar 2021, theorem 3.1), rounded up.
+    """The epsilon at `delta` of mixed reports (Feldman, McMillan and Talwar 2021, theorem 3.1),
+    rounded up.
 
-    log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta) / n) + 8 E/n)) with E = e^epsilon, if 16 E log(2/delta) <= n; never above
-    the local epsilon, which it is where the theorem does not apply.
+    log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta) / n) + 8 E/n)) with E = e^epsilon, if 16 E
+    log(2/delta) <= n; never above the local epsilon, which it is where the theorem does not apply.
 
     >>> round(float(shuffled(Fraction(1), 10**6, Fraction(1, 10**6))), 6)
     0.023497
@@ -104,27 +123,41 @@ def shuffled(epsilon: Fraction, users: int, delta: Fraction) -> Fraction:
     if 16 * grown * log_up(2 / delta) > users:
         return epsilon
     square = grown * log_up(4 / delta) / users
-    root = Fraction(math.isqrt((square.numerator << 2 * _BITS) // square.denominator) + 1, 1 << _BITS)
+    root = Fraction(
+        math.isqrt((square.numerator << 2 * _BITS) // square.denominator) + 1, 1 << _BITS
+    )
     return min(epsilon, up(log_up(1 + (grown - 1) / (grown + 1) * 8 * (root + grown / users))))
 
 
 def _log_sum(weights: Sequence[int], whole: int, exponents: Sequence[Fraction]) -> Fraction:
-    """An upper bound of log(sum of weights * e^exponents / whole); only the first weight, at exponent 0, may be < 0."""
+    """An upper bound of log(sum of weights * e^exponents / whole); only the first weight, at
+    exponent 0, may be < 0."""
     terms = [(weights[0] << _BITS, 0)]
     for weight, exponent in zip(weights[1:], exponents[1:], strict=True):
         mantissa, places = _exp_up(exponent)
         terms.append((weight * mantissa, places))
     # in units of 2^floor: whatever lies 512 bits below the largest term is rounded up to one unit
-    floor = max(0, max(value.bit_length() + places for value, places in terms) - whole.bit_length() - 2 * _BITS)
-    total = sum(value << places - floor if places >= floor else -(-value >> floor - places) for value, places in terms)
+    floor = max(
+        0,
+        max(value.bit_length() + places for value, places in terms)
+        - whole.bit_length()
+        - 2 * _BITS,
+    )
+    total = sum(
+        value << places - floor if places >= floor else -(-value >> floor - places)
+        for value, places in terms
+    )
     if floor == 0 and total <= whole << _BITS:
         return Fraction(0)
-    shift = max(0, whole.bit_length() - 2 * _BITS)  # both rounded against us, to keep the logarithm's argument short
+    shift = max(
+        0, whole.bit_length() - 2 * _BITS
+    )  # both rounded against us, to keep the logarithm's argument short
     return log_up(Fraction(-(-total >> shift), (whole >> shift) << _BITS)) + floor * log_two_up()
 
 
 def _exp_up(x: Fraction) -> tuple[int, int]:
-    """(m, k) with e^x <= m 2^k / 2^192, x >= 0: powers of two apart, the rest by the enclosure of e^-x."""
+    """(m, k) with e^x <= m 2^k / 2^192, x >= 0: powers of two apart, the rest by the enclosure of
+    e^-x."""
     two = log_two_down()
     places = int(x / two)
     rest = x - places * two

@@ -1,10 +1,12 @@
-"""Calibration: from price, weights and sensitivities to mechanisms. Pure functions of request, catalog and pot.
+"""Calibration: from price, weights and sensitivities to mechanisms. Pure functions of request,
+catalog and pot.
 
-All steps of a request share one budget, in one of two measures, epsilon or rho. Step i gets budget * w_i / sum(w), its
-family builds a mechanism for that share, rounded against us (`families.py` has the formula of each), and
-losses of either measure add: the composed loss is at most the price, exactly. A price in epsilon buys Gaussian noise
-only at the delta that the pot states per question; the rho it buys is checked with the pot's own conversion, the one
-that will charge it. Proof: docs/proofs/kernel.md#calibration.
+All steps of a request share one budget, in one of two measures, epsilon or rho. Step i gets budget
+* w_i / sum(w), its family builds a mechanism for that share, rounded against us (`families.py` has
+the formula of each), and losses of either measure add: the composed loss is at most the price,
+exactly. A price in epsilon buys Gaussian noise only at the delta that the pot states per question;
+the rho it buys is checked with the pot's own conversion, the one that will charge it. Proof:
+docs/proofs/kernel.md#calibration.
 """
 
 from __future__ import annotations
@@ -43,11 +45,13 @@ _MOST_HALVINGS = 64
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A step with the mechanism that the kernel will run, and the public width at which the noisy sum saturates.
+    """A step with the mechanism that the kernel will run, and the public width at which the noisy
+    sum saturates.
 
-    `copies` is how often the mechanism's loss counts: once, or for each cell of one unit. `cells` is the number of
-    cells of listed keys, `unlisted` the other keys, `points` the grid of a quantile. `widths` are those of a cell's
-    numbers one by one, the largest of which is `width`: a count beside a large sum is shown as narrow as it is.
+    `copies` is how often the mechanism's loss counts: once, or for each cell of one unit. `cells`
+    is the number of cells of listed keys, `unlisted` the other keys, `points` the grid of a
+    quantile. `widths` are those of a cell's numbers one by one, the largest of which is `width`: a
+    count beside a large sum is shown as narrow as it is.
     """
 
     step: Step
@@ -65,8 +69,11 @@ class Calibrated:
         return one if self.copies == 1 else one * self.copies
 
 
-def calibrate_request(request: Request, analyses: Analyses, delta: Fraction) -> tuple[Calibrated, ...]:
-    """One mechanism per step, so that all of them together cost at most the price; `delta` is the pot's share."""
+def calibrate_request(
+    request: Request, analyses: Analyses, delta: Fraction
+) -> tuple[Calibrated, ...]:
+    """One mechanism per step, so that all of them together cost at most the price; `delta` is the
+    pot's share."""
     queries = check_keys(request, analyses)
     measure = _measure(request)
     selections = sum(isinstance(step.query, Keys) for step in request.steps)
@@ -79,13 +86,17 @@ def calibrate_request(request: Request, analyses: Analyses, delta: Fraction) -> 
     total = sum((step.weight for step in request.steps), Fraction(0))
     unit = analyses.catalog.unit.label
     return tuple(
-        calibrate_step(step, StepTerms(analysed, measure, budget * step.weight / total, delta_of_selection, unit))
+        calibrate_step(
+            step,
+            StepTerms(analysed, measure, budget * step.weight / total, delta_of_selection, unit),
+        )
         for step, analysed in zip(request.steps, queries, strict=True)
     )
 
 
 def _measure(request: Request) -> Measure:
-    """The measure that all steps share: epsilon where the price and every family have it, else rho."""
+    """The measure that all steps share: epsilon where the price and every family have it, else
+    rho."""
     families = [FAMILIES[step.family] for step in request.steps]
     has_epsilon = all("epsilon" in family.measures for family in families)
     if has_epsilon and request.price.epsilon is not None:
@@ -93,7 +104,9 @@ def _measure(request: Request) -> Measure:
     if all("rho" in family.measures for family in families):
         return "rho"
     if has_epsilon:
-        raise RefusedError("Laplace noise is priced in epsilon: ask with epsilon=", rule=PrivacyRule.ONE_MEASURE)
+        raise RefusedError(
+            "Laplace noise is priced in epsilon: ask with epsilon=", rule=PrivacyRule.ONE_MEASURE
+        )
     names = sorted({family.name for family in families})
     raise RefusedError(f"no rule for the families {names}", rule=PrivacyRule.NO_RULE)
 
@@ -107,7 +120,8 @@ def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
 
 
 def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
-    """The mechanism that the step's family builds for its share, and the public shape of what it releases."""
+    """The mechanism that the step's family builds for its share, and the public shape of what it
+    releases."""
     analysed = terms.analysed
     if isinstance(terms.query, Quantiles):
         _ = analysed.points  # refused before a mechanism is built
@@ -119,7 +133,15 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
         cells = _count_quantile_cells(analysed)
         return Calibrated(step, mechanism, width, copies, cells, analysed.unlisted, analysed.points)
     widths = _widths(analysed, mechanism)
-    return Calibrated(step, mechanism, max(widths), copies, _count_cells(analysed), analysed.unlisted, widths=widths)
+    return Calibrated(
+        step,
+        mechanism,
+        max(widths),
+        copies,
+        _count_cells(analysed),
+        analysed.unlisted,
+        widths=widths,
+    )
 
 
 def _widths(analysed: AnalysedQuery, mechanism: Mechanism) -> tuple[int, ...]:
@@ -140,7 +162,8 @@ def _count_quantile_cells(analysed: AnalysedQuery) -> int:
     cells = _count_cells(analysed)
     if cells > MOST_QUANTILE_CELLS:
         raise RefusedError(
-            f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",
+            f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer "
+            f"keys",
             rule=PrivacyRule.BOUNDED_WORK,
         )
     return cells
@@ -150,7 +173,8 @@ def _count_cells(analysed: AnalysedQuery) -> int:
     """Cells of the listed keys; few, where each unlisted key has so many."""
     if analysed.cells > MOST_CELLS_PER_KEY and analysed.unlisted:
         raise RefusedError(
-            f"{analysed.cells} declared keys for each key that is not listed: at most {MOST_CELLS_PER_KEY}. Group by "
+            f"{analysed.cells} declared keys for each key that is not listed: at most "
+            f"{MOST_CELLS_PER_KEY}. Group by "
             "fewer",
             rule=PrivacyRule.BOUNDED_WORK,
         )
@@ -158,11 +182,14 @@ def _count_cells(analysed: AnalysedQuery) -> int:
 
 
 def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
-    """The analysed query of every step. Each step has a family of its kind, and unlisted keys leave only through a
-    selection over the same rows and keys."""
+    """The analysed query of every step. Each step has a family of its kind, and unlisted keys leave
+    only through a selection over the same rows and keys."""
     asked = sum(len(getattr(step.query, "columns", ())) or 1 for step in request.steps)
     if asked > MOST_COLUMNS:
-        raise RefusedError(f"{asked} aggregates in one request: at most {MOST_COLUMNS}", rule=PrivacyRule.BOUNDED_WORK)
+        raise RefusedError(
+            f"{asked} aggregates in one request: at most {MOST_COLUMNS}",
+            rule=PrivacyRule.BOUNDED_WORK,
+        )
     selections = [step.query for step in request.steps if isinstance(step.query, Keys)]
     if len({(query.plan, query.keys) for query in selections}) != len(selections):
         raise RefusedError("a selection of keys twice", rule=PrivacyRule.NO_RULE)
@@ -172,28 +199,38 @@ def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
 
 
 def _check_columns(request: Request) -> None:
-    """Every column that is measured is one that some step answers, so that its rules were checked."""
+    """Every column that is measured is one that some step answers, so that its rules were
+    checked."""
     answered: dict[str, set[int]] = {}
     for step in request.steps:
         if isinstance(step.measured, Cells):
             columns = range(len(step.measured.columns)) if step.columns is None else step.columns
             answered.setdefault(step.measured.hash, set()).update(columns)
     for step in request.steps:
-        if isinstance(step.measured, Cells) and len(answered[step.measured.hash]) < len(step.measured.columns):
-            raise RefusedError("a column is measured that no step answers", rule=PrivacyRule.NO_RULE)
+        if isinstance(step.measured, Cells) and len(answered[step.measured.hash]) < len(
+            step.measured.columns
+        ):
+            raise RefusedError(
+                "a column is measured that no step answers", rule=PrivacyRule.NO_RULE
+            )
 
 
 def _check_step(step: Step, selections: list[Keys], analyses: Analyses) -> AnalysedQuery:
     query = step.query
     family = FAMILIES.get(step.family) if isinstance(step.family, str) else None
     if family is None or type(query) is not family.answers:
-        raise RefusedError(f"no rule for {type(query).__name__} by {step.family!r}", rule=PrivacyRule.NO_RULE)
+        raise RefusedError(
+            f"no rule for {type(query).__name__} by {step.family!r}", rule=PrivacyRule.NO_RULE
+        )
     analysed = analyses.analyse_query(query)
     if isinstance(query, Keys):
         if not query.keys or analysed.unlisted != query.keys:
-            raise RefusedError("listed keys are all returned, never selected", rule=PrivacyRule.ALL_KEYS)
+            raise RefusedError(
+                "listed keys are all returned, never selected", rule=PrivacyRule.ALL_KEYS
+            )
     elif analysed.unlisted and not any(
-        (selection.plan, selection.keys) == (query.plan, analysed.unlisted) for selection in selections
+        (selection.plan, selection.keys) == (query.plan, analysed.unlisted)
+        for selection in selections
     ):
         raise RefusedError(
             f"{', '.join(analysed.unlisted)} needs a selection of keys over the same rows",
@@ -205,18 +242,21 @@ def _check_step(step: Step, selections: list[Keys], analyses: Analyses) -> Analy
 def _check_delta(selections: int, delta: Fraction) -> None:
     if selections and not delta:
         raise RefusedError(
-            "keys that are not listed in the catalog are shown by private key selection, which needs a delta, and this "
-            "pot states none: list the keys in the catalog, or ask from a pot opened with --delta-per-question (rule "
+            "keys that are not listed in the catalog are shown by private key selection, which "
+            "needs a delta, and this "
+            "pot states none: list the keys in the catalog, or ask from a pot opened with "
+            "--delta-per-question (rule "
             "approx) or --delta-selection (rule zcdp)",
             rule=PrivacyRule.POT_RULE,
         )
 
 
 def _check_numbers(queries: list[AnalysedQuery]) -> None:
-    """All declared cells of all steps together are few enough to be held, and so is what one unit adds to memory.
+    """All declared cells of all steps together are few enough to be held, and so is what one unit
+    adds to memory.
 
-    Counting distinct values or owners holds every row's value: a unit whose rows a self-join multiplied would show in
-    the memory, and near its end in a failure.
+    Counting distinct values or owners holds every row's value: a unit whose rows a self-join
+    multiplied would show in the memory, and near its end in a failure.
     """
     numbers = held = 0
     for analysed in queries:
@@ -232,7 +272,8 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
         )
     if held > MOST_HELD:
         raise RefusedError(
-            f"distinct values, keys or quantiles over {held:,} rows of one unit: at most {MOST_HELD:,}. Limit the rows "
+            f"distinct values, keys or quantiles over {held:,} rows of one unit: at most "
+            f"{MOST_HELD:,}. Limit the rows "
             "of a person first, or ask for fewer of them in one question",
             rule=PrivacyRule.BOUNDED_WORK,
         )
@@ -244,7 +285,8 @@ def _rho(price: Price, delta: Fraction) -> Fraction:
         return price.rho
     if not delta:
         raise RefusedError(
-            "Gaussian noise has no epsilon at delta 0, and this pot states none per question: ask with Laplace noise, "
+            "Gaussian noise has no epsilon at delta 0, and this pot states none per question: ask "
+            "with Laplace noise, "
             "or rho= in a zCDP pot",
             rule=PrivacyRule.POT_RULE,
         )
@@ -273,7 +315,8 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     halvings = first_step(lambda step: fits(start / 2**step), _MOST_HALVINGS)
     if halvings is None:
         raise ParameterError(
-            f"epsilon {number_text(epsilon)} is too small for Gaussian noise at delta {number_text(delta)}: ask with "
+            f"epsilon {number_text(epsilon)} is too small for Gaussian noise at delta "
+            f"{number_text(delta)}: ask with "
             "Laplace noise, with rho= in a zCDP pot, or choose e.g. epsilon=0.5"
         )
     low: Fraction = start / 2**halvings
@@ -286,7 +329,8 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def first_step(holds: Callable[[int], bool], most: int) -> int | None:
-    """The first step from 0 to `most` at which `holds`, which stays true from there on; None if there is none.
+    """The first step from 0 to `most` at which `holds`, which stays true from there on; None if
+    there is none.
 
     >>> first_step(lambda step: step >= 300, 512), first_step(lambda step: False, 512)
     (300, None)

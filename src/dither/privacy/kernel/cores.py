@@ -1,8 +1,8 @@
 """No core dumps: a crash must not write exact values or keys to a disk (rule exact-values-stay).
 
-A soft limit of one byte, not zero: zero stops a dump into a file, but Linux still pipes the whole process to a crash
-handler; one byte stops both (core(5)). What a handler could still ask for is emptied by the dump filter. Debuggers,
-profilers and notebooks work as before.
+A soft limit of one byte, not zero: zero stops a dump into a file, but Linux still pipes the whole
+process to a crash handler; one byte stops both (core(5)). What a handler could still ask for is
+emptied by the dump filter. Debuggers, profilers and notebooks work as before.
 """
 
 from __future__ import annotations

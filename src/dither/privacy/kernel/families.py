@@ -29,7 +29,10 @@ from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
 from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
 from dither.privacy.mechanisms.laplace import IntegerLaplace
-from dither.privacy.mechanisms.quantile_families import build_by_exponential, build_by_permute_and_flip
+from dither.privacy.mechanisms.quantile_families import (
+    build_by_exponential,
+    build_by_permute_and_flip,
+)
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
 
@@ -88,12 +91,16 @@ def count_numbers(query: Query) -> int:
 
 def build_laplace(terms: StepTerms) -> Built:
     """Laplace noise of scale D1 / epsilon_i."""
-    return Built(IntegerLaplace.for_epsilon(terms.share, terms.analysed.sensitivity, **terms.adjacency))
+    return Built(
+        IntegerLaplace.for_epsilon(terms.share, terms.analysed.sensitivity, **terms.adjacency)
+    )
 
 
 def build_gaussian(terms: StepTerms) -> Built:
     """Gaussian noise of sigma^2 = D2 / (2 rho_i)."""
-    return Built(IntegerGaussian.for_rho(terms.share, terms.analysed.sensitivity, **terms.adjacency))
+    return Built(
+        IntegerGaussian.for_rho(terms.share, terms.analysed.sensitivity, **terms.adjacency)
+    )
 
 
 def build_box(terms: StepTerms) -> Built:
@@ -102,7 +109,8 @@ def build_box(terms: StepTerms) -> Built:
     assert isinstance(query, Cells)
     if not 2 <= len(query.columns) <= MOST_SIDES:
         raise RefusedError(
-            f"box noise is for 2 to {MOST_SIDES} numbers, got {len(query.columns)}", rule=PrivacyRule.NO_RULE
+            f"box noise is for 2 to {MOST_SIDES} numbers, got {len(query.columns)}",
+            rule=PrivacyRule.NO_RULE,
         )
     moved = terms.analysed.box
     return Built(IntegerBox.for_epsilon(terms.share, moved.sides, moved.rows, **terms.adjacency))

@@ -1,10 +1,11 @@
 """The kernel: the one door between data and the world.
 
-PRICE -> PREPARE -> RESERVE -> MEASURE -> RANDOMISE -> COMMIT -> RELEASE. Everything before RESERVE may fail freely: no
-data was read. From RESERVE on the charge stays whatever happens, the one response to any failure is the constant
-`UnavailableError`, and the failure is recorded as an incident. RESERVE to COMMIT run in a thread that no interrupt
-reaches, so a person's interrupt is no failure. The kernel believes nothing: plan and price come in,
-sensitivity, noise and loss are derived here from the catalog *stored at registration*; randomness is drawn here.
+PRICE -> PREPARE -> RESERVE -> MEASURE -> RANDOMISE -> COMMIT -> RELEASE. Everything before RESERVE
+may fail freely: no data was read. From RESERVE on the charge stays whatever happens, the one
+response to any failure is the constant `UnavailableError`, and the failure is recorded as an
+incident. RESERVE to COMMIT run in a thread that no interrupt reaches, so a person's interrupt is no
+failure. The kernel believes nothing: plan and price come in, sensitivity, noise and loss are
+derived here from the catalog *stored at registration*; randomness is drawn here.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ from dither.privacy.kernel.cores import no_core_dumps
 from dither.privacy.kernel.incidents import Incidents
 from dither.privacy.kernel.parts import check_parts
 from dither.privacy.kernel.randomise import Exact, randomise
-from dither.privacy.kernel.release import Priced, Release, Values, Version, load_arrow, repeat_key, to_bytes
+from dither.privacy.kernel.release import (
+    Priced,
+    Release,
+    Values,
+    Version,
+    load_arrow,
+    repeat_key,
+    to_bytes,
+)
 from dither.privacy.kernel.repeats import repeated
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.statements import statements, take_apart
@@ -64,10 +73,13 @@ class Kernel:
     """One dataset's kernel, over its state folder."""
 
     def __init__(self, state: State, seal: Seal | None = None) -> None:
-        """Use `open_kernel`, which replays ledgers that need it: `seal` is what such a replay found."""
+        """Use `open_kernel`, which replays ledgers that need it: `seal` is what such a replay
+        found."""
         no_core_dumps()
         remove_spilled(state)
-        self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()), seal)
+        self.ledger = Ledger.open(
+            state.ledger_location(), default_head_path(state.installation_id()), seal
+        )
         self._state, self._incidents = state, Incidents(self.ledger, state.log)
         self.uninterrupted = Uninterrupted()
         self._process = os.getpid()
@@ -75,9 +87,11 @@ class Kernel:
         self.at = newest(self.ledger, self._state)
 
     def view(self, pot: str) -> LedgerView:
-        """What the ledger says about a pot and the dataset now; the newest registered version is taken with it.
+        """What the ledger says about a pot and the dataset now; the newest registered version is
+        taken with it.
 
-        Everything between two views speaks of one version: what is bound, priced, measured and released.
+        Everything between two views speaks of one version: what is bound, priced, measured and
+        released.
         """
         view = self.ledger.view(pot)
         if view.registered is None or view.registered.version != self.at.number:
@@ -94,12 +108,14 @@ class Kernel:
         return self.price_at(request, self.ledger.view(request.pot))
 
     def price_at(self, request: Request, view: LedgerView) -> Priced:
-        """As `price`, by a view that was read before: a pure function of request, version and view."""
+        """As `price`, by a view that was read before: a pure function of request, version and
+        view."""
         at = self.at if request.context == "asked" else replace(self.at, context=DRY_RUN)
         path = view.path
         if len(path) == 1 and path[0].policy == "separate":
             raise RefusedError(
-                f"groups are kept apart here: ask from a group's own pot, not from {request.pot!r}, which sees all",
+                f"groups are kept apart here: ask from a group's own pot, not from "
+                f"{request.pot!r}, which sees all",
                 rule=PrivacyRule.PAID_VALUES,
             )
         refuse_shared_pots(view)
@@ -118,36 +134,44 @@ class Kernel:
         return measurer
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
-        """RESERVE: check and charge, durably; the pot, all that it is inside of, and the windows it may touch."""
+        """RESERVE: check and charge, durably; the pot, all that it is inside of, and the windows it
+        may touch."""
         at, asked = priced.at, priced.request.to_json()
         public = {"version": at.number, "catalog_hash": at.catalog_hash, "request": asked}
         pots = paying(priced.view.windows, at.catalog, priced.request.pot, priced.request)
         return self.ledger.reserve(pots, priced.loss, priced.key, public, **how)
 
     def measure(self, priced: Priced, measurer: Measurer, key: bytes | None = None) -> list[Exact]:
-        """MEASURE: exact integers for each step; counts and sums over the same rows and keys share one statement.
+        """MEASURE: exact integers for each step; counts and sums over the same rows and keys share
+        one statement.
 
         Samples of units are drawn by the key of this release.
         """
         return take_apart(priced, [measurer.measure(query, key) for query in statements(priced)])
 
     def randomise(self, priced: Priced, exact: list[Exact]) -> Values:
-        """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its public width."""
+        """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its
+        public width."""
         return randomise(priced.steps, exact, SystemSource())
 
-    def commit(self, priced: Priced, reservation: Reservation, values: Values, released_at: str) -> None:
+    def commit(
+        self, priced: Priced, reservation: Reservation, values: Values, released_at: str
+    ) -> None:
         """COMMIT: the release into the ledger, in the transaction that says so."""
         self.ledger.commit(reservation, to_bytes(priced, values), {"v": 1}, released_at=released_at)
 
     def send(self, priced: Priced, reservation: Reservation, values: Values, at: str) -> Release:
         """RELEASE: hand out what is stored and paid for."""
         standing = (reservation.charge, reservation.spent_after, reservation.cap)
-        return Release(public_id(reservation.hash), priced, values, *standing, at, reservation.charges)
+        return Release(
+            public_id(reservation.hash), priced, values, *standing, at, reservation.charges
+        )
 
     def release(self, request: Request, **how: Any) -> Release:
         """All seven steps. With a lease's, the only caller of `measure` on registered data.
 
-        An interrupt that comes after PREPARE is raised after COMMIT: the answer is stored, and asking again is free.
+        An interrupt that comes after PREPARE is raised after COMMIT: the answer is stored, and
+        asking again is free.
         """
         return self._release_priced(self.price(request), how)
 
@@ -155,7 +179,9 @@ class Kernel:
         _refuse_rehearsal(priced)
         measurer = self.prepare(priced)
         stored = self.uninterrupted.run(lambda: self._charge_and_store(priced, measurer, how))
-        if stored is None:  # raised out here, so that neither cause nor frames travel with the constant response
+        if (
+            stored is None
+        ):  # raised out here, so that neither cause nor frames travel with the constant response
             raise UnavailableError
         return self.send(priced, *stored)
 
@@ -175,11 +201,12 @@ class Kernel:
     def _measure_and_store(
         self, priced: Priced, measurer: Measurer, reservation: Reservation
     ) -> tuple[Values, str] | None:
-        """MEASURE to COMMIT; None on any failure, whose exception and frames (exact values) end here.
+        """MEASURE to COMMIT; None on any failure, whose exception and frames (exact values) end
+        here.
 
-        No interrupt reaches this thread, so whatever is raised is a failure of engine or store. The time is taken when
-        all is ready to leave: that of the charge, seen beside the moment the answer appears, would tell how long it
-        took.
+        No interrupt reaches this thread, so whatever is raised is a failure of engine or store. The
+        time is taken when all is ready to leave: that of the charge, seen beside the moment the
+        answer appears, would tell how long it took.
         """
         try:
             values = self.randomise(priced, self.measure_with_retries(priced, measurer))
@@ -191,7 +218,8 @@ class Kernel:
         return values, at
 
     def measure_with_retries(self, priced: Priced, measurer: Measurer) -> list[Exact]:
-        """The statement may be run again, at most twice, with the same sample; never is another put in its place."""
+        """The statement may be run again, at most twice, with the same sample; never is another put
+        in its place."""
         key = fresh_bytes(32)
         for _ in range(MEASURE_TRIES - 1):
             with suppress(Exception):
@@ -199,7 +227,8 @@ class Kernel:
         return self.measure(priced, measurer, key)
 
     def record_incident(self, reservation: Reservation, error: BaseException | None = None) -> None:
-        """Counted now, or before this kernel answers again; the reason goes to the steward's log alone."""
+        """Counted now, or before this kernel answers again; the reason goes to the steward's log
+        alone."""
         self._incidents.record(reservation, error)
 
     def check_incidents(self, pot: str) -> None:
@@ -207,17 +236,20 @@ class Kernel:
         self._incidents.settle(pot, is_suspended=self.ledger.is_suspended(pot))
 
     def answer(self, request: Request) -> Release:
-        """The stored release where one answers the request, free to those who paid for it; else a new one."""
+        """The stored release where one answers the request, free to those who paid for it; else a
+        new one."""
         priced = self.price(request)
         _refuse_rehearsal(priced)
         stored = self.uninterrupted.run(lambda: repeated(self.ledger, priced, now()))
         return stored or self._release_priced(priced, {})
 
     def connect(self, at: Version) -> Measurer:
-        """The copy of one registered version with its own catalog, opened read-only, or left by a question before."""
+        """The copy of one registered version with its own catalog, opened read-only, or left by a
+        question before."""
         if os.getpid() != self._process:
             raise RefusedError(
-                "a connection is not inherited by a forked process: connect again", rule=PrivacyRule.NO_FORK
+                "a connection is not inherited by a forked process: connect again",
+                rule=PrivacyRule.NO_FORK,
             )
         load_arrow()
         while True:
@@ -225,13 +257,16 @@ class Kernel:
                 number, measurer = self._idle.pop()
             except IndexError:
                 copy = self._state.version(at.number) / "data.duckdb"
-                return Measurer(copy, at.catalog, at.facts, analyses=at.analyses, scratch=self._state.scratch)
+                return Measurer(
+                    copy, at.catalog, at.facts, analyses=at.analyses, scratch=self._state.scratch
+                )
             if number == at.number:
                 return measurer
             measurer.close()
 
     def _put_back(self, at: Version, measurer: Measurer, sound: bool) -> None:
-        """For the next question, with the statements that it has compiled; one that failed is not used again."""
+        """For the next question, with the statements that it has compiled; one that failed is not
+        used again."""
         if sound and len(self._idle) < MOST_IDLE:
             self._idle.append((at.number, measurer))
         else:
@@ -249,20 +284,23 @@ def now() -> str:
 
 
 def refuse_shared_pots(view: LedgerView) -> None:
-    """A partition, and each window, pays for what others ask. Nobody asks from it: their answers would be free."""
+    """A partition, and each window, pays for what others ask. Nobody asks from it: their answers
+    would be free."""
     if not view.path:
         return
     asked = view.path[0]
     is_window = view.windows is not None and asked.inside == view.windows[0].name
     if asked.kind == "partition" or is_window:
         raise RefusedError(
-            f"pot {asked.name!r} pays for what others ask: ask from one of its parts, or from a pot of your own",
+            f"pot {asked.name!r} pays for what others ask: ask from one of its parts, or from a "
+            f"pot of your own",
             rule=PrivacyRule.PAID_VALUES,
         )
 
 
 def delta_of_path(path: tuple[Pot, ...]) -> Fraction:
-    """The delta of one question: what its pot states, or a hundredth of what it keeps for selections of keys."""
+    """The delta of one question: what its pot states, or a hundredth of what it keeps for
+    selections of keys."""
     if not path:
         return Fraction(0)
     return path[0].filter.delta_per_question or path[0].filter.delta_selection / SELECTIONS

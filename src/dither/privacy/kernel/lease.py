@@ -1,10 +1,12 @@
-"""A lease: the whole charge of a planned sequence first, then its steps one by one, with no disk sync between them.
+"""A lease: the whole charge of a planned sequence first, then its steps one by one, with no disk
+sync between them.
 
-The plan fixes every step's *loss* in advance; the *queries* may be chosen after seeing earlier answers (training,
-sparse vector, MWEM). Each step is checked against the plan: its loss, derived by the kernel from query and catalog,
-must be the next planned one. A lease lives and dies with its process: the charge stays, nothing resumes, and it can be
-neither copied nor used on the far side of a fork, so no planned loss is spent twice. Its outputs are stored when it
-closes: at the end of its `with` block, after the step at which a person interrupts it, or when Python exits.
+The plan fixes every step's *loss* in advance; the *queries* may be chosen after seeing earlier
+answers (training, sparse vector, MWEM). Each step is checked against the plan: its loss, derived by
+the kernel from query and catalog, must be the next planned one. A lease lives and dies with its
+process: the charge stays, nothing resumes, and it can be neither copied nor used on the far side of
+a fork, so no planned loss is spent twice. Its outputs are stored when it closes: at the end of its
+`with` block, after the step at which a person interrupts it, or when Python exits.
 """
 
 from __future__ import annotations
@@ -67,18 +69,24 @@ class Lease:
         _open_leases.add(self)
 
     def release(self, request: Request) -> Values:
-        """The next planned step. What does not fit the plan is refused, and the step can be asked again.
+        """The next planned step. What does not fit the plan is refused, and the step can be asked
+        again.
 
         An interrupt is raised after the step; the lease is over then, its outputs are stored.
         """
         self._check_alive()
-        values = self._kernel.uninterrupted.run(lambda: self._serve(request), on_interrupt=self.close)
-        if values is None:  # raised out here, so that neither cause nor frames travel with the constant response
+        values = self._kernel.uninterrupted.run(
+            lambda: self._serve(request), on_interrupt=self.close
+        )
+        if (
+            values is None
+        ):  # raised out here, so that neither cause nor frames travel with the constant response
             raise UnavailableError
         return values
 
     def _serve(self, request: Request) -> Values | None:
-        """One step, MEASURE to its output; None after a failure, which is then recorded and ends the lease."""
+        """One step, MEASURE to its output; None after a failure, which is then recorded and ends
+        the lease."""
         with self._lock:
             self._check_alive()
             priced = self._next(request)
@@ -86,7 +94,9 @@ class Lease:
             try:
                 exact = self._kernel.measure_with_retries(priced, self._measurer)
                 values = self._kernel.randomise(priced, exact)
-                self._kernel.check_incidents(self._pot)  # another request failed meanwhile: this one fails alike
+                self._kernel.check_incidents(
+                    self._pot
+                )  # another request failed meanwhile: this one fails alike
             except BaseException as error:
                 self._end()
                 self._kernel.record_incident(self.reservation, error)
@@ -97,14 +107,19 @@ class Lease:
     def _next(self, request: Request) -> Priced:
         """The request priced, if it is the next step of this plan."""
         if request.pot != self._pot:
-            raise RefusedError(f"this lease was paid by {self._pot!r}, not {request.pot!r}", rule=PrivacyRule.LEASE)
+            raise RefusedError(
+                f"this lease was paid by {self._pot!r}, not {request.pot!r}", rule=PrivacyRule.LEASE
+            )
         self._kernel.check_incidents(self._pot)
         priced = self._kernel.price(request)
         if priced.at != self._at:
-            raise RefusedError("another version was registered since: this lease is over", rule=PrivacyRule.LEASE)
+            raise RefusedError(
+                "another version was registered since: this lease is over", rule=PrivacyRule.LEASE
+            )
         if priced.loss != self._expected:
             raise RefusedError(
-                f"the plan has {self._expected!r} next, this step is {priced.loss!r}", rule=PrivacyRule.LEASE
+                f"the plan has {self._expected!r} next, this step is {priced.loss!r}",
+                rule=PrivacyRule.LEASE,
             )
         for each in priced.steps:
             self._measurer.prepare(each.step.query)
@@ -112,7 +127,9 @@ class Lease:
 
     def _check_alive(self) -> None:
         if not self.is_of_this_process:
-            raise RefusedError("a lease is not inherited by a forked process", rule=PrivacyRule.LEASE)
+            raise RefusedError(
+                "a lease is not inherited by a forked process", rule=PrivacyRule.LEASE
+            )
         if not self._open:
             raise RefusedError("this lease is over", rule=PrivacyRule.LEASE)
 
@@ -135,9 +152,13 @@ class Lease:
                 return True
             self._end()
             try:
-                texts = [[[str(cell) for cell in cells] for cells in step] for step in self._outputs]
+                texts = [
+                    [[str(cell) for cell in cells] for cells in step] for step in self._outputs
+                ]
                 table = pa.table({"steps": pa.array(texts, pa.list_(pa.list_(pa.string())))})
-                self._kernel.ledger.commit(self.reservation, table_bytes(table), {"v": 1}, released_at=now())
+                self._kernel.ledger.commit(
+                    self.reservation, table_bytes(table), {"v": 1}, released_at=now()
+                )
             except BaseException as error:
                 self._kernel.record_incident(self.reservation, error)
                 return False
@@ -154,7 +175,10 @@ class Lease:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        frames: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -175,7 +199,9 @@ _open_leases: set[Lease] = set()
 def _store_open_leases() -> None:
     """A program that ends is not one that was killed: what it leased is stored, and no incident."""
     is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None  # a second Ctrl-C is no incident either
+    before = (
+        signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    )  # a second Ctrl-C is no incident either
     try:
         for lease in tuple(_open_leases):
             if lease.is_of_this_process:

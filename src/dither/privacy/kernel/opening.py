@@ -10,8 +10,12 @@ from dither.state import State
 
 
 def open_kernel(state: State) -> Kernel:
-    """The kernel of a state folder, also where a crash or the first version of dither left its ledger to a replay."""
+    """The kernel of a state folder, also where a crash or the first version of dither left its
+    ledger to a replay."""
     try:
         return Kernel(state)
     except ReplayNeededError:
-        return Kernel(state, replay_ledger(state.ledger_location(), default_head_path(state.installation_id())))
+        return Kernel(
+            state,
+            replay_ledger(state.ledger_location(), default_head_path(state.installation_id())),
+        )

@@ -1,8 +1,9 @@
 """Whether a request reads one part of a partition only (rule parts-follow-the-unit).
 
-A part's pot pays for questions about the units whose value of one column is the part's. That needs the column to be a
-function of the *unit*: one row per owner in that table, and the registered version for which the partition was opened,
-since a later version may give an owner another value. Every plan must hold the plain conjunct `column = value`.
+A part's pot pays for questions about the units whose value of one column is the part's. That needs
+the column to be a function of the *unit*: one row per owner in that table, and the registered
+version for which the partition was opened, since a later version may give an owner another value.
+Every plan must hold the plain conjunct `column = value`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def check_parts(request: Request, way: tuple[Pot, ...], catalog: Catalog, versio
         for step in request.steps:
             if not _lies_within(step.query.plan, table, column, part.value):
                 raise RefusedError(
-                    f"pot {part.name!r} pays for questions about {table} WHERE {column} = {part.value!r} only: "
+                    f"pot {part.name!r} pays for questions about {table} WHERE {column} = "
+                    f"{part.value!r} only: "
                     "add that condition, or ask from the pot above",
                     rule=PrivacyRule.PARTS,
                 )
@@ -57,18 +59,24 @@ def check_partition(partition: Pot, catalog: Catalog, version: int) -> None:
         table = catalog.table(name)
         declared = table.column(column)
     except KeyError:
-        raise RefusedError(f"there is no column {partition.column}", rule=PrivacyRule.PARTS) from None
+        raise RefusedError(
+            f"there is no column {partition.column}", rule=PrivacyRule.PARTS
+        ) from None
     if (table.name, declared.name) != (name, column):
-        raise RefusedError(f"write {table.name}.{declared.name}, not {partition.column}", rule=PrivacyRule.PARTS)
+        raise RefusedError(
+            f"write {table.name}.{declared.name}, not {partition.column}", rule=PrivacyRule.PARTS
+        )
     if table.kind != "private" or table.rows_per_unit != 1:
         raise RefusedError(
-            f"{name} may hold several rows of one {catalog.unit.label}, who would then lie in several parts: "
+            f"{name} may hold several rows of one {catalog.unit.label}, who would then lie in "
+            f"several parts: "
             "a partition is a column of a table with one row per unit",
             rule=PrivacyRule.PARTS,
         )
     if partition.version != version:
         raise RefusedError(
-            f"pot {partition.name!r} was opened for version {partition.version}; version {version} may have moved "
+            f"pot {partition.name!r} was opened for version {partition.version}; version {version} "
+            f"may have moved "
             "people between parts. The steward opens a new partition",
             rule=PrivacyRule.PARTS,
         )
@@ -77,9 +85,9 @@ def check_partition(partition: Pot, catalog: Catalog, version: int) -> None:
 def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
     """Allow-list: whether every row of the plan belongs to a unit of the part.
 
-    A scan of that table under a filter that asks for exactly this value holds rows of such units only; what is made
-    from those rows alone, or by joining them with other rows of the *same owner*, does too. Conditions above a
-    projection do not count: their column may be another.
+    A scan of that table under a filter that asks for exactly this value holds rows of such units
+    only; what is made from those rows alone, or by joining them with other rows of the *same
+    owner*, does too. Conditions above a projection do not count: their column may be another.
     """
     match plan:
         case Join(left, right, _, kind):
@@ -87,7 +95,9 @@ def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
                 kind == "inner" and _lies_within(right, table, column, value)
             )
         case UnionAll(left, right):
-            return _lies_within(left, table, column, value) and _lies_within(right, table, column, value)
+            return _lies_within(left, table, column, value) and _lies_within(
+                right, table, column, value
+            )
         case (
             Project(source)
             | LimitGroups(source)
@@ -100,7 +110,8 @@ def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
     found = False
     while isinstance(plan, Filter):
         found = found or any(
-            isinstance(part, Compare) and (part.column, part.operator, part.constant) == (column, "=", value)
+            isinstance(part, Compare)
+            and (part.column, part.operator, part.constant) == (column, "=", value)
             for part in _conjuncts(plan.condition)
         )
         plan = plan.source

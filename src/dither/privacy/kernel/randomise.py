@@ -1,7 +1,9 @@
-"""RANDOMISE: from exact integers to what may leave, step by step, with noise from the source of one release.
+"""RANDOMISE: from exact integers to what may leave, step by step, with noise from the source of one
+release.
 
-Unlisted keys are selected first; of all other steps only the cells of selected keys leave. What leaves of a key that is
-not selected is nothing: not its values, not its number, not its place in an order (keys leave sorted).
+Unlisted keys are selected first; of all other steps only the cells of selected keys leave. What
+leaves of a key that is not selected is nothing: not its values, not its number, not its place in an
+order (keys leave sorted).
 """
 
 from __future__ import annotations
@@ -19,20 +21,23 @@ from dither.privacy.noise import Words
 
 OpenKey: TypeAlias = tuple[str | None, ...]
 Exact: TypeAlias = dict[OpenKey, Any]
-"""By the values of the unlisted keys: cells by code, owners, or histograms by code; without any, () and all cells."""
+"""By the values of the unlisted keys: cells by code, owners, or histograms by code; without any, ()
+and all cells."""
 Values: TypeAlias = tuple[tuple[Any, ...], ...]
 _EMPTY = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def randomise(steps: tuple[Calibrated, ...], exact: list[Exact], source: Words) -> Values:
-    """One tuple per step: keys as tuples of labels; numbers by unlisted key, then cell, then column or share."""
+    """One tuple per step: keys as tuples of labels; numbers by unlisted key, then cell, then column
+    or share."""
     selected: dict[tuple[Plan, tuple[str, ...]], tuple[OpenKey, ...]] = {}
     for calibrated, owners in zip(steps, exact, strict=True):
         query = calibrated.step.query
         if isinstance(query, Keys):
             selected[query.plan, query.keys] = _select(calibrated, owners, source)
     return tuple(
-        _release_step(calibrated, numbers, selected, source) for calibrated, numbers in zip(steps, exact, strict=True)
+        _release_step(calibrated, numbers, selected, source)
+        for calibrated, numbers in zip(steps, exact, strict=True)
     )
 
 
@@ -56,15 +61,22 @@ def _release_step(
     if calibrated.unlisted:
         keys = selected[query.plan, calibrated.unlisted]
     if isinstance(query, Quantiles):
-        return tuple(value for key in keys for value in _release_quantiles(calibrated, exact.get(key, {}), source))
+        return tuple(
+            value
+            for key in keys
+            for value in _release_quantiles(calibrated, exact.get(key, {}), source)
+        )
     assert isinstance(query, Cells)
     numbers = _cells_of(calibrated, exact, keys, len(query.columns))
     noisy = calibrated.mechanism.release_exact(numbers, source)
     return tuple(max(-calibrated.width, min(calibrated.width, value)) for value in noisy)
 
 
-def _cells_of(calibrated: Calibrated, exact: Exact, keys: tuple[OpenKey, ...], columns: int) -> NDArray[Any]:
-    """The exact numbers that get noise, one row for each cell: all declared cells, of selected keys alone."""
+def _cells_of(
+    calibrated: Calibrated, exact: Exact, keys: tuple[OpenKey, ...], columns: int
+) -> NDArray[Any]:
+    """The exact numbers that get noise, one row for each cell: all declared cells, of selected keys
+    alone."""
     if not calibrated.unlisted:
         cells: NDArray[Any] = exact[()]
         return cells
@@ -81,7 +93,9 @@ def dense(cells: dict[int, tuple[int, ...]], shape: tuple[int, int]) -> NDArray[
     return dense
 
 
-def _release_quantiles(calibrated: Calibrated, histograms: dict[int, Any], source: Words) -> list[int]:
+def _release_quantiles(
+    calibrated: Calibrated, histograms: dict[int, Any], source: Words
+) -> list[int]:
     """The values chosen in every cell, in grid integers."""
     points = calibrated.points
     assert isinstance(points, Points)
@@ -89,5 +103,7 @@ def _release_quantiles(calibrated: Calibrated, histograms: dict[int, Any], sourc
     for code in range(calibrated.cells):
         places, counts = histograms.get(code, _EMPTY)
         histogram = SparseHistogram(places, counts, points.count)
-        values += [points.value(place) for place in calibrated.mechanism.release_exact(histogram, source)]
+        values += [
+            points.value(place) for place in calibrated.mechanism.release_exact(histogram, source)
+        ]
     return values

@@ -1,4 +1,5 @@
-"""What goes through the kernel: a priced request on the way in, a release on the way out. Plain data."""
+"""What goes through the kernel: a priced request on the way in, a release on the way out. Plain
+data."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class Version:
 
 @dataclass(frozen=True)
 class Priced:
-    """A request with everything that follows from it and the catalog: public, and known before any data is read."""
+    """A request with everything that follows from it and the catalog: public, and known before any
+    data is read."""
 
     request: Request
     steps: tuple[Calibrated, ...]
@@ -65,10 +67,11 @@ class Priced:
 
 @dataclass(frozen=True)
 class Release:
-    """What leaves: noisy integers and selected keys (one tuple per step), their noise, price, and where they stand.
+    """What leaves: noisy integers and selected keys (one tuple per step), their noise, price, and
+    where they stand.
 
-    `repeated` says that it is the stored answer to a question asked before; `charged` is then 0, or what a pot paid
-    that had not paid for it.
+    `repeated` says that it is the stored answer to a question asked before; `charged` is then 0, or
+    what a pot paid that had not paid for it.
     """
 
     release_id: str
@@ -87,11 +90,15 @@ class Release:
         return self.priced.at
 
 
-def repeat_key(request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, at: Version) -> str:
-    """The hash under which a release is stored: all that its law depends on, and nothing else (rule values-for-payers).
+def repeat_key(
+    request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, at: Version
+) -> str:
+    """The hash under which a release is stored: all that its law depends on, and nothing else (rule
+    values-for-payers).
 
-    Lineage, version, catalog (bounds, limits, domains), unit, neighbours, queries, families, weights, price, delta, the
-    exact mechanisms and their loss, the meaning of losses. Not the pot: another group may pay for the same answer.
+    Lineage, version, catalog (bounds, limits, domains), unit, neighbours, queries, families,
+    weights, price, delta, the exact mechanisms and their loss, the meaning of losses. Not the pot:
+    another group may pay for the same answer.
     """
     asked = request.to_json()
     return digest(
@@ -115,7 +122,8 @@ def repeat_key(request: Request, steps: tuple[Calibrated, ...], loss: Loss, delt
 
 
 def to_bytes(priced: Priced, values: Values) -> bytes:
-    """What leaves as an Arrow stream: one row, one list per step, its type from the query and the public width."""
+    """What leaves as an Arrow stream: one row, one list per step, its type from the query and the
+    public width."""
     columns = [
         pa.array([_stored(each, cells)], pa.list_(_type(each)))
         for each, cells in zip(priced.steps, values, strict=True)

@@ -1,4 +1,5 @@
-"""Free repeats: the stored release where one answers the request (rule values-for-payers). No data is read."""
+"""Free repeats: the stored release where one answers the request (rule values-for-payers). No data
+is read."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from dither.privacy.ledger import Charge, Found, Ledger
 def repeated(ledger: Ledger, priced: Priced, now: str) -> Release | None:
     """The stored answer, None where there is none.
 
-    Global: the dataset's total has paid, and it alone is promised, so the answer is free to all. Separate: pots on the
-    way up that have not paid do so now, and receive the same answer.
+    Global: the dataset's total has paid, and it alone is promised, so the answer is free to all.
+    Separate: pots on the way up that have not paid do so now, and receive the same answer.
     """
     asked = priced.request.pot
     path = priced.view.path
@@ -25,7 +26,9 @@ def repeated(ledger: Ledger, priced: Priced, now: str) -> Release | None:
             paid = ledger.share(found.seq, asked, released_at=now)
         except RefusedError:
             found = ledger.find(priced.key, asked)
-            if found is None or found.owing:  # else another question of this pot paid for it meanwhile
+            if (
+                found is None or found.owing
+            ):  # else another question of this pot paid for it meanwhile
                 raise
         else:
             return _release(found, priced, paid.charge, paid.spent_after, paid.cap, paid.charges)
@@ -35,7 +38,22 @@ def repeated(ledger: Ledger, priced: Priced, now: str) -> Release | None:
 
 
 def _release(
-    found: Found, priced: Priced, charged: Fraction, spent: Fraction, cap: Fraction, charges: dict[str, Charge]
+    found: Found,
+    priced: Priced,
+    charged: Fraction,
+    spent: Fraction,
+    cap: Fraction,
+    charges: dict[str, Charge],
 ) -> Release:
     values = from_bytes(found.stored.arrow_bytes)
-    return Release(found.release_id, priced, values, charged, spent, cap, found.released_at, charges, repeated=True)
+    return Release(
+        found.release_id,
+        priced,
+        values,
+        charged,
+        spent,
+        cap,
+        found.released_at,
+        charges,
+        repeated=True,
+    )

@@ -1,4 +1,5 @@
-"""Requests: what the untrusted layers may ask of the kernel. Neither a scale nor a sensitivity can be said here."""
+"""Requests: what the untrusted layers may ask of the kernel. Neither a scale nor a sensitivity can
+be said here."""
 
 from __future__ import annotations
 
@@ -12,18 +13,20 @@ from dither.errors import ParameterError
 from dither.plan.algebra import Cells, Query, to_json
 
 Family: TypeAlias = str
-"""The name of a registered family of mechanisms (`families.py`); a request that names another is refused."""
+"""The name of a registered family of mechanisms (`families.py`); a request that names another is
+refused."""
 Context = Literal["asked", "dry_run"]
 MOST_PRICE = 10**100
-"""The largest price; 1 / MOST_PRICE is the smallest. Nothing is bought beyond either, and floats hold both."""
+"""The largest price; 1 / MOST_PRICE is the smallest. Nothing is bought beyond either, and floats
+hold both."""
 
 
 @dataclass(frozen=True)
 class Price:
     """A ceiling on the loss of the whole request, all steps composed: an epsilon or a rho.
 
-    What a pot takes is computed from the loss by the pot's own rule; a delta is never the asker's to choose: it is the
-    share that the pot states.
+    What a pot takes is computed from the loss by the pot's own rule; a delta is never the asker's
+    to choose: it is the share that the pot states.
     """
 
     epsilon: Fraction | None = None
@@ -56,10 +59,11 @@ class Price:
 
 @dataclass(frozen=True)
 class Step:
-    """Numbers that share one noise: columns of a measured query, their family of mechanisms, their share of the price.
+    """Numbers that share one noise: columns of a measured query, their family of mechanisms, their
+    share of the price.
 
-    Steps that name the same `measured` query are answered by one statement. `columns` are indexes of its columns; None
-    means all that it has.
+    Steps that name the same `measured` query are answered by one statement. `columns` are indexes
+    of its columns; None means all that it has.
     """
 
     measured: Query
@@ -72,7 +76,9 @@ class Step:
             raise ParameterError(f"the weight of a step must be positive, got {self.weight}")
         if self.columns is not None:
             most = len(self.measured.columns) if isinstance(self.measured, Cells) else 0
-            numbers = [column for column in self.columns if type(column) is int and 0 <= column < most]
+            numbers = [
+                column for column in self.columns if type(column) is int and 0 <= column < most
+            ]
             if not numbers or len(set(numbers)) != len(self.columns):
                 raise ParameterError(f"a step has different columns of its query, which has {most}")
 
@@ -105,7 +111,11 @@ class Request:
             "type": "request",
             "v": 1,
             "steps": [
-                {"query": to_json(step.query), "family": step.family, "weight": fraction_text(step.weight)}
+                {
+                    "query": to_json(step.query),
+                    "family": step.family,
+                    "weight": fraction_text(step.weight),
+                }
                 for step in self.steps
             ],
             "price": {self.price.name: fraction_text(self.price.value)},

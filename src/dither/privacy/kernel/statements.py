@@ -11,14 +11,24 @@ from dither.privacy.kernel.request import Step
 
 
 def statements(priced: Priced) -> list[Query]:
-    """What is measured, each query once. Queries are told apart by their hashes: `==` confuses 1 and True."""
-    return list({calibrated.step.measured.hash: calibrated.step.measured for calibrated in priced.steps}.values())
+    """What is measured, each query once. Queries are told apart by their hashes: `==` confuses 1
+    and True."""
+    return list(
+        {
+            calibrated.step.measured.hash: calibrated.step.measured for calibrated in priced.steps
+        }.values()
+    )
 
 
 def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
     """What the statements measured, as exact integers for each step."""
-    by_hash = {query.hash: numbers for query, numbers in zip(statements(priced), measured, strict=True)}
-    return [_numbers_of(calibrated.step, by_hash[calibrated.step.measured.hash]) for calibrated in priced.steps]
+    by_hash = {
+        query.hash: numbers for query, numbers in zip(statements(priced), measured, strict=True)
+    }
+    return [
+        _numbers_of(calibrated.step, by_hash[calibrated.step.measured.hash])
+        for calibrated in priced.steps
+    ]
 
 
 def _numbers_of(step: Step, measured: Any) -> Exact:

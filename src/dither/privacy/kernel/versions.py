@@ -15,10 +15,13 @@ from dither.state import State
 
 
 def newest(ledger: Ledger, state: State) -> Version:
-    """Catalog and facts from the state folder; refused unless they are those whose hashes the ledger holds."""
+    """Catalog and facts from the state folder; refused unless they are those whose hashes the
+    ledger holds."""
     registered = ledger.registered()
     if registered is None:
-        raise DitherError("nothing is registered: the data steward runs 'dither register CATALOG' first")
+        raise DitherError(
+            "nothing is registered: the data steward runs 'dither register CATALOG' first"
+        )
     folder = state.version(registered.version)
     tree = json.loads((folder / "catalog.json").read_text(encoding="utf-8"), parse_float=str)
     facts = load_facts(folder)

@@ -1,9 +1,11 @@
-"""Budgets per window, for (person, window) units: which there are, which a plan could touch (rule every-window-pays).
+"""Budgets per window, for (person, window) units: which there are, which a plan could touch (rule
+every-window-pays).
 
-The owner of a registered row is the pair (window, person), so a unit lies in one window whatever the rest of the data
-says. Every operator that keeps owners works inside one pair; hence a plan whose rows were all kept by a condition on
-the window's own column is a function of the units in those windows alone, and only they pay: docs/proofs/filters.md,
-theorem 7. Where that cannot be read off the plan, all windows pay.
+The owner of a registered row is the pair (window, person), so a unit lies in one window whatever
+the rest of the data says. Every operator that keeps owners works inside one pair; hence a plan
+whose rows were all kept by a condition on the window's own column is a function of the units in
+those windows alone, and only they pay: docs/proofs/filters.md, theorem 7. Where that cannot be read
+off the plan, all windows pay.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows that a catalog declares: the column that tells them, and their labels in order."""
+    """The windows that a catalog declares: the column that tells them, and their labels in
+    order."""
 
     column: str
     labels: tuple[str, ...]
@@ -56,19 +59,25 @@ class Windows:
 
 
 def windows_of(catalog: Catalog) -> Windows | None:
-    """The windows in which a registered row can lie: the bounds of the window's column, in every private table."""
+    """The windows in which a registered row can lie: the bounds of the window's column, in every
+    private table."""
     unit = catalog.unit
     if unit.column is None:
         return None
-    low, high = _hull(_window_span(_domain(catalog, table.name), unit) for table in catalog.private_tables)
+    low, high = _hull(
+        _window_span(_domain(catalog, table.name), unit) for table in catalog.private_tables
+    )
     if high - low >= MOST:
         raise RefusedError(
-            f"{high - low + 1} windows of a {unit.every}: at most {MOST} have pots of their own. Take longer windows, "
+            f"{high - low + 1} windows of a {unit.every}: at most {MOST} have pots of their own. "
+            f"Take longer windows, "
             f"narrow the bounds of {unit.column}, or keep one total for all",
             rule=PrivacyRule.BOUNDED_WORK,
         )
     labels = tuple(_label(number, unit) for number in range(low, high + 1))
-    return Windows(f"*.{unit.column} every {unit.every} {unit.offset_seconds or 0:+d}s", labels, low)
+    return Windows(
+        f"*.{unit.column} every {unit.every} {unit.offset_seconds or 0:+d}s", labels, low
+    )
 
 
 def horizon(catalog: Catalog) -> int | None:
@@ -76,17 +85,21 @@ def horizon(catalog: Catalog) -> int | None:
     unit = catalog.unit
     if unit.column is None:
         return None
-    low, high = _hull(_window_span(_domain(catalog, table.name), unit) for table in catalog.private_tables)
+    low, high = _hull(
+        _window_span(_domain(catalog, table.name), unit) for table in catalog.private_tables
+    )
     return high - low + 1
 
 
 def paying(
     opened: tuple[Pot, tuple[Pot, ...]] | None, catalog: Catalog, pot: str, request: Request | None
 ) -> tuple[str, ...]:
-    """The pot that is asked and the windows that pay beside it; all of them for a lease, whose queries come later.
+    """The pot that is asked and the windows that pay beside it; all of them for a lease, whose
+    queries come later.
 
-    Windows are those of the opening. If the registered catalog has others by now, a unit may have changed its window
-    since, and all of them pay: what was charged before stays where it was, and what comes counts everywhere.
+    Windows are those of the opening. If the registered catalog has others by now, a unit may have
+    changed its window since, and all of them pay: what was charged before stays where it was, and
+    what comes counts everywhere.
     """
     if opened is None:
         return (pot,)
@@ -101,7 +114,8 @@ def paying(
 
 
 def touched(plans: Iterable[Plan | None], catalog: Catalog, among: Windows) -> tuple[str, ...]:
-    """The windows whose rows the plans could touch, as labels; all of them where a plan contradicts itself."""
+    """The windows whose rows the plans could touch, as labels; all of them where a plan contradicts
+    itself."""
     spans = [_walk(plan, catalog)[0] for plan in plans if plan is not None]
     found = [span for span in spans if span is not None]
     if not found or any(low > high for low, high in found):
@@ -110,7 +124,8 @@ def touched(plans: Iterable[Plan | None], catalog: Catalog, among: Windows) -> t
 
 
 def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
-    """(windows of the rows under a node, its columns that are the window's own): no windows under a public table."""
+    """(windows of the rows under a node, its columns that are the window's own): no windows under a
+    public table."""
     match plan:
         case Scan():
             if catalog.table(plan.table).kind == "public":
@@ -120,8 +135,14 @@ def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
         case Filter():
             span, own = _walk(plan.source, catalog)
             for part in conjuncts(plan.condition):
-                if isinstance(part, Compare) and part.column in own and not isinstance(part.constant, str):
-                    own = own | {part.column: narrowed(own[part.column], part.operator, part.constant)}
+                if (
+                    isinstance(part, Compare)
+                    and part.column in own
+                    and not isinstance(part.constant, str)
+                ):
+                    own = own | {
+                        part.column: narrowed(own[part.column], part.operator, part.constant)
+                    }
                     span = _meet(span, _window_span(own[part.column], catalog.unit))
             return span, own
         case Project():
@@ -132,11 +153,15 @@ def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
             (span, own), (other, theirs) = _walk(plan.left, catalog), _walk(plan.right, catalog)
             paired = {name for mine, name in plan.on if mine == name}
             found = [each for each in (span, other) if each is not None]
-            return _hull(found) if found else None, {n: d for n, d in theirs.items() if n not in paired} | own
+            return _hull(found) if found else None, {
+                n: d for n, d in theirs.items() if n not in paired
+            } | own
         case UnionAll():
             (span, own), (other, theirs) = _walk(plan.left, catalog), _walk(plan.right, catalog)
             found = [each for each in (span, other) if each is not None]
-            both = {name: hull((own[name], theirs[name]), name) for name in own.keys() & theirs.keys()}
+            both = {
+                name: hull((own[name], theirs[name]), name) for name in own.keys() & theirs.keys()
+            }
             return _hull(found) if found else None, both
         case PerUnit():
             span, own = _walk(plan.source, catalog)
@@ -145,7 +170,9 @@ def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
             return _walk(plan.source, catalog)
         case SampleUnits() | LimitGroups():
             return _walk(plan.source, catalog)
-        case Distinct() | Group():  # no row has an owner any more: nothing above says more about windows
+        case (
+            Distinct() | Group()
+        ):  # no row has an owner any more: nothing above says more about windows
             return _walk(plan.source, catalog)[0], {}
     raise RefusedError(f"no rule for {type(plan).__name__}", rule=PrivacyRule.NO_RULE)
 
@@ -171,17 +198,21 @@ def _window_span(domain: Domain, unit: Unit) -> Span:
 
 
 def _number(value: int, domain: Domain, unit: Unit) -> int:
-    """The number of a window, as `data.owners.window_sql` counts it; never falls when time goes on."""
+    """The number of a window, as `data.owners.window_sql` counts it; never falls when time goes
+    on."""
     days = (value + (unit.offset_seconds or 0)) // 86_400 if domain.kind == "timestamp" else value
     day = _EPOCH + days * _DAY
     months = day.year * 12 + day.month - 1
-    return {"day": days, "week": (days + 3) // 7, "month": months, "year": day.year}[unit.every or "day"]
+    return {"day": days, "week": (days + 3) // 7, "month": months, "year": day.year}[
+        unit.every or "day"
+    ]
 
 
 def _label(number: int, unit: Unit) -> str:
     """A window by its first day, as far as that is needed.
 
-    >>> _label(2026 * 12 + 2, Unit("person_window", "date", "month", 0)), _label(0, Unit("x", "date", "week", 0))
+    >>> _label(2026 * 12 + 2, Unit("person_window", "date", "month", 0)), _label(0, Unit("x",
+    ...     "date", "week", 0))
     ('2026-03', '1969-12-29')
     """
     match unit.every:

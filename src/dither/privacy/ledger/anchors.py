@@ -1,11 +1,13 @@
-"""Anchors: signed lines that say how far a ledger had come, kept where its own user cannot rewrite them.
+"""Anchors: signed lines that say how far a ledger had come, kept where its own user cannot rewrite
+them.
 
-The head tells that an older copy was put back, but the user who runs the ledger can write both: cut the newest entries
-off, and write a head that ends there. Nothing inside the installation can show that. A line of this kind, sent to
-somebody else (an auditor, another user's file, a mailbox), can: `verify` then requires every anchored entry.
+The head tells that an older copy was put back, but the user who runs the ledger can write both: cut
+the newest entries off, and write a head that ends there. Nothing inside the installation can show
+that. A line of this kind, sent to somebody else (an auditor, another user's file, a mailbox), can:
+`verify` then requires every anchored entry.
 
-A line is canonical JSON of {at, dither_anchor, hash, installation, public_key, seq, signature}; the signature (Ed25519)
-covers the canonical JSON of all the others.
+A line is canonical JSON of {at, dither_anchor, hash, installation, public_key, seq, signature}; the
+signature (Ed25519) covers the canonical JSON of all the others.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def write_line(installation: str, anchor: Anchor, at: str, key: Ed25519PrivateKe
 
 
 def read_lines(text: str) -> tuple[SignedAnchor, ...]:
-    """All anchors of a file; ParameterError names the first line that is none or whose signature does not match."""
+    """All anchors of a file; ParameterError names the first line that is none or whose signature
+    does not match."""
     lines = [line for line in text.splitlines() if line.strip()]
     return tuple(_read_line(line, number) for number, line in enumerate(lines, 1))
 
@@ -67,7 +70,9 @@ def _read_line(line: str, number: int) -> SignedAnchor:
         if type(facts["seq"]) is not int or not 0 <= facts["seq"] < 2**63:
             raise ValueError("no number of an entry")
         anchor = Anchor(facts["seq"], str(facts["hash"]))
-        return SignedAnchor(str(facts["installation"]), anchor, str(facts["at"]), str(facts["public_key"]))
+        return SignedAnchor(
+            str(facts["installation"]), anchor, str(facts["at"]), str(facts["public_key"])
+        )
     except (ValueError, TypeError, KeyError, RecursionError, ParameterError):
         raise ParameterError(problem) from None
     except InvalidSignature:

@@ -1,4 +1,5 @@
-"""Makes an empty ledger: complete and durable before its name exists, and never in the place of another."""
+"""Makes an empty ledger: complete and durable before its name exists, and never in the place of
+another."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def create_schema(database: Database) -> None:
 
 
 def _create_sqlite(path: Path) -> None:
-    """An empty ledger, complete and durable before its name exists; refused where a file lies already."""
+    """An empty ledger, complete and durable before its name exists; refused where a file lies
+    already."""
     beside = path.with_name(f"{path.name}.new-{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -41,9 +43,14 @@ def _create_sqlite(path: Path) -> None:
         sync_directory(path.parent)
     except OSError as error:
         if path.is_file():
-            message = f"{path} exists already: a ledger is never replaced, since what was spent stays spent"
+            message = (
+                f"{path} exists already: a ledger is never replaced, since what was "
+                "spent stays spent"
+            )
             raise RefusedError(message, rule=PrivacyRule.DURABLE) from None
-        raise RefusedError(f"the ledger {path} cannot be created: {error.strerror}", rule=PrivacyRule.DURABLE) from None
+        raise RefusedError(
+            f"the ledger {path} cannot be created: {error.strerror}", rule=PrivacyRule.DURABLE
+        ) from None
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
@@ -52,7 +59,10 @@ def _create_sqlite(path: Path) -> None:
 def _create_postgres(database: Postgres) -> None:
     with database.transaction(write=True) as transaction:
         if transaction.scalar("SELECT to_regclass('entry')::text") is not None:
-            message = f"{database.shown} holds a ledger already: it is never replaced, since what was spent stays spent"
+            message = (
+                f"{database.shown} holds a ledger already: it is never replaced, "
+                "since what was spent stays spent"
+            )
             raise RefusedError(message, rule=PrivacyRule.DURABLE)
         _create_tables(transaction)
         transaction.run(f"COMMENT ON TABLE entry IS '{ABOUT}'")

@@ -1,7 +1,8 @@
 """What both stores share: transactions over a driver's own connection, and waiting for a lock.
 
-Tables and statements are SQLAlchemy Core, compiled once to the store's SQL; running them through the driver spares what
-SQLAlchemy spends per statement, which is several times what the database does.
+Tables and statements are SQLAlchemy Core, compiled once to the store's SQL; running them through
+the driver spares what SQLAlchemy spends per statement, which is several times what the database
+does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from dither.errors import RefusedError
 from dither.rules import PrivacyRule
 
 PATIENCE_S = 20.0
-UNCERTAIN = "the store failed; this step may or may not have been recorded: run 'dither ledger verify'"
+UNCERTAIN = (
+    "the store failed; this step may or may not have been recorded: run 'dither ledger verify'"
+)
 T = TypeVar("T")
 
 
@@ -32,8 +35,9 @@ class Busy(Exception):
 def patiently(attempt: Callable[[], T]) -> T:
     """The result of `attempt`, tried again while it raises Busy, for at most PATIENCE_S seconds.
 
-    Pauses grow from 1 to 16 ms; each is cut by a fraction that differs between processes, so that waiters do not
-    march in step. The fraction hashes process id and clock: it need not be random, only unequal.
+    Pauses grow from 1 to 16 ms; each is cut by a fraction that differs between processes, so that
+    waiters do not march in step. The fraction hashes process id and clock: it need not be random,
+    only unequal.
     """
     end, pause = time.monotonic() + PATIENCE_S, 0.001
     while True:
@@ -55,12 +59,16 @@ class Transaction:
     def __init__(self, raw: Any, dialect: Dialect) -> None:
         self._cursor, self._dialect = raw.cursor(), dialect
 
-    def rows(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+    def rows(
+        self, statement: ClauseElement | str, values: dict[str, Any] | None = None
+    ) -> list[tuple[Any, ...]]:
         """All rows of a query."""
         self.run(statement, values)
         return list(self._cursor.fetchall())
 
-    def each(self, statement: ClauseElement, values: dict[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
+    def each(
+        self, statement: ClauseElement, values: dict[str, Any] | None = None
+    ) -> Iterator[tuple[Any, ...]]:
         """The rows of a query one by one: for walking the whole chain."""
         self.run(statement, values)
         yield from self._cursor
@@ -79,8 +87,17 @@ class Transaction:
         if key not in self._compiled:
             compiled: Any = statement.compile(dialect=self._dialect)
             names = list(getattr(compiled, "positiontup", None) or [])
-            fixed = {name: value for name, value in compiled.params.items() if value is not None} if names else {}
-            self._compiled[key] = (str(compiled), names, fixed, statement)  # kept, so that its id is not re-used
+            fixed = (
+                {name: value for name, value in compiled.params.items() if value is not None}
+                if names
+                else {}
+            )
+            self._compiled[key] = (
+                str(compiled),
+                names,
+                fixed,
+                statement,
+            )  # kept, so that its id is not re-used
         text, names, fixed, _ = self._compiled[key]
         given = fixed | values if values else fixed
         self._cursor.execute(text, [given[name] for name in names])
@@ -113,7 +130,8 @@ class Database(ABC):
 
     @property
     def engine(self) -> Engine:
-        """This process's engine. One inherited through fork is kept aside: even closing it could touch the store."""
+        """This process's engine. One inherited through fork is kept aside: even closing it could
+        touch the store."""
         if self._pid != os.getpid():
             self._inherited.append(self._engine)
             self._pid, self._engine = os.getpid(), self._new_engine()
@@ -150,10 +168,13 @@ class Database(ABC):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turns an error of the store into one sentence, whatever it was about to write left out."""
+        """Turns an error of the store into one sentence, whatever it was about to write left
+        out."""
         try:
             yield
         except (Busy,) + self.errors as error:  # noqa: RUF005
             known = self._cause(error)
             cause = UNCERTAIN if known is None else f"{known}. Nothing was recorded"
-            raise RefusedError(f"the ledger {self.shown} cannot be used: {cause}", rule=PrivacyRule.DURABLE) from None
+            raise RefusedError(
+                f"the ledger {self.shown} cannot be used: {cause}", rule=PrivacyRule.DURABLE
+            ) from None

@@ -1,4 +1,5 @@
-"""`dither ledger export`: what anyone may see. Parameters of every release, never a value, nonce or salt of one."""
+"""`dither ledger export`: what anyone may see. Parameters of every release, never a value, nonce or
+salt of one."""
 
 from __future__ import annotations
 
@@ -12,13 +13,25 @@ from dither.privacy.ledger.reports import Record, Reports
 from dither.surfaces import escape_csv
 
 COLUMNS = (
-    *("release", "released_at", "pot", "measure", "charge", "delta", "loss", "mechanisms", "request_hash", "version"),
+    *(
+        "release",
+        "released_at",
+        "pot",
+        "measure",
+        "charge",
+        "delta",
+        "loss",
+        "mechanisms",
+        "request_hash",
+        "version",
+    ),
     *("catalog_hash", "supersedes", "superseded_by", "note", "shared_by", "windows"),
 )
 
 
 def as_rows(ledger: Reports) -> list[dict[str, Any]]:
-    """One row for each pot asked and release, in the order of the charges; only what was released."""
+    """One row for each pot asked and release, in the order of the charges; only what was
+    released."""
     pots = {pot.name: pot for pot in ledger.pots()}
     return [_row(record, pots[record.pot].filter.measure) for record in ledger.history()]
 
@@ -59,7 +72,11 @@ def as_json(ledger: Reports) -> str:
             "inside": pot.inside,
             "rule": pot.filter.to_body(),
             "measure": pot.filter.measure,
-            "purpose": {"question": pot.question, "population": pot.population, "recipient": pot.recipient},
+            "purpose": {
+                "question": pot.question,
+                "population": pot.population,
+                "recipient": pot.recipient,
+            },
             "unit": pot.unit,
             "neighbours": pot.neighbours,
             "cap": pot.cap,
@@ -73,8 +90,12 @@ def as_json(ledger: Reports) -> str:
         }
         for pot in ledger.pots(under_way=False)
     ]
-    incidents = [{"reserve": incident.reserve, "code": incident.code} for incident in ledger.incidents_open()]
-    return dumps({"dither_ledger": 2, "pots": pots, "releases": as_rows(ledger), "incidents_open": incidents})
+    incidents = [
+        {"reserve": incident.reserve, "code": incident.code} for incident in ledger.incidents_open()
+    ]
+    return dumps(
+        {"dither_ledger": 2, "pots": pots, "releases": as_rows(ledger), "incidents_open": incidents}
+    )
 
 
 def as_csv(ledger: Reports) -> str:
@@ -83,6 +104,9 @@ def as_csv(ledger: Reports) -> str:
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for row in as_rows(ledger):
-        flat = {key: json.dumps(value) if isinstance(value, (dict, list)) else value for key, value in row.items()}
+        flat = {
+            key: json.dumps(value) if isinstance(value, (dict, list)) else value
+            for key, value in row.items()
+        }
         writer.writerow({key: escape_csv(value) for key, value in flat.items()})
     return text.getvalue()

@@ -1,7 +1,8 @@
 """The head: the newest entry's number and hash, kept outside the ledger's directory.
 
-A ledger alone cannot tell that an older copy of it was put back; with the head elsewhere, one restore does not roll
-back both. Order: COMMIT, head, send. So after a crash the ledger may be *ahead* of the head, never behind.
+A ledger alone cannot tell that an older copy of it was put back; with the head elsewhere, one
+restore does not roll back both. Order: COMMIT, head, send. So after a crash the ledger may be
+*ahead* of the head, never behind.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ START = Anchor(0, GENESIS)
 
 
 def default_head_path(installation_id: str) -> Path:
-    """`$XDG_STATE_HOME/dither/heads/<installation id>`, with ~/.local/state where the variable is not set."""
+    """`$XDG_STATE_HOME/dither/heads/<installation id>`, with ~/.local/state where the variable is
+    not set."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", installation_id):
         raise ParameterError("an installation id consists of letters, digits, - and _")
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -58,8 +60,8 @@ def default_head_path(installation_id: str) -> Path:
 class Head:
     """The head file at one path; moved forwards only, by one process at a time.
 
-    Two slots of one block each: a move overwrites the older one and syncs, so that a power cut can spoil at most the
-    slot being written, and the other still holds the anchor before it.
+    Two slots of one block each: a move overwrites the older one and syncs, so that a power cut can
+    spoil at most the slot being written, and the other still holds the anchor before it.
     """
 
     def __init__(self, path: Path, ledger: Path | str) -> None:
@@ -84,7 +86,8 @@ class Head:
         if anchors:
             return max(anchors, key=lambda anchor: anchor.seq)
         raise RefusedError(
-            f"the head {self.path} is damaged: put back its newest copy (docs/reference/ledger.md says what it holds)",
+            f"the head {self.path} is damaged: put back its newest copy (docs/reference/ledger.md "
+            f"says what it holds)",
             rule=PrivacyRule.ROLLBACK,
         )
 
@@ -100,7 +103,8 @@ class Head:
             if now is not None and now.seq >= anchor.seq:
                 if now.seq == anchor.seq and now.hash != anchor.hash:
                     raise RefusedError(
-                        f"the head {self.path} has moved on with another ledger", rule=PrivacyRule.ROLLBACK
+                        f"the head {self.path} has moved on with another ledger",
+                        rule=PrivacyRule.ROLLBACK,
                     )
                 return
             if now is None or self.path.stat().st_size != 2 * _SLOT:
@@ -126,7 +130,8 @@ class Head:
         sync_directory(self.path.parent)
 
     def _lock_file(self) -> int:
-        """The lock file beside the head; it stays for ever, since removing it would let two holders in."""
+        """The lock file beside the head; it stays for ever, since removing it would let two holders
+        in."""
         file = self.path.with_name(self.path.name + ".lock")
         try:
             return os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
@@ -136,7 +141,8 @@ class Head:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """From reading the head to moving it, for all who share it: also two copies of one ledger, at once."""
+        """From reading the head to moving it, for all who share it: also two copies of one ledger,
+        at once."""
         with self._reported():
             descriptor = self._lock_file()
         try:
@@ -144,7 +150,9 @@ class Head:
                 patiently(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB))
             yield
         finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing alone leaves it with a child forked meanwhile
+            fcntl.flock(
+                descriptor, fcntl.LOCK_UN
+            )  # closing alone leaves it with a child forked meanwhile
             os.close(descriptor)
 
     @contextmanager
@@ -153,7 +161,8 @@ class Head:
             yield
         except OSError as error:
             raise RefusedError(
-                f"the head {self.path} cannot be written: {error.strerror}", rule=PrivacyRule.DURABLE
+                f"the head {self.path} cannot be written: {error.strerror}",
+                rule=PrivacyRule.DURABLE,
             ) from None
 
 
@@ -170,7 +179,9 @@ def _parsed(slot: bytes) -> Anchor | None:
     try:
         tree = json.loads(slot.partition(b"\n")[0])
         anchor = Anchor(tree["seq"], tree["hash"])
-        sound = type(anchor.seq) is int and re.fullmatch("[0-9a-f]{64}", anchor.hash) and tree["v"] == 1
+        sound = (
+            type(anchor.seq) is int and re.fullmatch("[0-9a-f]{64}", anchor.hash) and tree["v"] == 1
+        )
         if sound and tree["check"] == anchor.check:
             return anchor
     except (ValueError, KeyError, TypeError):

@@ -1,9 +1,11 @@
-"""The lineages of one machine: no fresh budget for the same people unless a steward says so (rule declared-relations).
+"""The lineages of one machine: no fresh budget for the same people unless a steward says so (rule
+declared-relations).
 
-One small file per dataset in `$XDG_STATE_HOME/dither/lineages`, beside the heads: its lineage, population and where
-its ledger lies. Public facts only. A copied catalog, a new view, a renamed table or a restored backup in another folder
-is a dataset of its own to the file system; opening its total then asks for the relation to every lineage known here:
-*same* people, *disjoint*, or *unknown*, which counts as same. The answer goes into the chain.
+One small file per dataset in `$XDG_STATE_HOME/dither/lineages`, beside the heads: its lineage,
+population and where its ledger lies. Public facts only. A copied catalog, a new view, a renamed
+table or a restored backup in another folder is a dataset of its own to the file system; opening its
+total then asks for the relation to every lineage known here: *same* people, *disjoint*, or
+*unknown*, which counts as same. The answer goes into the chain.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from dither.strict_json import read_json
 )
 @dataclass(frozen=True)
 class Known:
-    """A dataset whose total was opened on this machine; `opened` once that is sure (before, a crash may have come)."""
+    """A dataset whose total was opened on this machine; `opened` once that is sure (before, a crash
+    may have come)."""
 
     installation: str
     dataset: str
@@ -44,7 +47,8 @@ class Known:
 
     @property
     def name(self) -> str:
-        """How a steward refers to it: the lineage, with its installation where that is not enough."""
+        """How a steward refers to it: the lineage, with its installation where that is not
+        enough."""
         return f"{self.lineage}@{self.installation[:8]}"
 
 
@@ -58,42 +62,49 @@ def known(installation: str) -> tuple[Known, ...]:
 
 
 def check_not_lost(installation: str) -> None:
-    """Refused where this dataset had its total before: whoever asks found a ledger without one, so that one is lost."""
+    """Refused where this dataset had its total before: whoever asks found a ledger without one, so
+    that one is lost."""
     for each in _all(installation):
         if each.installation == installation and each.opened:
             raise RefusedError(
-                f"the total of lineage {each.lineage!r} was opened before, and this ledger does not know it: restore "
+                f"the total of lineage {each.lineage!r} was opened before, and this ledger does "
+                f"not know it: restore "
                 "the ledger and its head. A lost ledger does not give back what was spent",
                 rule=PrivacyRule.FOLLOW_DATA,
             )
 
 
 def check_never_prod(installation: str, lineage: str, source: str) -> None:
-    """Refused where this lineage or source has a budget elsewhere: a dev lineage shows exact answers."""
+    """Refused where this lineage or source has a budget elsewhere: a dev lineage shows exact
+    answers."""
     for each in known(installation):
         if each.lineage == lineage or each.source == source:
             raise RefusedError(
-                f"lineage {each.lineage!r} has a budget (in {each.ledger}) and is this lineage or reads this source: "
+                f"lineage {each.lineage!r} has a budget (in {each.ledger}) and is this lineage or "
+                f"reads this source: "
                 "what ever had a budget cannot be dev",
                 rule=PrivacyRule.DEV,
             )
 
 
 def _all(installation: str) -> tuple[Known, ...]:
-    """Every dataset on this machine. A file that cannot be read stops the opening: it may be the one."""
+    """Every dataset on this machine. A file that cannot be read stops the opening: it may be the
+    one."""
     found = []
     for file in sorted(_folder(installation).glob("*.json")):
         try:
             found.append(_from_document(read_json(file.read_text(encoding="utf-8"))))
         except (OSError, ValueError, TypeError, KeyError):
             raise RefusedError(
-                f"the lineage file {file} cannot be read: restore or remove it", rule=PrivacyRule.RELATIONS
+                f"the lineage file {file} cannot be read: restore or remove it",
+                rule=PrivacyRule.RELATIONS,
             ) from None
     return tuple(found)
 
 
 def _from_document(document: Any) -> Known:
-    """The dataset of a lineage file; the two newest keys may be missing, an unknown one is refused."""
+    """The dataset of a lineage file; the two newest keys may be missing, an unknown one is
+    refused."""
     if not isinstance(document, dict):
         raise TypeError("a lineage file holds an object")
     attributes = stored_keys(Known)
@@ -105,7 +116,9 @@ def remember(this: Known) -> None:
     folder = _folder(this.installation)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = folder / f".{this.installation}.new"
-    with os.fdopen(os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+    with os.fdopen(
+        os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8"
+    ) as file:
         file.write(dumps(dict(stored_items(this))))
         file.flush()
         os.fsync(file.fileno())
@@ -127,12 +140,20 @@ def declared(others: tuple[Known, ...], said: dict[str, str]) -> dict[str, str]:
         relation = said.get(other.name) or said.get(other.lineage) or said.get("*")
         if relation is None:
             raise RefusedError(
-                f"the lineage {other.lineage!r} (dataset {other.dataset}, population {other.population}) has a budget "
-                f"already. Are these the same people? Say --relation {other.lineage}=same, =disjoint or =unknown "
+                f"the lineage {other.lineage!r} (dataset {other.dataset}, population "
+                f"{other.population}) has a budget "
+                f"already. Are these the same people? Say --relation {other.lineage}=same, "
+                f"=disjoint or =unknown "
                 "(which counts as same); budgets of the same people add up in every report",
                 rule=PrivacyRule.RELATIONS,
             )
         relations[other.name] = relation
-    if unknown := set(said) - {name for other in others for name in (other.name, other.lineage)} - {"*"}:
-        raise RefusedError(f"no lineage {sorted(unknown)[0]!r} is known here", rule=PrivacyRule.RELATIONS)
+    if (
+        unknown := set(said)
+        - {name for other in others for name in (other.name, other.lineage)}
+        - {"*"}
+    ):
+        raise RefusedError(
+            f"no lineage {sorted(unknown)[0]!r} is known here", rule=PrivacyRule.RELATIONS
+        )
     return relations

@@ -1,4 +1,5 @@
-"""Where a ledger lies: a SQLite file, or a PostgreSQL database; and what to do when its head is gone."""
+"""Where a ledger lies: a SQLite file, or a PostgreSQL database; and what to do when its head is
+gone."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def missing_head(head_path: Path, last: Anchor) -> str:
     """What a steward does when the head is gone."""
     return (
         f"the ledger has {last.seq} entries but no head at {head_path}, so it may be an old copy. "
-        "Steward: copy the head from the machine or backup where this ledger last ran. Only if it is lost for good and "
+        "Steward: copy the head from the machine or backup where this ledger last ran. Only if it "
+        "is lost for good and "
         f"you know that no newer ledger exists, write it anew: mkdir -p '{head_path.parent}' && "
         f"printf '%s' '{last.text()}' > '{head_path}'"
     )

@@ -1,8 +1,9 @@
 """A ledger in a PostgreSQL database: the same tables, each transaction durable before it returns.
 
-Every writing transaction takes one advisory lock before it reads (READ COMMITTED, so it then sees all that came
-before), which makes check and spend one step; readers see one snapshot. The server must sync: `fsync` is checked and
-`synchronous_commit` set, since an answer whose charge is lost in a power cut was never paid for.
+Every writing transaction takes one advisory lock before it reads (READ COMMITTED, so it then sees
+all that came before), which makes check and spend one step; readers see one snapshot. The server
+must sync: `fsync` is checked and `synchronous_commit` set, since an answer whose charge is lost in
+a power cut was never paid for.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from dither.privacy.ledger.database import Database, Transaction
 from dither.rules import PrivacyRule
 
 _LOCK = tables.APPLICATION_ID
-# by the table that is found, not by the search_path that finds it: two paths to one ledger share its lock
+# by the table that is found, not by the search_path that finds it: two paths to one ledger share
+# its lock
 _TAKE_LOCK = (
-    f"SELECT pg_advisory_xact_lock({_LOCK}, coalesce(to_regclass('entry')::oid::bigint::bit(32)::int4, "
+    f"SELECT pg_advisory_xact_lock({_LOCK}, "
+    f"coalesce(to_regclass('entry')::oid::bigint::bit(32)::int4, "
     "hashtext(current_schema())))"
 )
 ABOUT = f"dither ledger format {tables.SCHEMA_VERSION}"
@@ -30,13 +33,16 @@ _WAIT_MS = 20_000
 
 
 class Postgres(Database):
-    """One schema of one database, by its URL (postgresql://user@host/database?options=-csearch_path%3Dschema)."""
+    """One schema of one database, by its URL
+    (postgresql://user@host/database?options=-csearch_path%3Dschema)."""
 
     def __init__(self, url: str) -> None:
         try:
             import psycopg
         except ImportError:
-            raise DitherError("a ledger in PostgreSQL needs psycopg: pip install 'dither[postgres]'") from None
+            raise DitherError(
+                "a ledger in PostgreSQL needs psycopg: pip install 'dither[postgres]'"
+            ) from None
         self._psycopg: Any = psycopg
         self._address = "postgresql://" + url.partition("://")[2]
         self.errors = (psycopg.Error,)
@@ -52,7 +58,9 @@ class Postgres(Database):
         connection.execute(f"SET lock_timeout = {_WAIT_MS}")
         if connection.execute("SHOW fsync").fetchone()[0] != "on":
             connection.close()
-            raise RefusedError(f"the server of {self.shown} runs with fsync off", rule=PrivacyRule.DURABLE)
+            raise RefusedError(
+                f"the server of {self.shown} runs with fsync off", rule=PrivacyRule.DURABLE
+            )
         return connection
 
     def _new_engine(self) -> Engine:
@@ -74,7 +82,8 @@ class Postgres(Database):
             raw.execute(_TAKE_LOCK)
 
     def _begun(self, write: bool) -> Any:
-        """A pooled connection may have died with the server: nothing was asked of it yet, so try a new one once."""
+        """A pooled connection may have died with the server: nothing was asked of it yet, so try a
+        new one once."""
         try:
             return super()._begun(write)
         except self._psycopg.OperationalError as error:
@@ -98,7 +107,11 @@ class Postgres(Database):
             return "another process kept it locked for too long; try again"
         if isinstance(error, self._psycopg.errors.DiskFull):
             return "the disk is full; free some space"
-        if isinstance(error, self._psycopg.errors.ReadOnlySqlTransaction | self._psycopg.errors.InsufficientPrivilege):
+        if isinstance(
+            error,
+            self._psycopg.errors.ReadOnlySqlTransaction
+            | self._psycopg.errors.InsufficientPrivilege,
+        ):
             return "the database is read-only for this user; the steward must allow writing"
         if isinstance(error, self._psycopg.errors.UndefinedTable):
             return "there is no ledger; check the address and its search_path"
@@ -109,7 +122,10 @@ class Postgres(Database):
         if about is None or not about.startswith("dither ledger format "):
             return "the database holds no ledger of dither"
         if about != ABOUT:
-            return f"it is a {about}, this dither reads {tables.SCHEMA_VERSION}: use the dither that wrote it"
+            return (
+                f"it is a {about}, this dither reads {tables.SCHEMA_VERSION}: use the "
+                "dither that wrote it"
+            )
         schema = "(SELECT relnamespace FROM pg_class WHERE oid = to_regclass('entry'))"
         names = ", ".join(f"'{name}'" for name in tables.metadata.tables)
         alien = (
@@ -118,11 +134,15 @@ class Postgres(Database):
             f"UNION ALL SELECT rulename FROM pg_rules WHERE schemaname::regnamespace = {schema} "
             f"UNION ALL SELECT relname FROM pg_class WHERE relnamespace = {schema} "
             f"AND relname IN ({names}) AND relkind <> 'r' "
-            f"UNION ALL SELECT name FROM unnest(ARRAY[{names}]) AS name WHERE {schema} IS DISTINCT FROM "
+            f"UNION ALL SELECT name FROM unnest(ARRAY[{names}]) AS name WHERE {schema} IS DISTINCT "
+            f"FROM "
             "(SELECT relnamespace FROM pg_class WHERE oid = to_regclass(name))"
         )
         if (name := transaction.scalar(alien)) is not None:
-            return f"the ledger holds a trigger, rule, view or shadowed table, {name!r}, which dither never makes"
+            return (
+                f"the ledger holds a trigger, rule, view or shadowed table, {name!r}, "
+                "which dither never makes"
+            )
         return None
 
     def close(self) -> None:

@@ -17,14 +17,19 @@ from dither.rules import PrivacyRule
 
 
 def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
-    """Whether a pot may be opened beside those that are: one total, and no fresh budget for the same people."""
+    """Whether a pot may be opened beside those that are: one total, and no fresh budget for the
+    same people."""
     if new.name in open_pots:
-        raise RefusedError(f"pot {new.name!r} is open already; its terms never change", rule=PrivacyRule.OPENED_ONCE)
+        raise RefusedError(
+            f"pot {new.name!r} is open already; its terms never change",
+            rule=PrivacyRule.OPENED_ONCE,
+        )
     root = next((pot for pot in open_pots.values() if pot.inside is None), None)
     if new.inside is None:
         if root is not None:
             raise RefusedError(
-                f"this lineage has its total, {root.name!r}: a second one would give the same people a fresh budget. "
+                f"this lineage has its total, {root.name!r}: a second one would give the same "
+                f"people a fresh budget. "
                 f"Open {new.name!r} inside it (--inside {root.name} --kind analyst|group|purpose)",
                 rule=PrivacyRule.FOLLOW_DATA,
             )
@@ -33,21 +38,28 @@ def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
         raise ParameterError(f"pot {new.name!r} is to lie inside {new.inside!r}, which is not open")
     outer = open_pots[new.inside]
     if (new.neighbours, new.unit) != (outer.neighbours, outer.unit):
-        raise RefusedError(f"pot {new.name!r} protects others than {outer.name!r}", rule=PrivacyRule.ONE_GUARANTEE)
+        raise RefusedError(
+            f"pot {new.name!r} protects others than {outer.name!r}", rule=PrivacyRule.ONE_GUARANTEE
+        )
     if (outer.kind == "partition") != (new.kind == "part"):
-        raise ParameterError("inside a partition lie its parts and nothing else; a part lies inside a partition")
+        raise ParameterError(
+            "inside a partition lie its parts and nothing else; a part lies inside a partition"
+        )
     siblings = [pot for pot in open_pots.values() if pot.inside == new.inside]
     if new.kind == "part" and any(pot.value == new.value for pot in siblings):
         raise ParameterError(f"the part {new.value!r} of {new.inside!r} has its pot already")
     if new.is_windows and (outer.inside is not None or pot_tree.windows(open_pots) is not None):
         raise ParameterError("one partition into windows lies directly inside the dataset's total")
     if outer.kind == "part" and open_pots[outer.inside or ""].is_windows:
-        raise ParameterError(f"{outer.name!r} is a window, which pays for all who ask: open {new.name!r} elsewhere")
+        raise ParameterError(
+            f"{outer.name!r} is a window, which pays for all who ask: open {new.name!r} elsewhere"
+        )
     if new.kind in ("partition", "part"):
         for name in pot_tree.path(open_pots, new.inside):
             if open_pots[name].filter != new.filter:
                 raise RefusedError(
-                    f"pot {name!r} counts by another rule: a partition, its parts and all that they are inside of "
+                    f"pot {name!r} counts by another rule: a partition, its parts and all that "
+                    f"they are inside of "
                     "share one rule, since the largest of unlike numbers means nothing",
                     rule=PrivacyRule.PARTS,
                 )
@@ -55,14 +67,21 @@ def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
 
 def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
     """The pot with a higher cap; the ceiling, for which the guarantee is stated, never moves."""
-    pots.sentence(reason, f"the reason to raise pot {pot.name!r}", "the yearly report needs the table by district")
+    pots.sentence(
+        reason,
+        f"the reason to raise pot {pot.name!r}",
+        "the yearly report needs the table by district",
+    )
     higher = pots.limit(cap, pot.filter.measure)
     if higher <= pot.cap:
-        raise ParameterError(f"pot {pot.name!r} has the cap {pots.shown(pot.cap)} already; a raise must exceed it")
+        raise ParameterError(
+            f"pot {pot.name!r} has the cap {pots.shown(pot.cap)} already; a raise must exceed it"
+        )
     if higher > pot.ceiling - pot.reissue:
         raise RefusedError(
             f"pot {pot.name!r} was opened with the ceiling {pots.shown(pot.ceiling)}, of which "
-            f"{pots.shown(pot.reissue)} is kept for reissues; {pots.shown(higher)} lies above the rest. "
+            f"{pots.shown(pot.reissue)} is kept for reissues; {pots.shown(higher)} lies above the "
+            f"rest. "
             "Both were "
             "fixed before any answer was seen",
             rule=PrivacyRule.CEILING,
@@ -73,4 +92,6 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
 def write_pot(pot: Pot) -> dict[str, Any]:
     """The body of the `open` entry of a pot."""
     numbers = {"cap": pot.cap, "ceiling": pot.ceiling, "reissue": pot.reissue}
-    return {"pot": pot.name, "rule": pot.filter.to_body(), **numbers} | {key: getattr(pot, key) for key in pots.TERMS}
+    return {"pot": pot.name, "rule": pot.filter.to_body(), **numbers} | {
+        key: getattr(pot, key) for key in pots.TERMS
+    }

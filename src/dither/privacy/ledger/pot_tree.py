@@ -1,14 +1,16 @@
 """Pots inside pots: a charge goes to a pot and to everything it is inside of, all or nothing.
 
-The dataset's total is the root. Ordinary pots (analyst, group, purpose) add up: each pays for every release that it or
-a pot inside it asked for. The parts of a *partition* do not: one unit lies in one part, so the partition stands at the
-largest running total of its parts (the two largest under replace), per component, and those above it pay only what that
-grows by. Parts may be used at once and in any order: docs/proofs/filters.md, theorem 5.
+The dataset's total is the root. Ordinary pots (analyst, group, purpose) add up: each pays for every
+release that it or a pot inside it asked for. The parts of a *partition* do not: one unit lies in
+one part, so the partition stands at the largest running total of its parts (the two largest under
+replace), per component, and those above it pay only what that grows by. Parts may be used at once
+and in any order: docs/proofs/filters.md, theorem 5.
 
-Under (person, window) units budgets may be kept per window: the windows are the parts of one partition inside the
-total, whose column starts with `*.`. Then every charge names the windows that it may touch; they pay beside the pot
-that was asked, and the total pays what the partition grows by, for every question. So a window's cap bounds all that
-is ever learned about one person in it, and no question goes past it: theorem 7.
+Under (person, window) units budgets may be kept per window: the windows are the parts of one
+partition inside the total, whose column starts with `*.`. Then every charge names the windows that
+it may touch; they pay beside the pot that was asked, and the total pays what the partition grows
+by, for every question. So a window's cap bounds all that is ever learned about one person in it,
+and no question goes past it: theorem 7.
 """
 
 from __future__ import annotations
@@ -40,11 +42,16 @@ def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
 def windows(pots: Mapping[str, Pot]) -> tuple[Pot, tuple[Pot, ...]] | None:
     """The partition into windows and its windows in order, where budgets are kept per window."""
     found = next((pot for pot in pots.values() if pot.is_windows), None)
-    return None if found is None else (found, tuple(pot for pot in pots.values() if pot.inside == found.name))
+    return (
+        None
+        if found is None
+        else (found, tuple(pot for pot in pots.values() if pot.inside == found.name))
+    )
 
 
 def needed(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
-    """The pots whose totals a charge may read: the paths, every part of a partition on them, and the windows' own.
+    """The pots whose totals a charge may read: the paths, every part of a partition on them, and
+    the windows' own.
 
     Without the last, a charge that names no window would not be seen to go past them.
     """
@@ -66,12 +73,14 @@ def pay(
 ) -> tuple[dict[str, Charge], dict[str, Pot]]:
     """What each pot pays and its balance afterwards; BudgetError or RefusedError changes nothing.
 
-    `leaves` is the pot that was asked (or several parts of one partition), then the windows that the question may
-    touch. Pots in `paid` paid for this very release before, and do not pay its price again; if one has, all that it is
-    inside of have. What a partition grows by is paid by the pots above it even so: theorem 5 needs it.
+    `leaves` is the pot that was asked (or several parts of one partition), then the windows that
+    the question may touch. Pots in `paid` paid for this very release before, and do not pay its
+    price again; if one has, all that it is inside of have. What a partition grows by is paid by the
+    pots above it even so: theorem 5 needs it.
 
-    Two switches for replaying old ledgers: `limited=False` compares with no cap, and `before_recount=True` is the
-    unsound rule of the first version, by which pots in `paid` did not pay for growth either.
+    Two switches for replaying old ledgers: `limited=False` compares with no cap, and
+    `before_recount=True` is the unsound rule of the first version, by which pots in `paid` did not
+    pay for growth either.
     """
     add = spend if limited else add_charge
     asked, touched = _split(pots, leaves, paid)
@@ -114,7 +123,9 @@ def pay(
 def check_names(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> None:
     """Different pots, all open."""
     if not leaves or len(set(leaves)) != len(leaves):
-        raise ParameterError("a charge goes to one pot, or to several different parts of one partition")
+        raise ParameterError(
+            "a charge goes to one pot, or to several different parts of one partition"
+        )
     for leaf in leaves:
         path(pots, leaf)
 
@@ -125,19 +136,26 @@ def _split(
     """(who asked, the windows that pay beside it); refused where that is no sound charge."""
     check_names(pots, leaves)
     if any(pots[leaf].kind == "partition" for leaf in leaves):
-        raise RefusedError("a partition is spent through its parts: name one of them", rule=PrivacyRule.PARTS)
+        raise RefusedError(
+            "a partition is spent through its parts: name one of them", rule=PrivacyRule.PARTS
+        )
     timed = windows(pots)
-    touched = tuple(leaf for leaf in leaves if timed is not None and pots[leaf].inside == timed[0].name)
+    touched = tuple(
+        leaf for leaf in leaves if timed is not None and pots[leaf].inside == timed[0].name
+    )
     asked = leaves[: len(leaves) - len(touched)]
     if timed is not None and (
         not asked or asked + touched != leaves or not (touched or path(pots, asked[0])[-1] in paid)
     ):
         raise RefusedError(
-            "budgets are kept per window here: ask from the total or a pot inside it, and every window that a question "
+            "budgets are kept per window here: ask from the total or a pot inside it, and every "
+            "window that a question "
             "may touch pays beside it",
             rule=PrivacyRule.WINDOWS,
         )
-    if len(asked) > 1 and ({pots[leaf].kind for leaf in asked} != {"part"} or len({pots[p].inside for p in asked}) > 1):
+    if len(asked) > 1 and (
+        {pots[leaf].kind for leaf in asked} != {"part"} or len({pots[p].inside for p in asked}) > 1
+    ):
         raise ParameterError("several pots pay together only as parts of one partition")
     return asked, touched
 
@@ -156,10 +174,13 @@ def _growth(pots: Mapping[str, Pot], name: str, reissue: bool) -> Charge:
 
 
 def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction]) -> Fraction:
-    """From `before` to the sum of the largest totals; `before` may lie above it by the rounding of sums."""
+    """From `before` to the sum of the largest totals; `before` may lie above it by the rounding of
+    sums."""
     after = sum_largest(totals, partition.neighbours)
     if after + Fraction(1, GRID) < before:
-        raise RefusedError(f"the totals of pot {partition.name!r} are damaged", rule=PrivacyRule.ROLLBACK)
+        raise RefusedError(
+            f"the totals of pot {partition.name!r} are damaged", rule=PrivacyRule.ROLLBACK
+        )
     return max(Fraction(0), after - before)
 
 

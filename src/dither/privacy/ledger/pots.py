@@ -1,12 +1,14 @@
 """Pots: budgets that stop paying in time, whatever is asked and in whatever order.
 
-A pot is a *filter*: a rule, a cap and a hard ceiling fixed at opening, and one test before every release: what was
-charged so far plus this charge is at most the cap, for amounts and deltas alike. Everything that the pot ever paid for
-then meets its guarantee, also when queries and prices are chosen after seeing answers; raised caps are covered up to
-the ceiling. Inside the ceiling lies a reserve that only reissues may spend. Proofs: docs/proofs/filters.md. Everything
-here is exact and touches no file.
+A pot is a *filter*: a rule, a cap and a hard ceiling fixed at opening, and one test before every
+release: what was charged so far plus this charge is at most the cap, for amounts and deltas alike.
+Everything that the pot ever paid for then meets its guarantee, also when queries and prices are
+chosen after seeing answers; raised caps are covered up to the ceiling. Inside the ceiling lies a
+reserve that only reissues may spend. Proofs: docs/proofs/filters.md. Everything here is exact and
+touches no file.
 
->>> pot = opened("total", 1, 2, neighbours="add_remove", unit="person", question="How many visits are urgent?",
+>>> pot = opened("total", 1, 2, neighbours="add_remove", unit="person",
+...     question="How many visits are urgent?",
 ...              population="residents of the county", recipient="the county health board")
 >>> from dither.privacy.losses import DiscreteLaplace
 >>> pot = spend(pot, charge_of(pot, DiscreteLaplace(10, 7, unit="person")))
@@ -88,7 +90,8 @@ class Pot:
 
     @property
     def left(self) -> Fraction:
-        """What can still be spent under the present cap; a recount may have put `spent` above it."""
+        """What can still be spent under the present cap; a recount may have put `spent` above
+        it."""
         return max(Fraction(0), self.cap - self.spent)
 
     @property
@@ -120,9 +123,13 @@ def opened(
 ) -> Pot:
     """A new pot, its purpose stated in three sentences; refuses vague ones and impossible terms."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
-        raise ParameterError(f"a pot's name has 1 to 64 letters, digits, _ . or -, got {quote(name)}")
+        raise ParameterError(
+            f"a pot's name has 1 to 64 letters, digits, _ . or -, got {quote(name)}"
+        )
     if neighbours not in get_args(Neighbours):
-        raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {quote(neighbours)}")
+        raise ParameterError(
+            f"neighbours must be 'add_remove' or 'replace', got {quote(neighbours)}"
+        )
     if not unit:
         raise ParameterError("a pot says whom it protects: unit='person', for example")
     if type(rule) is not Rule:  # a subclass with caps of its own does not check its terms
@@ -130,21 +137,39 @@ def opened(
     low, high = limit(cap, rule.measure), limit(ceiling, "ceiling")
     if low > high:
         raise ParameterError(
-            f"pot {name!r}: the cap {shown(low)} exceeds the ceiling {shown(high)}. The ceiling is what the pot may "
+            f"pot {name!r}: the cap {shown(low)} exceeds the ceiling {shown(high)}. The ceiling is "
+            f"what the pot may "
             "ever reach, and what its guarantee states: choose it at least as large"
         )
     kept = min(high / 10, high - low) if reissue is None else exact(reissue, "the reissue reserve")
     if not 0 <= kept <= high - low or kept.denominator > GRID:
         raise ParameterError(
-            f"pot {name!r}: the cap {shown(low)} and the reserve for reissues {shown(kept)} exceed the ceiling "
+            f"pot {name!r}: the cap {shown(low)} and the reserve for reissues {shown(kept)} exceed "
+            f"the ceiling "
             f"{shown(high)} together: both lie inside it"
         )
     if kind == "dataset":
         policy, max_incidents = policy or "global", 1 if max_incidents is None else max_incidents
     pot = Pot(
-        name, low, high, rule, kept, neighbours, unit, question, population, recipient, kind, inside,
-        policy, max_incidents, dict(relations or {}), column, value, version,
-    )  # fmt: skip
+        name,
+        low,
+        high,
+        rule,
+        kept,
+        neighbours,
+        unit,
+        question,
+        population,
+        recipient,
+        kind,
+        inside,
+        policy,
+        max_incidents,
+        dict(relations or {}),
+        column,
+        value,
+        version,
+    )
     for key, example in _PURPOSE.items():
         sentence(getattr(pot, key), f"the {key} of pot {name!r}", example)
     _check_kind(pot)
@@ -154,31 +179,51 @@ def opened(
 def _check_kind(pot: Pot) -> None:
     """What each kind of pot must and may not state."""
     if pot.kind not in get_args(Kind):
-        raise ParameterError(f"a pot's kind is one of {', '.join(get_args(Kind))}, got {quote(pot.kind)}")
+        raise ParameterError(
+            f"a pot's kind is one of {', '.join(get_args(Kind))}, got {quote(pot.kind)}"
+        )
     is_root = pot.kind == "dataset"
     if is_root != (pot.inside is None):
         raise ParameterError(
-            f"pot {pot.name!r}: the dataset's total is inside no pot; every other pot says which it is inside of"
+            f"pot {pot.name!r}: the dataset's total is inside no pot; every other pot says which "
+            f"it is inside of"
         )
-    if is_root and (pot.policy not in get_args(Policy) or type(pot.max_incidents) is not int or pot.max_incidents < 1):
-        raise ParameterError("a dataset's total has the policy 'global' or 'separate', and max_incidents of 1 or more")
+    if is_root and (
+        pot.policy not in get_args(Policy)
+        or type(pot.max_incidents) is not int
+        or pot.max_incidents < 1
+    ):
+        raise ParameterError(
+            "a dataset's total has the policy 'global' or 'separate', and max_incidents of 1 or "
+            "more"
+        )
     if not is_root and (pot.policy is not None or pot.max_incidents is not None or pot.relations):
         raise ParameterError("policy, max_incidents and relations are fixed by the dataset's total")
     for lineage, relation in pot.relations.items():
         if not isinstance(lineage, str) or relation not in ("same", "disjoint", "unknown"):
-            raise ParameterError("a relation to another lineage is 'same', 'disjoint' or 'unknown' (counts as same)")
-    if (pot.kind == "partition") != (pot.column is not None) or (pot.kind == "part") != (pot.value is not None):
-        raise ParameterError("a partition states its column (table.column), a part its value; other pots neither")
+            raise ParameterError(
+                "a relation to another lineage is 'same', 'disjoint' or 'unknown' (counts as same)"
+            )
+    if (pot.kind == "partition") != (pot.column is not None) or (pot.kind == "part") != (
+        pot.value is not None
+    ):
+        raise ParameterError(
+            "a partition states its column (table.column), a part its value; other pots neither"
+        )
     if (pot.kind == "partition") != (type(pot.version) is int):
-        raise ParameterError("a partition holds for one registered version: later ones may move people between parts")
+        raise ParameterError(
+            "a partition holds for one registered version: later ones may move people between parts"
+        )
 
 
 def charge_of(pot: Pot, loss: Loss) -> Charge:
-    """What the pot takes for a loss. Its unit and neighbours must be the pot's: others have no common sum."""
+    """What the pot takes for a loss. Its unit and neighbours must be the pot's: others have no
+    common sum."""
     for what in ("neighbours", "unit"):
         if isinstance(loss, Loss) and getattr(loss, what) != getattr(pot, what):
             raise RefusedError(
-                f"pot {pot.name!r} counts losses for {what} {getattr(pot, what)!r}; this one is stated for "
+                f"pot {pot.name!r} counts losses for {what} {getattr(pot, what)!r}; this one is "
+                f"stated for "
                 f"{getattr(loss, what)!r}, and the two have no sum. Use a pot opened for it",
                 rule=PrivacyRule.ONE_GUARANTEE,
             )
@@ -192,10 +237,17 @@ def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
         remedy = "lower the price" if pot.left > 0 else "the pot is empty"
         if pot.cap < pot.ceiling - pot.reissue:
             most = shown(pot.ceiling - pot.reissue)
-            remedy += f", or the steward raises the cap, up to {most}: dither budget raise {pot.name}"
-        raise _cannot_pay(pot, price_text(pot.filter.measure, taken, pot.unit), pot.left, pot.cap, remedy)
+            remedy += (
+                f", or the steward raises the cap, up to {most}: dither budget raise {pot.name}"
+            )
+        raise _cannot_pay(
+            pot, price_text(pot.filter.measure, taken, pot.unit), pot.left, pot.cap, remedy
+        )
     if after.delta_spent > pot.filter.delta_cap:
-        remedy = "ask with pure noise, which needs no delta: its cap was fixed at opening and is never raised"
+        remedy = (
+            "ask with pure noise, which needs no delta: its cap was fixed at opening "
+            "and is never raised"
+        )
         asked = price_text(pot.filter.measure, taken, pot.unit)
         raise _cannot_pay(pot, asked, pot.delta_left, pot.filter.delta_cap, remedy, "delta ")
     if after.reissued > pot.reissue:
@@ -213,9 +265,12 @@ def add_charge(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
     return replace(pot, spent=on_grid(pot.spent + taken.amount), delta_spent=delta_spent)
 
 
-def _cannot_pay(pot: Pot, asked: str, left: Fraction, of: Fraction, remedy: str, what: str = "") -> BudgetError:
+def _cannot_pay(
+    pot: Pot, asked: str, left: Fraction, of: Fraction, remedy: str, what: str = ""
+) -> BudgetError:
     return BudgetError(
-        f"pot {pot.name!r} cannot pay: asked {asked}; left {what}{shown(left)} of {shown(of)}. Nothing was spent: "
+        f"pot {pot.name!r} cannot pay: asked {asked}; left {what}{shown(left)} of {shown(of)}. "
+        f"Nothing was spent: "
         f"{remedy}"
     )
 
@@ -223,11 +278,13 @@ def _cannot_pay(pot: Pot, asked: str, left: Fraction, of: Fraction, remedy: str,
 def cannot_pay_now(pot: Pot, loss: Loss) -> BudgetError:
     """The refusal of a price that settled totals would allow, and charges under way do not.
 
-    It names the pot that was asked, not the one that cannot pay, so that it tells no more than that.
+    It names the pot that was asked, not the one that cannot pay, so that it tells no more than
+    that.
     """
     asked = price_text(pot.filter.measure, charge_of(pot, loss), pot.unit)
     return BudgetError(
-        f"pot {pot.name!r} cannot pay now: asked {asked}; questions under way may need what is left. "
+        f"pot {pot.name!r} cannot pay now: asked {asked}; questions under way may need what is "
+        f"left. "
         "Nothing was spent: ask again when they are answered, or lower the price"
     )
 
@@ -244,11 +301,14 @@ def price_text(measure: str, taken: Charge, unit: str) -> str:
 def sentence(text: str, what: str, example: str) -> None:
     """Refuses a purpose or reason that says nothing."""
     if not isinstance(text, str) or len(re.findall(r"\w*[^\W\d_]\w*", text)) < 3:
-        raise ParameterError(f"{what} is a sentence of at least three words, such as {example!r}; got {quote(text)}")
+        raise ParameterError(
+            f"{what} is a sentence of at least three words, such as {example!r}; got {quote(text)}"
+        )
 
 
 def shown(value: Fraction) -> str:
-    """For messages: as a decimal where that is exact and short, else as p/q, long ones cut *down* to 12 digits."""
+    """For messages: as a decimal where that is exact and short, else as p/q, long ones cut *down*
+    to 12 digits."""
     places = next((n for n in range(13) if (value * 10**n).denominator == 1), None)
     if places is None and value.denominator < 10**6:
         return str(value)
@@ -269,10 +329,12 @@ def limit(value: Number, name: str) -> Fraction:
 
 
 def on_grid(value: Fraction) -> Fraction:
-    """The number itself, or, once its denominator passes 60 digits, the next multiple of 10^-60 above it.
+    """The number itself, or, once its denominator passes 60 digits, the next multiple of 10^-60
+    above it.
 
-    Thousands of unlike denominators would else grow into sums with millions of digits. Rounding is upwards, so the
-    filter's inequality still holds; caps with up to 60 decimals lie on the grid, so a charge that fits still fits.
+    Thousands of unlike denominators would else grow into sums with millions of digits. Rounding is
+    upwards, so the filter's inequality still holds; caps with up to 60 decimals lie on the grid, so
+    a charge that fits still fits.
     """
     if value.denominator <= GRID:
         return value

@@ -1,8 +1,10 @@
-"""Which process holds a reserve, and whether it lives: a process that dies after a charge is a failure like any other.
+"""Which process holds a reserve, and whether it lives: a process that dies after a charge is a
+failure like any other.
 
-Whether a query kills the process (memory, a crash of the engine) may depend on one row, and no noise covers it. So the
-next reserve counts what dead processes left behind as incidents. A holder on another machine, or where there is no
-/proc, is taken for alive: there the steward watches what `dither history --unreleased` shows.
+Whether a query kills the process (memory, a crash of the engine) may depend on one row, and no
+noise covers it. So the next reserve counts what dead processes left behind as incidents. A holder
+on another machine, or where there is no /proc, is taken for alive: there the steward watches what
+`dither history --unreleased` shows.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def is_dead(holder: str) -> bool:
 
 
 def _started(pid: int) -> str | None:
-    """The start time of a living process in clock ticks since boot; None if there is none, or only a zombie."""
+    """The start time of a living process in clock ticks since boot; None if there is none, or only
+    a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -27,9 +27,13 @@ class Readings:
     def pot(self, name: str, *, under_way: bool = True) -> Pot:
         """Where a pot stands: spent, left, cap, ceiling, and its terms. The sums are exact."""
         with self._database.transaction(write=False) as transaction:
-            return self._stand(transaction, [pot_tree.path(self._terms_of(transaction), name)[0]], under_way)[0]
+            return self._stand(
+                transaction, [pot_tree.path(self._terms_of(transaction), name)[0]], under_way
+            )[0]
 
-    def _stand(self, transaction: Transaction, names: Iterable[str], under_way: bool) -> tuple[Pot, ...]:
+    def _stand(
+        self, transaction: Transaction, names: Iterable[str], under_way: bool
+    ) -> tuple[Pot, ...]:
         read = self._pots if under_way else self._settled
         return tuple(read(transaction, names).values())
 
@@ -39,11 +43,15 @@ class Readings:
             terms = self._terms_of(transaction)
             path = tuple(terms[name] for name in pot_tree.path(terms, pot)) if pot in terms else ()
             return LedgerView(
-                rows.registered(transaction), path, pot_tree.windows(terms), self._is_suspended(transaction, terms, pot)
+                rows.registered(transaction),
+                path,
+                pot_tree.windows(terms),
+                self._is_suspended(transaction, terms, pot),
             )
 
     def windows(self) -> tuple[Pot, tuple[Pot, ...]] | None:
-        """The terms of the partition into windows and of its windows, where budgets are kept per window."""
+        """The terms of the partition into windows and of its windows, where budgets are kept per
+        window."""
         with self._database.transaction(write=False) as transaction:
             return pot_tree.windows(self._terms_of(transaction))
 
@@ -53,12 +61,14 @@ class Readings:
             return rows.registered(transaction)
 
     def is_suspended(self, pot: str | None = None) -> bool:
-        """Whether incidents suspend the dataset, or the path of `pot`; `reserve` decides it again."""
+        """Whether incidents suspend the dataset, or the path of `pot`; `reserve` decides it
+        again."""
         with self._database.transaction(write=False) as transaction:
             return self._is_suspended(transaction, self._terms_of(transaction), pot)
 
     def find(self, request_hash: str, pot: str) -> Found | None:
-        """The newest stored answer to a request, and which pots on the way up from `pot` have not paid for it."""
+        """The newest stored answer to a request, and which pots on the way up from `pot` have not
+        paid for it."""
         with self._database.transaction(write=False) as transaction:
             answer = rows.newest_answer(transaction, request_hash)
             if answer is None:
@@ -72,15 +82,21 @@ class Readings:
             reserve_hash = rows.entry(transaction, answer[0])[2]
             return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
 
-    # -- inside one transaction ---------------------------------------------------------------------------------
+    # -- inside one transaction
+    # --------------------------------------------------------------------------------
 
-    def _is_suspended(self, transaction: Transaction, terms: dict[str, Pot], pot: str | None) -> bool:
+    def _is_suspended(
+        self, transaction: Transaction, terms: dict[str, Pot], pot: str | None
+    ) -> bool:
         failed = rows.failed_leaves(transaction)
         leaves = (pot,) if pot in terms else ()
-        return suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(terms, failed, leaves)
+        return suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(
+            terms, failed, leaves
+        )
 
     def _terms_of(self, transaction: Transaction) -> dict[str, Pot]:
-        """The terms of every pot. They never change, so they are read again only when a pot was opened."""
+        """The terms of every pot. They never change, so they are read again only when a pot was
+        opened."""
         newest = rows.newest(transaction, "open")
         if newest != self._terms[0]:
             self._terms = (newest, rows.openings(transaction))
@@ -98,15 +114,28 @@ class Readings:
         return {name: after[name] for name in wanted}
 
 
-def check_reissue(transaction: Transaction, reissue: dict[str, Any], leaves: tuple[str, ...]) -> None:
-    """A reissue names a stored release of the same pot that nothing superseded yet, and says why."""
+def check_reissue(
+    transaction: Transaction, reissue: dict[str, Any], leaves: tuple[str, ...]
+) -> None:
+    """A reissue names a stored release of the same pot that nothing superseded yet, and says
+    why."""
     if set(reissue) != {"supersedes", "note"}:
         raise ParameterError("a reissue says which release it supersedes, and why")
     old = reissue["supersedes"]
-    pots.sentence(reissue["note"], "the note of a reissue", "the catalog had a wrong bound, found in review")
+    pots.sentence(
+        reissue["note"], "the note of a reissue", "the catalog had a wrong bound, found in review"
+    )
     if type(old) is not int or rows.release(transaction, old) is None:
-        raise RefusedError(f"there is no stored release {old!r} to reissue", rule=PrivacyRule.REISSUE)
+        raise RefusedError(
+            f"there is no stored release {old!r} to reissue", rule=PrivacyRule.REISSUE
+        )
     if rows.entry(transaction, old)[1]["pots"][0] != leaves[0]:
-        raise RefusedError(f"release {old} was paid by another pot: reissue it from that one", rule=PrivacyRule.REISSUE)
-    if any((body["reissue"] or {}).get("supersedes") == old for _, body in rows.bodies(transaction, "reserve")):
+        raise RefusedError(
+            f"release {old} was paid by another pot: reissue it from that one",
+            rule=PrivacyRule.REISSUE,
+        )
+    if any(
+        (body["reissue"] or {}).get("supersedes") == old
+        for _, body in rows.bodies(transaction, "reserve")
+    ):
         raise RefusedError(f"release {old} was superseded already", rule=PrivacyRule.REISSUE)

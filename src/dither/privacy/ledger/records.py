@@ -13,7 +13,8 @@ from dither.privacy.ledger.pots import Pot
 def public_id(entry_hash: str) -> str:
     """What a release is called outside: the start of its reserve's hash.
 
-    The number of the entry counts other people's charges, also those under way, and so tells when they ask.
+    The number of the entry counts other people's charges, also those under way, and so tells when
+    they ask.
     """
     return entry_hash[:16]
 
@@ -22,8 +23,9 @@ def public_id(entry_hash: str) -> str:
 class Reservation:
     """A charge already made, to be committed once. `seq` also names the release that will follow.
 
-    `charge`, `spent_after` and `cap` are those of the pot that was asked; `charges` holds every pot that paid. All are
-    settled figures, which a release may show: as if no other charge were under way. The entry holds what was charged.
+    `charge`, `spent_after` and `cap` are those of the pot that was asked; `charges` holds every pot
+    that paid. All are settled figures, which a release may show: as if no other charge were under
+    way. The entry holds what was charged.
     """
 
     seq: int
@@ -55,7 +57,8 @@ class Stored:
 
 @dataclass(frozen=True)
 class Found:
-    """A stored release that answers a request: which, when it left, and the pots that still owe for it."""
+    """A stored release that answers a request: which, when it left, and the pots that still owe for
+    it."""
 
     seq: int
     hash: str
@@ -82,8 +85,9 @@ class Registered:
 class LedgerView:
     """What pricing a question needs to know of the ledger, read at one moment.
 
-    `path` holds the terms of the pot that is asked and of all that it is inside of, none where it is not open;
-    `windows` the partition into windows and its windows, where budgets are kept per window.
+    `path` holds the terms of the pot that is asked and of all that it is inside of, none where it
+    is not open; `windows` the partition into windows and its windows, where budgets are kept per
+    window.
     """
 
     registered: Registered | None

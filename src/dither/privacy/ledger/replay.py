@@ -1,4 +1,5 @@
-"""Replay: the state that a chain of entries leads to, each entry checked as it was checked when it was written."""
+"""Replay: the state that a chain of entries leads to, each entry checked as it was checked when it
+was written."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ class Replay:
     version: int = 0
     lineage: Any = None
     incidents_open: list[int] = field(default_factory=list)
-    recounted: dict[str, Pot] | None = None  # totals by the present rule, where the old one was short
+    recounted: dict[str, Pot] | None = (
+        None  # totals by the present rule, where the old one was short
+    )
     notes: list[str] = field(default_factory=list)
     _digest: str | None = None  # named by the newest entry; None in a ledger of the first version
     _is_sealed: bool = False  # whether the entry being added names the digest of all totals
@@ -85,7 +88,8 @@ class Replay:
         self.last = Anchor(seq, hashed)
 
     def _check_sealing(self, seq: int, kind: str, totals: Any) -> None:
-        """Entries name the digest of all totals; only a ledger of the first version begins with some that do not."""
+        """Entries name the digest of all totals; only a ledger of the first version begins with
+        some that do not."""
         self._is_sealed = totals is not None
         if not self._is_sealed and (self._digest is not None or kind == "recount"):
             raise Broken(seq, "names no totals, which only the first entries of an old ledger do")
@@ -93,7 +97,9 @@ class Replay:
             raise Broken(seq, "follows shares of the old rule that were not recounted")
 
     def _new_digest(self) -> str:
-        if self._digest is None or any(self._counted.get(name) is not pot for name, pot in self.pots.items()):
+        if self._digest is None or any(
+            self._counted.get(name) is not pot for name, pot in self.pots.items()
+        ):
             self._counted = dict(self.pots)
             self._digest = digest_totals({name: rows.texts(pot) for name, pot in self.pots.items()})
         return self._digest
@@ -125,12 +131,15 @@ class Replay:
         self._pay(seq, body, leaves, body["loss"], reissue=reissue is not None, paid=frozenset())
         self.pending.add(seq)
         payers = frozenset(body["charges"])
-        self.reserves[seq] = Reserve(leaves, payers, body["loss"], body["request_hash"], body["lease"])
+        self.reserves[seq] = Reserve(
+            leaves, payers, body["loss"], body["request_hash"], body["lease"]
+        )
 
     def _check_suspended(self, seq: int, leaves: tuple[str, ...]) -> None:
         """Broken where incidents had suspended the dataset or the pot's path.
 
-        The first version of dither let the pot go on below `max_incidents`: what it wrote verifies, with a note.
+        The first version of dither let the pot go on below `max_incidents`: what it wrote verifies,
+        with a note.
         """
         failed = [self.reserves[reserve].leaves for reserve in self.incidents_open]
         if suspension.is_full(self.pots, len(failed)):
@@ -156,12 +165,16 @@ class Replay:
                 raise Broken(seq, f"charges {leaf!r}, which no entry opened")
         loss = read_loss(loss_json)
         old_rule = not self._is_sealed
-        charges, changed = pot_tree.pay(self.pots, leaves, loss, reissue=reissue, paid=paid, before_recount=old_rule)
+        charges, changed = pot_tree.pay(
+            self.pots, leaves, loss, reissue=reissue, paid=paid, before_recount=old_rule
+        )
         if rows.charges_to(charges) != body["charges"]:
             raise Broken(seq, "its charge is not that of its loss")
         if old_rule:
             counted = self.pots if self.recounted is None else self.recounted
-            right, recounted = pot_tree.pay(counted, leaves, loss, reissue=reissue, paid=paid, limited=False)
+            right, recounted = pot_tree.pay(
+                counted, leaves, loss, reissue=reissue, paid=paid, limited=False
+            )
             if self.recounted is not None or right != charges:
                 self.recounted = dict(counted) | recounted
         self.pots.update(changed)
@@ -189,13 +202,17 @@ class Replay:
     def changed_by_recount(self) -> list[Pot]:
         """The pots whose totals differ by the present rule, as they stand by it."""
         counted = self.pots if self.recounted is None else self.recounted
-        return [pot for name, pot in counted.items() if rows.texts(pot) != rows.texts(self.pots[name])]
+        return [
+            pot for name, pot in counted.items() if rows.texts(pot) != rows.texts(self.pots[name])
+        ]
 
     def describe_recount(self) -> list[str]:
         """A sentence for each pot whose total a recount raises."""
         return [
-            f"pot {pot.name!r} was recounted: it stands at {pots.shown(pot.spent)} (cap {pots.shown(pot.cap)}), "
-            f"not at {pots.shown(self.pots[pot.name].spent)}: stored releases had been shared into parts of a "
+            f"pot {pot.name!r} was recounted: it stands at {pots.shown(pot.spent)} (cap "
+            f"{pots.shown(pot.cap)}), "
+            f"not at {pots.shown(self.pots[pot.name].spent)}: stored releases had been shared into "
+            f"parts of a "
             "partition without the pots above it paying what the partition grew by"
             for pot in self.changed_by_recount()
         ]
@@ -240,7 +257,8 @@ class Replay:
 
 
 def is_canonical(text: str) -> bool:
-    """Whether a text is the one spelling of its JSON: of a key written twice, readers keep different values."""
+    """Whether a text is the one spelling of its JSON: of a key written twice, readers keep
+    different values."""
     try:
         return dumps(json.loads(text)) == text
     except (TypeError, ValueError, RecursionError):
@@ -255,7 +273,8 @@ def check_reissue(
     commitments: dict[int, tuple[int, str]],
     superseded: set[int],
 ) -> None:
-    """A reissue names a stored release of the same pot that nothing superseded yet, and says why."""
+    """A reissue names a stored release of the same pot that nothing superseded yet, and says
+    why."""
     old = reissue["supersedes"]
     if set(reissue) != {"supersedes", "note"} or old not in commitments or old in superseded:
         raise Broken(seq, f"reissues {old!r}, which is not a stored release that still stands")
@@ -278,7 +297,8 @@ def replayed(transaction: Transaction, errors: tuple[type[Exception], ...]) -> R
 
 
 def is_bad_value(error: Exception) -> bool:
-    """Whether a *value* could not be read (text that is no UTF-8, text where bytes belong), rather than the store."""
+    """Whether a *value* could not be read (text that is no UTF-8, text where bytes belong), rather
+    than the store."""
     return not getattr(error, "sqlite_errorcode", 0) and not getattr(error, "sqlstate", "")
 
 
@@ -288,11 +308,18 @@ def check_totals(transaction: Transaction, replay: Replay) -> None:
     for name, pot in replay.pots.items():
         derived = rows.texts(pot)
         if tuple(stored.pop(name, ())) != derived:
-            raise Broken(None, f"pot_state of {name!r} is not what the entries add up to: {', '.join(derived)}")
+            raise Broken(
+                None,
+                f"pot_state of {name!r} is not what the entries add up to: {', '.join(derived)}",
+            )
     if stored:
-        raise Broken(None, f"pot_state holds {sorted(map(str, stored))[0]!r}, which no entry opened")
+        raise Broken(
+            None, f"pot_state holds {sorted(map(str, stored))[0]!r}, which no entry opened"
+        )
     if wrong := {seq for seq, _ in rows.held(transaction)} ^ replay.pending:
-        raise Broken(None, f"pending is not the open reserves: {min(wrong)} is in one and not in the other")
+        raise Broken(
+            None, f"pending is not the open reserves: {min(wrong)} is in one and not in the other"
+        )
     shared = {tuple(row) for row in transaction.rows(_SHARES)}
     if shared != {(seq, pot) for seq, names in replay.shares.items() for pot in names}:
         raise Broken(None, "share is not what the entries add up to")

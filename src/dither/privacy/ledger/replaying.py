@@ -1,8 +1,10 @@
-"""Ledgers that can replay: where the kernel's ledger refuses, every entry is checked from the first.
+"""Ledgers that can replay: where the kernel's ledger refuses, every entry is checked from the
+first.
 
-Ledgers of the first version have entries without `totals`. They are replayed at opening, and recounted where stored
-releases had been shared into parts of a partition: pots above it did not pay then what the partition grew by.
-Entries that a crash left past the head are replayed too: nothing anchored them, so somebody may have added them.
+Ledgers of the first version have entries without `totals`. They are replayed at opening, and
+recounted where stored releases had been shared into parts of a partition: pots above it did not pay
+then what the partition grew by. Entries that a crash left past the head are replayed too: nothing
+anchored them, so somebody may have added them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ class ReplayingWriter(Writer):
     """A writer that replays all entries where the totals cannot be confirmed without that."""
 
     def _check_by_replay(self) -> None:
-        """For entries without digests: derive the totals from all of them; recount where the old rule was short."""
+        """For entries without digests: derive the totals from all of them; recount where the old
+        rule was short."""
         try:
             replay = replayed(self._transaction, self._database.errors)
             check_totals(self._transaction, replay)
@@ -35,7 +38,10 @@ class ReplayingWriter(Writer):
         for pot in changed:
             rows.write_totals(self._transaction, pot, is_new=False)
         self._digest = digest_totals(rows.all_texts(self._transaction))
-        body = {"pots": {pot.name: list(rows.texts(pot)) for pot in changed}, "totals": self._digest}
+        body = {
+            "pots": {pot.name: list(rows.texts(pot)) for pot in changed},
+            "totals": self._digest,
+        }
         self.last = rows.append(self._transaction, self.last, "recount", body)
 
 
@@ -44,7 +50,8 @@ class ReplayingLedger(Ledger):
 
     @classmethod
     def open(cls, location: Location, head_path: Path, seal: Seal | None = None) -> Self:
-        """An existing ledger, replayed where it must be, and recounted where the old rule was short."""
+        """An existing ledger, replayed where it must be, and recounted where the old rule was
+        short."""
         try:
             return super().open(location, head_path, seal)
         except ReplayNeededError:
@@ -56,9 +63,11 @@ class ReplayingLedger(Ledger):
 
 
 def replay_ledger(location: Location, head_path: Path) -> Seal:
-    """Replays a ledger, recounts it where the old rule was short, and moves its head to the newest entry.
+    """Replays a ledger, recounts it where the old rule was short, and moves its head to the newest
+    entry.
 
-    Returns the digest of all totals after the newest entry: a plain `Ledger` needs it where that entry names none.
+    Returns the digest of all totals after the newest entry: a plain `Ledger` needs it where that
+    entry names none.
     """
     ledger = ReplayingLedger(location, head_path)
     try:

@@ -1,4 +1,5 @@
-"""What a ledger tells people: pots, history, incidents and stored releases. The kernel asks none of it."""
+"""What a ledger tells people: pots, history, incidents and stored releases. The kernel asks none of
+it."""
 
 from __future__ import annotations
 
@@ -18,12 +19,15 @@ from dither.privacy.ledger.queries import Readings
 from dither.privacy.ledger.records import Incident, Stored, public_id
 
 _ENTRY = tables.entry.c
-_HASHES = select(_ENTRY.seq, _ENTRY.hash).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
+_HASHES = (
+    select(_ENTRY.seq, _ENTRY.hash).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
+)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One line of history: parameters, never values. `shared_by` are pots that paid later for the same answer."""
+    """One line of history: parameters, never values. `shared_by` are pots that paid later for the
+    same answer."""
 
     seq: int
     hash: str
@@ -65,9 +69,9 @@ class Reports(Readings):
     def pots(self, *, under_way: bool = True) -> tuple[Pot, ...]:
         """All pots, in the order of their opening.
 
-        `under_way=False` leaves out charges whose answer has not left yet, and is all that anyone but the steward may
-        see: who polls a total would else learn when a query was charged, and so how long it ran
-        (rule release-times-only).
+        `under_way=False` leaves out charges whose answer has not left yet, and is all that anyone
+        but the steward may see: who polls a total would else learn when a query was charged, and so
+        how long it ran (rule release-times-only).
         """
         with self._database.transaction(write=False) as transaction:
             return self._stand(transaction, self._terms_of(transaction), under_way)
@@ -88,7 +92,9 @@ class Reports(Readings):
         with self._database.transaction(write=False) as transaction:
             found = rows.bodies(transaction, "incident")
             incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in found]
-            return tuple(incident for incident in incidents if incident.code != rows.REFUSED_MEANWHILE)
+            return tuple(
+                incident for incident in incidents if incident.code != rows.REFUSED_MEANWHILE
+            )
 
     def release(self, reservation_seq: int) -> Stored | None:
         """A stored release, for those whose pot paid for it."""
@@ -101,28 +107,42 @@ class Reports(Readings):
             return rows.newest_answer(transaction, request_hash) is not None
 
     def number_of(self, release_id: str) -> int:
-        """The number of a release's reserve by what the release is called outside, or by that number itself."""
+        """The number of a release's reserve by what the release is called outside, or by that
+        number itself."""
         with self._database.transaction(write=False) as transaction:
             hashes = _read_hashes(transaction, "reserve")
-        numbers = [seq for seq, hashed in hashes.items() if release_id in (public_id(hashed), str(seq))]
+        numbers = [
+            seq for seq, hashed in hashes.items() if release_id in (public_id(hashed), str(seq))
+        ]
         if len(numbers) != 1:
-            raise ParameterError(f"there is no release {quote(release_id)}: 'dither history' lists them")
+            raise ParameterError(
+                f"there is no release {quote(release_id)}: 'dither history' lists them"
+            )
         return numbers[0]
 
     def history(self, *, unreleased: bool = False) -> tuple[Record, ...]:
         """Parameters of what was released, in the order of the charges.
 
-        `unreleased=True` adds charges without a release, which only the steward's local command may show: the
-        moment between charge and release tells how long a query runs.
+        `unreleased=True` adds charges without a release, which only the steward's local command may
+        show: the moment between charge and release tells how long a query runs.
         """
         with self._database.transaction(write=False) as transaction:
-            times = {body["reserve"]: body["released_at"] for _, body in rows.bodies(transaction, "commit")}
+            times = {
+                body["reserve"]: body["released_at"]
+                for _, body in rows.bodies(transaction, "commit")
+            }
             reserves = list(rows.bodies(transaction, "reserve"))
             hashes = _read_hashes(transaction, "reserve")
             shared: dict[int, list[str]] = {}
             for _, body in rows.bodies(transaction, "share"):
-                shared.setdefault(body["release"], []).extend(body["pots"])  # who asked; others paid for growth
-        links = {body["reissue"]["supersedes"]: seq for seq, body in reserves if body["reissue"] and seq in times}
+                shared.setdefault(body["release"], []).extend(
+                    body["pots"]
+                )  # who asked; others paid for growth
+        links = {
+            body["reissue"]["supersedes"]: seq
+            for seq, body in reserves
+            if body["reissue"] and seq in times
+        }
         return tuple(
             Record(
                 seq,

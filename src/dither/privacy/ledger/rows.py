@@ -23,21 +23,43 @@ from dither.privacy.ledger.settled import UnderWay
 from dither.rules import PrivacyRule
 
 REFUSED_MEANWHILE = "suspended_meanwhile"
-"""The code of a charge whose answer was held back because another request had failed meanwhile: it tells nothing of its
-own rows, so it is recorded and counts towards no limit."""
+"""The code of a charge whose answer was held back because another request had failed meanwhile: it
+tells nothing of its own rows, so it is recorded and counts towards no limit."""
 TOTALS = ("spent", "delta_spent", "reissued", "cap")
 
-_ENTRY, _RELEASE, _POT, _SHARE = tables.entry.c, tables.release.c, tables.pot_state.c, tables.share.c
-_LAST = select(_ENTRY.seq, _ENTRY.hash).order_by(_ENTRY.seq.desc()).limit(1)
-_OF_KIND = select(_ENTRY.seq, _ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
-_NEWEST = select(_ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
-_NEWEST_SEQ = select(_ENTRY.seq).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
-_ENTRY_AT = select(_ENTRY.kind, _ENTRY.body_json, _ENTRY.hash).where(_ENTRY.seq == bindparam("at"))
-_CLEARED = select(func.coalesce(func.max(_ENTRY.seq), 0)).where(_ENTRY.kind == "clear").scalar_subquery()
-_INCIDENTS = (
-    select(_ENTRY.seq, _ENTRY.body_json).where(_ENTRY.kind == "incident", _ENTRY.seq > _CLEARED).order_by(_ENTRY.seq)
+_ENTRY, _RELEASE, _POT, _SHARE = (
+    tables.entry.c,
+    tables.release.c,
+    tables.pot_state.c,
+    tables.share.c,
 )
-_STORED = select(_RELEASE.nonce, _RELEASE.arrow_bytes, _RELEASE.meta_json).where(_RELEASE.seq == bindparam("at"))
+_LAST = select(_ENTRY.seq, _ENTRY.hash).order_by(_ENTRY.seq.desc()).limit(1)
+_OF_KIND = (
+    select(_ENTRY.seq, _ENTRY.body_json)
+    .where(_ENTRY.kind == bindparam("kind"))
+    .order_by(_ENTRY.seq)
+)
+_NEWEST = (
+    select(_ENTRY.body_json)
+    .where(_ENTRY.kind == bindparam("kind"))
+    .order_by(_ENTRY.seq.desc())
+    .limit(1)
+)
+_NEWEST_SEQ = (
+    select(_ENTRY.seq).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
+)
+_ENTRY_AT = select(_ENTRY.kind, _ENTRY.body_json, _ENTRY.hash).where(_ENTRY.seq == bindparam("at"))
+_CLEARED = (
+    select(func.coalesce(func.max(_ENTRY.seq), 0)).where(_ENTRY.kind == "clear").scalar_subquery()
+)
+_INCIDENTS = (
+    select(_ENTRY.seq, _ENTRY.body_json)
+    .where(_ENTRY.kind == "incident", _ENTRY.seq > _CLEARED)
+    .order_by(_ENTRY.seq)
+)
+_STORED = select(_RELEASE.nonce, _RELEASE.arrow_bytes, _RELEASE.meta_json).where(
+    _RELEASE.seq == bindparam("at")
+)
 _COMMITTED = select(_RELEASE.commit_seq).where(_RELEASE.seq == bindparam("at"))
 _ANSWERS = (
     select(_RELEASE.seq, _RELEASE.commit_seq)
@@ -46,14 +68,21 @@ _ANSWERS = (
     .limit(1)
 )
 _SHARES = select(_SHARE.pot).where(_SHARE.release == bindparam("at"))
-_TOTALS = select(_POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap).where(_POT.pot == bindparam("name"))
+_TOTALS = select(_POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap).where(
+    _POT.pot == bindparam("name")
+)
 _ALL_TOTALS = select(_POT.pot, _POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap)
 _NEW_TOTALS = (
-    update(tables.pot_state).where(_POT.pot == bindparam("name")).values({key: bindparam(key) for key in TOTALS})
+    update(tables.pot_state)
+    .where(_POT.pot == bindparam("name"))
+    .values({key: bindparam(key) for key in TOTALS})
 )
 _NEW_ENTRY, _NEW_RELEASE = insert(tables.entry), insert(tables.release)
 _NEW_POT, _NEW_SHARE = insert(tables.pot_state), insert(tables.share)
-_NEW_PENDING, _PENDING = insert(tables.pending), select(tables.pending.c.seq, tables.pending.c.holder)
+_NEW_PENDING, _PENDING = (
+    insert(tables.pending),
+    select(tables.pending.c.seq, tables.pending.c.holder),
+)
 _DONE = delete(tables.pending).where(tables.pending.c.seq == bindparam("at"))
 
 
@@ -67,7 +96,13 @@ def append(transaction: Transaction, before: Anchor, kind: str, body: dict[str, 
     """One more entry after `before`, the end of the chain."""
     body_json = chain.canonical_text(body, f"a {kind} entry")
     hashed = chain.entry_hash(before.seq + 1, kind, body_json, before.hash)
-    row = {"seq": before.seq + 1, "kind": kind, "body_json": body_json, "prev_hash": before.hash, "hash": hashed}
+    row = {
+        "seq": before.seq + 1,
+        "kind": kind,
+        "body_json": body_json,
+        "prev_hash": before.hash,
+        "hash": hashed,
+    }
     transaction.run(_NEW_ENTRY, row)
     return Anchor(before.seq + 1, hashed)
 
@@ -88,7 +123,9 @@ def openings(transaction: Transaction) -> dict[str, Pot]:
     return {body["pot"]: pots.from_body(body) for _, body in bodies(transaction, "open")}
 
 
-def totals(transaction: Transaction, terms: Mapping[str, Pot], names: Iterable[str]) -> dict[str, Pot]:
+def totals(
+    transaction: Transaction, terms: Mapping[str, Pot], names: Iterable[str]
+) -> dict[str, Pot]:
     """The pots of these names with their running totals; many are read in one go."""
     wanted = list(names)
     if len(wanted) <= 4:
@@ -115,10 +152,13 @@ def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
         )
     except (ValueError, TypeError, ZeroDivisionError):
         now = replace(pot, spent=Fraction(-1))
-    sound = min(now.spent, now.delta_spent, now.reissued) >= 0  # a recount may have put them above their caps
+    sound = (
+        min(now.spent, now.delta_spent, now.reissued) >= 0
+    )  # a recount may have put them above their caps
     if not sound or not pot.cap <= now.cap <= now.ceiling - now.reissue:
         raise RefusedError(
-            f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify'", rule=PrivacyRule.ROLLBACK
+            f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify'",
+            rule=PrivacyRule.ROLLBACK,
         )
     return now
 
@@ -149,7 +189,8 @@ def write_release(transaction: Transaction, row: dict[str, Any]) -> None:
 
 
 def newest_answer(transaction: Transaction, request_hash: str) -> tuple[int, int] | None:
-    """(reserve, commit) of the newest release that answers a request; a reissue comes after what it supersedes."""
+    """(reserve, commit) of the newest release that answers a request; a reissue comes after what it
+    supersedes."""
     found = transaction.rows(_ANSWERS, {"wanted": request_hash})
     return (found[0][0], found[0][1]) if found else None
 
@@ -176,7 +217,10 @@ def entry(transaction: Transaction, seq: int) -> tuple[str, dict[str, Any], str]
 
 def charges_from(body: dict[str, Any]) -> dict[str, Charge]:
     """The charges of a reserve or share."""
-    return {name: charge_from_amounts(*map(Fraction, amounts)) for name, amounts in body["charges"].items()}
+    return {
+        name: charge_from_amounts(*map(Fraction, amounts))
+        for name, amounts in body["charges"].items()
+    }
 
 
 def charges_to(charges: Mapping[str, Charge]) -> dict[str, list[str]]:
@@ -215,7 +259,10 @@ def check_reserve(transaction: Transaction, reservation: Reservation) -> dict[st
     """The body of a reserve; refused where this ledger did not make it."""
     found = transaction.rows(_ENTRY_AT, {"at": reservation.seq})
     if not found or found[0][0] != "reserve" or found[0][2] != reservation.hash:
-        raise RefusedError(f"entry {reservation.seq} is not this reserve of this ledger", rule=PrivacyRule.COMMIT_ONCE)
+        raise RefusedError(
+            f"entry {reservation.seq} is not this reserve of this ledger",
+            rule=PrivacyRule.COMMIT_ONCE,
+        )
     body: dict[str, Any] = json.loads(found[0][1])
     return body
 
@@ -224,9 +271,13 @@ def check_pending(transaction: Transaction, reservation: Reservation) -> dict[st
     """The body of a reserve that was neither committed nor ended in an incident."""
     body = check_reserve(transaction, reservation)
     if transaction.rows(_COMMITTED, {"at": reservation.seq}):
-        raise RefusedError(f"reserve {reservation.seq} is committed already", rule=PrivacyRule.COMMIT_ONCE)
+        raise RefusedError(
+            f"reserve {reservation.seq} is committed already", rule=PrivacyRule.COMMIT_ONCE
+        )
     if has_incident(transaction, reservation):
-        raise RefusedError(f"reserve {reservation.seq} ended in an incident", rule=PrivacyRule.COMMIT_ONCE)
+        raise RefusedError(
+            f"reserve {reservation.seq} ended in an incident", rule=PrivacyRule.COMMIT_ONCE
+        )
     return body
 
 

@@ -1,9 +1,10 @@
 """Totals of pots without the charges under way: all that anyone but the steward may see.
 
 A figure with a charge under way in it would tell when somebody asked and for how long the engine
-ran (rules release-times-only and settled-figures-only). Ordinary pots are sums, from which such a charge is taken
-off. A partition stands at the largest of its parts, so its settled total is computed from its parts, and
-what it falls by is taken off the pots above it, which were charged by what it grew.
+ran (rules release-times-only and settled-figures-only). Ordinary pots are sums, from which such a
+charge is taken off. A partition stands at the largest of its parts, so its settled total is
+computed from its parts, and what it falls by is taken off the pots above it, which were charged by
+what it grew.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _NOTHING = Fraction(0)
 
 @dataclass(frozen=True)
 class UnderWay:
-    """A charge whose answer has not left: the pots that it names, what each paid, and its purpose."""
+    """A charge whose answer has not left: the pots that it names, what each paid, and its
+    purpose."""
 
     leaves: tuple[str, ...]
     charges: dict[str, Charge]
@@ -54,7 +56,8 @@ def settle(
 
 
 def names_inside(terms: Mapping[str, Pot], names: Iterable[str]) -> tuple[str, ...]:
-    """The pots whose totals `settle` needs for these: all inside them, where there are partitions."""
+    """The pots whose totals `settle` needs for these: all inside them, where there are
+    partitions."""
     wanted = tuple(names)
     if not any(pot.kind == "partition" for pot in terms.values()):
         return wanted

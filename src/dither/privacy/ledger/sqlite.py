@@ -1,8 +1,9 @@
 """A SQLite file that several processes write at once, each transaction durable before it returns.
 
-WAL with synchronous=FULL; every writing transaction takes the lock at its start (BEGIN IMMEDIATE), so that check
-and spend are one step. SQLite's own busy handler starves under load, so waiting is ours: bounded, with growing
-pauses. Errors become one sentence each, without statement or parameters (a parameter may be a release).
+WAL with synchronous=FULL; every writing transaction takes the lock at its start (BEGIN IMMEDIATE),
+so that check and spend are one step. SQLite's own busy handler starves under load, so waiting is
+ours: bounded, with growing pauses. Errors become one sentence each, without statement or parameters
+(a parameter may be a release).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _CAUSES = {
     sqlite3.SQLITE_BUSY: "another process kept it locked for too long; try again",
     sqlite3.SQLITE_FULL: "the disk is full; free some space",
     sqlite3.SQLITE_READONLY: "the file is read-only for this user; the steward must allow writing",
-    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check that it exists and belongs to this user",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check that it exists and belongs "
+    "to this user",
     sqlite3.SQLITE_NOTADB: "the file is not a ledger; restore it from a backup, newest first",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; run 'dither ledger verify'",
 }
@@ -75,7 +77,9 @@ class SQLite(Database):
         try:
             raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             if not write:
-                raw.execute("SELECT count(*) FROM sqlite_master").fetchone()  # a reader takes its snapshot here
+                raw.execute(
+                    "SELECT count(*) FROM sqlite_master"
+                ).fetchone()  # a reader takes its snapshot here
         except sqlite3.Error as error:
             if _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise Busy from error
@@ -84,7 +88,9 @@ class SQLite(Database):
     def _begun(self, write: bool) -> Any:
         try:
             return super()._begun(write)
-        except sqlite3.Error as error:  # also while connecting: the first writer of all switches to WAL
+        except (
+            sqlite3.Error
+        ) as error:  # also while connecting: the first writer of all switches to WAL
             if _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise Busy from error
             raise

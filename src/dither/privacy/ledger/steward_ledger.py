@@ -29,12 +29,14 @@ class StewardLedger(ReplayingLedger, Reports):
 
     @classmethod
     def create(cls, location: Location, head_path: Path) -> Self:
-        """An empty ledger (a file has mode 0600); refused where a ledger lies, or a head remembers one."""
+        """An empty ledger (a file has mode 0600); refused where a ledger lies, or a head remembers
+        one."""
         ledger = cls(location, head_path)
         anchor = ledger._head.read()
         if anchor is not None and anchor.seq:
             raise RefusedError(
-                f"the head {head_path} remembers a ledger of {anchor.seq} entries: restore that ledger to "
+                f"the head {head_path} remembers a ledger of {anchor.seq} entries: restore that "
+                f"ledger to "
                 f"{ledger._database.shown}. A lost ledger does not give back what was spent",
                 rule=PrivacyRule.ROLLBACK,
             )
@@ -42,27 +44,46 @@ class StewardLedger(ReplayingLedger, Reports):
         return cls.open(location, head_path)
 
     def open_pot(self, name: str, cap: Number, ceiling: Number, **terms: Any) -> Pot:
-        """Opens a pot; cap, ceiling, rule, purpose and place (see `pots.opened`) are fixed before any answer."""
+        """Opens a pot; cap, ceiling, rule, purpose and place (see `pots.opened`) are fixed before
+        any answer."""
         with self._appending() as (transaction, append):
-            return self._open_one(transaction, append, rows.openings(transaction), name, cap, ceiling, terms)
+            return self._open_one(
+                transaction, append, rows.openings(transaction), name, cap, ceiling, terms
+            )
 
     def open_windows(
-        self, name: str, cap: Number, ceiling: Number, column: str, labels: tuple[str, ...], **terms: Any
+        self,
+        name: str,
+        cap: Number,
+        ceiling: Number,
+        column: str,
+        labels: tuple[str, ...],
+        **terms: Any,
     ) -> Pot:
-        """Opens a pot for each window, all at once and before anything was spent (rule every-window-pays).
+        """Opens a pot for each window, all at once and before anything was spent (rule
+        every-window-pays).
 
-        `cap` and `ceiling` are each window's; under *replace* a unit may move to another window, so both together
-        are the partition's.
+        `cap` and `ceiling` are each window's; under *replace* a unit may move to another window, so
+        both together are the partition's.
         """
         most = 2 if terms["neighbours"] == "replace" else 1
-        kept = {} if terms.get("reissue") is None else {"reissue": most * exact(terms.pop("reissue"), "reissue")}
+        kept = (
+            {}
+            if terms.get("reissue") is None
+            else {"reissue": most * exact(terms.pop("reissue"), "reissue")}
+        )
         both = [most * exact(number, "a cap") for number in (cap, ceiling)]
         with self._appending() as (transaction, append):
             before = rows.openings(transaction)
             partition = terms | kept | {"kind": "partition", "column": column}
             pot = self._open_one(transaction, append, before, name, both[0], both[1], partition)
             for label in labels:
-                each = terms | {"kind": "part", "value": label, "inside": name, "reissue": pot.reissue / most}
+                each = terms | {
+                    "kind": "part",
+                    "value": label,
+                    "inside": name,
+                    "reissue": pot.reissue / most,
+                }
                 self._open_one(transaction, append, before, f"{name}-{label}", cap, ceiling, each)
         return pot
 
@@ -81,7 +102,9 @@ class StewardLedger(ReplayingLedger, Reports):
             terms["version"] = 0 if now is None else now.version
         pot = pots.opened(name, cap, ceiling, **terms)
         pot_acts.check_opening(before, pot)
-        if (pot.is_windows or before.get(pot.inside or "", pot).is_windows) and rows.newest(transaction, "reserve"):
+        if (pot.is_windows or before.get(pot.inside or "", pot).is_windows) and rows.newest(
+            transaction, "reserve"
+        ):
             raise RefusedError(IN_ADVANCE, rule=PrivacyRule.WINDOWS)
         append("open", pot_acts.write_pot(pot), [pot])
         before[name] = pot
@@ -95,8 +118,11 @@ class StewardLedger(ReplayingLedger, Reports):
             append("raise", {"pot": pot, "cap": after.cap, "reason": reason}, [after])
         return after
 
-    def record_register(self, version: int, catalog_hash: str, public: dict[str, Any] | None = None) -> None:
-        """A new version of the data, by its catalog's hash and public facts; versions count 1, 2, 3, ..."""
+    def record_register(
+        self, version: int, catalog_hash: str, public: dict[str, Any] | None = None
+    ) -> None:
+        """A new version of the data, by its catalog's hash and public facts; versions count 1, 2,
+        3, ..."""
         check_hash(catalog_hash, "catalog_hash")
         with self._appending() as (transaction, append):
             before = rows.registered(transaction)
@@ -106,15 +132,19 @@ class StewardLedger(ReplayingLedger, Reports):
             told = public or {}
             if before is not None and before.public.get("lineage") != told.get("lineage"):
                 raise RefusedError(
-                    f"this ledger follows the lineage {before.public.get('lineage')!r}, not {told.get('lineage')!r}: "
-                    "a renamed catalog keeps its lineage, other data gets a state folder of its own",
+                    f"this ledger follows the lineage {before.public.get('lineage')!r}, not "
+                    f"{told.get('lineage')!r}: "
+                    "a renamed catalog keeps its lineage, other data gets a state folder of its "
+                    "own",
                     rule=PrivacyRule.FOLLOW_DATA,
                 )
             append("register", {"version": version, "catalog_hash": catalog_hash, "public": told})
 
     def clear_incidents(self, reason: str) -> None:
         """Answers may leave again; the incidents stay on record."""
-        pots.sentence(reason, "the reason to clear incidents", "the engine ran out of memory, now doubled")
+        pots.sentence(
+            reason, "the reason to clear incidents", "the engine ran out of memory, now doubled"
+        )
         with self._appending() as (transaction, append):
             if not rows.incidents_open(transaction):
                 raise ParameterError("no incident is open")

@@ -1,11 +1,13 @@
 """The ledger: what was opened, charged and released, durable before anything is sent.
 
-The kernel's order is `reserve` (check and spend, one transaction), read the data, `commit` (the release and its
-entry in one transaction, then the head), send. A crash anywhere keeps the charge; nothing is refunded, changed or
-deleted. Entries carry no times: the one time anywhere is that of the release, given by the caller, since the
-difference of two times would tell how long a query ran (rule release-times-only).
+The kernel's order is `reserve` (check and spend, one transaction), read the data, `commit` (the
+release and its entry in one transaction, then the head), send. A crash anywhere keeps the charge;
+nothing is refunded, changed or deleted. Entries carry no times: the one time anywhere is that of
+the release, given by the caller, since the difference of two times would tell how long a query ran
+(rule release-times-only).
 
-Any error after `reserve` reaches an analyst as `UnavailableError` only; turning it into that is the kernel's part.
+Any error after `reserve` reaches an analyst as `UnavailableError` only; turning it into that is the
+kernel's part.
 """
 
 from __future__ import annotations
@@ -52,9 +54,11 @@ class Ledger(queries.Readings):
 
     @classmethod
     def open(cls, location: Location, head_path: Path, seal: Seal | None = None) -> Self:
-        """An existing ledger; refused if it is behind its head or another one. One ahead of it repairs the head.
+        """An existing ledger; refused if it is behind its head or another one. One ahead of it
+        repairs the head.
 
-        `seal` is what a replay found, for a ledger whose newest entry names no totals (`replaying.replay_ledger`).
+        `seal` is what a replay found, for a ledger whose newest entry names no totals
+        (`replaying.replay_ledger`).
         """
         ledger = cls(location, head_path, seal)
         anchor = ledger._head.read()
@@ -63,13 +67,16 @@ class Ledger(queries.Readings):
                 raise RefusedError(f"{ledger._database.shown}: {problem}", rule=PrivacyRule.DURABLE)
             if anchor is None and (last := rows.last(transaction)).seq:
                 raise RefusedError(missing_head(ledger._head.path, last), rule=PrivacyRule.ROLLBACK)
-            writer = Writer(ledger._database, transaction, ledger._follow(transaction, anchor or START), seal)
+            writer = Writer(
+                ledger._database, transaction, ledger._follow(transaction, anchor or START), seal
+            )
             writer.checked_totals()
         with ledger._head.locked():
             ledger._head.advance(writer.last)
         return ledger
 
-    # -- the kernel's steps -------------------------------------------------------------------------------------
+    # -- the kernel's steps
+    # ------------------------------------------------------------------------------------
 
     def reserve(
         self,
@@ -81,11 +88,13 @@ class Ledger(queries.Readings):
         reissue: dict[str, Any] | None = None,
         leaves_early: bool = False,
     ) -> Reservation:
-        """Charges `pot` and all that it is inside of for `loss`, for ever. On an error nothing was spent.
+        """Charges `pot` and all that it is inside of for `loss`, for ever. On an error nothing was
+        spent.
 
-        (Only a disk that fails in the act leaves this open; the message then says so.) Refused while incidents suspend
-        the dataset, in the same transaction. The head need not move: what leaves does so after `commit` moved it past
-        this entry; a lease, whose answers leave before its commit, says so by `leaves_early`.
+        (Only a disk that fails in the act leaves this open; the message then says so.) Refused
+        while incidents suspend the dataset, in the same transaction. The head need not move: what
+        leaves does so after `commit` moved it past this entry; a lease, whose answers leave before
+        its commit, says so by `leaves_early`.
         """
         leaves = (pot,) if isinstance(pot, str) else tuple(pot)
         check_hash(request_hash, "request_hash")
@@ -95,7 +104,9 @@ class Ledger(queries.Readings):
         try:
             return self._reserve(*given, anchored=leaves_early)
         except ReplayNeededError:
-            return self._reserve(*given, anchored=True)  # waits for whoever wrote past the head to move it
+            return self._reserve(
+                *given, anchored=True
+            )  # waits for whoever wrote past the head to move it
 
     def _reserve(
         self,
@@ -116,7 +127,9 @@ class Ledger(queries.Readings):
                 queries.check_reissue(transaction, reissue, leaves)
             payment = self._pay(transaction, terms, leaves, loss, reissue=reissue is not None)
             charges, changed = payment
-            shown, after = self._shown(transaction, terms, payment, leaves, loss, reissue=reissue is not None)
+            shown, after = self._shown(
+                transaction, terms, payment, leaves, loss, reissue=reissue is not None
+            )
             body = {
                 "pots": list(leaves),
                 "charges": rows.charges_to(charges),
@@ -133,9 +146,15 @@ class Ledger(queries.Readings):
         return Reservation(entry.seq, entry.hash, leaves[0], amount, asked.spent, asked.cap, shown)
 
     def _pay(
-        self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...], loss: Loss, **how: Any
+        self,
+        transaction: Transaction,
+        terms: dict[str, Pot],
+        leaves: tuple[str, ...],
+        loss: Loss,
+        **how: Any,
     ) -> Payment:
-        """What each pot pays and stands at; a refusal speaks of settled figures alone (rule settled-figures-only)."""
+        """What each pot pays and stands at; a refusal speaks of settled figures alone (rule
+        settled-figures-only)."""
         names = pot_tree.needed(terms, leaves)
         try:
             return pot_tree.pay(self._pots(transaction, names), leaves, loss, **how)
@@ -159,13 +178,18 @@ class Ledger(queries.Readings):
         settled = self._settled(transaction, pot_tree.needed(terms, leaves))
         return pot_tree.pay(settled, leaves, loss, **how)
 
-    def _refuse_suspended(self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...]) -> None:
+    def _refuse_suspended(
+        self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...]
+    ) -> None:
         failed = rows.failed_leaves(transaction)
-        if suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(terms, failed, leaves):
+        if suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(
+            terms, failed, leaves
+        ):
             raise RefusedError(SUSPENDED, rule=PrivacyRule.INCIDENTS_CAPPED)
 
     def _count_abandoned(self) -> None:
-        """What dead processes left between reserve and commit becomes incidents, before anyone reserves again."""
+        """What dead processes left between reserve and commit becomes incidents, before anyone
+        reserves again."""
         with self._database.transaction(write=False) as transaction:
             if not any(is_dead(holder) for _, holder in rows.held(transaction)):
                 return
@@ -180,11 +204,17 @@ class Ledger(queries.Readings):
             self.on_abandoned(seq, pot)
 
     def commit(
-        self, reservation: Reservation, release_bytes: bytes, meta: dict[str, Any], *, released_at: str
+        self,
+        reservation: Reservation,
+        release_bytes: bytes,
+        meta: dict[str, Any],
+        *,
+        released_at: str,
     ) -> Committed:
         """Stores a release with its entry, moves the head; only then may it be sent.
 
-        `meta` is as secret as the values; `released_at` (ISO 8601, quantised by the caller) is public.
+        `meta` is as secret as the values; `released_at` (ISO 8601, quantised by the caller) is
+        public.
         """
         if not isinstance(release_bytes, bytes):
             raise ParameterError(f"a release is bytes, got {type(release_bytes).__name__}")
@@ -194,23 +224,38 @@ class Ledger(queries.Readings):
         promise = chain.commitment(nonce, release_bytes, meta_json)
         with self._appending() as (transaction, append):
             reserve = rows.check_pending(transaction, reservation)
-            if not reserve["lease"]:  # another request failed meanwhile: whether this one would have is not told
-                self._refuse_suspended(transaction, self._terms_of(transaction), tuple(reserve["pots"]))
-            entry = append("commit", {"reserve": reservation.seq, "commitment": promise, "released_at": released_at})
-            row = {"seq": reservation.seq, "request_hash": reserve["request_hash"], "commit_seq": entry.seq}
+            if not reserve[
+                "lease"
+            ]:  # another request failed meanwhile: whether this one would have is not told
+                self._refuse_suspended(
+                    transaction, self._terms_of(transaction), tuple(reserve["pots"])
+                )
+            entry = append(
+                "commit",
+                {"reserve": reservation.seq, "commitment": promise, "released_at": released_at},
+            )
+            row = {
+                "seq": reservation.seq,
+                "request_hash": reserve["request_hash"],
+                "commit_seq": entry.seq,
+            }
             rows.write_release(
-                transaction, row | {"nonce": nonce, "arrow_bytes": release_bytes, "meta_json": meta_json}
+                transaction,
+                row | {"nonce": nonce, "arrow_bytes": release_bytes, "meta_json": meta_json},
             )
             rows.let_go(transaction, reservation.seq)
         return Committed(entry.seq, entry.hash, reservation.seq)
 
     def share(self, release: int, pot: str, *, released_at: str) -> Reservation:
-        """`pot` pays for a stored release, with all that it is inside of and that has not paid; no data is read."""
+        """`pot` pays for a stored release, with all that it is inside of and that has not paid; no
+        data is read."""
         _check_time(released_at)
         with self._appending() as (transaction, append):
             terms = self._terms_of(transaction)
             if rows.release(transaction, release) is None:
-                raise RefusedError(f"there is no stored release {release}", rule=PrivacyRule.PAID_VALUES)
+                raise RefusedError(
+                    f"there is no stored release {release}", rule=PrivacyRule.PAID_VALUES
+                )
             _, reserve, _ = rows.entry(transaction, release)
             paid = rows.payers(transaction, release)
             loss = read_loss(reserve["loss"])
@@ -218,7 +263,9 @@ class Ledger(queries.Readings):
             charges, changed = payment
             shown, after = self._shown(transaction, terms, payment, (pot,), loss, paid=paid)
             if not charges:
-                raise RefusedError(f"pot {pot!r} has paid for release {release}", rule=PrivacyRule.PAID_VALUES)
+                raise RefusedError(
+                    f"pot {pot!r} has paid for release {release}", rule=PrivacyRule.PAID_VALUES
+                )
             body = {
                 "release": release,
                 "pots": [pot],
@@ -228,10 +275,13 @@ class Ledger(queries.Readings):
             entry = append("share", body, changed.values())
             rows.write_shares(transaction, release, charges.keys() - paid)
         asked = after[pot]
-        return Reservation(entry.seq, entry.hash, pot, shown[pot].amount, asked.spent, asked.cap, shown)
+        return Reservation(
+            entry.seq, entry.hash, pot, shown[pot].amount, asked.spent, asked.cap, shown
+        )
 
     def ensure_anchored(self) -> None:
-        """Moves the head to the newest entry before a stored answer leaves: no older copy may forget who paid."""
+        """Moves the head to the newest entry before a stored answer leaves: no older copy may
+        forget who paid."""
         anchor = self._head.read()
         if anchor is None:
             return
@@ -244,18 +294,25 @@ class Ledger(queries.Readings):
     def record_incident(self, reservation: Reservation, code: str) -> None:
         """A failure after `reservation`: the charge stays, a later commit of it is refused.
 
-        `code` is one word from the kernel's fixed list, never an engine's message, which may quote a row.
+        `code` is one word from the kernel's fixed list, never an engine's message, which may quote
+        a row.
         """
         if not re.fullmatch("[a-z][a-z_]{0,39}", code):
-            raise ParameterError("an incident's code is one word of small letters, from the kernel's list")
+            raise ParameterError(
+                "an incident's code is one word of small letters, from the kernel's list"
+            )
         with self._appending() as (transaction, append):
             rows.check_reserve(transaction, reservation)
             if rows.has_incident(transaction, reservation):
-                raise RefusedError(f"reserve {reservation.seq} has its incident already", rule=PrivacyRule.ONE_INCIDENT)
+                raise RefusedError(
+                    f"reserve {reservation.seq} has its incident already",
+                    rule=PrivacyRule.ONE_INCIDENT,
+                )
             append("incident", {"reserve": reservation.seq, "code": code})
             rows.let_go(transaction, reservation.seq)
 
-    # -- inside one transaction ---------------------------------------------------------------------------------
+    # -- inside one transaction
+    # --------------------------------------------------------------------------------
 
     @contextmanager
     def _appending(self, *, anchored: bool = True) -> Iterator[tuple[Transaction, Append]]:
@@ -267,14 +324,17 @@ class Ledger(queries.Readings):
     def _writing(self, *, anchored: bool = True) -> Iterator[tuple[Transaction, Writer]]:
         """A writing transaction on a ledger that agrees with its head, and the head moved after it.
 
-        The head is locked from the comparison to the move: else two copies of a ledger, each with a lock of its own,
-        could both agree with one head and both send.
+        The head is locked from the comparison to the move: else two copies of a ledger, each with a
+        lock of its own, could both agree with one head and both send.
         """
         with self._head.locked() if anchored else nullcontext():
             with self._database.transaction(write=True) as transaction:
                 anchor = self._head.read()
                 if anchor is None:
-                    raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=PrivacyRule.ROLLBACK)
+                    raise RefusedError(
+                        missing_head(self._head.path, rows.last(transaction)),
+                        rule=PrivacyRule.ROLLBACK,
+                    )
                 writer = self._make_writer(transaction, self._follow(transaction, anchor))
                 yield transaction, writer
             if anchored:
@@ -303,4 +363,6 @@ def _check_time(text: str) -> None:
     try:
         datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        raise ParameterError(f"released_at is a time such as 2026-03-01T12:00:00+00:00, got {quote(text)}") from None
+        raise ParameterError(
+            f"released_at is a time such as 2026-03-01T12:00:00+00:00, got {quote(text)}"
+        ) from None

@@ -1,9 +1,10 @@
 """The five tables of a ledger (docs/reference/ledger.md).
 
-`entry` is the truth: append-only and hash-chained. `release` holds what was answered, one row per committed reserve and
-keyed by that reserve's `seq`, so that the primary key itself forbids a second commit. `pot_state` (running totals) and
-`share` (who paid later for a stored release) are readings that `verify` derives again from the entries; `pending` names
-the process that holds a reserve until its commit. Numbers are "p/q" text: no float reaches a table.
+`entry` is the truth: append-only and hash-chained. `release` holds what was answered, one row per
+committed reserve and keyed by that reserve's `seq`, so that the primary key itself forbids a second
+commit. `pot_state` (running totals) and `share` (who paid later for a stored release) are readings
+that `verify` derives again from the entries; `pending` names the process that holds a reserve until
+its commit. Numbers are "p/q" text: no float reaches a table.
 """
 
 from __future__ import annotations
@@ -13,12 +14,34 @@ from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData
 APPLICATION_ID = 0x64746872  # "dthr" in the SQLite header
 SCHEMA_VERSION = 2
 
-# every kind of entry, and all that its body holds beside `totals` (the digest of all running totals after the entry,
-# missing in ledgers of the first version): no time but the release's, nothing counted or measured on data
+# every kind of entry, and all that its body holds beside `totals` (the digest of all running totals
+# after the entry,
+# missing in ledgers of the first version): no time but the release's, nothing counted or measured
+# on data
 BODIES = {
     "open": {
-        *("pot", "kind", "inside", "rule", "cap", "ceiling", "reissue", "neighbours", "unit", "question"),
-        *("population", "recipient", "policy", "max_incidents", "relations", "column", "value", "version"),
+        *(
+            "pot",
+            "kind",
+            "inside",
+            "rule",
+            "cap",
+            "ceiling",
+            "reissue",
+            "neighbours",
+            "unit",
+            "question",
+        ),
+        *(
+            "population",
+            "recipient",
+            "policy",
+            "max_incidents",
+            "relations",
+            "column",
+            "value",
+            "version",
+        ),
     },
     "raise": {"pot", "cap", "reason"},
     "register": {"version", "catalog_hash", "public"},
@@ -42,7 +65,8 @@ entry = Table(
     Column("prev_hash", Text, nullable=False),
     Column("hash", Text, nullable=False),
 )
-# opens, incidents and registrations are few among many reserves: without it each reading would walk the whole chain
+# opens, incidents and registrations are few among many reserves: without it each reading would walk
+# the whole chain
 Index("entry_kind", entry.c.kind, entry.c.seq)
 
 release = Table(

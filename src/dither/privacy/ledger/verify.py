@@ -1,7 +1,7 @@
 """`verify`: the whole ledger checked by anyone who can read it; no data, no key, nothing written.
 
-Recomputes every hash, every charge from its loss, every pot from the entries, every release against its salted
-commitment, and compares the end with the head.
+Recomputes every hash, every charge from its loss, every pot from the entries, every release against
+its salted commitment, and compares the end with the head.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _RELEASES = select(tables.release.c.seq)
 
 @dataclass(frozen=True)
 class Report:
-    """What `verify` found; `first_bad` is the first bad entry, None where the fault lies beside the entries.
+    """What `verify` found; `first_bad` is the first bad entry, None where the fault lies beside the
+    entries.
 
     `notes` name entries that an earlier dither wrote by its rules, and that today's would refuse.
     """
@@ -56,8 +57,9 @@ def verify(location: Location, head_path: Path, anchors: tuple[SignedAnchor, ...
 
     With `anchors`, lines that somebody else kept, every entry that they name must be in it.
 
-    SQLite reads a ledger in use through its log and a shared-memory file beside it. One at rest has no log, and is
-    read as a plain file. Where a log lies but the folder is closed to us (a crash, a mounted backup), a copy is read.
+    SQLite reads a ledger in use through its log and a shared-memory file beside it. One at rest has
+    no log, and is read as a plain file. Where a log lies but the folder is closed to us (a crash, a
+    mounted backup), a copy is read.
     """
     head_path = Path(head_path)
     if is_url(location):
@@ -88,7 +90,9 @@ def _open_and_close(database: Database) -> None:
         database.close()
 
 
-def _checked(database: Database, head_path: Path, location: Location, anchors: tuple[SignedAnchor, ...]) -> Report:
+def _checked(
+    database: Database, head_path: Path, location: Location, anchors: tuple[SignedAnchor, ...]
+) -> Report:
     replay = Replay()
     try:
         anchor = Head(head_path, location).read()  # before the ledger, which may grow meanwhile
@@ -104,25 +108,48 @@ def _checked(database: Database, head_path: Path, location: Location, anchors: t
             check_releases(transaction, replay, database.errors)
             check_totals(transaction, replay)
     except (Broken, RefusedError) as error:
-        return Report(False, replay.last.seq, len(replay.commitments), (), getattr(error, "seq", None), str(error))
+        return Report(
+            False,
+            replay.last.seq,
+            len(replay.commitments),
+            (),
+            getattr(error, "seq", None),
+            str(error),
+        )
     finally:
         database.close()
-    notes = (*replay.notes, *(f"at the next opening {sentence}" for sentence in replay.describe_recount()))
+    notes = (
+        *replay.notes,
+        *(f"at the next opening {sentence}" for sentence in replay.describe_recount()),
+    )
     counted = replay.pots if replay.recounted is None else replay.recounted
-    return Report(True, replay.last.seq, len(replay.commitments), tuple(counted.values()), notes=notes)
+    return Report(
+        True, replay.last.seq, len(replay.commitments), tuple(counted.values()), notes=notes
+    )
 
 
-def _check_anchors(transaction: Transaction, anchors: tuple[SignedAnchor, ...], newest: int) -> None:
+def _check_anchors(
+    transaction: Transaction, anchors: tuple[SignedAnchor, ...], newest: int
+) -> None:
     """Every anchored entry is in the ledger, with the anchored hash."""
     for signed in anchors:
         anchor = signed.anchor
         if anchor.seq > newest:
-            raise Broken(None, f"the anchor of {signed.at} names entry {anchor.seq}: the ledger was cut off before it")
+            raise Broken(
+                None,
+                f"the anchor of {signed.at} names entry {anchor.seq}: the ledger was cut off "
+                f"before it",
+            )
         if anchor.seq and rows.entry(transaction, anchor.seq)[2] != anchor.hash:
-            raise Broken(anchor.seq, f"the anchor of {signed.at} names another hash here: the ledger was rewritten")
+            raise Broken(
+                anchor.seq,
+                f"the anchor of {signed.at} names another hash here: the ledger was rewritten",
+            )
 
 
-def check_releases(transaction: Transaction, replay: Replay, errors: tuple[type[Exception], ...]) -> None:
+def check_releases(
+    transaction: Transaction, replay: Replay, errors: tuple[type[Exception], ...]
+) -> None:
     """Every commit has its release, the one it committed to, and no release is without a commit."""
     for seq, (commit, promised) in replay.commitments.items():
         other = f"its release (reserve {seq}) is not the one committed to"
@@ -135,11 +162,22 @@ def check_releases(transaction: Transaction, replay: Replay, errors: tuple[type[
         if not found:
             raise Broken(commit, f"its release (reserve {seq}) is missing")
         _, request_hash, commit_seq, nonce, arrow_bytes, meta_json = found[0]
-        whole = isinstance(nonce, bytes) and isinstance(arrow_bytes, bytes) and isinstance(meta_json, str)
-        if not whole or len(nonce) != NONCE_BYTES or commitment(nonce, arrow_bytes, meta_json) != promised:
+        whole = (
+            isinstance(nonce, bytes)
+            and isinstance(arrow_bytes, bytes)
+            and isinstance(meta_json, str)
+        )
+        if (
+            not whole
+            or len(nonce) != NONCE_BYTES
+            or commitment(nonce, arrow_bytes, meta_json) != promised
+        ):
             raise Broken(commit, other)
         if not is_canonical(meta_json):
-            raise Broken(commit, f"what is said of its release (reserve {seq}) is not written as dither writes it")
+            raise Broken(
+                commit,
+                f"what is said of its release (reserve {seq}) is not written as dither writes it",
+            )
         if (request_hash, commit_seq) != (replay.reserves[seq].request_hash, commit):
             raise Broken(commit, f"its release (reserve {seq}) is filed under another request")
     stored = {row[0] for row in transaction.each(_RELEASES)}

@@ -1,12 +1,15 @@
-"""Writing to the ledger: entries at the end of the chain, each sealed with the digest of all totals after it.
+"""Writing to the ledger: entries at the end of the chain, each sealed with the digest of all totals
+after it.
 
-`pot_state` can be derived from the entries again, but that takes the whole chain; a total lowered by hand would be
-answered from until somebody ran `verify`. So every entry holds `totals`, the digest of the table after it, and the
-table is compared with the newest entry whenever the ledger is opened and before any total moves.
+`pot_state` can be derived from the entries again, but that takes the whole chain; a total lowered
+by hand would be answered from until somebody ran `verify`. So every entry holds `totals`, the
+digest of the table after it, and the table is compared with the newest entry whenever the ledger is
+opened and before any total moves.
 
-Two kinds of ledgers need a replay of all entries instead: those of the first version, whose entries have no `totals`,
-and those where a crash left an act of the steward past the head. The kernel's ledger refuses both with a
-`ReplayNeededError`; whoever opens it for people replays first (`replaying.py`).
+Two kinds of ledgers need a replay of all entries instead: those of the first version, whose entries
+have no `totals`, and those where a crash left an act of the steward past the head. The kernel's
+ledger refuses both with a `ReplayNeededError`; whoever opens it for people replays first
+(`replaying.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ class ReplayNeededError(RefusedError):
 
 
 class Seal(NamedTuple):
-    """The digest of all totals after an entry that names none, as a replay up to that entry found it."""
+    """The digest of all totals after an entry that names none, as a replay up to that entry found
+    it."""
 
     seq: int
     totals: str
@@ -42,7 +46,9 @@ class Seal(NamedTuple):
 class Writer:
     """One writing transaction. `last` is the newest entry, after everything appended so far."""
 
-    def __init__(self, database: Database, transaction: Transaction, tail: Tail, seal: Seal | None = None) -> None:
+    def __init__(
+        self, database: Database, transaction: Transaction, tail: Tail, seal: Seal | None = None
+    ) -> None:
         self.last = tail.last
         self._tail = tail
         self._seal = seal
@@ -64,12 +70,15 @@ class Writer:
         return self.last
 
     def checked_totals(self) -> dict[str, tuple[str, ...]]:
-        """The texts of all totals, compared with the newest entry; RefusedError where they differ."""
+        """The texts of all totals, compared with the newest entry; RefusedError where they
+        differ."""
         if self._totals is None:
             if self._digest is None and self.last.seq:
                 self._check_by_replay()
             self._totals = rows.all_texts(self._transaction)
-            is_text = all(isinstance(text, str) for texts in self._totals.values() for text in texts)
+            is_text = all(
+                isinstance(text, str) for texts in self._totals.values() for text in texts
+            )
             if not is_text or self._digest not in (None, digest_totals(self._totals)):
                 raise self._damaged("they are not those that the newest entry names")
             if self._digest is not None and not self._is_tail_sound(self._totals):
@@ -77,10 +86,12 @@ class Writer:
         return self._totals
 
     def _is_tail_sound(self, totals: dict[str, tuple[str, ...]]) -> bool:
-        """Whether the charges of reserves past the head lead from the anchored totals to those of the table.
+        """Whether the charges of reserves past the head lead from the anchored totals to those of
+        the table.
 
-        What was never anchored may have been appended by hand, with good hashes and totals of its own. Commits and
-        incidents move no total. Any other entry there (after a crash between an act and its head) is left to a replay.
+        What was never anchored may have been appended by hand, with good hashes and totals of its
+        own. Commits and incidents move no total. Any other entry there (after a crash between an
+        act and its head) is left to a replay.
         """
         if not self._tail.entries:
             return True
@@ -96,20 +107,26 @@ class Writer:
                     return False
                 before[pot][2 if body["reissue"] else 0] -= charge.amount
                 before[pot][1] -= charge.delta
-        texts = {pot: [fraction_text(number) for number in numbers] for pot, numbers in before.items()}
+        texts = {
+            pot: [fraction_text(number) for number in numbers] for pot, numbers in before.items()
+        }
         anchored_seq = self._tail.last.seq - len(self._tail.entries)
         return digest_totals(texts) == self._digest_after(anchored_seq, self._tail.anchored_body)
 
     def _check_by_replay(self) -> None:
-        """Only `ReplayingWriter` can: the kernel's ledger refuses what its own checks cannot confirm."""
+        """Only `ReplayingWriter` can: the kernel's ledger refuses what its own checks cannot
+        confirm."""
         raise ReplayNeededError(
-            f"the ledger {self._database.shown} has entries that must be replayed first: a crash left them past the "
-            "head, or the first version of dither wrote them. Nothing was spent: connect again, which replays them",
+            f"the ledger {self._database.shown} has entries that must be replayed first: a crash "
+            f"left them past the "
+            "head, or the first version of dither wrote them. Nothing was spent: connect again, "
+            "which replays them",
             rule=PrivacyRule.ROLLBACK,
         )
 
     def _digest_after(self, seq: int, body_json: str | None) -> str | None:
-        """The digest of all totals after an entry: the one that it names, or the one that a replay found."""
+        """The digest of all totals after an entry: the one that it names, or the one that a replay
+        found."""
         digest = _digest_in(body_json)
         if digest is None and self._seal is not None and self._seal.seq == seq:
             return self._seal.totals
@@ -117,13 +134,15 @@ class Writer:
 
     def _damaged(self, problem: str) -> RefusedError:
         return RefusedError(
-            f"the running totals of the ledger {self._database.shown} are damaged: {problem}. Steward: run "
+            f"the running totals of the ledger {self._database.shown} are damaged: {problem}. "
+            f"Steward: run "
             "'dither ledger verify', and restore the ledger's newest copy",
             rule=PrivacyRule.ROLLBACK,
         )
 
 
 def _digest_in(body_json: str | None) -> str | None:
-    """The digest of all totals that an entry names; None where it names none, or where there is no entry."""
+    """The digest of all totals that an entry names; None where it names none, or where there is no
+    entry."""
     digest = None if body_json is None else json.loads(body_json).get("totals")
     return None if digest is None else str(digest)

@@ -1,7 +1,8 @@
 """Mechanisms that a request can reach, and no other.
 
-Exact integers and an exact sensitivity go in; a random answer, its loss and its error law come out. One file each;
-docs/reference/mechanisms.md is the table of them all, with their proofs, tests and planted bugs.
+Exact integers and an exact sensitivity go in; a random answer, its loss and its error law come out.
+One file each; docs/reference/mechanisms.md is the table of them all, with their proofs, tests and
+planted bugs.
 """
 
 from dither.privacy.mechanisms.box import IntegerBox

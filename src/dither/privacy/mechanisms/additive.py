@@ -1,6 +1,8 @@
-"""What every mechanism that adds integer noise shares: exact input, exact sum, rounding of scales against us.
+"""What every mechanism that adds integer noise shares: exact input, exact sum, rounding of scales
+against us.
 
-A mechanism with one noise for every number inherits `AdditiveNoise` and defines `loss`, `error_terms` and `release`.
+A mechanism with one noise for every number inherits `AdditiveNoise` and defines `loss`,
+`error_terms` and `release`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _DIGITS = 20
 
 
 class AdditiveNoise:
-    """What the kernel asks of independent noise on every number, from `sensitivity`, `error_terms` and `release`."""
+    """What the kernel asks of independent noise on every number, from `sensitivity`, `error_terms`
+    and `release`."""
 
     noise_name: ClassVar[str]
     """Its noise in words, such as "integer Laplace noise"."""
@@ -64,14 +67,19 @@ class AdditiveNoise:
 
     def sensitivity_document(self) -> Mapping[str, Any]:
         """How far one unit moves the numbers, in all norms."""
-        return {norm: Fraction(getattr(self.sensitivity, norm)) for norm in ("l0", "l1", "l2_squared", "linf")}
+        return {
+            norm: Fraction(getattr(self.sensitivity, norm))
+            for norm in ("l0", "l1", "l2_squared", "linf")
+        }
 
 
 def exact_integers(values: Any) -> NDArray[Any]:
-    """`values` as an int64 or Python-integer array; floats are refused, since their rounding depends on data."""
+    """`values` as an int64 or Python-integer array; floats are refused, since their rounding
+    depends on data."""
     if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
         values = [values]
-    # a list goes through Python integers: NumPy would make floats of [-1, 2**63], an error that depends on data
+    # a list goes through Python integers: NumPy would make floats of [-1, 2**63], an error that
+    # depends on data
     given = values if isinstance(values, np.ndarray) else np.array(values, object)
     if not given.size:  # an empty list has no type to refuse, and emptiness must never be an error
         return np.zeros(given.shape, np.int64)
@@ -81,8 +89,12 @@ def exact_integers(values: Any) -> NDArray[Any]:
         flat = given.ravel().tolist()
         kinds = set(map(type, flat))
         if all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
-            return _narrowest(flat if kinds == {int} else [int(value) for value in flat]).reshape(given.shape)
-    raise ParameterError(f"a mechanism takes exact integers, got {given.dtype}: round to the grid in the data layer")
+            return _narrowest(flat if kinds == {int} else [int(value) for value in flat]).reshape(
+                given.shape
+            )
+    raise ParameterError(
+        f"a mechanism takes exact integers, got {given.dtype}: round to the grid in the data layer"
+    )
 
 
 def check_sensitivity(sensitivity: Any) -> Sensitivity:
@@ -93,7 +105,8 @@ def check_sensitivity(sensitivity: Any) -> Sensitivity:
 
 
 def add(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
-    """values + noise, exactly: int64 if every *sum* fits, else Python integers; a function of the sums alone."""
+    """values + noise, exactly: int64 if every *sum* fits, else Python integers; a function of the
+    sums alone."""
     if values.dtype == object or noise.dtype == object:
         total = np.asarray(values.astype(object) + noise.astype(object), object)
         return _narrowest([int(value) for value in total.ravel()]).reshape(total.shape)
@@ -114,7 +127,8 @@ def _narrowest(integers: list[int]) -> NDArray[Any]:
 
 
 def round_up(number: Fraction) -> Fraction:
-    """The smallest number with 20 significant bits that is at least `number`: more noise, and tables can be re-used.
+    """The smallest number with 20 significant bits that is at least `number`: more noise, and
+    tables can be re-used.
 
     >>> round_up(Fraction(1, 3)) >= Fraction(1, 3), round_up(Fraction(10))
     (True, Fraction(10, 1))
@@ -124,7 +138,9 @@ def round_up(number: Fraction) -> Fraction:
 
 def round_bits(number: Fraction, *, up: bool) -> Fraction:
     """A number with 20 significant bits, at least or at most the given one."""
-    step = Fraction(2) ** (number.numerator.bit_length() - number.denominator.bit_length() - _DIGITS)
+    step = Fraction(2) ** (
+        number.numerator.bit_length() - number.denominator.bit_length() - _DIGITS
+    )
     if number >= step * 2**_DIGITS:  # the two lengths leave one bit open
         step *= 2
     steps = number / step

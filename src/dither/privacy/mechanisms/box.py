@@ -1,10 +1,11 @@
 """Integer noise for several numbers of each cell at once: the K-norm mechanism whose K is a box.
 
-A row adds at most side_i to number i of its cell, so what a row adds lies in one box, and the rows of a unit move all
-cells together by at most `rows` boxes: sum over cells of max_i(|change_i| / side_i) <= rows. Noise that falls with that
-norm pays for a row once, not once for each number: for d numbers its variance is (d+1)(d+2)/3 (side_i scale)^2 where d
-Laplaces that share the price have 2 d^2. Half for two numbers, and less for more.
-Guarantee: Pure(rows / scale). Hardt and Talwar 2010; Awan and Slavkovic 2021. Proof: docs/proofs/box-noise.md.
+A row adds at most side_i to number i of its cell, so what a row adds lies in one box, and the rows
+of a unit move all cells together by at most `rows` boxes: sum over cells of max_i(|change_i| /
+side_i) <= rows. Noise that falls with that norm pays for a row once, not once for each number: for
+d numbers its variance is (d+1)(d+2)/3 (side_i scale)^2 where d Laplaces that share the price have 2
+d^2. Half for two numbers, and less for more. Guarantee: Pure(rows / scale). Hardt and Talwar 2010;
+Awan and Slavkovic 2021. Proof: docs/proofs/box-noise.md.
 
 >>> both = IntegerBox.for_epsilon(1, sides=(1, 500), rows=10)
 >>> both.scale, both.loss()
@@ -57,13 +58,20 @@ class IntegerBox:
         if self.scale < SMALLEST:
             raise ParameterError(f"scale must be at least 1/1000, got {number_text(self.scale)}")
         if len(self.sides) * max(self.sides) * self.scale > LARGEST:
-            raise ParameterError("more noise than can be drawn: a side times the scale must stay below 2**58")
+            raise ParameterError(
+                "more noise than can be drawn: a side times the scale must stay below 2**58"
+            )
         self.loss()  # refuses neighbours and units that mean nothing, before anything is drawn
 
     @classmethod
-    def for_epsilon(cls, epsilon: Number, sides: tuple[int, ...], rows: int, **towards: Any) -> IntegerBox:
-        """The least noise that meets epsilon: scale = rows / epsilon, rounded up to 20 significant bits."""
-        price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys")
+    def for_epsilon(
+        cls, epsilon: Number, sides: tuple[int, ...], rows: int, **towards: Any
+    ) -> IntegerBox:
+        """The least noise that meets epsilon: scale = rows / epsilon, rounded up to 20 significant
+        bits."""
+        price = positive(
+            epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys"
+        )
         return cls(max(SMALLEST, round_up(_whole(rows, "rows") / price)), sides, rows, **towards)
 
     def loss(self) -> Loss:
@@ -90,7 +98,9 @@ class IntegerBox:
     def describe(self) -> str:
         """The noise and its parameter, in words."""
         scale = number_text(self.scale)
-        return f"box noise of scale {scale} on {len(self.sides)} counts or sums of each cell together"
+        return (
+            f"box noise of scale {scale} on {len(self.sides)} counts or sums of each cell together"
+        )
 
     def describe_sensitivity(self) -> str:
         """How far one unit moves the numbers of all cells together, in words."""
@@ -111,7 +121,9 @@ class IntegerBox:
         if cells.shape == (0,):  # no cells at all, which must never be an error
             cells = cells.reshape(0, len(self.sides))
         if cells.ndim != 2 or cells.shape[1] != len(self.sides):
-            raise ParameterError(f"a box of {len(self.sides)} sides takes rows of so many numbers, got {cells.shape}")
+            raise ParameterError(
+                f"a box of {len(self.sides)} sides takes rows of so many numbers, got {cells.shape}"
+            )
         return add(cells, box_noise(self.sides, self.scale, len(cells), check_source(source)))
 
 

@@ -1,8 +1,9 @@
 """Integer Gaussian noise on a vector of exact integers.
 
-Guarantee: zCDP with rho = l2_squared / (2 sigma^2), also for vectors; when one unit moves one cell only, the exact
-lattice curve of `DiscreteGaussian(sigma, linf)`. The continuous curve at the same sigma under-reports, and so does its
-calibration (3.73063 at (1, 1e-5)); neither is used. Proof: docs/proofs/integer-noise.md, theorem 2.
+Guarantee: zCDP with rho = l2_squared / (2 sigma^2), also for vectors; when one unit moves one cell
+only, the exact lattice curve of `DiscreteGaussian(sigma, linf)`. The continuous curve at the same
+sigma under-reports, and so does its calibration (3.73063 at (1, 1e-5)); neither is used. Proof:
+docs/proofs/integer-noise.md, theorem 2.
 
 >>> IntegerGaussian.for_rho(0.5, Sensitivity.of(largest=1)).sigma
 Fraction(1, 1)
@@ -22,7 +23,13 @@ from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteGaussian, DiscreteGaussianVector, Loss, Neighbours, Pure
-from dither.privacy.mechanisms.additive import AdditiveNoise, add, check_sensitivity, exact_integers, round_up
+from dither.privacy.mechanisms.additive import (
+    AdditiveNoise,
+    add,
+    check_sensitivity,
+    exact_integers,
+    round_up,
+)
 from dither.privacy.noise import Words, discrete_gaussian
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 
@@ -43,7 +50,9 @@ class IntegerGaussian(AdditiveNoise):
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
         if not SMALLEST <= self.sigma <= LARGEST:
-            raise ParameterError(f"sigma must lie between 1/1000 and 2**60, got {number_text(self.sigma)}")
+            raise ParameterError(
+                f"sigma must lie between 1/1000 and 2**60, got {number_text(self.sigma)}"
+            )
         check_sensitivity(self.sensitivity)
         self.loss()  # refuses neighbours and units that mean nothing, before anything is drawn
 
@@ -63,7 +72,8 @@ class IntegerGaussian(AdditiveNoise):
         return DiscreteGaussianVector(self.sigma, self.sensitivity.l2_squared, **towards)
 
     def error_terms(self, column: int = 0) -> NoiseTerms:
-        """The law of the error of each number; noise gets to 40 sigma with a chance below e^-800."""
+        """The law of the error of each number; noise gets to 40 sigma with a chance below
+        e^-800."""
         return NoiseTerms("gaussian_error", {"sigma": self.sigma}, self.sigma, scales_in_reach=40)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:

@@ -1,10 +1,12 @@
-"""Key selection by a Gaussian threshold: a key is shown if owners + integer Gaussian noise reaches tau.
+"""Key selection by a Gaussian threshold: a key is shown if owners + integer Gaussian noise reaches
+tau.
 
-Guarantee: delta-approximate rho-zCDP, ZCDP(rho, delta), towards a unit that is among the owners of at most m keys:
-rho = m / (2 sigma^2), and delta = 1 - (1 - P(1 + Z >= tau))^m bounds the chance that a key of which the unit is
-the only owner is shown. It grows with sqrt(m), so it beats the optimal pure rule when units have many keys. The noisy
-counts of the keys shown are covered too. Under `replace` a unit moves 2m keys. A key without owners is never shown.
-Proof: docs/proofs/key-selection.md#gaussian-threshold.
+Guarantee: delta-approximate rho-zCDP, ZCDP(rho, delta), towards a unit that is among the owners of
+at most m keys: rho = m / (2 sigma^2), and delta = 1 - (1 - P(1 + Z >= tau))^m bounds the chance
+that a key of which the unit is the only owner is shown. It grows with sqrt(m), so it beats the
+optimal pure rule when units have many keys. The noisy counts of the keys shown are covered too.
+Under `replace` a unit moves 2m keys. A key without owners is never shown. Proof:
+docs/proofs/key-selection.md#gaussian-threshold.
 
 >>> keys = GaussianKeys.for_rho(0.05, 1e-6, groups=10)
 >>> keys.sigma, keys.threshold
@@ -64,27 +66,43 @@ class GaussianKeys(OwnersOfKeys):
                 f"sigma must lie between 1/1000 and {_LARGEST}, got {number_text(self.sigma)}: "
                 "choose a larger price or fewer groups per unit"
             )
-        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int) or self.threshold < 2:
-            raise ParameterError(f"threshold must be an integer of at least 2, got {quote(self.threshold)}")
+        if (
+            isinstance(self.threshold, bool)
+            or not isinstance(self.threshold, int)
+            or self.threshold < 2
+        ):
+            raise ParameterError(
+                f"threshold must be an integer of at least 2, got {quote(self.threshold)}"
+            )
         self.loss()
 
     @classmethod
     def for_rho(
-        cls, rho: Number, delta: Number, *, groups: int, public_size: int | None = None, **towards: Any
+        cls,
+        rho: Number,
+        delta: Number,
+        *,
+        groups: int,
+        public_size: int | None = None,
+        **towards: Any,
     ) -> GaussianKeys:
         """The least noise for rho, then the lowest threshold for delta."""
         allowed = small_delta(delta, public_size)
         moved = check_groups(groups, towards.get("neighbours", "add_remove"))
         sigma = IntegerGaussian.for_rho(rho, Sensitivity.of(cells=moved)).sigma
         if sigma > _LARGEST:
-            raise ParameterError(f"rho {number_text(exact(rho, 'rho'))} over {moved} keys needs sigma above {_LARGEST}")
+            raise ParameterError(
+                f"rho {number_text(exact(rho, 'rho'))} over {moved} keys needs sigma above "
+                f"{_LARGEST}"
+            )
         low, high = 1, 2 + ceil(20 * sigma)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if _lone(sigma, middle, moved) <= allowed else (middle, high)
         if _lone(sigma, high, moved) > allowed:
             raise ParameterError(
-                f"delta {number_text(allowed)} is below what a threshold can certify: choose a larger one"
+                f"delta {number_text(allowed)} is below what a threshold can certify: choose a "
+                f"larger one"
             )
         return cls(sigma, high, groups, **towards)
 
@@ -110,7 +128,9 @@ class GaussianKeys(OwnersOfKeys):
 
     def describe(self) -> str:
         """The rule, in words."""
-        noise = f"integer Gaussian noise of sigma {number_text(self.sigma)} on the owners of every key"
+        noise = (
+            f"integer Gaussian noise of sigma {number_text(self.sigma)} on the owners of every key"
+        )
         return f"{noise}, which is shown from {self.threshold:,} on"
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
@@ -118,8 +138,11 @@ class GaussianKeys(OwnersOfKeys):
         shown, _ = self.release(exact, source=source)
         return [int(is_shown) for is_shown in shown]
 
-    def release(self, counts: Any, *, source: Words | None = None) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-        """(which keys to show, the noisy count of every key): only the counts of keys shown may leave."""
+    def release(
+        self, counts: Any, *, source: Words | None = None
+    ) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+        """(which keys to show, the noisy count of every key): only the counts of keys shown may
+        leave."""
         given = owner_counts(counts)
         noisy = add(given, discrete_gaussian(self.sigma, given.shape, source=source))
         shown: NDArray[np.bool_] = (noisy >= self.threshold) & (given > 0)
@@ -133,14 +156,19 @@ def _lone(sigma: Fraction, threshold: int, moved: int) -> Fraction:
     tail = Fraction(masses[threshold - 1] + rest if threshold - 1 < len(masses) else rest, total)
     lone = 1 - _power_down(1 - min(Fraction(1), tail), moved)
     bits = 64 + lone.denominator.bit_length() - lone.numerator.bit_length()
-    return Fraction(-(-(lone.numerator << bits) // lone.denominator), 1 << bits) if lone < 1 else Fraction(1)
+    return (
+        Fraction(-(-(lone.numerator << bits) // lone.denominator), 1 << bits)
+        if lone < 1
+        else Fraction(1)
+    )
 
 
 def _power_down(base: Fraction, exponent: int) -> Fraction:
-    """base^exponent, 0 <= base <= 1: exactly for small exponents, else rounded down, in steps of its logarithm.
+    """base^exponent, 0 <= base <= 1: exactly for small exponents, else rounded down, in steps of
+    its logarithm.
 
-    Each of at most 2 log2(exponent) products is cut to `bits`: what is lost is below exponent * 2^(2 - bits), far below
-    the 64 bits that are kept of 1 - base^exponent >= 1 - base.
+    Each of at most 2 log2(exponent) products is cut to `bits`: what is lost is below exponent *
+    2^(2 - bits), far below the 64 bits that are kept of 1 - base^exponent >= 1 - base.
     """
     if exponent <= _EXACT_POWERS or base == 1:
         return base**exponent
@@ -157,10 +185,14 @@ def _power_down(base: Fraction, exponent: int) -> Fraction:
 
 @lru_cache(maxsize=16)
 def _weights(sigma: Fraction) -> tuple[list[int], int, int]:
-    """(upper ends of the sums of weights from k on, lower end of the total, upper end of what was cut off)."""
-    weights = Law("gaussian", 1 / (2 * sigma * sigma), two_sided=True).weights(_BITS, until=_BITS - 64)
+    """(upper ends of the sums of weights from k on, lower end of the total, upper end of what was
+    cut off)."""
+    weights = Law("gaussian", 1 / (2 * sigma * sigma), two_sided=True).weights(
+        _BITS, until=_BITS - 64
+    )
     last, before = weights[-1], weights[-2]
-    # log-concave: later ratios are no larger than last / before, so what follows sums to last * ratio / (1 - ratio)
+    # log-concave: later ratios are no larger than last / before, so what follows sums to last *
+    # ratio / (1 - ratio)
     rest = -(-last.high * last.high // (before.low - last.high))
     sums, running = [], 0
     for weight in reversed(weights):

@@ -1,14 +1,15 @@
-"""Which undeclared keys may be shown: each with a probability that grows with its number of distinct owners.
+"""Which undeclared keys may be shown: each with a probability that grows with its number of
+distinct owners.
 
-Guarantee: Approx(epsilon, delta) towards a unit that is among the owners of at most m keys: each key costs
-(e, d) = (epsilon / m, delta / m). Per key the chance pi(n) is the largest that any (e, d) rule can have (Desfontaines,
-Voss, Gipson, Mandayam 2022), and a key without owners is never shown:
+Guarantee: Approx(epsilon, delta) towards a unit that is among the owners of at most m keys: each
+key costs (e, d) = (epsilon / m, delta / m). Per key the chance pi(n) is the largest that any (e, d)
+rule can have (Desfontaines, Voss, Gipson, Mandayam 2022), and a key without owners is never shown:
 
     pi(0) = 0,   pi(n+1) = min(e^e pi(n) + d,  1 - e^-e (1 - pi(n) - d),  1)
 
-It is a threshold with truncated geometric noise: the threshold is drawn with P(T <= n) = pi(n). Chances are enclosed
-in integers and compared with uniform bits exactly. Under `replace` a unit leaves m keys and joins m others: 2m.
-Proof: docs/proofs/key-selection.md#truncated-geometric.
+It is a threshold with truncated geometric noise: the threshold is drawn with P(T <= n) = pi(n).
+Chances are enclosed in integers and compared with uniform bits exactly. Under `replace` a unit
+leaves m keys and joins m others: 2m. Proof: docs/proofs/key-selection.md#truncated-geometric.
 
 >>> keys = TruncatedGeometricKeys(epsilon=1, delta=1e-6, groups=1)
 >>> from dither.laws import find_error_law
@@ -47,7 +48,9 @@ _LONGEST = 1 << 18  # sizes between "never" and "always" that a table may have
 def check_groups(groups: int, neighbours: Neighbours) -> int:
     """How many keys one unit moves: m, or 2m if it is replaced."""
     if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
-        raise ParameterError(f"groups must be a positive integer, the most keys of one unit, got {quote(groups)}")
+        raise ParameterError(
+            f"groups must be a positive integer, the most keys of one unit, got {quote(groups)}"
+        )
     return 2 * groups if neighbours == "replace" else groups
 
 
@@ -55,12 +58,15 @@ def owner_counts(counts: Any) -> NDArray[Any]:
     """Numbers of distinct owners: non-negative integers in a row."""
     given = exact_integers(counts)
     if given.ndim != 1 or (len(given) and int(given.min()) < 0):
-        raise ParameterError("counts must be a list of non-negative integers, the distinct owners of each key")
+        raise ParameterError(
+            "counts must be a list of non-negative integers, the distinct owners of each key"
+        )
     return given
 
 
 class OwnersOfKeys:
-    """What the kernel asks of a mechanism that selects keys: one unit moves at most `moved` of them."""
+    """What the kernel asks of a mechanism that selects keys: one unit moves at most `moved` of
+    them."""
 
     @property
     def moved(self) -> int:
@@ -83,7 +89,9 @@ class OwnersOfKeys:
 class TruncatedGeometricKeys(OwnersOfKeys):
     """The optimal rule of which keys to show, for one price and at most `groups` keys per unit."""
 
-    stored_name: ClassVar[str] = "TruncatedGeometricKeys"  # in digests of stored releases: never changes
+    stored_name: ClassVar[str] = (
+        "TruncatedGeometricKeys"  # in digests of stored releases: never changes
+    )
 
     epsilon: Fraction
     delta: Fraction
@@ -98,8 +106,10 @@ class TruncatedGeometricKeys(OwnersOfKeys):
         moved = check_groups(self.groups, self.neighbours)
         if 5 * moved * log_up(moved / self.delta) > 2 * _LONGEST * self.epsilon:
             raise ParameterError(
-                f"epsilon {number_text(self.epsilon)}, delta {number_text(self.delta)}, for one {self.unit} over "
-                f"{quote(moved)} keys asks for more than {_LONGEST} owners before a key is shown: choose a larger "
+                f"epsilon {number_text(self.epsilon)}, delta {number_text(self.delta)}, for one "
+                f"{self.unit} over "
+                f"{quote(moved)} keys asks for more than {_LONGEST} owners before a key is shown: "
+                f"choose a larger "
                 "epsilon or fewer groups per unit"
             )
         self.loss()
@@ -111,12 +121,18 @@ class TruncatedGeometricKeys(OwnersOfKeys):
 
     def loss(self) -> Loss:
         """What one selection costs: that of one key, for every key that one unit moves."""
-        each = Approx(self.epsilon / self.moved, self.delta / self.moved, neighbours=self.neighbours, unit=self.unit)
+        each = Approx(
+            self.epsilon / self.moved,
+            self.delta / self.moved,
+            neighbours=self.neighbours,
+            unit=self.unit,
+        )
         return each if self.moved == 1 else each * self.moved
 
     @property
     def _rule(self) -> tuple[Fraction, Fraction]:
-        """Per key; beyond e^64 a larger epsilon shows nothing sooner, and the rule of a smaller one is within it."""
+        """Per key; beyond e^64 a larger epsilon shows nothing sooner, and the rule of a smaller one
+        is within it."""
         return min(self.epsilon / self.moved, Fraction(64)), self.delta / self.moved
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
@@ -132,7 +148,10 @@ class TruncatedGeometricKeys(OwnersOfKeys):
         """The rule, in words."""
         words = _words(*self._rule)
         half = next((n for n, word in enumerate(words) if word / 2**64 >= 1 / 2), len(words))
-        return f"truncated geometric threshold on the owners of every key: {half:,} are shown with chance 1/2"
+        return (
+            f"truncated geometric threshold on the owners of every key: {half:,} are "
+            "shown with chance 1/2"
+        )
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
         """1 for every key that is shown, else 0."""
@@ -140,7 +159,8 @@ class TruncatedGeometricKeys(OwnersOfKeys):
         return shown
 
     def release(self, counts: Any, *, source: Words | None = None) -> NDArray[np.bool_]:
-        """Which keys to show; `counts` are the distinct owners of each, after the limit of `groups` per unit."""
+        """Which keys to show; `counts` are the distinct owners of each, after the limit of `groups`
+        per unit."""
         given, supply = owner_counts(counts), check_source(source)
         epsilon, delta = self._rule
         thresholds = _words(epsilon, delta)
@@ -149,7 +169,9 @@ class TruncatedGeometricKeys(OwnersOfKeys):
         drawn = supply.words(len(given))
         shown: NDArray[np.bool_] = (drawn < table[sizes]) | (sizes == len(thresholds))
         for i in np.flatnonzero((drawn == table[sizes]) & (sizes > 0) & (sizes < len(thresholds))):
-            shown[i] = decide(partial(_chance, epsilon, delta, int(sizes[i])), int(drawn[i]), supply)
+            shown[i] = decide(
+                partial(_chance, epsilon, delta, int(sizes[i])), int(drawn[i]), supply
+            )
         return shown
 
 
@@ -180,14 +202,21 @@ def chances(epsilon: Fraction, delta: Fraction, bits: int) -> list[Enclosure]:
     work = bits + 64 + 2 * (delta.denominator.bit_length() - delta.numerator.bit_length() + 2)
     one, step, shift = 1 << work, exp_minus(epsilon, work), fixed(delta, work)
     found = [Enclosure(0, 0)]
-    missing = Enclosure(one, one)  # 1 - pi(n): the third branch is accurate there, the first in pi(n)
+    missing = Enclosure(
+        one, one
+    )  # 1 - pi(n): the third branch is accurate there, the first in pi(n)
     while True:
         low, high = found[-1]
-        rise = Enclosure((low << work) // step.high + shift.low, -(-(high << work) // step.low) + shift.high)
+        rise = Enclosure(
+            (low << work) // step.high + shift.low, -(-(high << work) // step.low) + shift.high
+        )
         left = Enclosure(max(0, missing.low - shift.high), max(0, missing.high - shift.low))
         fall = Enclosure(left.low * step.low >> work, ceil_shift(left.high * step.high, work))
         pi = Enclosure(min(rise.low, one - fall.high), min(rise.high, one - fall.low))
         missing = Enclosure(one - pi.high, one - pi.low)
         if missing.high == 0:
-            return [Enclosure(low >> (work - bits), ceil_shift(high, work - bits)) for low, high in found]
+            return [
+                Enclosure(low >> (work - bits), ceil_shift(high, work - bits))
+                for low, high in found
+            ]
         found.append(pi)

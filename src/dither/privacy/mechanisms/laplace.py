@@ -1,7 +1,7 @@
 """Integer Laplace noise (two-sided geometric) on a vector of exact integers.
 
-Guarantee: Pure(l1 / scale); when one unit moves one cell only, the whole curve of `DiscreteLaplace(scale, linf)`.
-Proof: docs/proofs/integer-noise.md, theorem 1.
+Guarantee: Pure(l1 / scale); when one unit moves one cell only, the whole curve of
+`DiscreteLaplace(scale, linf)`. Proof: docs/proofs/integer-noise.md, theorem 1.
 
 >>> count = IntegerLaplace.for_epsilon(0.5, Sensitivity.of(largest=1))
 >>> count.scale, count.loss()
@@ -24,7 +24,13 @@ from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
-from dither.privacy.mechanisms.additive import AdditiveNoise, add, check_sensitivity, exact_integers, round_up
+from dither.privacy.mechanisms.additive import (
+    AdditiveNoise,
+    add,
+    check_sensitivity,
+    exact_integers,
+    round_up,
+)
 from dither.privacy.noise import Words, discrete_laplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 
@@ -44,14 +50,21 @@ class IntegerLaplace(AdditiveNoise):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive(self.scale, "scale"))
         if not SMALLEST <= self.scale <= LARGEST:
-            raise ParameterError(f"scale must lie between 1/1000 and 2**60, got {number_text(self.scale)}")
+            raise ParameterError(
+                f"scale must lie between 1/1000 and 2**60, got {number_text(self.scale)}"
+            )
         check_sensitivity(self.sensitivity)
         self.loss()  # refuses neighbours and units that mean nothing, before anything is drawn
 
     @classmethod
-    def for_epsilon(cls, epsilon: Number, sensitivity: Sensitivity, **towards: Any) -> IntegerLaplace:
-        """The least noise that meets epsilon: scale = l1 / epsilon, rounded up to 20 significant bits."""
-        price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys")
+    def for_epsilon(
+        cls, epsilon: Number, sensitivity: Sensitivity, **towards: Any
+    ) -> IntegerLaplace:
+        """The least noise that meets epsilon: scale = l1 / epsilon, rounded up to 20 significant
+        bits."""
+        price = positive(
+            epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys"
+        )
         moved = max(1, check_sensitivity(sensitivity).l1)
         return cls(max(SMALLEST, round_up(moved / price)), sensitivity, **towards)
 
@@ -60,7 +73,9 @@ class IntegerLaplace(AdditiveNoise):
         if self.sensitivity.l1 == 0:
             return Pure(Fraction(0), neighbours=self.neighbours, unit=self.unit)
         if self.sensitivity.l0 == 1:
-            return DiscreteLaplace(self.scale, self.sensitivity.linf, neighbours=self.neighbours, unit=self.unit)
+            return DiscreteLaplace(
+                self.scale, self.sensitivity.linf, neighbours=self.neighbours, unit=self.unit
+            )
         return Pure(self.sensitivity.l1 / self.scale, neighbours=self.neighbours, unit=self.unit)
 
     def error_terms(self, column: int = 0) -> NoiseTerms:

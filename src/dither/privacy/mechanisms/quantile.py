@@ -1,14 +1,15 @@
 """A quantile on a public grid: the exponential mechanism over integer rank distances.
 
-With q = a/b in lowest terms, L rows below cell g, E in it and R above, n = L + E + R, the score of g is
--max(0, b L - a n, b R - (b - a) n): zero exactly if g is a q-quantile, else minus b times the rows by which it misses.
-One row moves it by max(a, b - a) under add/remove and by b under replace, so with k rows per unit
-scale = 2 k max(a, b - a) / epsilon (or 2 k b / epsilon). The scores are not monotone. Runs of cells with equal score
-enter the race once, weighted by their length, and the winner's cell is uniform in its run: empty data gives a uniform
-cell, duplicates are one cell. Only runs near the quantile race; all others together win with probability below 2**-64,
-for which a coin is thrown first, exactly.
-Guarantee: BoundedRange(epsilon). `FlippedQuantile` draws by permute-and-flip instead: Pure(epsilon), and a smaller
-error. Proof: docs/proofs/quantiles.md#one-quantile.
+With q = a/b in lowest terms, L rows below cell g, E in it and R above, n = L + E + R, the score of
+g is -max(0, b L - a n, b R - (b - a) n): zero exactly if g is a q-quantile, else minus b times the
+rows by which it misses. One row moves it by max(a, b - a) under add/remove and by b under replace,
+so with k rows per unit scale = 2 k max(a, b - a) / epsilon (or 2 k b / epsilon). The scores are not
+monotone. Runs of cells with equal score enter the race once, weighted by their length, and the
+winner's cell is uniform in its run: empty data gives a uniform cell, duplicates are one cell. Only
+runs near the quantile race; all others together win with probability below 2**-64, for which a coin
+is thrown first, exactly. Guarantee: BoundedRange(epsilon). `FlippedQuantile` draws by
+permute-and-flip instead: Pure(epsilon), and a smaller error. Proof:
+docs/proofs/quantiles.md#one-quantile.
 
 >>> median = Quantile(Fraction(1, 2), epsilon=1)
 >>> median.release([0, 0, 10_000, 0]), median.loss()
@@ -53,13 +54,17 @@ def check_share(q: Number, name: str = "q") -> Fraction:
     """A share in [0, 1] with a denominator of at most 2**20."""
     share = exact(q, name)
     if not 0 <= share <= 1 or share.denominator > _LARGEST_PART:
-        raise ParameterError(f"{name} must lie in [0, 1] with a denominator of at most 2**20, got {q}")
+        raise ParameterError(
+            f"{name} must lie in [0, 1] with a denominator of at most 2**20, got {q}"
+        )
     return share
 
 
 def check_rows(rows_per_unit: int) -> int:
     if isinstance(rows_per_unit, bool) or not isinstance(rows_per_unit, int) or rows_per_unit < 1:
-        raise ParameterError(f"rows_per_unit must be a positive integer, got {quote(rows_per_unit)}")
+        raise ParameterError(
+            f"rows_per_unit must be a positive integer, got {quote(rows_per_unit)}"
+        )
     return rows_per_unit
 
 
@@ -72,7 +77,8 @@ def rank_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
 def rank_scores(
     below: NDArray[Any], at: NDArray[Any], total: int, q: Fraction, wanted: int | None = None
 ) -> NDArray[Any]:
-    """-max(0, b L - a n, b R - (b - a) n) for every cell, exactly; `wanted` is b times another rank than a n / b."""
+    """-max(0, b L - a n, b R - (b - a) n) for every cell, exactly; `wanted` is b times another rank
+    than a n / b."""
     a, b = q.numerator, q.denominator
     if b * total >= _SAFE and below.dtype != object:
         below, at = below.astype(object), at.astype(object)
@@ -87,7 +93,8 @@ def rank_scores(
 
 
 class RowsOfUnits:
-    """What the kernel asks of a mechanism that chooses quantiles: one unit moves at most `rows_per_unit` rows."""
+    """What the kernel asks of a mechanism that chooses quantiles: one unit moves at most
+    `rows_per_unit` rows."""
 
     @property
     def rows_per_unit(self) -> int:
@@ -136,7 +143,9 @@ class Quantile(RowsOfUnits):
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
         """How far the rank of the answer may be off."""
-        return ErrorTerms("quantile_error", {"scale": self.scale, "denominator": self.q.denominator})
+        return ErrorTerms(
+            "quantile_error", {"scale": self.scale, "denominator": self.q.denominator}
+        )
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
@@ -150,7 +159,10 @@ class Quantile(RowsOfUnits):
 
     def describe(self) -> str:
         """The choice and its scale, in words."""
-        return f"{self._chosen_by} of scale {number_text(self.scale)} over ranks, for the {self.q} quantile"
+        return (
+            f"{self._chosen_by} of scale {number_text(self.scale)} over ranks, for the "
+            f"{self.q} quantile"
+        )
 
     def release_exact(self, exact: SparseHistogram, source: Words) -> list[int]:
         """The chosen cell, as the only one."""
@@ -162,10 +174,15 @@ class Quantile(RowsOfUnits):
         held = np.flatnonzero(rows)
         return self.release_sparse(held, rows[held], cells=len(rows), source=source)
 
-    def release_sparse(self, places: Any, counts: Any, *, cells: int, source: Words | None = None) -> int:
-        """The same law for a grid of any size, given only the cells that hold rows, in increasing order."""
+    def release_sparse(
+        self, places: Any, counts: Any, *, cells: int, source: Words | None = None
+    ) -> int:
+        """The same law for a grid of any size, given only the cells that hold rows, in increasing
+        order."""
         held, rows = check_places(places, counts, cells)
-        return choose(held, rows, 0, cells - 1, self.q, self.scale, check_source(source), race=self._race)
+        return choose(
+            held, rows, 0, cells - 1, self.q, self.scale, check_source(source), race=self._race
+        )
 
     @property
     def _race(self) -> Race:
@@ -174,7 +191,8 @@ class Quantile(RowsOfUnits):
 
 @dataclass(frozen=True)
 class FlippedQuantile(Quantile):
-    """One q-quantile by permute-and-flip: never a larger expected miss for one epsilon, and no bounded range.
+    """One q-quantile by permute-and-flip: never a larger expected miss for one epsilon, and no
+    bounded range.
 
     >>> median = FlippedQuantile(Fraction(1, 2), epsilon=1)
     >>> median.release([0, 0, 10_000, 0]), median.loss()
@@ -198,7 +216,9 @@ def check_places(places: Any, counts: Any, cells: int) -> tuple[NDArray[Any], ND
     rows = histogram(counts)
     held = exact_integers(places)
     if not 1 <= cells < 1 << 56:
-        raise ParameterError(f"a quantile needs a grid of at least one cell and fewer than 2**56, got {quote(cells)}")
+        raise ParameterError(
+            f"a quantile needs a grid of at least one cell and fewer than 2**56, got {quote(cells)}"
+        )
     inside = not len(held) or (held[0] >= 0 and held[-1] < cells)
     if held.shape != rows.shape or not inside or (held[1:] <= held[:-1]).any():
         raise ParameterError("places must be increasing cells of the grid, one for each count")
@@ -221,7 +241,8 @@ class Held(NamedTuple):
 
 
 Race: TypeAlias = Callable[[Held, Fraction, int, int, Words], tuple[int, int]]
-"""First cell and length of the run that wins; the runs around held[first:last] are the near ones."""
+"""First cell and length of the run that wins; the runs around held[first:last] are the near
+ones."""
 
 
 def choose(
@@ -237,21 +258,25 @@ def choose(
 ) -> int:
     """A cell of low..high by the rank scores of the rows held there.
 
-    `shift` aims so many rows below (or above) the share: as many rows that nobody has stand in the lowest (or highest)
-    cell, so that some cell always is right. The number is public, and moves no score's sensitivity.
+    `shift` aims so many rows below (or above) the share: as many rows that nobody has stand in the
+    lowest (or highest) cell, so that some cell always is right. The number is public, and moves no
+    score's sensitivity.
     """
     held, rows = _with_nobodys(held, rows, low if shift < 0 else high, abs(shift), shift < 0)
     upto = _running(rows)
     total = int(upto[-1]) if len(upto) else 0
     wanted = q.numerator * (total - abs(shift)) + q.denominator * max(0, shift)
     grid = Held(held, upto, low, high, q, wanted)
-    first, last = _near(upto, Fraction(wanted, q.denominator), scale * _reach(grid.size) / q.denominator)
+    first, last = _near(
+        upto, Fraction(wanted, q.denominator), scale * _reach(grid.size) / q.denominator
+    )
     start, length = (race or by_gumbel)(grid, scale, first, last, source)
     return start + int(uniform_below(length, source=source))
 
 
 def by_gumbel(grid: Held, scale: Fraction, first: int, last: int, source: Words) -> tuple[int, int]:
-    """The exponential mechanism. All far runs together win with a chance for which a coin is thrown first."""
+    """The exponential mechanism. All far runs together win with a chance for which a coin is thrown
+    first."""
     starts, lengths, scores = _runs(grid, first, last)
     if first > 0 or last < len(grid.held):
         far = partial(_far, grid, scale, first, last)
@@ -261,10 +286,14 @@ def by_gumbel(grid: Held, scale: Fraction, first: int, last: int, source: Words)
     return int(starts[winner]), int(lengths[winner])
 
 
-def by_exponential(grid: Held, scale: Fraction, first: int, last: int, source: Words) -> tuple[int, int]:
-    """Permute-and-flip. Every run has its word; a far one certainly loses unless its word is the last of all words.
+def by_exponential(
+    grid: Held, scale: Fraction, first: int, last: int, source: Words
+) -> tuple[int, int]:
+    """Permute-and-flip. Every run has its word; a far one certainly loses unless its word is the
+    last of all words.
 
-    So of far runs' words the first eight bits are drawn, and the others where these are ones, or where one is the last.
+    So of far runs' words the first eight bits are drawn, and the others where these are ones, or
+    where one is the last.
     """
     far = 2 * (first + len(grid.held) - last)
     tops = source.words(-(-far // 8)).view(np.uint8)[:far]
@@ -302,7 +331,8 @@ def _with_nobodys(
 
 
 def _near(upto: NDArray[Any], target: Fraction, width: Fraction) -> tuple[int, int]:
-    """The held cells first:last outside of which every rank is more than the width off the target."""
+    """The held cells first:last outside of which every rank is more than the width off the
+    target."""
     low, high = ceil(target - width), floor(target + width)
     return (
         int(np.searchsorted(upto, low, "left")),
@@ -311,7 +341,8 @@ def _near(upto: NDArray[Any], target: Fraction, width: Fraction) -> tuple[int, i
 
 
 def _runs(grid: Held, first: int, last: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """(starts, lengths, scores) of held[first:last] and the gaps around them: gap, cell, gap, cell, ..., gap."""
+    """(starts, lengths, scores) of held[first:last] and the gaps around them: gap, cell, gap, cell,
+    ..., gap."""
     held, upto, low, high, q, wanted = grid
     cells, ends = held[first:last], upto[first:last]
     before = held[first - 1] if first else low - 1
@@ -335,13 +366,16 @@ def _outside(grid: Held, first: int, last: int) -> tuple[NDArray[Any], NDArray[A
 
 
 def _far(grid: Held, scale: Fraction, first: int, last: int, bits: int) -> Enclosure:
-    """The chance of all runs outside first:last together: below one word at 64 bits, summed exactly beyond."""
+    """The chance of all runs outside first:last together: below one word at 64 bits, summed exactly
+    beyond."""
     if bits <= 64:
         most = exp_minus(Fraction(_reach(grid.size)), 192).high * grid.size
         return Enclosure(0, -(-most >> 128))
     near = _weight(*_runs(grid, first, last)[1:], scale, bits + 64)
     far = _weight(*_outside(grid, first, last)[1:], scale, bits + 64)
-    return Enclosure((far.low << bits) // (far.low + near.high), -(-(far.high << bits) // (far.high + near.low)))
+    return Enclosure(
+        (far.low << bits) // (far.low + near.high), -(-(far.high << bits) // (far.high + near.low))
+    )
 
 
 def _weight(lengths: NDArray[Any], scores: NDArray[Any], scale: Fraction, bits: int) -> Enclosure:
@@ -357,7 +391,9 @@ def histogram(counts: Any) -> NDArray[Any]:
     """Rows in each cell: non-negative integers."""
     rows = exact_integers(counts)
     if rows.ndim != 1 or (len(rows) and rows.min() < 0):
-        raise ParameterError("counts must be a list of non-negative integers, the rows in each cell")
+        raise ParameterError(
+            "counts must be a list of non-negative integers, the rows in each cell"
+        )
     return rows
 
 

@@ -1,13 +1,15 @@
-"""Quantiles with an interval in values that needs no knowledge of the data: two more choices around each.
+"""Quantiles with an interval in values that needs no knowledge of the data: two more choices around
+each.
 
-The lower end is the exponential mechanism aimed t rows below the quantile, the upper end t rows above, with t the
-number of rows by which such a choice misses with probability at most (1 - level) / 2: it is public. As many rows that
-nobody has stand in the lowest (or highest) cell, so that a small group gets the bounds of the grid. An end passes the
-exact quantile only by missing by t rows or more, whatever the data and however few.
-Guarantee: the losses of the quantiles and of two exponential mechanisms for each, composed.
-Proof: docs/proofs/quantiles.md#ends.
+The lower end is the exponential mechanism aimed t rows below the quantile, the upper end t rows
+above, with t the number of rows by which such a choice misses with probability at most (1 - level)
+/ 2: it is public. As many rows that nobody has stand in the lowest (or highest) cell, so that a
+small group gets the bounds of the grid. An end passes the exact quantile only by missing by t rows
+or more, whatever the data and however few. Guarantee: the losses of the quantiles and of two
+exponential mechanisms for each, composed. Proof: docs/proofs/quantiles.md#ends.
 
->>> found = QuantilesWithEnds(Quantile(Fraction(1, 2), Fraction(1)), Fraction(1, 4), Fraction(19, 20), cells=8)
+>>> found = QuantilesWithEnds(Quantile(Fraction(1, 2), Fraction(1)), Fraction(1, 4), Fraction(19,
+...     20), cells=8)
 >>> found.rows(Fraction(1, 2)), found.release_sparse([2, 4, 6], [100_000, 2_000, 100_000], cells=8)
 (25, [4, 4, 4])
 """
@@ -42,7 +44,8 @@ from dither.privacy.noise.source import check_source
 
 @dataclass(frozen=True)
 class QuantilesWithEnds(RowsOfUnits):
-    """The quantiles of `point`, and two ends for each at `epsilon_each`, over a public grid of `cells`."""
+    """The quantiles of `point`, and two ends for each at `epsilon_each`, over a public grid of
+    `cells`."""
 
     stored_name: ClassVar[str] = "QuantilesWithEnds"  # in digests of stored releases: never changes
 
@@ -54,7 +57,9 @@ class QuantilesWithEnds(RowsOfUnits):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon_each", positive(self.epsilon_each, "epsilon_each"))
         if not 0 < self.level < 1 or not float(1 - self.level):
-            raise ParameterError(f"the level of ends must lie inside (0, 1), got {quote(self.level)}")
+            raise ParameterError(
+                f"the level of ends must lie inside (0, 1), got {quote(self.level)}"
+            )
         self.loss()
 
     @property
@@ -79,7 +84,8 @@ class QuantilesWithEnds(RowsOfUnits):
         return compose(self.point.loss(), end * (2 * len(self.shares)))
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
-        """How far the rank of the quantile itself may be off, and how far away its ends are aimed."""
+        """How far the rank of the quantile itself may be off, and how far away its ends are
+        aimed."""
         share = column % len(self.shares)
         point = self.point.error_terms(share)
         return ErrorTerms(point.law, {**point.numbers, "aimed_rows": self.rows(self.shares[share])})
@@ -104,8 +110,8 @@ class QuantilesWithEnds(RowsOfUnits):
     def rows(self, share: Fraction) -> int:
         """t: an end is aimed so many rows away.
 
-        All cells beyond the exact quantile together win with chance at most cells * exp(-b t / scale); one row more
-        covers every way to interpolate between two rows.
+        All cells beyond the exact quantile together win with chance at most cells * exp(-b t /
+        scale); one row more covers every way to interpolate between two rows.
         """
         misses = math.log(2 * self.cells / float(1 - self.level)) * (1 + 1e-12)
         return math.ceil(self.scale(share) / share.denominator * Fraction(misses)) + 1
@@ -116,10 +122,14 @@ class QuantilesWithEnds(RowsOfUnits):
         held = np.flatnonzero(rows)
         return self.release_sparse(held, rows[held], cells=len(rows), source=source)
 
-    def release_sparse(self, places: Any, counts: Any, *, cells: int, source: Words | None = None) -> list[int]:
+    def release_sparse(
+        self, places: Any, counts: Any, *, cells: int, source: Words | None = None
+    ) -> list[int]:
         """The chosen cells: all shares, then all lower ends, then all upper ones."""
         if cells != self.cells:
-            raise ParameterError(f"the ends were made for a grid of {self.cells} cells, got {quote(cells)}")
+            raise ParameterError(
+                f"the ends were made for a grid of {self.cells} cells, got {quote(cells)}"
+            )
         held, rows = check_places(places, counts, cells)
         supply = check_source(source)
         found = self.point.release_sparse(held, rows, cells=cells, source=supply)
@@ -127,5 +137,7 @@ class QuantilesWithEnds(RowsOfUnits):
         for side in (-1, 1):
             for share in self.shares:
                 shift = side * self.rows(share)
-                chosen.append(choose(held, rows, 0, cells - 1, share, self.scale(share), supply, shift))
+                chosen.append(
+                    choose(held, rows, 0, cells - 1, share, self.scale(share), supply, shift)
+                )
         return chosen

@@ -1,11 +1,13 @@
-"""Many quantiles at one price, chosen together: the middle one first, then those below it on the rows below, and so on.
+"""Many quantiles at one price, chosen together: the middle one first, then those below it on the
+rows below, and so on.
 
-m quantiles take levels = m.bit_length() rounds; within a round every row lies in at most one part, so the round costs
-one exponential mechanism of epsilon / levels however many quantiles it answers (Kaplan, Schnapp, Stemmer 2022). Before
-that every row is given a random place among 64 inside its cell, independently of all others, so that a value that
-many rows share can be cut in two. Answers come out in order, and empty data or one value for all cannot fail.
-Under `replace` a row leaves one part and joins another: the scale doubles.
-Guarantee: Repeated(BoundedRange(epsilon / levels), levels). Proof: docs/proofs/quantiles.md#many-quantiles-together.
+m quantiles take levels = m.bit_length() rounds; within a round every row lies in at most one part,
+so the round costs one exponential mechanism of epsilon / levels however many quantiles it answers
+(Kaplan, Schnapp, Stemmer 2022). Before that every row is given a random place among 64 inside its
+cell, independently of all others, so that a value that many rows share can be cut in two. Answers
+come out in order, and empty data or one value for all cannot fail. Under `replace` a row leaves one
+part and joins another: the scale doubles. Guarantee: Repeated(BoundedRange(epsilon / levels),
+levels). Proof: docs/proofs/quantiles.md#many-quantiles-together.
 
 >>> quartiles = JointQuantiles.of(["1/4", "1/2", "3/4"], epsilon=4)
 >>> quartiles.release([0, 50_000, 0, 0, 90_000, 0])
@@ -60,8 +62,15 @@ class JointQuantiles(RowsOfUnits):
 
     def __post_init__(self) -> None:
         shares = tuple(check_share(share, "shares") for share in self.shares)
-        if not shares or any(not a < b for a, b in pairwise(shares)) or shares[0] == 0 or shares[-1] == 1:
-            raise ParameterError("shares must be strictly increasing, inside (0, 1), and at least one")
+        if (
+            not shares
+            or any(not a < b for a, b in pairwise(shares))
+            or shares[0] == 0
+            or shares[-1] == 1
+        ):
+            raise ParameterError(
+                "shares must be strictly increasing, inside (0, 1), and at least one"
+            )
         object.__setattr__(self, "shares", shares)
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         check_rows(self.rows_per_unit)
@@ -70,7 +79,11 @@ class JointQuantiles(RowsOfUnits):
     @classmethod
     def of(cls, shares: Sequence[Number], epsilon: Number, **towards: Any) -> JointQuantiles:
         """From any numbers."""
-        return cls(tuple(check_share(share, "shares") for share in shares), positive(epsilon, "epsilon"), **towards)
+        return cls(
+            tuple(check_share(share, "shares") for share in shares),
+            positive(epsilon, "epsilon"),
+            **towards,
+        )
 
     @property
     def levels(self) -> int:
@@ -116,7 +129,10 @@ class JointQuantiles(RowsOfUnits):
     def describe(self) -> str:
         """The choices, in words."""
         shares = ", ".join(map(str, self.shares))
-        return f"exponential mechanism over ranks in {self.levels} rounds, for the {shares} quantiles together"
+        return (
+            f"exponential mechanism over ranks in {self.levels} rounds, for the "
+            f"{shares} quantiles together"
+        )
 
     def release_exact(self, exact: SparseHistogram, source: Words) -> list[int]:
         """The chosen cells in order."""
@@ -128,15 +144,28 @@ class JointQuantiles(RowsOfUnits):
         held = np.flatnonzero(rows)
         return self.release_sparse(held, rows[held], cells=len(rows), source=source)
 
-    def release_sparse(self, places: Any, counts: Any, *, cells: int, source: Words | None = None) -> list[int]:
-        """The same for a grid of any size, given only the cells that hold rows, in increasing order."""
+    def release_sparse(
+        self, places: Any, counts: Any, *, cells: int, source: Words | None = None
+    ) -> list[int]:
+        """The same for a grid of any size, given only the cells that hold rows, in increasing
+        order."""
         held, rows = check_places(places, counts, cells)
         supply = check_source(source)
         if len(rows) and not rows.all():
             held, rows = held[rows > 0], rows[rows > 0]
         fine, spread = spread_rows(held, rows.astype(np.int64, copy=False), supply)
         found: dict[Fraction, int] = {}
-        self._split(fine, spread, 0, (cells << _HALVINGS) - 1, Fraction(0), Fraction(1), self.shares, found, supply)
+        self._split(
+            fine,
+            spread,
+            0,
+            (cells << _HALVINGS) - 1,
+            Fraction(0),
+            Fraction(1),
+            self.shares,
+            found,
+            supply,
+        )
         return [found[share] >> _HALVINGS for share in self.shares]
 
     def _split(
@@ -151,7 +180,8 @@ class JointQuantiles(RowsOfUnits):
         found: dict[Fraction, int],
         source: Words,
     ) -> None:
-        """Answer `shares`, all between start and end, on the rows between the answers to start and end."""
+        """Answer `shares`, all between start and end, on the rows between the answers to start and
+        end."""
         if not shares:
             return
         middle = len(shares) // 2
@@ -160,8 +190,12 @@ class JointQuantiles(RowsOfUnits):
         place = choose(held, rows, low, high, within, self.scale(within), source)
         found[share] = place
         left, right = np.searchsorted(held, [place, place + 1])
-        self._split(held[:left], rows[:left], low, place, start, share, shares[:middle], found, source)
-        self._split(held[right:], rows[right:], place, high, share, end, shares[middle + 1 :], found, source)
+        self._split(
+            held[:left], rows[:left], low, place, start, share, shares[:middle], found, source
+        )
+        self._split(
+            held[right:], rows[right:], place, high, share, end, shares[middle + 1 :], found, source
+        )
 
 
 def spread_rows(
@@ -169,7 +203,8 @@ def spread_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each row of a cell to one of 64 places in it, uniformly and independently.
 
-    Cells of few rows draw six bits for every row; cells of many are cut in two six times, by fair halvings.
+    Cells of few rows draw six bits for every row; cells of many are cut in two six times, by fair
+    halvings.
     """
     many = rows > _FEW
     fine, spread = _halved(held[many], rows[many], source)

@@ -15,7 +15,8 @@ Measure: TypeAlias = Literal["epsilon", "rho"]
 
 @dataclass(frozen=True)
 class StepTerms:
-    """One step of a request: `share` is an epsilon or a rho, by `measure`; `delta` is for its selection of keys."""
+    """One step of a request: `share` is an epsilon or a rho, by `measure`; `delta` is for its
+    selection of keys."""
 
     analysed: AnalysedQuery
     measure: Measure

@@ -1,12 +1,13 @@
 """Selection by noise, decided exactly: the index of the largest score[i] / scale + noise[i].
 
-With Gumbel noise the winner has probability proportional to weight * exp(score / scale) (the exponential mechanism, a
-candidate of weight w standing for w equal ones); with exponential noise it is report-noisy-max, which is
-permute-and-flip, a candidate of weight w having the largest of w noises. Noise is real-valued
-and never rounded: each candidate has an interval that certainly holds its key, computed in float with a margin far
-above any error of the machine's logarithm, and only candidates whose intervals reach the best lower end are looked at
-again, with more bits, until one is left. Real noise has no ties. docs/proofs/exact-sampling.md, theorem 5; weights and
-the sieve of long races: docs/proofs/selection.md#weighted-race.
+With Gumbel noise the winner has probability proportional to weight * exp(score / scale) (the
+exponential mechanism, a candidate of weight w standing for w equal ones); with exponential noise it
+is report-noisy-max, which is permute-and-flip, a candidate of weight w having the largest of w
+noises. Noise is real-valued and never rounded: each candidate has an interval that certainly holds
+its key, computed in float with a margin far above any error of the machine's logarithm, and only
+candidates whose intervals reach the best lower end are looked at again, with more bits, until one
+is left. Real noise has no ties. docs/proofs/exact-sampling.md, theorem 5; weights and the sieve of
+long races: docs/proofs/selection.md#weighted-race.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ Noise = Literal["gumbel", "exponential"]
 _mine = threading.local()
 _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 2**-52
 _SIEVED_FROM = 4096
-_MOST_NOISES = 1 << 64  # of one candidate: past 2**1000 the float ends of the largest would hold no key
+_MOST_NOISES = (
+    1 << 64
+)  # of one candidate: past 2**1000 the float ends of the largest would hold no key
 
 
 def argmax_gumbel(
@@ -40,7 +43,8 @@ def argmax_gumbel(
     weights: Sequence[int] | NDArray[Any] | None = None,
     source: Words | None = None,
 ) -> int:
-    """i with probability proportional to weights[i] * exp(scores[i] / scale): the largest score / scale + Gumbel.
+    """i with probability proportional to weights[i] * exp(scores[i] / scale): the largest score /
+    scale + Gumbel.
 
     >>> argmax_gumbel([0, 10**6, 3], 1), argmax_gumbel([5, 5, 5], 1, weights=[0, 1, 0])
     (1, 1)
@@ -57,9 +61,11 @@ def argmax_exponential(
     words: NDArray[np.uint64] | None = None,
     source: Words | None = None,
 ) -> int:
-    """The index of the largest score / scale + largest of weights[i] Exponential(1), of 1 if no weights are given.
+    """The index of the largest score / scale + largest of weights[i] Exponential(1), of 1 if no
+    weights are given.
 
-    `words` are the first 64 bits of each candidate's uniform, where they were drawn already; weights are at most 2**64.
+    `words` are the first 64 bits of each candidate's uniform, where they were drawn already;
+    weights are at most 2**64.
 
     >>> argmax_exponential([0, 10**6, 3], 1), argmax_exponential([5, 5, 5], 1, weights=[0, 1, 0])
     (1, 1)
@@ -69,7 +75,9 @@ def argmax_exponential(
         raise ParameterError("weights of exponential noise must be at most 2**64")
     if words is not None and (words.dtype != np.uint64 or words.shape != (len(scores),)):
         raise ParameterError("words must be 64-bit words, one for each score")
-    return _argmax(scores, _scale(scale), "exponential", check_source(source), weights=checked, words=words)
+    return _argmax(
+        scores, _scale(scale), "exponential", check_source(source), weights=checked, words=words
+    )
 
 
 def _scale(value: Fraction | int) -> Fraction:
@@ -91,7 +99,9 @@ def _argmax(
     if weights is not None and not weights.all():
         running = np.flatnonzero(weights)
         given = None if words is None else words[running]
-        return int(running[_argmax(gaps[running], scale, noise, source, width, weights[running], given)])
+        return int(
+            running[_argmax(gaps[running], scale, noise, source, width, weights[running], given)]
+        )
     words = source.words(len(gaps), width) if words is None else words
     places = _sieve(gaps, scale, weights, words, width, noise)
     weighed = None if weights is None else weights[places]
@@ -106,7 +116,10 @@ def _argmax(
         drawn = {i: word << width | int(source.words(1, width)[0]) for i, word in drawn.items()}
         bits += width
         weight = {i: 1 if weights is None else int(weights[i]) for i in drawn}
-        keys = {i: _exact_key(int(gaps[i]) / scale, word, bits, noise, weight[i]) for i, word in drawn.items()}
+        keys = {
+            i: _exact_key(int(gaps[i]) / scale, word, bits, noise, weight[i])
+            for i, word in drawn.items()
+        }
         best = max(key[0] for key in keys.values())
         drawn = {i: word for i, word in drawn.items() if keys[i][1] >= best}
     return next(iter(drawn))
@@ -115,10 +128,14 @@ def _argmax(
 def _weights(weights: Sequence[int] | NDArray[Any], count: int) -> NDArray[Any]:
     """Non-negative integers, one for each score, not all zero."""
     given = weights if isinstance(weights, np.ndarray) else np.array(weights, object)
-    if given.dtype.kind not in "iu" and not all(isinstance(weight, int) for weight in given.ravel()):
+    if given.dtype.kind not in "iu" and not all(
+        isinstance(weight, int) for weight in given.ravel()
+    ):
         raise ParameterError(f"weights must be integers, got {given.dtype}")
     if given.shape != (count,) or not (given >= 0).all() or not (given > 0).any():
-        raise ParameterError("weights must be non-negative integers, one for each score, and not all zero")
+        raise ParameterError(
+            "weights must be non-negative integers, one for each score, and not all zero"
+        )
     return given
 
 
@@ -130,11 +147,13 @@ def _sieve(
     width: int,
     noise: Noise,
 ) -> NDArray[np.int64]:
-    """The candidates that may win; a long Gumbel race drops those that certainly lose to the best of a few.
+    """The candidates that may win; a long Gumbel race drops those that certainly lose to the best
+    of a few.
 
-    A key is share - log(E) with E >= U >= word / 2**width, so it reaches `best` only if word / 2**width is at most
-    exp(share - best): one exponential instead of four logarithms. Shares near `best` err by far less than the slack;
-    far below it `reach` is under one word whatever the error, and only the word 0 survives.
+    A key is share - log(E) with E >= U >= word / 2**width, so it reaches `best` only if word /
+    2**width is at most exp(share - best): one exponential instead of four logarithms. Shares near
+    `best` err by far less than the slack; far below it `reach` is under one word whatever the
+    error, and only the word 0 survives.
     """
     if noise != "gumbel" or len(gaps) < _SIEVED_FROM:
         return np.arange(len(gaps))
@@ -158,7 +177,9 @@ def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         raise ParameterError(f"scores must be integers, got {given.dtype}")
     if given.dtype.kind != "i" or int(given.max()) - int(given.min()) >= 1 << 63:
         whole = given.tolist()
-        if not all(isinstance(score, (int, np.integer)) and not isinstance(score, bool) for score in whole):
+        if not all(
+            isinstance(score, (int, np.integer)) and not isinstance(score, bool) for score in whole
+        ):
             raise ParameterError("scores must be integers")
         top = max(int(score) for score in whole)
         wide = [int(score) - top for score in whole]
@@ -181,16 +202,25 @@ def _keys(
             low, high = shares - np.log(late), shares - np.log(early)
         else:
             low, high = shares + early, shares + late
-        slack = _MARGIN * (1.0 + np.abs(shares) + np.minimum(np.abs(low), 1e3) + np.minimum(np.abs(high), 1e3))
+        slack = _MARGIN * (
+            1.0 + np.abs(shares) + np.minimum(np.abs(low), 1e3) + np.minimum(np.abs(high), 1e3)
+        )
         low, high = low - slack, high + slack
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
-def _shares(gaps: NDArray[Any], scale: Fraction, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
-    """gap / scale + log(weight), within a few last places of the larger part; minus infinity past float64."""
+def _shares(
+    gaps: NDArray[Any], scale: Fraction, weights: NDArray[Any] | None = None
+) -> NDArray[np.float64]:
+    """gap / scale + log(weight), within a few last places of the larger part; minus infinity past
+    float64."""
     if weights is not None:
         logs: NDArray[np.float64] = _shares(gaps, scale)
-        logs += np.log(weights.astype(np.float64)) if weights.dtype != object else [math.log(w) for w in weights]
+        logs += (
+            np.log(weights.astype(np.float64))
+            if weights.dtype != object
+            else [math.log(w) for w in weights]
+        )
         return logs
     if gaps.dtype != object and 2.0**-1000 < scale < 2.0**1000:
         return gaps.astype(np.float64) / float(scale)
@@ -199,10 +229,14 @@ def _shares(gaps: NDArray[Any], scale: Fraction, weights: NDArray[Any] | None = 
     return np.array([float(share) if share > least else -np.inf for share in exact])
 
 
-def _waiting(words: NDArray[np.uint64], width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """-log(1 - U) at both ends of U in [word, word + 1] / 2**width, each with a small *relative* error.
+def _waiting(
+    words: NDArray[np.uint64], width: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """-log(1 - U) at both ends of U in [word, word + 1] / 2**width, each with a small *relative*
+    error.
 
-    Below 1/2 by log1p of the word, above it by the log of the integer 2**width - word: never of a rounded difference.
+    Below 1/2 by log1p of the word, above it by the log of the integer 2**width - word: never of a
+    rounded difference.
     """
     start = words.astype(np.float64)
     left = (np.uint64(2**width - 1) - words).astype(np.float64)
@@ -216,9 +250,11 @@ def _waiting(words: NDArray[np.uint64], width: int) -> tuple[NDArray[np.float64]
 def _longest(
     words: NDArray[np.uint64], width: int, weights: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """-log(1 - U^(1/w)), the largest of w Exponential(1), at both ends of U, each with a small *relative* error.
+    """-log(1 - U^(1/w)), the largest of w Exponential(1), at both ends of U, each with a small
+    *relative* error.
 
-    log(U) below 1/2 by the log of the word, above it by log1p of what is missing; then all in differences from 1.
+    log(U) below 1/2 by the log of the word, above it by log1p of what is missing; then all in
+    differences from 1.
     """
     start = words.astype(np.float64)
     left = (np.uint64(2**width - 1) - words).astype(np.float64)
@@ -230,14 +266,18 @@ def _longest(
 
 
 def _intervals() -> Any:
-    """This thread's own context: the precision is a property of the context, and another thread may want another."""
+    """This thread's own context: the precision is a property of the context, and another thread may
+    want another."""
     if not hasattr(_mine, "context"):
         _mine.context = MPIntervalContext()
     return _mine.context
 
 
-def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise, weight: int = 1) -> tuple[Any, Any]:
-    """Ends of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the precision."""
+def _exact_key(
+    share: Fraction, drawn: int, bits: int, noise: Noise, weight: int = 1
+) -> tuple[Any, Any]:
+    """Ends of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the
+    precision."""
     iv = _intervals()
     iv.prec = 2 * bits + 64 + weight.bit_length()
     whole = iv.mpf(1 << bits)

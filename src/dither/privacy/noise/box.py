@@ -1,10 +1,10 @@
 """Integer noise on a box: P(z) proportional to exp(-max_i(|z_i| / side_i) / scale), exactly.
 
-Proposals are independent: coordinate i is discrete Laplace of scale d * side_i * scale, so that z has probability
-proportional to exp(-mean_i(y_i)), y_i = |z_i| / (side_i * scale). One is accepted with probability
-exp(-(max y - mean y)), at most 1, which leaves exp(-max y). About d! / d^d of the proposals are. Float arithmetic (only
-+ and *) bounds that probability within 2**-40; a uniform that falls inside the bound is decided exactly.
-docs/proofs/box-noise.md, theorem 2.
+Proposals are independent: coordinate i is discrete Laplace of scale d * side_i * scale, so that z
+has probability proportional to exp(-mean_i(y_i)), y_i = |z_i| / (side_i * scale). One is accepted
+with probability exp(-(max y - mean y)), at most 1, which leaves exp(-max y). About d! / d^d of the
+proposals are. Float arithmetic (only + and *) bounds that probability within 2**-40; a uniform that
+falls inside the bound is decided exactly. docs/proofs/box-noise.md, theorem 2.
 """
 
 from __future__ import annotations
@@ -31,14 +31,19 @@ _BLOCK = 1 << 14
 
 
 def box_noise(sides: tuple[int, ...], scale: Fraction, count: int, source: Words) -> NDArray[Any]:
-    """`count` independent draws, one row each: int64, or Python integers where a scale or an element needs them."""
+    """`count` independent draws, one row each: int64, or Python integers where a scale or an
+    element needs them."""
     found: list[NDArray[Any]] = []
     missing, share = count, math.factorial(len(sides)) / len(sides) ** len(sides)
     while missing > 0:
         tried = min(_BLOCK, math.ceil(1.1 * missing / share) + 4)
-        columns = [discrete_laplace(len(sides) * side * scale, tried, source=source) for side in sides]
+        columns = [
+            discrete_laplace(len(sides) * side * scale, tried, source=source) for side in sides
+        ]
         wide = any(column.dtype == object for column in columns)
-        values = np.stack([column.astype(object) for column in columns] if wide else columns, axis=1)
+        values = np.stack(
+            [column.astype(object) for column in columns] if wide else columns, axis=1
+        )
         kept = values[_accepted(values, sides, scale, source)][:missing]
         found.append(kept)
         missing -= len(kept)
@@ -47,18 +52,27 @@ def box_noise(sides: tuple[int, ...], scale: Fraction, count: int, source: Words
     return np.concatenate(found)
 
 
-def _accepted(values: NDArray[Any], sides: tuple[int, ...], scale: Fraction, source: Words) -> NDArray[np.bool_]:
+def _accepted(
+    values: NDArray[Any], sides: tuple[int, ...], scale: Fraction, source: Words
+) -> NDArray[np.bool_]:
     """Whether each proposal is kept: with probability exp(-(max y - mean y))."""
     uniforms = source.words(len(values), _BITS).view(np.int64)
-    sizes = np.abs(values.astype(np.float64)) * np.array([float(1 / (side * scale)) for side in sides])
+    sizes = np.abs(values.astype(np.float64)) * np.array(
+        [float(1 / (side * scale)) for side in sides]
+    )
     most = sizes.max(axis=1)
     exponents = np.clip(most - sizes.sum(axis=1) * (1 / len(sides)), 0.0, _REACH)
     gap = _exp_minus(exponents) - uniforms * 2.0**-_BITS
     accepted = gap >= _MARGIN + 2.0**-_BITS
     open_ones = ~accepted & (gap > -_MARGIN) | (most >= _REACH)
     for i in np.flatnonzero(open_ones):
-        exact = [Fraction(abs(int(value)), side) / scale for value, side in zip(values[i], sides, strict=True)]
-        accepted[i] = below_exp(max(exact) - sum(exact, Fraction(0)) / len(sides), int(uniforms[i]), _BITS, source)
+        exact = [
+            Fraction(abs(int(value)), side) / scale
+            for value, side in zip(values[i], sides, strict=True)
+        ]
+        accepted[i] = below_exp(
+            max(exact) - sum(exact, Fraction(0)) / len(sides), int(uniforms[i]), _BITS, source
+        )
     return np.asarray(accepted, np.bool_)
 
 
@@ -75,4 +89,6 @@ def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=1)
 def _table() -> NDArray[np.float64]:
-    return np.array([exp_minus(Fraction(k, _PARTS), 200).low / 2**200 for k in range(_PARTS * _REACH + 1)])
+    return np.array(
+        [exp_minus(Fraction(k, _PARTS), 200).low / 2**200 for k in range(_PARTS * _REACH + 1)]
+    )

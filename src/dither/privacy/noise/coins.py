@@ -15,7 +15,15 @@ import numpy as np
 from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.privacy.noise.enclosure import exp_minus
-from dither.privacy.noise.samplers import Parameter, Size, count_draws, give_shape, read_number, read_scale, sample
+from dither.privacy.noise.samplers import (
+    Parameter,
+    Size,
+    count_draws,
+    give_shape,
+    read_number,
+    read_scale,
+    sample,
+)
 from dither.privacy.noise.source import Words, check_source
 from dither.privacy.noise.wide_tables import below_exp
 
@@ -34,7 +42,9 @@ def bernoulli(probability: Parameter, size: Size = None, *, source: Words | None
     p = read_number(probability, "probability")
     if not 0 <= p <= 1:
         raise ParameterError(f"probability must lie in [0, 1], got {quote(probability)}")
-    return _threshold((p.numerator << 64) // p.denominator, lambda word, more: _below(p, word, more), size, source)
+    return _threshold(
+        (p.numerator << 64) // p.denominator, lambda word, more: _below(p, word, more), size, source
+    )
 
 
 def bernoulli_exp(x: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
@@ -46,7 +56,9 @@ def bernoulli_exp(x: Parameter, size: Size = None, *, source: Words | None = Non
     number = read_number(x, "x")
     if number < 0:
         raise ParameterError(f"x must not be negative, got {quote(x)}")
-    return _threshold(_exp_floor(number), lambda word, more: below_exp(number, word, 64, more), size, source)
+    return _threshold(
+        _exp_floor(number), lambda word, more: below_exp(number, word, 64, more), size, source
+    )
 
 
 @lru_cache(maxsize=512)
@@ -74,7 +86,11 @@ def _below(p: Fraction, word: int, source: Words, width: int = 64) -> bool:
 
 
 def _threshold(
-    words_for_true: int, decide: Callable[[int, Words], bool], size: Size, source: Words | None, width: int = 64
+    words_for_true: int,
+    decide: Callable[[int, Words], bool],
+    size: Size,
+    source: Words | None,
+    width: int = 64,
 ) -> Any:
     """True below the threshold, False above; the one word at it is decided with more bits."""
     count, supply = count_draws(size), check_source(source)

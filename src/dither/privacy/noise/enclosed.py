@@ -1,8 +1,9 @@
-"""Coins whose probability is a real number known by enclosures: a word decides, more words where it does not.
+"""Coins whose probability is a real number known by enclosures: a word decides, more words where it
+does not.
 
-A `Chance` gives, for any number of bits, integers (low, high) with low <= 2**bits * p <= high, the gap shrinking
-relative to 2**bits. Of the 2**64 words exactly floor(2**64 p) mean yes; the one word at that place is decided with
-further words. Proof: docs/proofs/selection.md#coins-by-enclosure.
+A `Chance` gives, for any number of bits, integers (low, high) with low <= 2**bits * p <= high, the
+gap shrinking relative to 2**bits. Of the 2**64 words exactly floor(2**64 p) mean yes; the one word
+at that place is decided with further words. Proof: docs/proofs/selection.md#coins-by-enclosure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Rigorous fixed-point enclosures: pairs of integers (low, high) with low <= 2**bits * value <= high.
+"""Rigorous fixed-point enclosures: pairs of integers (low, high) with low <= 2**bits * value <=
+high.
 
-Only integer arithmetic, floor on the low side and ceiling on the high side of every step, so no rounding ever has to be
-trusted. Proof: docs/proofs/exact-sampling.md, lemma 1.
+Only integer arithmetic, floor on the low side and ceiling on the high side of every step, so no
+rounding ever has to be trusted. Proof: docs/proofs/exact-sampling.md, lemma 1.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def times(a: Enclosure, b: Enclosure, bits: int) -> Enclosure:
 def exp_minus(x: Fraction, bits: int) -> Enclosure:
     """Enclosure of e**-x for rational x >= 0.
 
-    e**(x/2**r) by its Taylor series (all terms positive, remainder below twice the first term left out because
-    x/2**r <= 1/2), then the reciprocal, then r squarings.
+    e**(x/2**r) by its Taylor series (all terms positive, remainder below twice the first term left
+    out because x/2**r <= 1/2), then the reciprocal, then r squarings.
 
     >>> exp_minus(Fraction(1), 20)
     Enclosure(low=385749, high=385750)

@@ -1,8 +1,9 @@
 """The samplers: integers, exactly distributed for the parameter given, at the speed of NumPy.
 
-A float parameter means that float, exactly (its binary value); pass a `Fraction` for one tenth. `size=None` gives one
-Python int, otherwise an int64 array of that shape. Scales from 1/1000 to 2**60; above 2**52, and for the rare element
-that leaves int64, the array holds Python integers, so that no tail is ever cut.
+A float parameter means that float, exactly (its binary value); pass a `Fraction` for one tenth.
+`size=None` gives one Python int, otherwise an int64 array of that shape. Scales from 1/1000 to
+2**60; above 2**52, and for the rare element that leaves int64, the array holds Python integers, so
+that no tail is ever cut.
 
 >>> len(discrete_laplace(10, 1000)), discrete_gaussian(Fraction(1, 10), (2, 3)).shape
 (1000, (2, 3))
@@ -35,24 +36,37 @@ _SPARE_BITS = 24
 def read_number(value: Parameter, name: str) -> Fraction:
     """The exact number given; a float means its binary value."""
     if isinstance(value, bool) or not isinstance(value, (Rational, float)):
-        raise ParameterError(f"{name} must be an int, float or Fraction, got {type(value).__name__}")
+        raise ParameterError(
+            f"{name} must be an int, float or Fraction, got {type(value).__name__}"
+        )
     if isinstance(value, float) and not math.isfinite(value):
         raise ParameterError(f"{name} must be finite, got {quote(value)}")
     # as_integer_ratio of a NumPy integer holds NumPy integers, which wrap; Python's do not
-    return Fraction(value) if isinstance(value, float) else Fraction(int(value.numerator), int(value.denominator))
+    return (
+        Fraction(value)
+        if isinstance(value, float)
+        else Fraction(int(value.numerator), int(value.denominator))
+    )
 
 
 def read_scale(value: Parameter, name: str) -> Fraction:
     number = read_number(value, name)
     if not SMALLEST <= number <= LARGEST:
-        raise ParameterError(f"{name} must lie between 1/1000 and 2**60, got {quote(value)}: choose another resolution")
+        raise ParameterError(
+            f"{name} must lie between 1/1000 and 2**60, got {quote(value)}: choose another "
+            f"resolution"
+        )
     return number
 
 
 def count_draws(size: Size) -> int:
     shape = (1,) if size is None else size if isinstance(size, tuple) else (size,)
-    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in shape):
-        raise ParameterError(f"size must be None, a non-negative integer or a tuple of them, got {quote(size)}")
+    if not all(
+        isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in shape
+    ):
+        raise ParameterError(
+            f"size must be None, a non-negative integer or a tuple of them, got {quote(size)}"
+        )
     return math.prod(int(n) for n in shape)
 
 
@@ -68,7 +82,8 @@ def give_shape(values: NDArray[Any], size: Size) -> Any:
 
 @lru_cache(maxsize=512)
 def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> Plan:
-    """How a scale (laplace) or sigma (gaussian) is drawn: one table up to 64 (256), cells of width 2**shift above."""
+    """How a scale (laplace) or sigma (gaussian) is drawn: one table up to 64 (256), cells of width
+    2**shift above."""
     most = 64 if family == "laplace" else 256
     shift = 0 if scale <= most else int(scale / most).bit_length()
     near = scale / (1 << shift)
@@ -89,7 +104,8 @@ def discrete_laplace(scale: Parameter, size: Size = None, *, source: Words | Non
 
 
 def discrete_gaussian(sigma: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """Discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)) (Canonne, Kamath, Steinke 2020)."""
+    """Discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)) (Canonne, Kamath,
+    Steinke 2020)."""
     return sample("gaussian", read_scale(sigma, "sigma"), True, size, source)
 
 

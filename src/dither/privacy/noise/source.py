@@ -1,8 +1,10 @@
-"""Where every random bit comes from: a fresh AES-256-CTR stream, keyed by the operating system, for every release.
+"""Where every random bit comes from: a fresh AES-256-CTR stream, keyed by the operating system, for
+every release.
 
-No seed parameter exists, here or anywhere. A stream cannot be pickled or copied, and a process that was forked gets a
-new key before its next word, so no two releases ever share noise (two answers with the same noise subtract to the
-truth). Samplers take any `Words`; the kernel builds its own `SystemSource` and offers no way to hand it another.
+No seed parameter exists, here or anywhere. A stream cannot be pickled or copied, and a process that
+was forked gets a new key before its next word, so no two releases ever share noise (two answers
+with the same noise subtract to the truth). Samplers take any `Words`; the kernel builds its own
+`SystemSource` and offers no way to hand it another.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Words(ABC):
 
 @final
 class SystemSource(Words):
-    """The source of production: AES-256-CTR under a key that the operating system drew for this object alone."""
+    """The source of production: AES-256-CTR under a key that the operating system drew for this
+    object alone."""
 
     __slots__ = ("_forks", "_pid", "_stream")
 
@@ -64,7 +67,9 @@ class SystemSource(Words):
         return drawn if width == 64 else drawn >> np.uint64(64 - width)
 
     def _never(self, *_: object) -> NoReturn:
-        raise TypeError("a source of randomness cannot be copied, pickled or restored: its stream would repeat")
+        raise TypeError(
+            "a source of randomness cannot be copied, pickled or restored: its stream would repeat"
+        )
 
     __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = _never
 
@@ -73,7 +78,8 @@ class SystemSource(Words):
 
 
 def check_source(source: Words | None) -> Words:
-    """`source` itself, or a fresh `SystemSource`; anything that is no `Words` (a NumPy generator, say) is refused."""
+    """`source` itself, or a fresh `SystemSource`; anything that is no `Words` (a NumPy generator,
+    say) is refused."""
     if source is None:
         return SystemSource()
     if not isinstance(source, Words):

@@ -1,9 +1,10 @@
 """Integer tables: exact draws from a law on the integers, with no float anywhere.
 
-A law has weights w(0) >= w(1) >= ... (log-concave, w(0) = 1), on 0, 1, 2, ... or mirrored to all integers. Of the
-2**width possible words exactly floor(2**width * P(k)) are given the meaning k; the few that are left over (about as
-many as the table has values) mean that k is drawn from what the floors cut off, by inversion with as many further bits
-as it takes. The mixture of the two is P exactly: docs/proofs/exact-sampling.md.
+A law has weights w(0) >= w(1) >= ... (log-concave, w(0) = 1), on 0, 1, 2, ... or mirrored to all
+integers. Of the 2**width possible words exactly floor(2**width * P(k)) are given the meaning k; the
+few that are left over (about as many as the table has values) mean that k is drawn from what the
+floors cut off, by inversion with as many further bits as it takes. The mixture of the two is P
+exactly: docs/proofs/exact-sampling.md.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _GUARD = 64
 
 @dataclass(frozen=True)
 class Law:
-    """w(k) = exp(-k * rate) (laplace) or exp(-k**2 * rate) (gaussian), for k >= 0 or, `two_sided`, for all integers.
+    """w(k) = exp(-k * rate) (laplace) or exp(-k**2 * rate) (gaussian), for k >= 0 or, `two_sided`,
+    for all integers.
 
     >>> Law("laplace", Fraction(1, 10), two_sided=False).weights(8)[:3]
     [Enclosure(low=256, high=256), Enclosure(low=231, high=232), Enclosure(low=209, high=210)]
@@ -38,11 +40,16 @@ class Law:
     two_sided: bool
 
     def weights(self, bits: int, until: int | None = None) -> list[Enclosure]:
-        """Enclosures of w(0), w(1), ... to the first that is at most 2**-until, by w(k+1) = w(k) * ratio(k)."""
+        """Enclosures of w(0), w(1), ... to the first that is at most 2**-until, by w(k+1) = w(k) *
+        ratio(k)."""
         work = bits + _GUARD
         smallest = 1 << (work - (bits if until is None else until))
         step = exp_minus(self.rate, work)
-        turn = times(step, step, work) if self.family == "gaussian" else Enclosure(1 << work, 1 << work)
+        turn = (
+            times(step, step, work)
+            if self.family == "gaussian"
+            else Enclosure(1 << work, 1 << work)
+        )
         found = [Enclosure(1 << work, 1 << work)]
         while found[-1].high > smallest:
             found.append(times(found[-1], step, work))
@@ -50,12 +57,15 @@ class Law:
         return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in found]
 
     def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
-        """(first, [enclosure of 2**bits * CDF(first + j)]); what lies outside the list has mass below 2**-bits."""
+        """(first, [enclosure of 2**bits * CDF(first + j)]); what lies outside the list has mass
+        below 2**-bits."""
         work = bits + _GUARD
         weights = self.weights(work, until=bits)
         last, before = weights[-1], weights[-2]
-        # log-concave: later ratios are no larger than last / before, so what follows sums to at most
-        # last * ratio / (1 - ratio); both weights have _GUARD bits below the unit here, so the ratio is known well
+        # log-concave: later ratios are no larger than last / before, so what follows sums to at
+        # most
+        # last * ratio / (1 - ratio); both weights have _GUARD bits below the unit here, so the
+        # ratio is known well
         tail = -(-last.high * last.high // (before.low - last.high))
         half_low = sum(w.low for w in weights[1:])
         half_high = sum(w.high for w in weights[1:]) + tail
@@ -77,10 +87,12 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class DrawTable:
-    """Of the 2**width words, exactly floor(2**width * P(k)) mean k; the words left over mean "draw from the residual".
+    """Of the 2**width words, exactly floor(2**width * P(k)) mean k; the words left over mean "draw
+    from the residual".
 
-    The words are laid out in 2**columns equal columns of at most two meanings each (Walker's alias method, in
-    integers), so that a look-up is two gathers and takes the same time whatever comes out.
+    The words are laid out in 2**columns equal columns of at most two meanings each (Walker's alias
+    method, in integers), so that a look-up is two gathers and takes the same time whatever comes
+    out.
     """
 
     law: Law
@@ -103,7 +115,9 @@ class DrawTable:
 
     def look_up(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The meaning of each word; RESIDUAL where `residual` must be asked."""
-        column = words >> np.uint64(self.width - self.columns) if self.columns else np.zeros_like(words)
+        column = (
+            words >> np.uint64(self.width - self.columns) if self.columns else np.zeros_like(words)
+        )
         within = words & np.uint64((1 << (self.width - self.columns)) - 1)
         second = within >= self.cut.take(column)
         column <<= np.uint64(1)
@@ -111,7 +125,8 @@ class DrawTable:
         return self.meaning.take(column)
 
     def residual(self, source: Words) -> int:
-        """One draw from P(k) - counts(k) / 2**width, normalised: inversion with as many bits as it takes."""
+        """One draw from P(k) - counts(k) / 2**width, normalised: inversion with as many bits as it
+        takes."""
         drawn = bits = 0
         while True:
             drawn = drawn << self.width | int(source.words(1, self.width)[0])
@@ -121,7 +136,8 @@ class DrawTable:
                 return found
 
     def _locate(self, drawn: int, bits: int) -> int | None:
-        """The k whose share of the residual certainly holds [drawn, drawn + 1) / 2**bits, or None."""
+        """The k whose share of the residual certainly holds [drawn, drawn + 1) / 2**bits, or
+        None."""
         fine = bits + self.width + 16
         first, cdf = self.law.cdf(fine)
         scale = fine - self.width
@@ -146,7 +162,8 @@ def build(law: Law, width: int = 64) -> DrawTable:
         first, cdf = law.cdf(width + extra)
         masses = [Enclosure(b.low - a.high, b.high - a.low) for a, b in pairwise(cdf)]
         low = [max(0, mass.low) >> extra for mass in masses]
-        # no value has all the mass, so no floor exceeds 2**width - 1, however close to 1 the probability
+        # no value has all the mass, so no floor exceeds 2**width - 1, however close to 1 the
+        # probability
         if low == [min(mass.high >> extra, (1 << width) - 1) for mass in masses]:
             break
         extra += 64
@@ -156,7 +173,9 @@ def build(law: Law, width: int = 64) -> DrawTable:
     return DrawTable(law, width, start, counts, *_columns(counts, start, width))
 
 
-def _columns(counts: tuple[int, ...], first: int, width: int) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:
+def _columns(
+    counts: tuple[int, ...], first: int, width: int
+) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:
     """Lay `counts` words (and the left-over ones) out in equal columns of at most two meanings."""
     loads = [[count, value] for value, count in enumerate(counts, first) if count]
     left_over = (1 << width) - sum(counts)

@@ -1,10 +1,12 @@
-"""Draws from a law too wide for a table: a table of cells, a uniform place in the cell, an exact acceptance.
+"""Draws from a law too wide for a table: a table of cells, a uniform place in the cell, an exact
+acceptance.
 
-A magnitude a = m * 2**shift + f is proposed: m from the table of the law seen from 2**shift times as far, the place
-uniform, f = place for a non-negative value and place + 1 for a negative one (value -a), so that every integer has
-exactly one proposal. It is accepted with probability exp(-y), y the growth of the law's exponent from the start of
-the cell to a. Float arithmetic (only + and *, no library function) bounds exp(-y) within 2**-23; a uniform that falls
-inside the bound is decided exactly. docs/proofs/exact-sampling.md, theorem 3.
+A magnitude a = m * 2**shift + f is proposed: m from the table of the law seen from 2**shift times
+as far, the place uniform, f = place for a non-negative value and place + 1 for a negative one
+(value -a), so that every integer has exactly one proposal. It is accepted with probability exp(-y),
+y the growth of the law's exponent from the start of the cell to a. Float arithmetic (only + and *,
+no library function) bounds exp(-y) within 2**-23; a uniform that falls inside the bound is decided
+exactly. docs/proofs/exact-sampling.md, theorem 3.
 """
 
 from __future__ import annotations
@@ -22,14 +24,17 @@ from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.source import Words
 from dither.privacy.noise.table import RESIDUAL, DrawTable
 
-_MARGIN = 2.0**-23  # wide enough for a short polynomial, narrow enough that few uniforms fall inside
+_MARGIN = (
+    2.0**-23
+)  # wide enough for a short polynomial, narrow enough that few uniforms fall inside
 _LARGEST_EXPONENT = Fraction(1, 8)
 _BLOCK = 1 << 14  # elements at a time, so that intermediate arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How a law is drawn: its table, the width of a cell (2**shift), and whether values carry a sign."""
+    """How a law is drawn: its table, the width of a cell (2**shift), and whether values carry a
+    sign."""
 
     table: DrawTable
     shift: int
@@ -39,7 +44,8 @@ class Plan:
 
     @cached_property
     def spare(self) -> int:
-        """Bits of the first part of the acceptance uniform: the rest of the place's word, or a word of its own."""
+        """Bits of the first part of the acceptance uniform: the rest of the place's word, or a word
+        of its own."""
         return self.table.width - self.shift - 1 if self.shared else min(self.table.width, 53)
 
     @cached_property
@@ -53,13 +59,15 @@ class Plan:
 
     @cached_property
     def surely(self) -> int:
-        """Uniforms below this are accepted wherever they lie: (u + 1) / 2**spare <= 1 - largest y <= e**-y."""
+        """Uniforms below this are accepted wherever they lie: (u + 1) / 2**spare <= 1 - largest y
+        <= e**-y."""
         bound = (1 - self.exponent(self.table.largest, 1 << self.shift)) * (1 << self.spare)
         return bound.numerator // bound.denominator
 
     @cached_property
     def coefficients(self) -> list[float]:
-        """Of the Taylor polynomial of exp(-y), highest first: remainder at most 2**-24 for all y of the table."""
+        """Of the Taylor polynomial of exp(-y), highest first: remainder at most 2**-24 for all y of
+        the table."""
         largest = self.exponent(self.table.largest, 1 << self.shift)
         if largest > _LARGEST_EXPONENT:
             raise AssertionError("cells are too wide for the polynomial")
@@ -69,7 +77,8 @@ class Plan:
         return [(-1) ** k / factorial(k) for k in range(degree, -1, -1)]
 
     def exponent(self, cell: int, place: int) -> Fraction:
-        """The exact y of a proposal: how much the law's exponent grows from the start of the cell to the place."""
+        """The exact y of a proposal: how much the law's exponent grows from the start of the cell
+        to the place."""
         part = Fraction(place, 1 << self.shift)
         if self.table.law.family == "laplace":
             return part * self.table.law.rate
@@ -77,7 +86,8 @@ class Plan:
 
 
 def draw(plan: Plan, count: int, source: Words) -> NDArray[Any]:
-    """`count` independent draws: int64, or Python integers where the plan or an element needs them."""
+    """`count` independent draws: int64, or Python integers where the plan or an element needs
+    them."""
     out: NDArray[Any] = np.empty(count, object if plan.python_integers else np.int64)
     done = 0
     while done < count:
@@ -101,7 +111,8 @@ def _from_table(table: DrawTable, count: int, source: Words) -> NDArray[Any]:
 
 
 def _put(values: NDArray[Any], exact: dict[int, int]) -> NDArray[Any]:
-    """Write exactly decided values; an element that leaves int64 turns the array into Python integers."""
+    """Write exactly decided values; an element that leaves int64 turns the array into Python
+    integers."""
     if any(not -(1 << 63) <= value < 1 << 63 for value in exact.values()):
         values = values.astype(object)
     for place, value in exact.items():
@@ -118,7 +129,9 @@ def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArra
     places = (inside >> np.uint64(width - shift)).view(np.int64)
     last = inside if plan.shared else words[2 * count :] >> np.uint64(width - spare)
     uniforms = (last & np.uint64((1 << spare) - 1)).view(np.int64)
-    signs = ((inside >> np.uint64(width - shift - 1)) & np.uint64(1 if plan.signed else 0)).view(np.int64)
+    signs = ((inside >> np.uint64(width - shift - 1)) & np.uint64(1 if plan.signed else 0)).view(
+        np.int64
+    )
     accepted = uniforms < plan.surely
     rest = np.flatnonzero(~accepted)
     accepted[rest], decided = _accept(plan, cells[rest], places[rest] + signs[rest], uniforms[rest])
@@ -139,7 +152,9 @@ def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArra
         place, sign = int(places[i]), int(signs[i])
         value = (cell << shift) + place
         exact[int(i)] = -1 - value if sign else value
-        accepted[i] = below_exp(plan.exponent(cell, place + sign), int(uniforms[i]), spare, source, width)
+        accepted[i] = below_exp(
+            plan.exponent(cell, place + sign), int(uniforms[i]), spare, source, width
+        )
     return _put(values, exact), accepted
 
 
@@ -164,7 +179,8 @@ def _accept(
 
 
 def below_exp(x: Fraction, drawn: int, bits: int, source: Words, width: int = 64) -> bool:
-    """Whether a uniform whose first `bits` bits are `drawn` lies below e**-x, with as many more words as it takes."""
+    """Whether a uniform whose first `bits` bits are `drawn` lies below e**-x, with as many more
+    words as it takes."""
     while True:
         bound = exp_minus(x, bits)
         if drawn + 1 <= bound.low:

@@ -1,1 +1,2 @@
-"""What SQL is refused, why, and what to write in its place: one table for errors, docs and tests."""
+"""What SQL is refused, why, and what to write in its place: one table for errors, docs and
+tests."""

@@ -28,7 +28,8 @@ OF_ANSWERS: dict[str, Refusal] = {
         "COUNT(DISTINCT patient_id) counts people; GROUP BY patient_id works inside a subquery",
         PrivacyRule.IDS_NEVER_READ,
         "SELECT patient_id, COUNT(*) FROM visits GROUP BY patient_id",
-        "SELECT n, COUNT(*) FROM (SELECT patient_id, LEAST(COUNT(*), 20) AS n FROM visits GROUP BY patient_id) "
+        "SELECT n, COUNT(*) FROM (SELECT patient_id, LEAST(COUNT(*), 20) AS n FROM visits GROUP BY "
+        "patient_id) "
         "GROUP BY n",
     ),
     "distinct id": Refusal(
@@ -42,11 +43,13 @@ OF_ANSWERS: dict[str, Refusal] = {
     "text key": Refusal(
         "GROUP BY a text",
         "a text has no list of values, so not all keys can be returned",
-        "a category of the catalog, CASE ... THEN 'label' ..., or declare the column as a category with values: "
+        "a category of the catalog, CASE ... THEN 'label' ..., or declare the column as a category "
+        "with values: "
         "undeclared",
         PrivacyRule.ALL_KEYS,
         "SELECT note, COUNT(*) FROM visits GROUP BY note",
-        "SELECT CASE WHEN note LIKE '%x%' THEN 'with x' ELSE 'without' END AS kind, COUNT(*) FROM visits GROUP BY kind",
+        "SELECT CASE WHEN note LIKE '%x%' THEN 'with x' ELSE 'without' END AS kind, COUNT(*) FROM "
+        "visits GROUP BY kind",
     ),
     "two names": Refusal(
         "one key under two names in ROLLUP, CUBE or GROUPING SETS",

@@ -32,7 +32,8 @@ OF_ROWS: dict[str, Refusal] = {
     ),
     "full join": Refusal(
         "FULL JOIN",
-        "rows of one side without a match would have no owner, or come and go with other people's rows",
+        "rows of one side without a match would have no owner, or come and go with other people's "
+        "rows",
         "LEFT JOIN with the private side first",
         PrivacyRule.ONE_OWNER,
         "SELECT COUNT(*) FROM visits v FULL JOIN counties c ON v.county = c.county",
@@ -41,19 +42,23 @@ OF_ROWS: dict[str, Refusal] = {
     "public preserved": Refusal(
         "a join that keeps the rows of a public table",
         "public rows without a match have no owner, and would vanish when somebody joins",
-        "put the private table first; to list every public key, GROUP BY a column of the public table and count a "
+        "put the private table first; to list every public key, GROUP BY a column of the public "
+        "table and count a "
         "column of the private one",
         PrivacyRule.ONE_OWNER,
         "SELECT COUNT(v.cost) FROM counties c LEFT JOIN visits v ON c.county = v.county",
-        "SELECT c.county, COUNT(v.cost) FROM counties c LEFT JOIN visits v ON c.county = v.county GROUP BY c.county",
+        "SELECT c.county, COUNT(v.cost) FROM counties c LEFT JOIN visits v ON c.county = v.county "
+        "GROUP BY c.county",
     ),
     "public count": Refusal(
         "COUNT(*) over a public table LEFT JOIN a private one",
         "it counts one row for a public key that nobody has",
         "count a column of the private table, as in COUNT(v.visit_id)",
         PrivacyRule.ONE_OWNER,
-        "SELECT c.county, COUNT(*) FROM counties c LEFT JOIN visits v ON c.county = v.county GROUP BY c.county",
-        "SELECT c.county, COUNT(v.visit_id) FROM counties c LEFT JOIN visits v ON c.county = v.county "
+        "SELECT c.county, COUNT(*) FROM counties c LEFT JOIN visits v ON c.county = v.county GROUP "
+        "BY c.county",
+        "SELECT c.county, COUNT(v.visit_id) FROM counties c LEFT JOIN visits v ON c.county = "
+        "v.county "
         "GROUP BY c.county",
     ),
     "join without owner": Refusal(
@@ -62,7 +67,8 @@ OF_ROWS: dict[str, Refusal] = {
         "add AND a.patient_id = b.patient_id (or join by the foreign key that leads to the owner)",
         PrivacyRule.OWNERS_APART,
         "SELECT COUNT(*) FROM visits a JOIN visits b ON a.date = b.date",
-        "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.date = b.date",
+        "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.date = "
+        "b.date",
     ),
     "join condition": Refusal(
         "a join by something else than equalities joined with AND",
@@ -78,14 +84,16 @@ OF_ROWS: dict[str, Refusal] = {
         "put it in WHERE, or in a subquery of the right side",
         PrivacyRule.ONE_OWNER,
         "SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND v.cost > 5",
-        "SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county WHERE v.cost > 5",
+        "SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county WHERE v.cost > "
+        "5",
     ),
     "loose join": Refusal(
         "a join with rows that have lost their owner",
         "after DISTINCT or GROUP BY without the owner nobody owns a row",
         "keep the owner: SELECT DISTINCT patient_id, ... or GROUP BY patient_id, ...",
         PrivacyRule.LOST_OWNER,
-        "SELECT COUNT(*) FROM visits v JOIN (SELECT DISTINCT diagnosis FROM visits) d ON v.diagnosis = d.diagnosis",
+        "SELECT COUNT(*) FROM visits v JOIN (SELECT DISTINCT diagnosis FROM visits) d ON "
+        "v.diagnosis = d.diagnosis",
         "SELECT COUNT(*) FROM visits v JOIN (SELECT DISTINCT patient_id, diagnosis FROM visits) d "
         "ON v.patient_id = d.patient_id AND v.diagnosis = d.diagnosis",
     ),
@@ -102,8 +110,10 @@ OF_ROWS: dict[str, Refusal] = {
         "whether a row counts would depend on other people's rows",
         "add WHERE inner.patient_id = outer.patient_id to the subquery",
         PrivacyRule.OWNERS_APART,
-        "SELECT COUNT(*) FROM visits WHERE diagnosis IN (SELECT diagnosis FROM visits WHERE cost > 100)",
-        "SELECT COUNT(*) FROM visits v WHERE diagnosis IN (SELECT diagnosis FROM visits w WHERE cost > 100 "
+        "SELECT COUNT(*) FROM visits WHERE diagnosis IN (SELECT diagnosis FROM visits WHERE cost > "
+        "100)",
+        "SELECT COUNT(*) FROM visits v WHERE diagnosis IN (SELECT diagnosis FROM visits w WHERE "
+        "cost > 100 "
         "AND w.patient_id = v.patient_id)",
     ),
     "correlation": Refusal(
@@ -111,31 +121,38 @@ OF_ROWS: dict[str, Refusal] = {
         "how it meets the outer rows would not be bounded",
         "correlate by inner.x = outer.x only",
         PrivacyRule.OWNERS_APART,
-        "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id "
+        "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = "
+        "v.patient_id "
         "AND w.cost > v.cost)",
-        "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id "
+        "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = "
+        "v.patient_id "
         "AND w.cost > 100)",
     ),
     "not in null": Refusal(
         "NOT IN with values that can be null",
         "one null in the list makes every answer unknown",
-        "NOT EXISTS, which keeps rows where the value is null: add IS NOT NULL if they are not wanted",
+        "NOT EXISTS, which keeps rows where the value is null: add IS NOT NULL if they are not "
+        "wanted",
         PrivacyRule.NULL_LOGIC,
         "SELECT COUNT(*) FROM visits WHERE county NOT IN (SELECT county FROM counties)",
-        "SELECT COUNT(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM counties c WHERE c.county = v.county)",
+        "SELECT COUNT(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM counties c WHERE c.county = "
+        "v.county)",
     ),
     "subquery place": Refusal(
         "IN or EXISTS over a subquery outside WHERE",
         "it is answered as a join, which belongs to the rows",
         "put it into the WHERE of a subquery, or join",
         PrivacyRule.NO_RULE,
-        "SELECT COUNT_IF(EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)) FROM patients p",
-        "SELECT COUNT(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)",
+        "SELECT COUNT_IF(EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)) FROM "
+        "patients p",
+        "SELECT COUNT(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = "
+        "p.patient_id)",
     ),
     "scalar subquery": Refusal(
         "a subquery used as a value",
         "an exact total of everybody would stand beside each row",
-        "ask for it as a question of its own, or compute it inside a person with GROUP BY patient_id",
+        "ask for it as a question of its own, or compute it inside a person with GROUP BY "
+        "patient_id",
         PrivacyRule.OWNERS_APART,
         "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)",
         "SELECT COUNT(*) FROM visits WHERE cost > 250",
@@ -146,7 +163,8 @@ OF_ROWS: dict[str, Refusal] = {
         "aggregate per person in a subquery with GROUP BY patient_id",
         PrivacyRule.ROWS_ARE_A_SET,
         "SELECT SUM(cost) OVER (PARTITION BY county) FROM visits",
-        "SELECT AVG(total) FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id)",
+        "SELECT AVG(total) FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY "
+        "patient_id)",
     ),
     "inner limit": Refusal(
         "LIMIT, OFFSET or FETCH inside a subquery",
@@ -174,7 +192,8 @@ OF_ROWS: dict[str, Refusal] = {
     ),
     "inner aggregate": Refusal(
         "this aggregate inside a subquery",
-        "inside a person aggregates are exact: COUNT, SUM, AVG, MIN, MAX, COUNT_IF and COUNT(DISTINCT x)",
+        "inside a person aggregates are exact: COUNT, SUM, AVG, MIN, MAX, COUNT_IF and "
+        "COUNT(DISTINCT x)",
         "one of those, or the aggregate in the outer question",
         PrivacyRule.NO_RULE,
         "SELECT AVG(m) FROM (SELECT patient_id, MEDIAN(cost) AS m FROM visits GROUP BY patient_id)",
@@ -186,15 +205,18 @@ OF_ROWS: dict[str, Refusal] = {
         "UNION ALL the rows in a subquery and aggregate them, or ask two questions",
         PrivacyRule.NO_RULE,
         "SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM patients",
-        "SELECT COUNT(*) FROM (SELECT patient_id FROM visits UNION ALL SELECT patient_id FROM patients)",
+        "SELECT COUNT(*) FROM (SELECT patient_id FROM visits UNION ALL SELECT patient_id FROM "
+        "patients)",
     ),
     "set operation": Refusal(
         "EXCEPT and INTERSECT",
         "whether a row stays would depend on other people's rows",
         "EXISTS or NOT EXISTS within the owner",
         PrivacyRule.OWNERS_APART,
-        "SELECT COUNT(*) FROM (SELECT patient_id FROM patients EXCEPT SELECT patient_id FROM visits)",
-        "SELECT COUNT(*) FROM patients p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)",
+        "SELECT COUNT(*) FROM (SELECT patient_id FROM patients EXCEPT SELECT patient_id FROM "
+        "visits)",
+        "SELECT COUNT(*) FROM patients p WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE "
+        "v.patient_id = p.patient_id)",
     ),
     "union by name": Refusal(
         "UNION with BY NAME, CORRESPONDING or different columns",
@@ -222,7 +244,8 @@ OF_ROWS: dict[str, Refusal] = {
     ),
     "sample": Refusal(
         "TABLESAMPLE and USING SAMPLE",
-        "a sample of rows is drawn by position, and makes answers worse without making them cheaper",
+        "a sample of rows is drawn by position, and makes answers worse without making them "
+        "cheaper",
         "leave it out",
         PrivacyRule.ROWS_ARE_A_SET,
         "SELECT COUNT(*) FROM visits TABLESAMPLE 10%",
@@ -234,6 +257,7 @@ OF_ROWS: dict[str, Refusal] = {
         "MIN or MAX per person with GROUP BY patient_id",
         PrivacyRule.ROWS_ARE_A_SET,
         "SELECT AVG(cost) FROM (SELECT DISTINCT ON (patient_id) cost FROM visits)",
-        "SELECT AVG(cost) FROM (SELECT patient_id, MAX(cost) AS cost FROM visits GROUP BY patient_id)",
+        "SELECT AVG(cost) FROM (SELECT patient_id, MAX(cost) AS cost FROM visits GROUP BY "
+        "patient_id)",
     ),
 }

@@ -20,7 +20,9 @@ class QuestionContext(Protocol):
     catalog: Catalog
 
 
-def refuse(message: str, sql: str, node: exp.Expr | None = None, *, span: tuple[int, int] | None = None) -> QueryError:
+def refuse(
+    message: str, sql: str, node: exp.Expr | None = None, *, span: tuple[int, int] | None = None
+) -> QueryError:
     """A QueryError that shows the line of the question with the node marked."""
     start, end = span or find_span(node)
     if end <= start:

@@ -9,4 +9,6 @@ from dither.data.lower.functions.sql import FunctionSql
 
 __all__ = ["SQL", "UNDEFINED"]
 
-SQL: dict[str, FunctionSql] = numbers.FUNCTIONS | text.FUNCTIONS | dates.FUNCTIONS | conditions.FUNCTIONS
+SQL: dict[str, FunctionSql] = (
+    numbers.FUNCTIONS | text.FUNCTIONS | dates.FUNCTIONS | conditions.FUNCTIONS
+)

@@ -1,4 +1,5 @@
-"""SQL of comparisons, truth values and choices. Truth values are the integers 0 and 1; unknown is null."""
+"""SQL of comparisons, truth values and choices. Truth values are the integers 0 and 1; unknown is
+null."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def _in_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _joined(word: str) -> FunctionSql:
-    return lambda a, result: "CAST((" + f" {word} ".join(f"({sql} = 1)" for sql in a.sql) + ") AS BIGINT)"
+    return lambda a, result: (
+        "CAST((" + f" {word} ".join(f"({sql} = 1)" for sql in a.sql) + ") AS BIGINT)"
+    )
 
 
 def _xor_sql(a: SqlArguments, result: Domain) -> str:
@@ -52,7 +55,9 @@ def _choose_sql(a: SqlArguments, positions: list[int]) -> tuple[str, ...]:
 def _case_sql(a: SqlArguments, result: Domain) -> str:
     value_positions = list_case_values(a)
     values = dict(zip(value_positions, _choose_sql(a, value_positions), strict=True))
-    whens = " ".join(f"WHEN {a.sql[p]} = 1 THEN {values[p + 1]}" for p in range(0, len(a.domains) - 1, 2))
+    whens = " ".join(
+        f"WHEN {a.sql[p]} = 1 THEN {values[p + 1]}" for p in range(0, len(a.domains) - 1, 2)
+    )
     rest = f" ELSE {values[value_positions[-1]]}" if len(a.domains) % 2 else ""
     return f"CASE {whens}{rest} END"
 

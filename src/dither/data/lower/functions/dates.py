@@ -44,7 +44,9 @@ def _add_months_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _truncated_sql(field: str) -> FunctionSql:
-    return lambda a, result: f"CAST(date_trunc('{field}', {_sql_day(a.sql[0])}) AS DATE) - DATE '1970-01-01'"
+    return lambda a, result: (
+        f"CAST(date_trunc('{field}', {_sql_day(a.sql[0])}) AS DATE) - DATE '1970-01-01'"
+    )
 
 
 def _ymd(sql: str) -> str:
@@ -75,7 +77,9 @@ FUNCTIONS: dict[str, FunctionSql] = {
     "trunc_year": _truncated_sql("year"),
     "trunc_quarter": _truncated_sql("quarter"),
     "trunc_month": _truncated_sql("month"),
-    "trunc_week": lambda a, result: f"{cast(a.sql[0], 0)} - (({cast(a.sql[0], 0)} + 3) % 7 + 7) % 7",
+    "trunc_week": lambda a, result: (
+        f"{cast(a.sql[0], 0)} - (({cast(a.sql[0], 0)} + 3) % 7 + 7) % 7"
+    ),
     "last_day": lambda a, result: f"last_day({_sql_day(a.sql[0])}) - DATE '1970-01-01'",
     "add_seconds": _add_days_sql,
     "seconds_between": _between_sql,

@@ -1,10 +1,18 @@
-"""SQL of the functions of numbers: exact integers on a grid, no float on the way (but for sqrt, which IEEE rounds)."""
+"""SQL of the functions of numbers: exact integers on a grid, no float on the way (but for sqrt,
+which IEEE rounds)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from dither.data.lower.functions.sql import FunctionSql, SqlArguments, cast, clamp_value, divide_floor, scaled_sql
+from dither.data.lower.functions.sql import (
+    FunctionSql,
+    SqlArguments,
+    cast,
+    clamp_value,
+    divide_floor,
+    scaled_sql,
+)
 from dither.plan.domain import Domain
 from dither.plan.functions.numbers import DIVISION, ROOT
 from dither.plan.functions.rounding import step_of
@@ -79,12 +87,15 @@ def _sqrt_sql(a: SqlArguments, result: Domain) -> str:
     step = a.domains[0].step
     real = f"CAST(greatest(0, {a.sql[0]}) AS DOUBLE) * CAST({step.numerator} AS DOUBLE)"
     root = f"sqrt({real} / CAST({step.denominator} AS DOUBLE))"
-    grid = f"CAST(floor({root} * CAST({ROOT.denominator} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS BIGINT)"
+    grid = (
+        f"CAST(floor({root} * CAST({ROOT.denominator} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS BIGINT)"
+    )
     return clamp_value(grid, result.low, result.high)
 
 
 def _rounding(shape: str) -> FunctionSql:
-    """Rounding of grid integers to another step, as `plan.functions.rounding.round_grid` does it."""
+    """Rounding of grid integers to another step, as `plan.functions.rounding.round_grid` does
+    it."""
 
     def write_sql(a: SqlArguments, result: Domain) -> str:
         ratio = a.domains[0].step / step_of(a)
@@ -121,7 +132,8 @@ def _bucket_sql(a: SqlArguments, result: Domain) -> str:
     x = f"({cast(a.sql[0], most)} * {factor})"
     inside = f"(({x} - ({first})) * {n}) // {last - first} + 1"
     return (
-        f"CASE WHEN {x} < {first} THEN 0 WHEN {x} >= {last} THEN {n + 1} WHEN {a.sql[0]} IS NOT NULL THEN {inside} END"
+        f"CASE WHEN {x} < {first} THEN 0 WHEN {x} >= {last} THEN {n + 1} WHEN "
+        f"{a.sql[0]} IS NOT NULL THEN {inside} END"
     )
 
 
@@ -155,4 +167,5 @@ UNDEFINED: dict[str, Callable[[SqlArguments], str]] = {
     "mod": _by_zero,
     "sqrt": lambda a: f"({a.sql[0]} < 0)",
 }
-"""Where a function is null though no argument is; its SQL then gives some value of the domain there, no null."""
+"""Where a function is null though no argument is; its SQL then gives some value of the domain
+there, no null."""

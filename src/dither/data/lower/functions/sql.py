@@ -1,6 +1,7 @@
 """What the SQL of all functions shares: arguments with their SQL, widths, grids and division.
 
-A function's SQL is *total*: it cannot raise, whatever rows the engine feeds it and in whatever order.
+A function's SQL is *total*: it cannot raise, whatever rows the engine feeds it and in whatever
+order.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ WIDE = 2**62
 
 @dataclass(frozen=True)
 class SqlArguments(Arguments):
-    """The arguments of one call with their SQL: column names or literals, so that repeating one costs nothing."""
+    """The arguments of one call with their SQL: column names or literals, so that repeating one
+    costs nothing."""
 
     sql: tuple[str, ...] = ()
 
@@ -32,7 +34,9 @@ def cast(sql: str, *sizes: int) -> str:
     """An integer in a type that holds every size named; refused above 37 digits."""
     largest = max(map(abs, sizes))
     if largest >= LIMIT:
-        raise RefusedError("an intermediate value could have more than 37 digits", rule=PrivacyRule.WIDTHS)
+        raise RefusedError(
+            "an intermediate value could have more than 37 digits", rule=PrivacyRule.WIDTHS
+        )
     return f"CAST({sql} AS {'BIGINT' if largest < WIDE else 'HUGEINT'})"
 
 
@@ -46,7 +50,8 @@ def divide_floor(top: str, bottom: str) -> str:
 
 
 def clamp_value(sql: str, low: int | str, high: int | str) -> str:
-    """SQL of a value moved between two ends; null stays null, and no row takes another path than its neighbours.
+    """SQL of a value moved between two ends; null stays null, and no row takes another path than
+    its neighbours.
 
     >>> clamp_value("x", 0, 5)
     'CASE WHEN x < 0 THEN 0 WHEN x > 5 THEN 5 ELSE x END'
@@ -62,14 +67,22 @@ def scaled_sql(a: SqlArguments) -> list[str]:
 
 
 def aligned_sql(a: SqlArguments) -> tuple[str, ...]:
-    """The SQL of all arguments as one kind on one grid, as `plan.functions.align.aligned` puts their domains."""
+    """The SQL of all arguments as one kind on one grid, as `plan.functions.align.aligned` puts
+    their domains."""
     kinds = {domain.kind for domain in a.domains}
     if kinds == {"number"}:
         _, factors = a.common()
-        most = max(domain.largest * factor for domain, factor in zip(a.domains, factors, strict=True))
-        return tuple(f"{cast(sql, most)} * {factor}" for sql, factor in zip(a.sql, factors, strict=True))
+        most = max(
+            domain.largest * factor for domain, factor in zip(a.domains, factors, strict=True)
+        )
+        return tuple(
+            f"{cast(sql, most)} * {factor}" for sql, factor in zip(a.sql, factors, strict=True)
+        )
     if kinds == {"category", "text"}:
         labels = next(domain.labels for domain in a.domains if domain.kind == "category")
         pairs = enumerate(zip(a.domains, a.sql, strict=True))
-        return tuple(str(labels.index(a.text(i))) if domain.kind == "text" else sql for i, (domain, sql) in pairs)
+        return tuple(
+            str(labels.index(a.text(i))) if domain.kind == "text" else sql
+            for i, (domain, sql) in pairs
+        )
     return tuple(cast(sql, 0) for sql in a.sql) if kinds <= set(INTEGERS) else a.sql
