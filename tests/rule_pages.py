@@ -16,7 +16,7 @@ INDEX = FOLDER / "index.md"
 REWRITE = "DITHER_WRITE_RULES=1 python -m pytest tests/test_rules.py"
 TITLES = ("Rule", "Without it", "Test")
 SECTION = re.compile(r"^## (\S+)\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
-PARAGRAPH = re.compile(r"^\*\*([^*\n]+)\.\*\* (.*?)(?=\n\n|\Z)", re.DOTALL | re.MULTILINE)
+PARAGRAPH = re.compile(r"^\*\*([^*\n]+)\.\*\*\s(.*?)(?=\n\n|\Z)", re.DOTALL | re.MULTILINE)
 TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)`")
 
 

@@ -88,7 +88,13 @@ def write_comment(subject: Any, indent: str) -> list[str]:
     text = inspect.getdoc(subject) or ""
     sentence = re.split(r"\n\s*\n|(?<=[.])\s(?=[A-Z`])", text, maxsplit=1)[0]
     prefix = f"{indent}# "
-    return textwrap.wrap(sentence, WIDTH, initial_indent=prefix, subsequent_indent=prefix)
+    return textwrap.wrap(
+        sentence,
+        WIDTH,
+        initial_indent=prefix,
+        subsequent_indent=prefix,
+        break_on_hyphens=False,
+    )
 
 
 def write_function(name: str, function: Any, indent: str = "") -> list[str]:

@@ -26,8 +26,7 @@ ONE = Sensitivity.of(largest=1)
 
 
 def test_numbers_of_two_sided_geometric():
-    """fundamentals-and-local.md 3: eps 0.5: variance 7.8354, E|Z| 1.9190; applications.md 1.1 at
-    eps 0.05."""
+    """Figures of the closed forms 2a/(1-a)^2 and 2a/(1-a^2), a = e^-epsilon, at 0.5 and 0.05."""
     law = find_error_law(IntegerLaplace.for_epsilon(0.5, ONE))
     assert abs(law.variance - 7.8354) < 5e-5
     assert abs(sum(abs(z) * law.pmf(z) for z in range(-200, 201)) - 1.9190) < 5e-5

@@ -10,6 +10,7 @@ from sqlglot import exp
 from dither.catalog import scalars
 from dither.plan.algebra import Call, Expression, Value
 from dither.question.expressions import Constant, Formula
+from dither.rules import PrivacyRule
 from dither.sql.centred import Centred, filter_value, plus, read_argument, times, write_sql
 from dither.sql.constants import number
 from dither.sql.expressions import refuse_node, resolve_expression
@@ -112,8 +113,7 @@ def _read_count(
     arguments = node.this.expressions if is_distinct else [node.this, *node.expressions]
     if len(arguments) != 1:
         raise context.error(
-            "COUNT of several columns is not answered: count one [rule: what has no rule is "
-            "refused]",
+            f"COUNT of several columns is not answered: count one {PrivacyRule.NO_RULE.label}",
             node,
         )
     column = arguments[0].unnest()

@@ -7,6 +7,7 @@ from sqlglot import exp
 
 from dither.plan.algebra import Expression, Value
 from dither.plan.functions import REFUSED, TABLE
+from dither.rules import PrivacyRule
 from dither.sql import constants
 from dither.sql.choices import (
     make_chain_rule,
@@ -191,12 +192,12 @@ def _resolve_named_function(node: exp.Expr, scope: Scope) -> Expression:
         return resolve_call(name, tuple(node.expressions), node, scope)
     if name in REFUSED:
         raise scope.context.error(
-            f"{name} is refused: {REFUSED[name]} [rule: a function without a rule is refused]", node
+            f"{name} is refused: {REFUSED[name]} {PrivacyRule.LISTED_FUNCTIONS.label}", node
         )
     hint = did_you_mean(name, TABLE)
     hint = hint if hint.startswith("did") else "the list is in docs/reference/functions.md"
     raise scope.context.error(
-        f"no function {name}: {hint} [rule: a function without a rule is refused]", node
+        f"no function {name}: {hint} {PrivacyRule.LISTED_FUNCTIONS.label}", node
     )
 
 

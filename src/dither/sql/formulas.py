@@ -273,7 +273,7 @@ def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
             read_formula(column, outer)  # says which column is no key
         raise outer.question.scope.context.error(
             "this function of a key is not computed after the noise: put it into GROUP BY "
-            "[rule: what has no rule is refused]",
+            f"{PrivacyRule.NO_RULE.label}",
             node,
         )
     raise outer.question.scope.context.error(

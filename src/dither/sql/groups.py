@@ -6,6 +6,7 @@ from itertools import combinations
 
 from sqlglot import exp
 
+from dither.rules import PrivacyRule
 from dither.sql.expressions import resolve_expression
 from dither.sql.key_codes import KeyEncoding, encode_key, period_of
 from dither.sql.names import name_output
@@ -46,7 +47,8 @@ def read_grouping_sets(select: exp.Select, question: QuestionDraft) -> Sets:
         sets = [tuple(dict.fromkeys((*left, *right))) for left in sets for right in added_sets]
         if len(sets) > MAX_SETS:
             raise context.error(
-                f"more than {MAX_SETS} grouping sets: ask for fewer [rule: work is bounded]", group
+                f"more than {MAX_SETS} grouping sets: ask for fewer {PrivacyRule.BOUNDED_WORK.label}",
+                group,
             )
     if len(sets) > 1:
         _check_names(elements, select, question)
@@ -78,7 +80,7 @@ def _read_element(node: exp.Expr, select: exp.Select, question: QuestionDraft) -
         key_sets = [_read_keys(element, select, question) for element in node.expressions]
         if len(key_sets) > 6:
             raise question.scope.context.error(
-                f"CUBE of {len(key_sets)} keys: at most 6 [rule: work is bounded]", node
+                f"CUBE of {len(key_sets)} keys: at most 6 {PrivacyRule.BOUNDED_WORK.label}", node
             )
         return [
             _merge_sets(list(chosen_sets))

@@ -25,6 +25,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.stability import Loose, Owned, Public
 from dither.plan.stability.join import comparable
+from dither.rules import PrivacyRule
 from dither.sql.conditions import resolve_condition
 from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain
@@ -68,8 +69,8 @@ def bind_join(
         raise make_refusal("comma join", context, node)
     if kind not in ("", "INNER", "OUTER") or side not in ("", "LEFT", "RIGHT") or node.method:
         raise context.error(
-            "this kind of join is not answered: write JOIN or LEFT JOIN [rule: what has no rule is "
-            "refused]",
+            "this kind of join is not answered: write JOIN or LEFT JOIN "
+            f"{PrivacyRule.NO_RULE.label}",
             node,
         )
     is_flipped = side == "RIGHT"

@@ -91,7 +91,7 @@ class _Settler:
             raise QueryError(
                 f"{_name_function(name)} of different kinds, {' and '.join(sorted(families))}: "
                 f"{remedy} "
-                "[rule: what has no rule is refused]"
+                f"{PrivacyRule.NO_RULE.label}"
             )
         if name in ("least", "greatest") and "text" in families:
             raise QueryError(

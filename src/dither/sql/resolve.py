@@ -15,6 +15,7 @@ from sqlglot import exp
 from dither.plan.algebra import Call, Expression, Value
 from dither.plan.domain import Domain
 from dither.plan.functions import FAMILIES, REFUSED
+from dither.rules import PrivacyRule
 from dither.sql.constants import as_kind, fold_constants
 from dither.sql.functions import REFUSED_TYPES, TYPED
 from dither.sql.refusals.refuse import did_you_mean, make_refusal, quote_node
@@ -89,14 +90,14 @@ def refuse_node(node: exp.Expr, scope: Scope) -> Exception:
     if type(node) in REFUSED_TYPES:
         name = REFUSED_TYPES[type(node)]
         return context.error(
-            f"{name} is refused: {REFUSED[name]} [rule: a function without a rule is refused]", node
+            f"{name} is refused: {REFUSED[name]} {PrivacyRule.LISTED_FUNCTIONS.label}", node
         )
     if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.Grouping)):
         return make_refusal("aggregate in where", context, node)
     return context.error(
         f"no rule for {quote_node(node)}: the functions that a question can use are in "
         f"docs/reference/functions.md "
-        "[rule: a function without a rule is refused]",
+        f"{PrivacyRule.LISTED_FUNCTIONS.label}",
         node,
     )
 

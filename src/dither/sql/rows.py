@@ -19,6 +19,7 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.plan.stability import Owned
+from dither.rules import PrivacyRule
 from dither.sql.conditions import resolve_condition
 from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain, resolve_expression
@@ -103,9 +104,7 @@ def check_clauses(select: exp.Select, context: Context, *, is_outer: bool = Fals
         if clause == "sample":
             raise make_refusal("sample", context, node)
         name = {"laterals": "LATERAL", "into": "INTO"}.get(clause, clause.rstrip("_").upper())
-        raise context.error(
-            f"{name} is not answered: remove it [rule: what has no rule is refused]", node
-        )
+        raise context.error(f"{name} is not answered: remove it {PrivacyRule.NO_RULE.label}", node)
     if select.args.get("kind") or select.args.get("hint"):
         raise context.error(
             "SELECT AS STRUCT, SELECT AS VALUE and hints are not answered: remove them", select

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dither.rules import PrivacyRule
 from dither.sql.aggregates import AGGREGATES
 from dither.sql.expressions import COMPARISONS, RULES
 from dither.sql.functions import TYPED
@@ -91,6 +92,6 @@ def check_shape(query: exp.Expr, context: Context) -> None:
         if unread:
             words = ", ".join(name.rstrip("_") for name in unread)
             raise context.error(
-                f"no rule for {quote_node(node)} with {words} [rule: what has no rule is refused]",
+                f"no rule for {quote_node(node)} with {words} {PrivacyRule.NO_RULE.label}",
                 node,
             )
