@@ -67,12 +67,10 @@ def write_index(sections: list[Section]) -> str:
     lines = [
         "# Rules",
         "",
-        "Every refusal names a rule, as in `[rule: ids are never read]`, and the code cites rules "
-        "by their ids.",
-        "This table lists them all. Each links to the rule in plain words, to what goes wrong "
-        "without it, and",
-        "to its tests. In Python the rule of a `RefusedError` is `error.rule`, and "
-        "`error.rule.link` leads here.",
+        "Every refusal names a rule, as in `[rule: ids are never read]`, and the code cites rules",
+        "by their ids. This table lists them all. Each links to the rule in plain words, to what",
+        "goes wrong without it, and to its tests. In Python the rule of a `RefusedError` is",
+        "`error.rule`, and `error.rule.link` leads here.",
         "Ids never change. To write this page anew after a change of `src/dither/rules.py` or of a "
         "section:",
         "",

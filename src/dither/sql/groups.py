@@ -47,7 +47,8 @@ def read_grouping_sets(select: exp.Select, question: QuestionDraft) -> Sets:
         sets = [tuple(dict.fromkeys((*left, *right))) for left in sets for right in added_sets]
         if len(sets) > MAX_SETS:
             raise context.error(
-                f"more than {MAX_SETS} grouping sets: ask for fewer {PrivacyRule.BOUNDED_WORK.label}",
+                f"more than {MAX_SETS} grouping sets: ask for fewer "
+                f"{PrivacyRule.BOUNDED_WORK.label}",
                 group,
             )
     if len(sets) > 1:
