@@ -13,9 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.linalg import splu
-from scipy.special import ndtri
 
 from dither.answer.blocks import Block, make_blocks
 from dither.answer.column_info import ResultColumn
@@ -136,7 +133,7 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
         fits, after = _fit_cells(all_blocks, finest, values, deviations)
         level = _level_of_dependent(rows, confidence)
         unit = float(recipe.atoms[atom].unit)
-        normal = float(ndtri(0.5 + float(level) / 2))
+        normal = _find_normal_quantile(0.5 + float(level) / 2)
         lists: list[list[Any]] = [[None] * rows.shown for _ in range(3)]
         for i, (block, positions) in enumerate(rows.chosen):
             law = laws[i]
@@ -228,6 +225,9 @@ def _fit_cells(
     right = sum(
         weight * (matrix.T @ y) for weight, matrix, y in zip(weights, matrices, values, strict=True)
     )
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
+
     solver = splu(sparse.csc_matrix(normal))
     cells = solver.solve(np.asarray(right))
     after: list[NDArray[np.float64]] = []
@@ -246,6 +246,15 @@ def _make_totals(fine: Block, coarse: Block) -> Any:
     names = list(zip(*(fine.keys[key] for key in kept), strict=True)) if kept else [()] * fine.rows
     row_by_name = {name: row for row, name in enumerate(_list_row_names(coarse))}
     rows = [row_by_name[name] for name in names]
+    from scipy import sparse
+
     return sparse.csr_matrix(
         (np.ones(fine.rows), (rows, np.arange(fine.rows))), shape=(coarse.rows, fine.rows)
     )
+
+
+def _find_normal_quantile(share: float) -> float:
+    """Find the quantile of the standard normal law; SciPy is imported for derived results alone."""
+    from scipy.special import ndtri
+
+    return float(ndtri(share))

@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import erfc, ndtri
 
 from dither.canonical import Number
 from dither.errors import ParameterError
@@ -93,7 +92,7 @@ class GaussianErrorLaw(AdditiveErrorLaw):
             return from_tails(t, tails, tails)
         # sums of a falling function lie between integrals: P(N >= t) <= P(noise >= t) <= P(N >= t -
         # 1)
-        upper, lower = (0.5 * erfc((size - less) / sigma / np.sqrt(2)) for less in (1, 0))
+        upper, lower = (0.5 * _erfc((size - less) / sigma / np.sqrt(2)) for less in (1, 0))
         return from_tails(t, upper, lower)
 
     def quantile(self, p: float) -> int:
@@ -102,7 +101,7 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         if not 0 < p < 1:
             raise ParameterError(f"p must lie in (0, 1), got {p}")
         if not self._tabled:
-            return math.ceil(float(self.sigma) * float(ndtri(p)))
+            return math.ceil(float(self.sigma) * float(_ndtri(p)))
         both = np.concatenate([self._mass[:0:-1], self._mass])
         place = int(np.searchsorted(np.cumsum(both), p * (1 - GUARD)))
         return place - (len(self._mass) - 1)
@@ -111,7 +110,7 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         """The smallest z with P(noise <= z) >= share, for every share."""
         sigma = float(self.sigma)
         if sigma > _LARGE_SIGMA:
-            wide: Floats = np.rint(sigma * ndtri(shares))
+            wide: Floats = np.rint(sigma * _ndtri(shares))
             return wide
         farthest = math.ceil(9 * sigma) + 1
         places = np.arange(-farthest, farthest + 1)
@@ -124,7 +123,22 @@ class GaussianErrorLaw(AdditiveErrorLaw):
     def interval(self, confidence: Number) -> int:
         """The half-width that holds the noise with at least this probability."""
         miss = read_miss(confidence)
-        half = max(0, math.floor(float(self.sigma) * -float(ndtri(miss * (1 - GUARD) / 2))) - 2)
+        half = max(0, math.floor(float(self.sigma) * -float(_ndtri(miss * (1 - GUARD) / 2))) - 2)
         while self.tail(half + 1) > miss:
             half += 1
         return half
+
+
+def _erfc(values: Floats) -> Floats:
+    """The complementary error function; SciPy is imported when it is needed."""
+    from scipy.special import erfc
+
+    tails: Floats = erfc(values)
+    return tails
+
+
+def _ndtri(shares: Any) -> Any:
+    """The quantile of the standard normal law."""
+    from scipy.special import ndtri
+
+    return ndtri(shares)

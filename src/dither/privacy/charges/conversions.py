@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from scipy.optimize import minimize_scalar
-
 from dither.canonical import Number, exact, number_text, positive
 from dither.errors import ParameterError
 
@@ -65,6 +63,8 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
 
 def find_best(bound: Callable[[float], float]) -> float:
     """log t where `bound` is about smallest."""
+    from scipy.optimize import minimize_scalar  # half a second of imports that pure pots never need
+
     return float(
         minimize_scalar(bound, bounds=(-14.0, 18.0), method="bounded", options={"xatol": 1e-9}).x
     )

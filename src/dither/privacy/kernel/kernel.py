@@ -32,7 +32,7 @@ from dither.privacy.kernel.release import (
     Release,
     Values,
     Version,
-    load_arrow,
+    load_libraries,
     repeat_key,
     to_bytes,
 )
@@ -251,7 +251,7 @@ class Kernel:
                 "a connection is not inherited by a forked process: connect again",
                 rule=PrivacyRule.NO_FORK,
             )
-        load_arrow()
+        load_libraries()
         while True:
             try:
                 number, measurer = self._idle.pop()

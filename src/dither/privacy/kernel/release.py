@@ -29,7 +29,7 @@ __all__ = [
     "Values",
     "Version",
     "from_bytes",
-    "load_arrow",
+    "load_libraries",
     "repeat_key",
     "table_bytes",
     "to_bytes",
@@ -143,11 +143,13 @@ def _stored(each: Calibrated, cells: tuple[Any, ...]) -> list[Any]:
     return list(cells) if each.width < 2**63 else [Decimal(cell) for cell in cells]
 
 
-def load_arrow() -> None:
-    """Makes pyarrow import what it needs (pandas, where installed) before a charge.
+def load_libraries() -> None:
+    """Makes pyarrow and the noise import what they need (pandas, mpmath) before a charge.
 
     After it, a failing import would be an incident, and while Python ends some imports fail.
     """
+    import mpmath.ctx_iv  # noqa: F401
+
     pa.array([0])
 
 

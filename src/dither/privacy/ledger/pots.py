@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from dither.canonical import Number, exact, number_text, positive, quote
+from dither.canonical import Number, exact, positive, quote
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.charges.rules import PURE, Charge, Rule, charge, charge_from_amounts
 from dither.privacy.losses import Loss, Neighbours
@@ -295,7 +296,8 @@ def price_text(measure: str, taken: Charge, unit: str) -> str:
     >>> price_text("epsilon", charge_from_amounts(Fraction(1, 2), Fraction(0)), "person")
     'epsilon 0.5, delta 0, for one person'
     """
-    return f"{measure} {shown(taken.amount)}, delta {shown(taken.delta)}, for one {unit}"
+    amount = shown(taken.amount, up=True)
+    return f"{measure} {amount}, delta {shown(taken.delta, up=True)}, for one {unit}"
 
 
 def sentence(text: str, what: str, example: str) -> None:
@@ -306,18 +308,21 @@ def sentence(text: str, what: str, example: str) -> None:
         )
 
 
-def shown(value: Fraction) -> str:
-    """For messages: as a decimal where that is exact and short, else as p/q, long ones cut *down*
-    to 12 digits."""
+def shown(value: Fraction, *, up: bool = False) -> str:
+    """A decimal for people: exact where that is short, else six digits, cut down or, with `up`, up.
+
+    Prices and what was spent are rounded up, and what is left is rounded down.
+
+    >>> shown(Fraction(163840, 273067), up=True), shown(Fraction(1, 3)), shown(Fraction(1, 8))
+    ('0.6', '0.333333', '0.125')
+    """
     places = next((n for n in range(13) if (value * 10**n).denominator == 1), None)
-    if places is None and value.denominator < 10**6:
-        return str(value)
-    if places is None and 0 < abs(value) < Fraction(1, 10**9):
-        return number_text(value)
-    digits = 12 if places is None else places
-    whole = str(int(value * 10**digits)).rjust(digits + 1, "0")
-    text = f"{whole[: len(whole) - digits]}.{whole[len(whole) - digits :]}" if digits else whole
-    return text if places is not None else f"{text}..."
+    if places is None:
+        context = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+        rounded = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+        return f"{rounded.normalize():g}"
+    whole = str(int(value * 10**places)).rjust(places + 1, "0")
+    return f"{whole[:-places]}.{whole[-places:]}" if places else whole
 
 
 def limit(value: Number, name: str) -> Fraction:

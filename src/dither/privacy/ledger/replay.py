@@ -209,11 +209,11 @@ class Replay:
     def describe_recount(self) -> list[str]:
         """A sentence for each pot whose total a recount raises."""
         return [
-            f"pot {pot.name!r} was recounted: it stands at {pots.shown(pot.spent)} (cap "
+            f"pot {pot.name!r} was recounted: it stands at {pots.shown(pot.spent, up=True)} (cap "
             f"{pots.shown(pot.cap)}), "
-            f"not at {pots.shown(self.pots[pot.name].spent)}: stored releases had been shared into "
-            f"parts of a "
-            "partition without the pots above it paying what the partition grew by"
+            f"not at {pots.shown(self.pots[pot.name].spent, up=True)}: stored releases had been "
+            "shared into parts of a partition without the pots above it paying what the "
+            "partition grew by"
             for pot in self.changed_by_recount()
         ]
 

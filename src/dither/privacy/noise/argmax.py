@@ -20,7 +20,6 @@ from numbers import Rational
 from typing import Any, Literal
 
 import numpy as np
-from mpmath.ctx_iv import MPIntervalContext
 from numpy.typing import NDArray
 
 from dither.canonical import quote
@@ -269,6 +268,8 @@ def _intervals() -> Any:
     """This thread's own context: the precision is a property of the context, and another thread may
     want another."""
     if not hasattr(_mine, "context"):
+        from mpmath.ctx_iv import MPIntervalContext  # `load_libraries` of the kernel did it before
+
         _mine.context = MPIntervalContext()
     return _mine.context
 
