@@ -33,6 +33,7 @@ from dither.answer.asked import (
 )
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
+from dither.answer.explained_result import build_explained_result
 from dither.answer.history import History, read_history
 from dither.answer.preview import Preview, make_preview
 from dither.answer.preview_columns import Terms, list_preview_columns
@@ -178,7 +179,7 @@ class Connection:
         delta: Number | None = None,
         fresh: bool = False,
         dry_run: bool = False,
-    ) -> Result | Explanation:
+    ) -> Result:
         """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
 
         The same question at the same price has one answer: asked again it is free, and the same.
@@ -186,8 +187,8 @@ class Connection:
         `max_groups` limits the groups of one unit. `quantile_intervals=False` spends nothing on the
         intervals of quantiles, "1/3" a third of their price; an eighth if nothing is said.
         `dry_run=True` rehearses on a table generated from the catalog alone: free, as noisy as the
-        real answer, about nobody. EXPLAIN PRIVACY SELECT ... returns the explanation, reading no
-        data.
+        real answer, about nobody. EXPLAIN PRIVACY SELECT ... gives a result whose table is the
+        explanation, and reads no data.
         """
         if delta is not None:
             raise ParameterError(
@@ -201,7 +202,10 @@ class Connection:
                 "quantile_intervals": quantile_intervals,
             }
             shared |= {"weights": weights, "max_groups": max_groups}
-            return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)
+            explanation = self.explain(
+                sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared
+            )
+            return build_explained_result(explanation, {"sql": explanation.sql, "pot": self._pot})
         question = read_question(
             sql,
             epsilon=epsilon,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from dither import ParameterError, canonical
+from dither import ParameterError, Result, canonical
 from dither.answer.documents import read_preview, write_preview
 from dither.answer.explain import Explanation
 from dither.answer.preview_columns import find_joint_level
@@ -173,7 +173,10 @@ class TestExplanations:
         spent = con.budget().pots[0].spent
         for sql in (SQL, KEYS, "SELECT MEDIAN(cost) FROM visits"):
             found = con.sql(f"explain privacy {sql}", epsilon=1)
-            assert isinstance(found, Explanation)
+            assert isinstance(found, Result) and isinstance(found.explanation, Explanation)
+            assert found.to_dict()["mechanism"] == [step.mechanism for step in found.steps]
+            with pytest.raises(ParameterError, match="an explanation holds no answer"):
+                found.certificate()
             words = str(found)
             for part in (
                 "share",

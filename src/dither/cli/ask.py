@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from dither import connect, steward
-from dither.answer.explain import Explanation, strip_explain_prefix
+from dither.answer.explain import strip_explain_prefix
+from dither.answer.explained_result import ExplainedResult
 from dither.answer.preview import Preview
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
@@ -206,7 +207,7 @@ def sql(
         )
         price = {answer_preview.measure: answer_preview.price}
     result = con.sql(question, fresh=fresh, dry_run=dry_run, **price, **terms)
-    if isinstance(result, Explanation):
+    if isinstance(result, ExplainedResult):
         if as_json or output is AnswerFormat.json:
             print_json(
                 {

@@ -1,0 +1,125 @@
+"""EXPLAIN PRIVACY as a result: `con.sql` always returns one. Its table is the explanation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+import pyarrow as pa
+from rich.console import Console, ConsoleOptions, RenderResult
+
+from dither.answer.column_info import ResultColumn
+from dither.answer.explain import ExplainedStep, Explanation
+from dither.answer.preview import Preview
+from dither.answer.result import Result
+from dither.canonical import Number
+from dither.errors import ParameterError
+from dither.privacy.kernel.kernel import Release
+from dither.question.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class ExplainedResult(Result):
+    """What a question would do, one row for each step. It holds no answer: nothing was measured."""
+
+    explanation: Explanation | None = None
+
+    @property
+    def _explained(self) -> Explanation:
+        assert self.explanation is not None
+        return self.explanation
+
+    @property
+    def steps(self) -> tuple[ExplainedStep, ...]:
+        """What each step asks, and how it is answered."""
+        return self._explained.steps
+
+    @property
+    def preview(self) -> Preview:
+        """Price and error."""
+        return self._explained.preview
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """One row for each step: what it asks, its mechanism, its share of the price."""
+        steps = self._explained.steps
+        return pa.table(
+            {
+                "step": list(range(len(steps))),
+                "asks": [step.asks for step in steps],
+                "one_unit_moves_it_by": [step.sensitivity for step in steps],
+                "mechanism": [step.mechanism for step in steps],
+                "noise_scale": pa.array([step.scale for step in steps], pa.float64()),
+                "share": [float(step.share) for step in steps],
+                "stability": [step.stability for step in steps],
+            }
+        )
+
+    @cached_property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """None: an explanation has no noisy columns."""
+        return ()
+
+    def to_arrow(self, *, intervals: bool = True) -> pa.Table:
+        """The table of the explanation."""
+        return self.table
+
+    def to_dict(self, *, intervals: bool = True) -> dict[str, list[Any]]:
+        """Column name to list of values."""
+        return dict(self.table.to_pydict())
+
+    def explain(self) -> str:
+        """The explanation in words."""
+        return str(self._explained)
+
+    @cached_property
+    def raw(self) -> pa.Table:
+        """Refused: nothing was released."""
+        _refuse()
+
+    def interval(self, level: Number) -> Result:
+        """Refused: nothing was released."""
+        _refuse()
+
+    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
+        """Refused: nothing was released."""
+        _refuse()
+
+    def opening(self, file: str | Path | None = None) -> dict[str, Any]:
+        """Refused: nothing was released."""
+        _refuse()
+
+    def nonnegative(self, *columns: str) -> Result:
+        """Refused: nothing was released."""
+        _refuse()
+
+    def consistent(self) -> Result:
+        """Refused: nothing was released."""
+        _refuse()
+
+    def plot(self, column: str | None = None, ax: Any = None) -> Any:
+        """Refused: nothing was released."""
+        _refuse()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._explained
+
+    def _repr_html_(self) -> str:
+        return self._explained._repr_html_()
+
+    def __str__(self) -> str:
+        return str(self._explained)
+
+
+def _refuse() -> NoReturn:
+    raise ParameterError("an explanation holds no answer: ask without EXPLAIN PRIVACY")
+
+
+def build_explained_result(explanation: Explanation, info: dict[str, Any]) -> ExplainedResult:
+    """The result of EXPLAIN PRIVACY."""
+    level = explanation.preview.confidence
+    no_release = cast(Release, None)
+    no_recipe = cast(Recipe, None)
+    return ExplainedResult(info, no_release, no_recipe, level, explanation=explanation)
