@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -189,3 +190,32 @@ def test_tests_are_imported_by_their_full_names():
     options = SETTINGS["tool"]["pytest"]["ini_options"]
     assert "--import-mode=importlib" in options["addopts"]
     assert options["pythonpath"] == ["."]
+
+
+def list_calls(function: str) -> list[tuple[str, str | None]]:
+    """Every call of a function in the library, as (file, the function that calls it)."""
+    calls: list[tuple[str, str | None]] = []
+
+    def visit(node: ast.AST, inside: str | None, file: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            name = child.name if isinstance(child, ast.FunctionDef) else inside
+            if isinstance(child, ast.Call) and ast.unparse(child.func) == function:
+                calls.append((file, name))
+            visit(child, name, file)
+
+    for path in sorted((ROOT / "src" / "dither").rglob("*.py")):
+        visit(ast.parse(path.read_text()), None, str(path.relative_to(ROOT / "src" / "dither")))
+    return calls
+
+
+def test_frozen_values_are_set_when_they_are_made_and_never_after():
+    calls = list_calls("object.__setattr__")
+    assert len(calls) > 20
+    assert [call for call in calls if call[1] != "__post_init__"] == []
+
+
+def test_no_look_up_by_identity_outlives_a_call():
+    """Where nodes are looked up by `id`, the table belongs to one question or one function."""
+    files = {file for file, _ in list_calls("id")}
+    of_one_call = {"plan/analyse.py", "audit/black_box.py"}
+    assert {file for file in files if not file.startswith("sql/")} <= of_one_call

@@ -54,7 +54,7 @@ def patiently(attempt: Callable[[], T]) -> T:
 class Transaction:
     """One transaction: statements in, plain tuples out."""
 
-    _compiled: dict[tuple[str, int], tuple[str, list[str], dict[str, Any], ClauseElement]] = {}
+    _compiled: dict[tuple[str, ClauseElement], tuple[str, list[str], dict[str, Any]]] = {}
 
     def __init__(self, raw: Any, dialect: Dialect) -> None:
         self._cursor, self._dialect = raw.cursor(), dialect
@@ -83,7 +83,7 @@ class Transaction:
         if isinstance(statement, str):
             self._cursor.execute(statement)
             return
-        key = (self._dialect.name, id(statement))
+        key = (self._dialect.name, statement)
         if key not in self._compiled:
             compiled: Any = statement.compile(dialect=self._dialect)
             names = list(getattr(compiled, "positiontup", None) or [])
@@ -92,13 +92,8 @@ class Transaction:
                 if names
                 else {}
             )
-            self._compiled[key] = (
-                str(compiled),
-                names,
-                fixed,
-                statement,
-            )  # kept, so that its id is not re-used
-        text, names, fixed, _ = self._compiled[key]
+            self._compiled[key] = (str(compiled), names, fixed)
+        text, names, fixed = self._compiled[key]
         given = fixed | values if values else fixed
         self._cursor.execute(text, [given[name] for name in names])
 
