@@ -151,6 +151,7 @@ class _Parser:
         raise self.error("expected a loss or a number")
 
     def call(self) -> ls.Loss:
+        """One loss, `name(argument, ...)`; the sensitivity of a discrete noise is 1 by default."""
         name = self.peek()
         start = self.tokens[self.next][2]
         if name not in NAMES:

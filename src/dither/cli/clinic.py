@@ -116,7 +116,7 @@ def write_clinic(folder: Path, people: int) -> None:
     _write_csv(
         folder / "prescriptions.csv",
         ("rx_id", "visit_id", "drug", "days", "price"),
-        _list_rx_rows(draw, visits),
+        _draw_prescriptions(draw, visits),
     )
 
 
@@ -216,10 +216,11 @@ def _list_visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[t
     return zip(ids, who, doctor, *(column.tolist() for column in columns), strict=True)
 
 
-def _list_rx_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
-    many = np.floor(-0.9 * np.log1p(-draw.uniform(len(visits["who"])))).astype(np.int64)
-    visit = np.repeat(np.arange(len(many)), np.minimum(many, 9))
-    count = len(visit)
+def _draw_prescriptions(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
+    """Invented prescriptions: 0 to 9 for each visit, a few drugs make most, some cells are blank."""
+    per_visit = np.floor(-0.9 * np.log1p(-draw.uniform(len(visits["who"])))).astype(np.int64)
+    visit_index = np.repeat(np.arange(len(per_visit)), np.minimum(per_visit, 9))
+    count = len(visit_index)
     drug = draw.chosen([1 / (i + 1) ** 1.3 for i in range(len(DRUGS))], count)
     days = 1 + np.floor(-14 * np.log1p(-draw.uniform(count))).astype(np.int64)
     price = (4 + drug / 2) * np.exp(0.5 * draw.normal(count)) * np.sqrt(days)
@@ -227,7 +228,7 @@ def _list_rx_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tupl
     cost = np.where(lost < 0.02, "", np.char.mod("%.2f", price))
     names = np.where(lost > 0.995, "", np.array(DRUGS)[drug])
     ids = [f"r{i}" for i in range(count)]
-    visit_ids = [f"v{i}" for i in visit.tolist()]
+    visit_ids = [f"v{i}" for i in visit_index.tolist()]
     return zip(ids, visit_ids, names.tolist(), days.tolist(), cost.tolist(), strict=True)
 
 

@@ -114,11 +114,14 @@ class Hierarchy(Oracle):
         return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        """Which payloads are a level, a report that the level's own protocol allows, and zeros."""
         good = np.zeros(len(payloads), np.bool_)
-        for number, oracle in enumerate(self.oracles, 1):
+        for level, oracle in enumerate(self.oracles, 1):
             end = 1 + oracle.payload_bytes
-            here = payloads[:, 0] == number
-            good |= here & oracle.valid(payloads[:, 1:end]) & (payloads[:, end:] == 0).all(axis=1)
+            at_level = payloads[:, 0] == level
+            good |= (
+                at_level & oracle.valid(payloads[:, 1:end]) & (payloads[:, end:] == 0).all(axis=1)
+            )
         return good
 
     @property

@@ -70,6 +70,7 @@ _OF_FLOATS = (
 
 
 def not_negative(value: Number, name: str) -> Fraction:
+    """The exact number, refused below 0."""
     number = exact(value, name)
     if number < 0:
         raise ParameterError(f"{name} must not be negative, got {number_text(number)}")
@@ -77,6 +78,7 @@ def not_negative(value: Number, name: str) -> Fraction:
 
 
 def probability(value: Number, name: str) -> Fraction:
+    """The exact number, refused outside [0, 1)."""
     number = not_negative(value, name)
     if number >= 1:
         raise ParameterError(f"{name} must lie in [0, 1), got {number_text(number)}")
@@ -84,6 +86,7 @@ def probability(value: Number, name: str) -> Fraction:
 
 
 def rate(value: Number, name: str) -> Fraction:
+    """A sampling rate: the exact number, refused outside (0, 1]."""
     number = positive(value, name)
     if number > 1:
         raise ParameterError(f"{name} must lie in (0, 1], got {number_text(number)}")
@@ -91,6 +94,7 @@ def rate(value: Number, name: str) -> Fraction:
 
 
 def count(value: Number, name: str) -> int:
+    """A positive whole number."""
     number = exact(value, name)
     if number.denominator != 1 or number < 1:
         raise ParameterError(f"{name} must be a positive integer, got {number_text(number)}")
@@ -98,6 +102,7 @@ def count(value: Number, name: str) -> int:
 
 
 def order(value: Number, name: str) -> Fraction:
+    """A Renyi order: the exact number, refused unless it is above 1."""
     number = exact(value, name)
     if number <= 1:
         raise ParameterError(f"{name} must be above 1, got {number_text(number)}")

@@ -82,8 +82,8 @@ class PotBalances:
         )
 
     def person(self) -> LabelledGuarantee | None:
-        """One person over all windows of the declared bounds, whatever is asked; None where the
-        unit is no window."""
+        """The guarantee for one person over all windows that the catalog's bounds hold, by group
+        privacy; None where the unit is not (person, window), or nothing is open yet."""
         root = next((pot for pot in self.pots if pot.inside is None), None)
         if root is None or self.horizon is None:
             return None

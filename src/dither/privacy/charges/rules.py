@@ -205,7 +205,9 @@ def charge_from_amounts(amount: Fraction, delta: Fraction) -> Charge:
 
 
 def charge_pure(loss: Loss) -> Fraction:
-    """The smallest known epsilon for which a loss is epsilon-DP, exactly; refuses what has none.
+    """The smallest known epsilon for which a loss is epsilon-DP, rounded up where it is irrational.
+
+    A loss that has none, such as Gaussian noise, is refused.
 
     >>> from dither.privacy.losses import DiscreteLaplace, Pure
     >>> charge_pure(DiscreteLaplace(10, 3) + Pure("0.1"))
