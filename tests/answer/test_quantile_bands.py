@@ -110,12 +110,12 @@ class TestBands:
         assert hits[0] < binom.ppf(1e-9, 60, 0.95)
 
     def test_small_groups_get_the_bounds_of_the_column_and_large_ones_less(self, tmp_path):
+        """At a level of 95 % an end of a small group misses the bound once in twenty times; at this
+        level it does so once in 1e10."""
         con = asked.connection(tmp_path / "c", rows=asked.few_rows(40))
-        low, high = (
-            con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=1).to_dict()[f"m_{e}"]
-            for e in ("low", "high")
-        )
-        assert (low, high) == ([0], [110])
+        sure = 1 - F(1, 10**10)
+        small = con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=1, confidence=sure)
+        assert (small.to_dict()["m_low"], small.to_dict()["m_high"]) == ([0], [110])
         found = con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=2000).to_dict()
         assert 0 < found["m_low"][0] <= found["m"][0] <= found["m_high"][0] < 110
 
