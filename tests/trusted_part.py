@@ -37,6 +37,7 @@ class Tree:
     def parse(self, module: str) -> ast.Module:
         return ast.parse(self.files[module].read_text(encoding="utf-8"))
 
+    @cache  # noqa: B019
     def find_imports(self, module: str) -> set[str]:
         """The modules of this tree that one imports, with the packages that they lie in."""
         if module == self.root:
@@ -155,6 +156,7 @@ def find_seeds(tree: Tree) -> set[str]:
     return set(KERNEL) | {name for name in outside if "dither.data" in tree.find_imports(name)}
 
 
+@cache
 def find_rooms() -> list[str]:
     """The rooms from the bottom up, as the import contracts of pyproject.toml state them."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 HEAVY = ("duckdb", "numpy", "pyarrow", "scipy", "sqlalchemy", "sqlglot", "mpmath", "matplotlib")
 
 
@@ -28,8 +26,7 @@ def test_the_version_is_shown_without_an_engine():
     assert "dither.cli.main" in imported and "dither.cli.ask" not in imported
 
 
-@pytest.mark.parametrize("library", ["scipy", "mpmath", "matplotlib", "pandas"])
-def test_a_connection_and_a_preview_need_no_numerics_beyond_numpy(library, tmp_path, monkeypatch):
+def test_a_connection_and_a_preview_need_no_numerics_beyond_numpy(tmp_path, monkeypatch):
     """SciPy and mpmath are imported for Gaussian noise, derived results and choices alone."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     code = (
@@ -42,4 +39,4 @@ def test_a_connection_and_a_preview_need_no_numerics_beyond_numpy(library, tmp_p
         "question = 'SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward'\n"
         "dither.connect(file).preview(question, epsilon=1)"
     )
-    assert library not in list_imported(code)
+    assert not list_imported(code) & {"scipy", "mpmath", "matplotlib", "pandas"}
