@@ -15,8 +15,7 @@ from dither.plan import algebra as a
 from dither.plan.algebra import Cells
 from dither.plan.analyse import analyse
 from dither.plan.facts import NO_FACTS
-from dither.plan.keys import key_domains
-from dither.plan.sensitivity import box, largest_value, sensitivity
+from dither.plan.of_catalog import box, key_domains, largest_value, sensitivity
 from dither.plan.stability import Loose
 from tests.datasets import hospital
 

@@ -45,12 +45,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Names that bring an engine along are imported when they are asked for: the rest loads without
     one."""
-    if name in ("Connection", "Preview", "Result", "connect"):
+    if name in ("Catalog", "Connection", "Preview", "Result", "connect"):
         from dither import session
 
         return getattr(session, name)
-    if name == "Catalog":
-        from dither.catalog import Catalog
-
-        return Catalog
     raise AttributeError(f"module 'dither' has no attribute {name!r}")

@@ -262,7 +262,7 @@ class Connection:
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
-        return read_history(self._reports, self._pot)
+        return read_history(self._reports, self._pot, self._kernel.ledger.ensure_anchored)
 
     @property
     def catalog(self) -> Catalog:

@@ -20,6 +20,7 @@ Share(part=Fraction(1, 3), of=('a', 'b'))
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from fractions import Fraction
@@ -33,6 +34,7 @@ from dither.stored import stored_items, stored_keys, stored_name
 
 T = TypeVar("T")
 MOST_DIGITS = 1000
+_FRACTION = re.compile(r"-?[0-9]+(/[0-9]+)?")
 
 
 def write(value: Any) -> Any:
@@ -80,7 +82,11 @@ def _read(tree: Any, names: dict[str, type]) -> Any:
     if set(tree) == {"float"}:
         return _read_float(tree["float"])
     if set(tree) == {"map"}:
-        return {_read(key, names): _read(member, names) for key, member in tree["map"]}
+        pairs = [(_read(key, names), _read(member, names)) for key, member in tree["map"]]
+        members = dict(pairs)
+        if len(members) != len(pairs):
+            raise ValueError("a key twice")
+        return members
     return _read_class(tree, names)
 
 
@@ -101,8 +107,8 @@ def _read_class(tree: dict[str, Any], names: dict[str, type]) -> Any:
 
 def _read_fraction(text: Any) -> Fraction:
     """Only the one spelling of a number that `write` uses."""
-    if not isinstance(text, str) or len(text) > MOST_DIGITS:
-        raise ValueError("a fraction that is no text, or too long")
+    if not isinstance(text, str) or len(text) > MOST_DIGITS or not _FRACTION.fullmatch(text):
+        raise ValueError("a fraction that is no text p/q, or too long")
     number = Fraction(text)
     if fraction_text(number) != text:
         raise ValueError(f"the fraction {quote(text)} in another spelling")

@@ -12,8 +12,7 @@ from dither.audit import naive
 from dither.data.lower import cells
 from dither.plan import algebra as a
 from dither.plan.analyse import analyse
-from dither.plan.grids import points_of
-from dither.plan.keys import key_domains, open_keys
+from dither.plan.of_catalog import key_domains, open_keys, points_of
 from tests.datasets import hospital
 
 

@@ -11,9 +11,7 @@ from dither.plan import algebra as a
 from dither.plan.algebra import Cells, Column, Named, Quantiles, Scan
 from dither.plan.analyse import analyse, analyse_node
 from dither.plan.domain import is_stored
-from dither.plan.grids import points_of
-from dither.plan.keys import key_domains
-from dither.plan.sensitivity import largest_value, sensitivity
+from dither.plan.of_catalog import key_domains, largest_value, points_of, sensitivity
 from dither.plan.stability import Owned
 from tests.data.edge_expressions import Maker
 

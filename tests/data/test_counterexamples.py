@@ -17,7 +17,7 @@ from dither.plan import algebra as a
 from dither.plan import analyse as analysis
 from dither.plan.algebra import Cells, Count, Named, Scan, Sum
 from dither.plan.facts import Facts
-from dither.plan.sensitivity import sensitivity
+from dither.plan.of_catalog import sensitivity
 from dither.plan.stability import Loose
 from tests.datasets import hospital
 from tests.neighbours import check_claim, check_rows, measured

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dither.audit import naive
 from dither.plan.algebra import And, Cells, Compare, Count, Filter, IsNull, Not, Or, Scan, Sum
-from dither.plan.sensitivity import largest_value, sensitivity
+from dither.plan.of_catalog import largest_value, sensitivity
 from tests.case_lists import mark_rest, run_examples
 from tests.datasets import clinic
 

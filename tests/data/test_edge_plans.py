@@ -21,7 +21,7 @@ from dither.audit.sensitivity_check import list_broken_claims
 from dither.plan import algebra as a
 from dither.plan.algebra import Keys, Quantiles
 from dither.plan.analyse import analyse
-from dither.plan.keys import open_keys
+from dither.plan.of_catalog import open_keys
 from dither.plan.stability import Owned
 from tests.case_lists import mark_rest
 from tests.data.edge_checks import both_ways, open_cells, owners_of_keys

@@ -15,7 +15,7 @@ from dither.data.measure import Measurer
 from dither.data.register.registration import write_copy_and_facts
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Count, CountUnits, Named, Scan, Sum, Value
-from dither.plan.keys import shape
+from dither.plan.of_catalog import shape
 from tests.case_lists import mark_between
 from tests.datasets import hospital
 from tests.function_examples import EXAMPLES

@@ -26,8 +26,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import analyse
 from dither.plan.bounds import bounds
-from dither.plan.keys import shape
-from dither.plan.sensitivity import sensitivity
+from dither.plan.of_catalog import sensitivity, shape
 from dither.plan.stability import Loose
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step

@@ -26,7 +26,7 @@ from dither.plan.algebra import (
     UnionAll,
     Value,
 )
-from dither.plan.sensitivity import sensitivity
+from dither.plan.of_catalog import sensitivity
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.reports import Reports

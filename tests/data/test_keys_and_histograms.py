@@ -27,8 +27,8 @@ from dither.plan.algebra import (
     Scan,
     Sum,
 )
-from dither.plan.grids import points_between, points_of
-from dither.plan.sensitivity import touched
+from dither.plan.grids import points_between
+from dither.plan.of_catalog import points_of, touched
 from tests.case_lists import mark_rest
 from tests.datasets import hospital
 

@@ -18,7 +18,7 @@ from dither.data.measure import Measurer
 from dither.data.register.registration import RegistrationError, write_copy_and_facts
 from dither.plan.algebra import Cells, Count, CountUnits, Scan, Sum
 from dither.plan.facts import Facts, load_facts
-from dither.plan.sensitivity import sensitivity
+from dither.plan.of_catalog import sensitivity
 from dither.state import State
 from tests.datasets import clinic, hospital
 

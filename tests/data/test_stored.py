@@ -28,7 +28,7 @@ from dither.plan.algebra import (
     Value,
 )
 from dither.plan.analyse import analyse
-from dither.plan.sensitivity import sensitivity
+from dither.plan.of_catalog import sensitivity
 from tests.datasets import hospital
 from tests.neighbours import PEOPLE, VISITS, check_query
 

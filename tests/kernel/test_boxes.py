@@ -15,7 +15,7 @@ from dither.answer.arrange import _divide
 from dither.answer.draws import make_noise_law
 from dither.answer.sums import find_sum_bound
 from dither.laws import find_error_law
-from dither.plan import sensitivity
+from dither.plan import of_catalog
 from dither.plan.algebra import (
     Cells,
     Count,
@@ -29,7 +29,8 @@ from dither.plan.algebra import (
     Sum,
 )
 from dither.plan.norms import Sensitivity
-from dither.plan.sensitivity import Box, box
+from dither.plan.of_catalog import box
+from dither.plan.sensitivity import Box
 from dither.privacy.charges.rules import charge_pure
 from dither.privacy.kernel.calibrate import loss_of
 from dither.privacy.kernel.randomise import randomise
@@ -114,12 +115,12 @@ class TestClaims:
         ],
     )
     def test_slips_are_caught(self, monkeypatch, planted, why):
-        monkeypatch.setattr(neighbours, "box", lambda *given: planted(sensitivity.box(*given)))
+        monkeypatch.setattr(neighbours, "box", lambda *given: planted(of_catalog.box(*given)))
         with pytest.raises(AssertionError):
             change(BOTH, visits("a", *COUNTIES), [], "add_remove")
 
     def test_without_twice_the_rows_a_replaced_unit_is_caught(self, monkeypatch):
-        monkeypatch.setattr(neighbours, "box", lambda *given: Box(sensitivity.box(*given).sides, 3))
+        monkeypatch.setattr(neighbours, "box", lambda *given: Box(of_catalog.box(*given).sides, 3))
         with pytest.raises(AssertionError):
             change(BOTH, visits("a", *["ash"] * 3), visits("a", *["oak"] * 3), "replace")
 

@@ -24,7 +24,7 @@ from dither import (
 )
 from dither.catalog import parse
 from dither.plan.algebra import Call, Cells, Column, Count, LimitGroups, Named, Project, Scan, Sum
-from dither.plan.sensitivity import sensitivity
+from dither.plan.of_catalog import sensitivity
 from dither.privacy.charges.rules import charge_pure
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.losses import Pure

@@ -596,7 +596,7 @@ def sums_of(recipe):
 def test_a_sum_beside_a_count_is_made_from_the_centred_one(clinic):
     """SUM(x) = m COUNT + SUM(x - m): at one price its variance is half^2 + m^2 against max(L^2,
     U^2)."""
-    from dither.plan.sensitivity import sensitivity
+    from dither.plan.of_catalog import sensitivity
 
     found, _ = clinic
     alone = bind("SELECT SUM(age) AS s FROM patients", found.catalog, found.facts)
@@ -609,7 +609,7 @@ def test_a_sum_beside_a_count_is_made_from_the_centred_one(clinic):
 
 
 def test_averages_are_centred_so_that_noise_follows_the_width_of_the_bounds(clinic):
-    from dither.plan.sensitivity import sensitivity
+    from dither.plan.of_catalog import sensitivity
 
     found, _ = clinic
     recipe = bind(

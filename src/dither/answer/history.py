@@ -3,6 +3,7 @@ for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -49,6 +50,7 @@ class History:
     pot: str
     releases: tuple[PaidRelease, ...]
     _ledger: Reports
+    _anchor: Callable[[], None] = lambda: None
 
     def raw(self, release_id: str) -> Values:
         """The released integers of one of these releases; others' are not shown."""
@@ -56,6 +58,7 @@ class History:
             raise RefusedError(
                 f"pot {self.pot!r} paid for no release {release_id}", rule=PrivacyRule.PAID_VALUES
             )
+        self._anchor()  # before the value leaves: no older copy of the ledger may forget who paid
         stored = self._ledger.release(self._ledger.number_of(str(release_id)))
         assert stored is not None
         return from_bytes(stored.arrow_bytes)
@@ -93,7 +96,7 @@ class History:
         return render_text(self, width=160)
 
 
-def read_history(ledger: Reports, pot: str) -> History:
+def read_history(ledger: Reports, pot: str, anchor: Callable[[], None] = lambda: None) -> History:
     """Read the releases that a pot paid for.
 
     Where windows pay, the total shows what each of them paid: what it paid itself is what the
@@ -125,7 +128,7 @@ def read_history(ledger: Reports, pot: str) -> History:
                     "" if paying_pot is None else paying_pot.unit,
                 )
             )
-    return History(pot, tuple(releases), ledger)
+    return History(pot, tuple(releases), ledger, anchor)
 
 
 def describe_request(request: dict[str, Any]) -> str:

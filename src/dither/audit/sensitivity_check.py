@@ -18,8 +18,7 @@ import numpy as np
 from dither.catalog import Catalog
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
 from dither.plan.facts import Facts
-from dither.plan.keys import open_keys
-from dither.plan.sensitivity import sensitivity, touched
+from dither.plan.of_catalog import open_keys, sensitivity, touched
 
 Spot = tuple[Any, ...]  # unlisted keys, the code of the listed ones, and an aggregate or a point
 

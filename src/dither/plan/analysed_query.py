@@ -98,16 +98,12 @@ class Analyses:
     def analyse_rows(self, plan: Plan) -> Analysed:
         """Stability and domains of a plan; refused unless its rows depend on a private table."""
         check_size(plan)
-        try:
-            key = plan.hash
-        except Exception:  # a value that no plan may hold: the rules refuse it, with the reason
-            return analyse(plan, self.catalog, self.facts)
-        rows = self._rows.get(key)
+        rows = self._rows.get(plan.hash)
         if rows is None:
             rows = analyse(plan, self.catalog, self.facts)
             if len(self._rows) >= MOST_PLANS:
                 self._rows.clear()
-            self._rows[key] = rows
+            self._rows[plan.hash] = rows
         return rows
 
     def analyse_query(self, query: Query) -> AnalysedQuery:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dither.catalog import Catalog
 from dither.errors import RefusedError
 from dither.plan.algebra import Quantiles
-from dither.plan.analyse import Analysed, analyse
+from dither.plan.analyse import Analysed
 from dither.plan.domain import Columns
-from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.keys import bounds_in
 from dither.rules import PrivacyRule
 
@@ -62,13 +60,8 @@ def points_in(column: str, columns: Columns) -> Points:
     return points_between(interval.low, interval.high)
 
 
-def points_of(query: Quantiles, catalog: Catalog, facts: Facts = NO_FACTS) -> Points:
-    """The grid of a query; refused where the column has no bounds."""
-    return points_of_rows(query, analyse(query.plan, catalog, facts))
-
-
 def points_of_rows(query: Quantiles, rows: Analysed) -> Points:
-    """As `points_of`, for rows that are analysed already."""
+    """The grid of a query; refused where the column has no bounds."""
     if not query.shares or any(not 0 < share < 1 for share in query.shares):
         raise RefusedError("quantiles at shares inside (0, 1)", rule=PrivacyRule.PARAMETER_RANGES)
     if query.ends is not None and not (

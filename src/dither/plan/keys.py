@@ -9,12 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from dither.catalog import Catalog
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Quantiles, Query
-from dither.plan.analyse import analyse
 from dither.plan.domain import Columns, Domain
-from dither.plan.facts import NO_FACTS, Facts
 from dither.rules import PrivacyRule
 
 MAX_CELLS = 1_000_000
@@ -78,12 +74,6 @@ def list_keys(name: str, domain: Domain) -> KeyDomain:
     return KeyDomain(name, first, last - first + 1, domain.nullable)
 
 
-def open_keys(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[str, ...]:
-    """The keys of a query that have no list of values: which of them are shown is decided by
-    private key selection."""
-    return open_keys_in(query.keys, analyse(query.plan, catalog, facts).columns)
-
-
 def open_keys_in(keys: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
     """The keys without a list among analysed columns."""
     for name in keys:
@@ -92,11 +82,6 @@ def open_keys_in(keys: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
     if len(set(keys)) != len(keys):
         raise RefusedError("a key twice", rule=PrivacyRule.PLAIN_NAMES)
     return tuple(name for name in keys if columns[name].undeclared)
-
-
-def key_domains(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[KeyDomain, ...]:
-    """The domains of all listed keys; refused when their product is too large to return whole."""
-    return key_domains_in(query.keys, analyse(query.plan, catalog, facts).columns)
 
 
 def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, ...]:
@@ -112,10 +97,3 @@ def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, 
             rule=PrivacyRule.ALL_KEYS,
         )
     return domains
-
-
-def shape(query: Cells | Quantiles, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[int, int]:
-    """(cells of listed keys, numbers in each): public; what is measured for each value of the other
-    keys, if any."""
-    width = query.width if isinstance(query, Quantiles) else len(query.columns)
-    return prod(domain.codes for domain in key_domains(query, catalog, facts)), width

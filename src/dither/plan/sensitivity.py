@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from dither.catalog import Catalog, Neighbours
+from dither.catalog import Neighbours
 from dither.errors import RefusedError
 from dither.plan.algebra import (
     Aggregate,
@@ -23,9 +23,8 @@ from dither.plan.algebra import (
     Query,
     Sum,
 )
-from dither.plan.analyse import Analysed, analyse
+from dither.plan.analyse import Analysed
 from dither.plan.domain import is_stored
-from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.keys import bounds_in, key_domains_in, open_keys_in
 from dither.plan.norms import Sensitivity
 from dither.plan.stability import Loose, Owned
@@ -52,13 +51,8 @@ class Box:
     rows: int
 
 
-def sensitivity(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Sensitivity:
-    """Exact bounds over all neighbours of the registered tables."""
-    return sensitivity_in(query, analyse(query.plan, catalog, facts), catalog.neighbours)
-
-
 def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sensitivity:
-    """As `sensitivity`, for rows that are analysed already."""
+    """Exact bounds over all neighbours of the registered tables."""
     if not query.columns:
         raise RefusedError("a query without aggregates", rule=PrivacyRule.NO_RULE)
     cells = _count_cells(query, rows)
@@ -74,14 +68,8 @@ def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sens
     )
 
 
-def box(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Box:
-    """How far one unit moves the numbers of all cells together, in boxes of what one row can add to
-    its cell."""
-    return box_in(query, analyse(query.plan, catalog, facts), catalog.neighbours)
-
-
 def box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
-    """As `box`, for rows that are analysed already."""
+    """How far one unit moves the numbers of all cells together, in boxes of what one row adds."""
     reach = _find_reach(rows, query.keys, _count_cells(query, rows))
     most = max(1, min(reach.rows, reach.cells * reach.rows_per_cell))
     sides = tuple(
@@ -98,19 +86,13 @@ def _bound_row_change(aggregate: Aggregate, analysed: Analysed) -> tuple[int, in
     return _bound_row(aggregate, analysed)
 
 
-def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
-    """How far the rows of one unit reach in a query that is answered cell by cell: quantiles, key
-    selection.
-
-    As `sensitivity`, under replace: a unit leaves its cells and joins others. Rows without an owner
-    may come and go together, so that a replaced unit changes twice as many of one cell. Keys are
-    counted by owners: they need one.
-    """
-    return touched_in(query, analyse(query.plan, catalog, facts), catalog.neighbours)
-
-
 def touched_in(query: Query, rows: Analysed, neighbours: Neighbours) -> Reach:
-    """As `touched`, for rows that are analysed already."""
+    """How far the rows of one unit reach in a query that is answered cell by cell.
+
+    That is quantiles and key selection. As `sensitivity_in`, under replace: a unit leaves its cells
+    and joins others. Rows without an owner may come and go together, so that a replaced unit
+    changes twice as many of one cell. Keys are counted by owners: they need one.
+    """
     if isinstance(query, Keys) and not isinstance(rows.node, Owned):
         raise RefusedError(
             "keys are selected by their owners: these rows have none", rule=PrivacyRule.LOST_OWNER
@@ -199,15 +181,8 @@ def _bound_row(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
     raise RefusedError(f"no rule for {type(aggregate).__name__}", rule=PrivacyRule.NO_RULE)
 
 
-def largest_value(
-    aggregate: Aggregate, query: Cells, catalog: Catalog, facts: Facts = NO_FACTS
-) -> int:
-    """The public bound of |aggregate|: the plan's largest number of rows times what one adds."""
-    return largest_value_in(aggregate, analyse(query.plan, catalog, facts))
-
-
 def largest_value_in(aggregate: Aggregate, rows: Analysed) -> int:
-    """As `largest_value`, for rows that are analysed already."""
+    """The public bound of |aggregate|: the plan's largest number of rows times what one adds."""
     added = (
         (0, 1)
         if isinstance(aggregate, (CountUnits, CountDistinct))

@@ -194,22 +194,17 @@ def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
     if len({(query.plan, query.keys) for query in selections}) != len(selections):
         raise RefusedError("a selection of keys twice", rule=PrivacyRule.NO_RULE)
     queries = [_check_step(step, selections, analyses) for step in request.steps]
-    _check_columns(request)
+    _check_columns(request.steps)
     return queries
 
 
-def _check_columns(request: Request) -> None:
-    """Every column that is measured is one that some step answers, so that its rules were
-    checked."""
-    answered: dict[str, set[int]] = {}
-    for step in request.steps:
-        if isinstance(step.measured, Cells):
-            columns = range(len(step.measured.columns)) if step.columns is None else step.columns
-            answered.setdefault(step.measured.hash, set()).update(columns)
-    for step in request.steps:
-        if isinstance(step.measured, Cells) and len(answered[step.measured.hash]) < len(
-            step.measured.columns
-        ):
+def _check_columns(steps: tuple[Step, ...]) -> None:
+    """Every column that is measured is one that some step answers: its rules were checked."""
+    whole = {step.measured.hash for step in steps if step.columns is None}
+    answered = {(step.measured.hash, column) for step in steps for column in step.columns or ()}
+    for query in (step.measured for step in steps if step.measured.hash not in whole):
+        columns = range(len(query.columns)) if isinstance(query, Cells) else ()
+        if any((query.hash, column) not in answered for column in columns):
             raise RefusedError(
                 "a column is measured that no step answers", rule=PrivacyRule.NO_RULE
             )

@@ -23,6 +23,7 @@ from dither.data.engines.scratch import remove_spilled
 from dither.data.measure import Measurer
 from dither.errors import RefusedError, UnavailableError
 from dither.privacy.kernel.calibrate import calibrate_request, loss_of
+from dither.privacy.kernel.copying import copy_request
 from dither.privacy.kernel.cores import no_core_dumps
 from dither.privacy.kernel.incidents import Incidents
 from dither.privacy.kernel.parts import check_parts
@@ -110,6 +111,7 @@ class Kernel:
     def price_at(self, request: Request, view: LedgerView) -> Priced:
         """As `price`, by a view that was read before: a pure function of request, version and
         view."""
+        request = copy_request(request)
         at = self.at if request.context == "asked" else replace(self.at, context=DRY_RUN)
         path = view.path
         if len(path) == 1 and path[0].policy == "separate":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from dither.plan.algebra import Cells, Query
 from dither.privacy.kernel.randomise import Exact
@@ -34,8 +34,7 @@ def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
 def _numbers_of(step: Step, measured: Any) -> Exact:
     """The columns of one step; by unlisted key, where there are any, the cells that hold rows."""
     if not isinstance(step.measured, Cells):
-        exact: Exact = measured
-        return exact
+        return cast(Exact, measured)
     columns = list(range(len(step.measured.columns)) if step.columns is None else step.columns)
     if not isinstance(measured, dict):
         return {(): measured[:, columns]}

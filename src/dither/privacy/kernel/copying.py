@@ -1,0 +1,51 @@
+"""A request rebuilt from its parts: the kernel trusts no object that a caller made.
+
+Only nodes of exactly the known types, exact tuples and plain values are copied; anything else is
+refused. What a caller wrote into an object, or made of a subclass, is left behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from fractions import Fraction
+from typing import Any, cast, get_args
+
+from dither.errors import RefusedError
+from dither.plan.algebra import Aggregate, Condition, Expression, Named, Plan, Query
+from dither.plan.analyse import check_size
+from dither.privacy.kernel.request import Price, Request, Step
+from dither.rules import PrivacyRule
+
+_UNIONS = (Aggregate, Condition, Expression, Plan, Query)
+_NODES = frozenset({Named, Price, Request, Step}.union(*map(get_args, _UNIONS)))
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+def copy_request(request: Request) -> Request:
+    """The same request, of nothing but new nodes; refused where it holds anything else."""
+    if type(request) is not Request or type(request.steps) is not tuple:
+        raise RefusedError("a request of another type", rule=PrivacyRule.NO_RULE)
+    for step in request.steps:
+        check_size(cast(Any, getattr(getattr(step, "measured", None), "plan", None)))
+    try:
+        return cast(Request, _copy(request, {}))
+    except RecursionError:
+        raise RefusedError(
+            "a request that is nested too deeply", rule=PrivacyRule.BOUNDED_WORK
+        ) from None
+
+
+def _copy(value: Any, copies: dict[int, Any]) -> Any:
+    """`copies` has what was copied before in this call: shared nodes stay shared."""
+    if type(value) in _PLAIN:
+        return value
+    if type(value) is Fraction:
+        return Fraction(int(value.numerator), int(value.denominator))
+    if type(value) is tuple:
+        return tuple(_copy(member, copies) for member in value)
+    if type(value) not in _NODES:
+        raise RefusedError(f"a {type(value).__name__} in a request", rule=PrivacyRule.NO_RULE)
+    if id(value) not in copies:
+        members = {field.name: _copy(getattr(value, field.name), copies) for field in fields(value)}
+        copies[id(value)] = type(value)(**members)
+    return copies[id(value)]

@@ -1,0 +1,110 @@
+"""Requests are rebuilt by the kernel: objects that lie are refused, or what they say is lost."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+
+import pytest
+
+from dither.errors import DitherError, RefusedError
+from dither.plan.algebra import Cells, Compare, Count, CountUnits, Filter, Scan, Sum
+from dither.privacy.kernel.copying import copy_request
+from dither.privacy.kernel.request import Price, Request, Step
+from tests.datasets import hospital
+from tests.kernel.calibrating import calibrate
+
+VISITS = Scan("visits")
+WIDE = Cells(VISITS, (), (Count(), Sum("cost")))
+COUNT = Cells(VISITS, (), (Count(),))
+SUM = Cells(VISITS, (), (Sum("cost"),))
+
+
+def request(*steps: Step) -> Request:
+    return Request(steps, Price(F(1)), "total")
+
+
+def narrow_queries(asked: Request) -> list[Cells]:
+    return [step.query for step in copy_request(asked).steps]
+
+
+def test_an_honest_request_is_the_same_and_made_anew():
+    asked = request(Step(WIDE, "laplace", F(1), (0,)), Step(WIDE, "laplace", F(1, 2), (1,)))
+    copied = copy_request(asked)
+    assert copied == asked and copied.hash == asked.hash
+    assert copied.steps[0].measured is not WIDE
+    assert copied.steps[0].measured is copied.steps[1].measured  # shared nodes stay shared
+
+
+def test_columns_that_can_change_are_refused():
+    step = Step(WIDE, "laplace", F(1), [0])  # type: ignore[arg-type]
+    assert step.query == COUNT
+    step.columns[0] = 1  # type: ignore[index]
+    with pytest.raises(RefusedError):
+        copy_request(request(step, Step(WIDE, "laplace", F(1), (0,))))
+
+
+def test_what_was_written_into_an_object_is_left_behind():
+    step = Step(SUM, "laplace", F(1))
+    vars(step)["query"] = COUNT
+    assert narrow_queries(request(step)) == [SUM]
+    plan = Filter(VISITS, Compare("cost", ">", F(1)))
+    vars(plan)["hash"] = VISITS.hash
+    (copied,) = narrow_queries(request(Step(Cells(plan, (), (Count(),)), "laplace", F(1))))
+    assert copied.plan.hash == Filter(VISITS, Compare("cost", ">", F(1))).hash != VISITS.hash
+
+
+class LyingStep(Step):
+    query = COUNT  # type: ignore[assignment]
+
+
+class LyingTuple(tuple):
+    def __getitem__(self, index):
+        return Count()
+
+
+class LyingText(str):
+    def __hash__(self) -> int:
+        return hash("urgent")
+
+    def __eq__(self, other: object) -> bool:
+        return other == "urgent"
+
+
+class TwoAggregates(CountUnits, Count):
+    __stored_name__ = "two"
+    __stored_keys__ = {}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        LyingStep(SUM, "laplace", F(1)),
+        Step(Cells(VISITS, (), LyingTuple((Sum("cost"),))), "laplace", F(1), (0,)),
+        Step(Cells(VISITS, (), (Sum(LyingText("cost")),)), "laplace", F(1)),
+        Step(Cells(VISITS, (), (TwoAggregates(),)), "laplace", F(1)),
+        Step(Cells(VISITS, (), [Count()]), "laplace", F(1)),  # type: ignore[arg-type]
+        Step(COUNT, "laplace", 1.0),  # type: ignore[arg-type]
+    ],
+    ids=["step", "tuple", "text", "aggregate", "list", "float"],
+)
+def test_objects_of_other_types_are_refused(step):
+    with pytest.raises(RefusedError):
+        copy_request(request(step))
+
+
+def test_requests_of_other_types_and_nested_ones_are_refused():
+    class Lying(Request):
+        pass
+
+    with pytest.raises(RefusedError):
+        copy_request(Lying((Step(COUNT, "laplace", F(1)),), Price(F(1)), "total"))
+    with pytest.raises(RefusedError):
+        copy_request(Request([Step(COUNT, "laplace", F(1))], Price(F(1)), "total"))  # type: ignore[arg-type]
+    with pytest.raises(RefusedError):
+        copy_request(request(7))  # type: ignore[arg-type]
+
+
+def test_a_column_that_no_step_answers_is_refused():
+    with pytest.raises(DitherError, match="no step answers"):
+        calibrate(request(Step(WIDE, "laplace", F(1), (0,))), hospital.catalog())
+    assert len(calibrate(request(Step(WIDE, "laplace", F(1))), hospital.catalog())) == 1
