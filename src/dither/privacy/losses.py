@@ -88,14 +88,12 @@ class Loss:
     __rmul__ = __mul__
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dict for `json.dumps`; fractions as "p/q"; children carry their own type,
-        neighbours and unit."""
+        """Plain dict for `json.dumps`; fractions as "p/q"; children carry all of their own."""
         return self._tree(lambda parts: parts)
 
     @cached_property
     def canonical(self) -> str:
-        """Canonical JSON text, the parts of a composition sorted, since their order means
-        nothing."""
+        """Canonical JSON text; the parts of a composition are sorted: order means nothing."""
         return dumps(self._tree(lambda parts: sorted(parts, key=dumps)))
 
     def _tree(self, arrange: Callable[[list[Any]], list[Any]]) -> dict[str, Any]:
@@ -174,8 +172,7 @@ class Gaussian(Loss):
 @stored(scale="scale", sensitivity="sensitivity")
 @dataclass(frozen=True, repr=False, eq=False)
 class DiscreteLaplace(Loss):
-    """Integer noise P(z) ~ exp(-|z|/scale) on *one* integer that one unit moves by at most
-    `sensitivity`.
+    """Integer noise P(z) ~ exp(-|z|/scale) on *one* integer of this sensitivity.
 
     Also a vector of which one unit moves one cell only. Vectors in general emit Pure(L1 / scale).
     """
@@ -188,8 +185,7 @@ class DiscreteLaplace(Loss):
 @stored(sigma="sigma", sensitivity="sensitivity")
 @dataclass(frozen=True, repr=False, eq=False)
 class DiscreteGaussian(Loss):
-    """Integer noise P(z) ~ exp(-z^2 / 2 sigma^2) on *one* integer that one unit moves by at most
-    `sensitivity`.
+    """Integer noise P(z) ~ exp(-z^2 / 2 sigma^2) on *one* integer of this sensitivity.
 
     Also a vector of which one unit moves one cell only.
     """
@@ -202,11 +198,9 @@ class DiscreteGaussian(Loss):
 @stored(sigma="sigma", l2_squared="l2_squared")
 @dataclass(frozen=True, repr=False, eq=False)
 class DiscreteGaussianVector(Loss):
-    """Independent integer Gaussian noise on a vector of integers with squared L2 sensitivity
-    `l2_squared`.
+    """Independent integer Gaussian noise on integers of squared L2 sensitivity `l2_squared`.
 
-    Its privacy is that of zCDP with rho = l2_squared / (2 sigma^2); the scalar curve at
-    sqrt(l2_squared) is no bound.
+    It has rho = l2_squared / (2 sigma^2) in zCDP; the scalar curve at sqrt(l2_squared) is no bound.
     """
 
     type = "discrete_gaussian_vector"
@@ -227,8 +221,7 @@ class RandomizedResponse(Loss):
 @stored(epsilon="epsilon")
 @dataclass(frozen=True, repr=False, eq=False)
 class BoundedRange(Loss):
-    """The loss of the exponential mechanism at epsilon, whose log-ratios span a range of at most
-    epsilon."""
+    """The exponential mechanism: its log-ratios span a range of at most epsilon."""
 
     type = "bounded_range"
     epsilon: Exact = _given(positive)
@@ -278,28 +271,25 @@ class _Wrapping(Loss):
         super().__post_init__()
 
     def _parts(self) -> tuple[Loss, ...]:
-        raise AssertionError("each wrapping loss names its parts")
+        """The losses inside: one in `loss`, or several in `losses`."""
+        parts: tuple[Loss, ...] = getattr(self, "losses", ())
+        return (vars(self)["loss"],) if "loss" in vars(self) else parts
 
 
 @stored(q="q", loss="loss")
 @dataclass(frozen=True, repr=False, eq=False)
 class PoissonSampled(_Wrapping):
-    """The loss run on a sample that holds each unit independently with probability q, sample kept
-    secret."""
+    """The loss on a secret sample that holds each unit independently with probability q."""
 
     type = "poisson_sampled"
     q: Exact = _given(rate)
     loss: Loss = _given()
 
-    def _parts(self) -> tuple[Loss, ...]:
-        return (self.loss,)
-
 
 @stored(sample_size="sample_size", population_size="population_size", loss="loss")
 @dataclass(frozen=True, repr=False, eq=False)
 class SampledWithoutReplacement(_Wrapping):
-    """The loss run on a uniform sample of fixed size out of a public number of units, sample kept
-    secret."""
+    """The loss on a secret uniform sample of fixed size out of a public number of units."""
 
     type = "sampled_without_replacement"
     sample_size: int = _given(count)
@@ -313,9 +303,6 @@ class SampledWithoutReplacement(_Wrapping):
                 f"sample_size {self.sample_size} exceeds population_size {self.population_size}"
             )
 
-    def _parts(self) -> tuple[Loss, ...]:
-        return (self.loss,)
-
 
 @stored(loss="loss", count="count")
 @dataclass(frozen=True, repr=False, eq=False)
@@ -325,9 +312,6 @@ class Repeated(_Wrapping):
     type = "repeated"
     loss: Loss = _given()
     count: int = _given(count)
-
-    def _parts(self) -> tuple[Loss, ...]:
-        return (self.loss,)
 
 
 @stored(losses="losses")
@@ -342,15 +326,11 @@ class Composed(_Wrapping):
         object.__setattr__(self, "losses", _flat(self.losses))
         super().__post_init__()
 
-    def _parts(self) -> tuple[Loss, ...]:
-        return self.losses
-
 
 @stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
 class Parallel(_Wrapping):
-    """Losses on disjoint parts of the data, the part a function of the unit (rule
-    parts-follow-the-unit)."""
+    """Losses on disjoint parts of the units, each unit in one (rule parts-follow-the-unit)."""
 
     type = "parallel"
     losses: tuple[Loss, ...] = _given()
@@ -358,9 +338,6 @@ class Parallel(_Wrapping):
     def __post_init__(self) -> None:
         object.__setattr__(self, "losses", tuple(self.losses))
         super().__post_init__()
-
-    def _parts(self) -> tuple[Loss, ...]:
-        return self.losses
 
 
 def _flat(losses: Iterable[Loss]) -> tuple[Loss, ...]:
@@ -381,8 +358,7 @@ def compose(*losses: Loss) -> Composed:
 @stored(sigma="sigma", clip_norm="clip_norm")
 @dataclass(frozen=True, repr=False, eq=False)
 class GaussianSum(Loss):
-    """*Continuous* Gaussian noise of `sigma` on a sum of vectors, one per unit, each of L2 norm at
-    most `clip_norm`.
+    """*Continuous* Gaussian noise on a sum of vectors, one per unit, of norm at most `clip_norm`.
 
     The sensitivity follows from the relation: clip_norm under add_remove, 2 clip_norm under
     replace. Sampling needs the norm itself, not the sensitivity, hence the type
@@ -405,11 +381,9 @@ def _theorem(value: Any, name: str) -> str:
 @stored(epsilon="epsilon", users="users", theorem="theorem")
 @dataclass(frozen=True, repr=False, eq=False)
 class Shuffled(Loss):
-    """One report of each of `users` by an `epsilon`-local randomiser, mixed by a trusted shuffler,
-    to who sees the mix.
+    """One `epsilon`-local report of each of `users`, mixed by a trusted shuffler.
 
-    Known by a theorem, which is named; the number of users is public, so units are replaced, never
-    added.
+    Known by a named theorem; the number of users is public, so units are replaced, never added.
     """
 
     type = "shuffled"

@@ -41,11 +41,11 @@ def _copy(value: Any, copies: dict[int, Any]) -> Any:
         return value
     if type(value) is Fraction:
         return Fraction(int(value.numerator), int(value.denominator))
-    if type(value) is tuple:
-        return tuple(_copy(member, copies) for member in value)
-    if type(value) not in _NODES:
+    if type(value) is not tuple and type(value) not in _NODES:
         raise RefusedError(f"a {type(value).__name__} in a request", rule=PrivacyRule.NO_RULE)
     if id(value) not in copies:
-        members = {field.name: _copy(getattr(value, field.name), copies) for field in fields(value)}
-        copies[id(value)] = type(value)(**members)
+        is_tuple = type(value) is tuple
+        members = value if is_tuple else [getattr(value, field.name) for field in fields(value)]
+        copied = tuple(_copy(member, copies) for member in members)
+        copies[id(value)] = copied if is_tuple else type(value)(*copied)
     return copies[id(value)]

@@ -106,12 +106,13 @@ class Kernel:
 
     def price(self, request: Request) -> Priced:
         """PRICE: mechanisms and loss. Reads no data and spends nothing."""
-        return self.price_at(request, self.ledger.view(request.pot))
+        return self.price_at(request)
 
-    def price_at(self, request: Request, view: LedgerView) -> Priced:
+    def price_at(self, request: Request, view: LedgerView | None = None) -> Priced:
         """As `price`, by a view that was read before: a pure function of request, version and
         view."""
         request = copy_request(request)
+        view = self.ledger.view(request.pot) if view is None else view
         at = self.at if request.context == "asked" else replace(self.at, context=DRY_RUN)
         path = view.path
         if len(path) == 1 and path[0].policy == "separate":

@@ -93,8 +93,7 @@ def rank_scores(
 
 
 class RowsOfUnits:
-    """What the kernel asks of a mechanism that chooses quantiles: one unit moves at most
-    `rows_per_unit` rows."""
+    """A mechanism that chooses quantiles; one unit moves at most `rows_per_unit` rows."""
 
     @property
     def rows_per_unit(self) -> int:
@@ -177,8 +176,7 @@ class Quantile(RowsOfUnits):
     def release_sparse(
         self, places: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> int:
-        """The same law for a grid of any size, given only the cells that hold rows, in increasing
-        order."""
+        """The same law for a grid of any size, given the cells that hold rows, in order."""
         held, rows = check_places(places, counts, cells)
         return choose(
             held, rows, 0, cells - 1, self.q, self.scale, check_source(source), race=self._race
@@ -275,8 +273,7 @@ def choose(
 
 
 def by_gumbel(grid: Held, scale: Fraction, first: int, last: int, source: Words) -> tuple[int, int]:
-    """The exponential mechanism. All far runs together win with a chance for which a coin is thrown
-    first."""
+    """The exponential mechanism; first a coin decides whether one of the far runs wins."""
     starts, lengths, scores = _runs(grid, first, last)
     if first > 0 or last < len(grid.held):
         far = partial(_far, grid, scale, first, last)
@@ -331,8 +328,7 @@ def _with_nobodys(
 
 
 def _near(upto: NDArray[Any], target: Fraction, width: Fraction) -> tuple[int, int]:
-    """The held cells first:last outside of which every rank is more than the width off the
-    target."""
+    """The held cells first:last; every rank outside is off the target by more than the width."""
     low, high = ceil(target - width), floor(target + width)
     return (
         int(np.searchsorted(upto, low, "left")),
@@ -366,8 +362,7 @@ def _outside(grid: Held, first: int, last: int) -> tuple[NDArray[Any], NDArray[A
 
 
 def _far(grid: Held, scale: Fraction, first: int, last: int, bits: int) -> Enclosure:
-    """The chance of all runs outside first:last together: below one word at 64 bits, summed exactly
-    beyond."""
+    """The chance of all runs outside first:last: below a word at 64 bits, exact beyond."""
     if bits <= 64:
         most = exp_minus(Fraction(_reach(grid.size)), 192).high * grid.size
         return Enclosure(0, -(-most >> 128))
