@@ -40,6 +40,9 @@ _RATIO = re.compile(r"[+-]?([0-9_]+)/([0-9_]+)")
 _MOST_TEXT = 2 * MOST_RATIO_DIGITS + 100
 _MOST_BITS = 20_000
 _LIMIT = 10**MOST_DIGITS
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 _RATIO_LIMIT = 10**MOST_RATIO_DIGITS
 
 
@@ -189,20 +192,20 @@ def is_unicode(text: str) -> bool:
 
 
 def _to_plain(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int)):
-        return value
     if isinstance(value, str):
         if not is_unicode(value):
             raise ParameterError(f"a text with a lone surrogate is no Unicode: {ascii(value)[:40]}")
         return value
-    if isinstance(value, Fraction):
-        return fraction_text(value)
     if isinstance(value, dict):
-        if not all(isinstance(key, str) for key in value):
+        if not {str}.issuperset(map(type, value)):
             raise TypeError("canonical JSON has text keys only")
         return {key: _to_plain(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
         return [_to_plain(member) for member in value]
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, Fraction):
+        return fraction_text(value)
     raise TypeError(
         f"canonical JSON holds no {type(value).__name__}: use integers, fractions, text, lists and "
         f"dicts"
@@ -212,9 +215,7 @@ def _to_plain(value: Any) -> Any:
 def dumps(value: Any) -> str:
     """Canonical JSON text of a tree of dicts, lists, text, integers, booleans, None and
     fractions."""
-    return json.dumps(
-        _to_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _ENCODER.encode(_to_plain(value))
 
 
 def digest(value: Any) -> str:

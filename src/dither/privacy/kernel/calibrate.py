@@ -19,7 +19,7 @@ from functools import lru_cache
 from dither.canonical import number_text
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError, RefusedError
-from dither.plan.algebra import Cells, CountDistinct, CountUnits, Keys, Quantiles
+from dither.plan.algebra import Aggregate, Cells, CountDistinct, CountUnits, Keys, Quantiles, Query
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.grids import Points
 from dither.privacy.charges.conversions import rho_for
@@ -200,14 +200,22 @@ def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
 
 def _check_columns(steps: tuple[Step, ...]) -> None:
     """Every column that is measured is one that some step answers: its rules were checked."""
-    whole = {step.measured.hash for step in steps if step.columns is None}
-    answered = {(step.measured.hash, column) for step in steps for column in step.columns or ()}
-    for query in (step.measured for step in steps if step.measured.hash not in whole):
-        columns = range(len(query.columns)) if isinstance(query, Cells) else ()
-        if any((query.hash, column) not in answered for column in columns):
+    whole = {_name_columns(step.measured) for step in steps if step.columns is None}
+    answered = {
+        (*_name_columns(step.measured), position)
+        for step in steps
+        for position in step.columns or ()
+    }
+    for named in {_name_columns(step.measured) for step in steps} - whole:
+        if any((*named, position) not in answered for position in range(len(named[-1]))):
             raise RefusedError(
                 "a column is measured that no step answers", rule=PrivacyRule.NO_RULE
             )
+
+
+def _name_columns(query: Query) -> tuple[str, tuple[str, ...], tuple[Aggregate, ...]]:
+    """The rows, keys and columns of a query. The hash of a plan, unlike `==`, tells 1 from True."""
+    return query.plan.hash, query.keys, query.columns if isinstance(query, Cells) else ()
 
 
 def _check_step(step: Step, selections: list[Keys], analyses: Analyses) -> AnalysedQuery:
