@@ -233,7 +233,7 @@ ERRORS = [
     ("SELECT SUM(age) FROM visits HAVING", "the question is not SQL"),
     ("SELECT COUNT(*) FRM visits", "the question is not SQL"),
     ("SELECT COUNT(*) FROM visits QUALIFY " "1 = 1", "window functions: their value " "depends " "on the order of rows"),
-    ("SELECT COUNT(*) FROM main.visits", "FROM something that is no registered table or subquery"),
+    ("SELECT COUNT(*) FROM other.visits", "FROM something that is no registered table or subquery"),
     ("SELECT COUNT(*) FROM (VALUES (1)) t", "FROM something that is no " "registered " "table " "or subquery"),
     ("SELECT HISTOGRAM(ward) FROM visits", "HISTOGRAM needs a number with " "declared " "bounds, not a " "category: GROUP BY it"),
     ("SELECT SUM(age * age * age * age * age * age * age * age * age * age * age * age * " "age * age * age * age * age * age * age) FROM visits", "a value could have " "more than 37 digits: " "round it, or narrow the bounds it is computed from [rule: widths come from the catalog]"),

@@ -31,6 +31,7 @@ from dither.sql.queries import QuestionQueries, build_queries
 from dither.sql.question import Key, QuestionDraft
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.refusals.table import REFUSALS
+from dither.sql.rewrites import rewrite
 from dither.sql.rows import Names, add_names, bind_from, check_clauses
 from dither.sql.scope import Context, Scope
 from dither.sql.shape import check_shape
@@ -73,6 +74,7 @@ class _ReadQuestion:
 
 
 def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
+    query = rewrite(query, context.catalog)
     check_tables(query, context)
     check_shape(query, context)
     question = _read_query(query, context, {}, max_groups)

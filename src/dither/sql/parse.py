@@ -22,6 +22,8 @@ MAX_PARENTHESES = 100
 MAX_DEPTH = 100
 MAX_STEPS = 50_000
 _LONG_WORD = re.compile(rf"\w{{{MAX_WORD + 1}}}")
+_TOP = re.compile(r"\s*SELECT\s+(?:DISTINCT\s+)?TOP\s*\(?\s*[0-9]", re.IGNORECASE)
+"""A question that begins with `SELECT TOP 3` is T-SQL."""
 _OPENING = "([{"
 _CLOSING = ")]}"
 
@@ -54,7 +56,7 @@ def parse_trees(sql: str) -> list[exp.Expr]:
     QueryError."""
     read_text(sql)
     try:
-        trees = [tree for tree in sqlglot.parse(sql, read="duckdb") if tree is not None]
+        trees = _parse_statements(sql)
         for tree in trees:
             _check_tree(tree)
     except ParseError as error:
@@ -64,6 +66,11 @@ def parse_trees(sql: str) -> list[exp.Expr]:
     except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
         raise QueryError(f"the question cannot be read: {type(error).__name__}") from None
     return trees
+
+
+def _parse_statements(sql: str) -> list[exp.Expr]:
+    trees = sqlglot.parse(sql, read="tsql" if _TOP.match(sql) else "duckdb")
+    return [tree for tree in trees if tree is not None]
 
 
 def read_text(sql: str) -> str:

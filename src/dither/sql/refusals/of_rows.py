@@ -7,19 +7,19 @@ from dither.sql.refusals.refusal import Refusal
 
 OF_ROWS: dict[str, Refusal] = {
     "comma join": Refusal(
-        "tables with a comma between them",
-        "a join needs its condition beside it",
+        "tables with a comma between them that no equality of WHERE ties",
+        "rows of different people would meet",
         "write a JOIN b ON a.patient_id = b.patient_id",
         PrivacyRule.OWNERS_APART,
-        "SELECT COUNT(*) FROM patients p, visits v WHERE p.patient_id = v.patient_id",
+        "SELECT COUNT(*) FROM patients p, visits v",
         "SELECT COUNT(*) FROM patients p JOIN visits v ON p.patient_id = v.patient_id",
     ),
     "natural join": Refusal(
-        "NATURAL JOIN",
-        "its condition changes whenever a column is added",
+        "NATURAL JOIN of a subquery",
+        "the catalog does not tell which columns it joins by",
         "name the columns with USING (...) or ON",
         PrivacyRule.OWNERS_APART,
-        "SELECT COUNT(*) FROM visits NATURAL JOIN patients",
+        "SELECT COUNT(*) FROM visits NATURAL JOIN (SELECT patient_id FROM patients) p",
         "SELECT COUNT(*) FROM visits JOIN patients USING (patient_id)",
     ),
     "cross join": Refusal(

@@ -1,0 +1,75 @@
+"""`FROM a, b WHERE a.x = b.x` is `FROM a JOIN b ON a.x = b.x`."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dither.catalog import Catalog
+from dither.sql.rewrites.sources import Source, find_source, list_selects, list_sources
+
+
+def rewrite_comma_joins(query: exp.Query, catalog: Catalog) -> exp.Query:
+    """Give the tables of a list the equalities of WHERE that join them.
+
+    Inner joins may be taken in any order: each table is joined when an equality ties it to one
+    before it. A table that nothing ties stays in the list, and is refused.
+    """
+    for select in list_selects(query):
+        joins = select.args.get("joins") or []
+        where = select.args.get("where")
+        if where is not None and joins and all(map(_is_in_list, joins)):
+            _join_list(select, joins, where, catalog)
+    return query
+
+
+def _is_in_list(join: exp.Join) -> bool:
+    """Whether a table stands after a comma: neither a word nor a condition joins it."""
+    clauses = ("on", "using", "side", "kind", "method")
+    return not any(join.args.get(clause) for clause in clauses)
+
+
+def _join_list(
+    select: exp.Select, joins: list[exp.Join], where: exp.Where, catalog: Catalog
+) -> None:
+    sources = list_sources(select, catalog)
+    conditions = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+    ties = [(condition, _find_ends(condition, sources)) for condition in conditions]
+    waiting = dict(zip((source.name for source in sources[1:]), joins, strict=True))
+    joined = {sources[0].name}
+    ordered: list[exp.Join] = []
+    used: list[exp.Expr] = []
+    while waiting:
+        name = next((name for name in waiting if _list_ties(ties, name, joined)), None)
+        if name is None:
+            return
+        on = _list_ties(ties, name, joined)
+        used += on
+        join = waiting.pop(name)
+        join.set("on", exp.and_(*on, copy=True))
+        ordered.append(join)
+        joined.add(name)
+    rest = [condition for condition in conditions if not any(condition is tie for tie in used)]
+    select.set("joins", ordered)
+    select.set("where", exp.Where(this=exp.and_(*rest, copy=True)) if rest else None)
+
+
+def _find_ends(condition: exp.Expr, sources: list[Source]) -> frozenset[str]:
+    """The two sources that an equality of columns ties; nothing for any other condition."""
+    columns = (condition.this, condition.args.get("expression"))
+    if not isinstance(condition, exp.EQ) or not all(
+        isinstance(column, exp.Column) for column in columns
+    ):
+        return frozenset()
+    names = {find_source(column, sources) for column in columns}
+    return frozenset(name for name in names if name) if None not in names else frozenset()
+
+
+def _list_ties(
+    ties: list[tuple[exp.Expr, frozenset[str]]], name: str, joined: set[str]
+) -> list[exp.Expr]:
+    """The equalities between a source and those that are joined already."""
+    return [
+        condition
+        for condition, ends in ties
+        if len(ends) == 2 and name in ends and ends - {name} <= joined
+    ]

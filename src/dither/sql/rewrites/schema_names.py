@@ -1,0 +1,24 @@
+"""`main.orders` and `"shop"."orders"` are the table `orders`."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dither.catalog import Catalog
+
+
+def rewrite_schema_names(query: exp.Query, catalog: Catalog) -> exp.Query:
+    """Take the name of the schema or dataset off the names of tables and columns.
+
+    Only `main` and the dataset's own name are known, and only before a table of the catalog: any
+    other name stays, and is refused.
+    """
+    names = {"main", catalog.dataset.lower()}
+    tables = {table.name.lower() for table in catalog.tables}
+    for node in [*query.find_all(exp.Table), *query.find_all(exp.Column)]:
+        table = node.name if isinstance(node, exp.Table) else node.table
+        schemas = {part.lower() for part in (node.text("db"), node.text("catalog")) if part}
+        if schemas and schemas <= names and table.lower() in tables:
+            node.set("db", None)
+            node.set("catalog", None)
+    return query

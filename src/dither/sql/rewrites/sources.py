@@ -1,0 +1,66 @@
+"""What a SELECT reads, as far as the catalog tells it without binding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dither.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table in FROM or JOIN: the name it goes by, and its columns; None where none is known."""
+
+    name: str
+    columns: frozenset[str] | None
+
+
+def list_selects(query: exp.Expr) -> list[exp.Select]:
+    """Every SELECT of a query, the innermost last."""
+    return list(query.find_all(exp.Select))
+
+
+def read_source(node: exp.Expr, catalog: Catalog) -> Source:
+    """The source at a node of FROM or JOIN."""
+    name = node.alias_or_name.lower()
+    is_table = isinstance(node, exp.Table) and not _is_named_by_with(node)
+    try:
+        columns = catalog.table(node.name).columns if is_table else None
+    except KeyError:
+        columns = None
+    return Source(
+        name, None if columns is None else frozenset(column.name.lower() for column in columns)
+    )
+
+
+def list_sources(select: exp.Select, catalog: Catalog) -> list[Source]:
+    """The sources of a SELECT: FROM, then each JOIN."""
+    clause = select.args.get("from_")
+    first = [] if clause is None else [clause.this]
+    nodes = [*first, *(join.this for join in select.args.get("joins") or [])]
+    return [read_source(node, catalog) for node in nodes]
+
+
+def find_source(column: exp.Column, sources: list[Source]) -> str | None:
+    """The one source that a column is of; None where that is not known."""
+    if column.table:
+        name = column.table.lower()
+        return name if any(source.name == name for source in sources) else None
+    if any(source.columns is None for source in sources):
+        return None
+    owners = [source.name for source in sources if column.name.lower() in (source.columns or ())]
+    return owners[0] if len(owners) == 1 else None
+
+
+def _is_named_by_with(node: exp.Table) -> bool:
+    """Whether WITH gives a name of a table another meaning here."""
+    name = node.name.lower()
+    above: exp.Expr | None = node.parent
+    while above is not None:
+        clause = above.args.get("with_")
+        if clause is not None and any(cte.alias.lower() == name for cte in clause.expressions):
+            return True
+        above = above.parent
+    return False
