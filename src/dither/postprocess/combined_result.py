@@ -1,0 +1,188 @@
+"""The result of a question over answers: the table that was computed, and the answers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from dither.answer.column_info import ResultColumn
+from dither.answer.intervals import read_level
+from dither.answer.result import Result
+from dither.canonical import Number, fraction_text
+from dither.errors import ParameterError
+from dither.postprocess.locked_engine import run_statement
+from dither.postprocess.split_question import SplitQuestion
+from dither.privacy.kernel.kernel import Release
+from dither.question.recipe import Recipe
+
+WITHOUT_INTERVAL = "computed from noisy answers: it has their noise, and no interval of its own"
+
+
+@dataclass(frozen=True)
+class CombinedResult(Result):
+    """A table computed from the answers of several questions, or from those of one.
+
+    A column that shows a column of an answer as it is has the interval of that column; any other
+    has none.
+    """
+
+    parts: tuple[Result, ...] = ()
+    _split: SplitQuestion | None = field(default=None, repr=False)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows that were computed from the answers, with the intervals that are known."""
+        return self._add_metadata(_compute_table(self._question, self.parts))
+
+    @property
+    def _question(self) -> SplitQuestion:
+        assert self._split is not None
+        return self._split
+
+    @cached_property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """Every column of the table: its role, noise, limits and notes."""
+        names = set(self.table.column_names)
+        described: list[ResultColumn] = []
+        for column in self._question.columns or ():
+            shown = _find_source(self.parts[-1], column.source)
+            role = "key" if column.is_key else "value"
+            if shown is not None and f"{column.name}_low" in names:
+                ends = ("", "_low", "_high")
+                described += [_rename(shown, f"{column.name}{end}", end) for end in ends]
+                continue
+            notes = () if column.is_key else (WITHOUT_INTERVAL,)
+            described.append(ResultColumn(column.name, role, notes=notes))  # type: ignore[arg-type]
+        if not described:
+            return tuple(
+                ResultColumn(name, "value", notes=(WITHOUT_INTERVAL,))
+                for name in self.table.column_names
+            )
+        return tuple(described)
+
+    def _values(self) -> pa.Table:
+        values = [column.name for column in self.columns if column.role in ("key", "value")]
+        return self.table.select(values)
+
+    def interval(self, level: Number) -> Result:
+        """The same answers with intervals at another level; free, since nothing new leaves."""
+        parts = tuple(part.interval(level) for part in self.parts)
+        return build_combined_result(self._question, parts, read_level(level), self.info)
+
+    @cached_property
+    def raw(self) -> pa.Table:
+        """Refused: the answers have it, each its own."""
+        _refuse("raw")
+
+    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
+        """Refused: the answers have one each."""
+        _refuse("certificate()")
+
+    def opening(self, file: str | Path | None = None) -> dict[str, Any]:
+        """Refused: the answers have one each."""
+        _refuse("opening()")
+
+    def nonnegative(self, *columns: str) -> Result:
+        """Refused: it is done to answers."""
+        _refuse("nonnegative()")
+
+    def consistent(self) -> Result:
+        """Refused: it is done to answers."""
+        _refuse("consistent()")
+
+    def explain(self) -> str:
+        """Explain each answer in words, and what was computed from them."""
+        lines = [f"Question: {self.info['sql'].strip()}"]
+        for part, asked in zip(self.parts, self._question.parts, strict=True):
+            lines += ["", f"{asked.name}:", part.explain()]
+        return "\n".join([*lines, "", f"Computed from these: {self._question.statement}"])
+
+
+def build_combined_result(
+    split: SplitQuestion, parts: Sequence[Result], level: Fraction, info: dict[str, Any]
+) -> CombinedResult:
+    """The result of a question over the answers of its parts."""
+    no_release = cast(Release, None)
+    no_recipe = cast(Recipe, None)
+    return CombinedResult(info, no_release, no_recipe, level, parts=tuple(parts), _split=split)
+
+
+def describe_charges(sql: str, parts: Sequence[Result]) -> dict[str, Any]:
+    """What a question over answers says about itself: its text, and what all answers cost."""
+    first = parts[0].info
+    shared = ("dataset", "lineage", "version", "context", "mode", "pot", "rule", "measure", "unit")
+    charges: dict[str, list[Fraction]] = {}
+    for part in parts:
+        for pot, taken in part.info["charges"].items():
+            before = charges.get(pot, [Fraction(0), Fraction(0)])
+            charges[pot] = [
+                total + Fraction(more) for total, more in zip(before, taken, strict=True)
+            ]
+    return {
+        **{key: first[key] for key in (*shared, "neighbours", "price_in", "unprotected")},
+        "sql": sql,
+        "repeated": all(part.info["repeated"] for part in parts),
+        "charged": fraction_text(
+            sum((Fraction(part.info["charged"]) for part in parts), Fraction(0))
+        ),
+        "charges": {pot: list(map(fraction_text, taken)) for pot, taken in charges.items()},
+        "parts": [part.info for part in parts],
+    }
+
+
+def compute_number(statement: str, answers: Mapping[str, Result]) -> str:
+    """The one number that a statement computes from answers, as it is written in SQL."""
+    table = run_statement(statement, {name: answer.table for name, answer in answers.items()})
+    value = table.column(0)[0].as_py() if table.num_rows == 1 else None
+    if value is None or isinstance(value, (bool, str)):
+        raise ParameterError(
+            "the number that rows are compared with could not be computed from its answer: ask for "
+            "it as a question of its own, and write it into the condition"
+        )
+    return f"{value:.6f}" if isinstance(value, float) else str(value)
+
+
+def _compute_table(split: SplitQuestion, parts: Sequence[Result]) -> pa.Table:
+    tables = {asked.name: part.table for asked, part in zip(split.parts, parts, strict=True)}
+    return run_statement(_add_intervals(split, tables), tables)
+
+
+def _add_intervals(split: SplitQuestion, tables: Mapping[str, pa.Table]) -> str:
+    """The statement, with the ends of the intervals of the columns that it shows as they are."""
+    if split.columns is None:
+        return split.statement
+    statement = sqlglot.parse_one(split.statement, read="duckdb")
+    names = tables[statement.args["from_"].this.name].column_names
+    outputs: list[exp.Expr] = []
+    for output, column in zip(statement.selects, split.columns, strict=True):
+        outputs.append(output)
+        for end in ("_low", "_high"):
+            if not column.is_key and f"{column.source}{end}" in names:
+                source = exp.column(f"{column.source}{end}", quoted=True)
+                outputs.append(exp.alias_(source, f"{column.name}{end}", quoted=True))
+    statement.set("expressions", outputs)
+    return statement.sql(dialect="duckdb")
+
+
+def _find_source(part: Result, name: str | None) -> ResultColumn | None:
+    return next((column for column in part.columns if column.name == name), None)
+
+
+def _rename(column: ResultColumn, name: str, end: str) -> ResultColumn:
+    role: Any = {"": "value", "_low": "low", "_high": "high"}[end]
+    return replace(column, name=name, role=role, steps=())
+
+
+def _refuse(what: str) -> NoReturn:
+    raise ParameterError(
+        f"{what} is of an answer, and this table was computed from answers: take it from each, as "
+        f"in result.parts[0].{what}"
+    )

@@ -1,0 +1,76 @@
+"""Runs a statement on released tables, in an engine that can reach nothing else.
+
+Each statement has an engine of its own, in memory: without files, network, extensions, ATTACH or
+the variables of this process, its settings locked before the statement is read. Its memory, its
+time and the rows that it returns are bounded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from dither.errors import QueryError
+from dither.rules import PrivacyRule
+
+MOST_SECONDS = 10.0
+MOST_ROWS = 1_000_000
+_LOCKED: dict[str, Any] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "memory_limit": "1GB",
+    "max_temp_directory_size": "0B",
+    "threads": "1",
+}
+
+
+def run_statement(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The rows of a statement over tables; QueryError where it fails or takes too much."""
+    engine = duckdb.connect(":memory:", config=_LOCKED)
+    timer = threading.Timer(MOST_SECONDS, engine.interrupt)
+    try:
+        for name, table in tables.items():
+            engine.register("released", table)
+            engine.execute(f'CREATE TABLE "{name}" AS SELECT * FROM released')
+            engine.unregister("released")
+        engine.execute("SET lock_configuration = true")
+        timer.start()
+        return _fetch_rows(engine, statement)
+    except duckdb.InterruptException:
+        raise QueryError(
+            f"the answers were released, and what is computed from them took more than "
+            f"{MOST_SECONDS:g} seconds: ask for less {PrivacyRule.BOUNDED_WORK.label}"
+        ) from None
+    except duckdb.Error as error:
+        raise QueryError(
+            f"what is computed from the answers failed: {_first_line(error)}"
+        ) from None
+    finally:
+        timer.cancel()
+        engine.close()
+
+
+def _fetch_rows(engine: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:
+    batches: list[pa.RecordBatch] = []
+    rows = 0
+    reader = engine.sql(statement).to_arrow_reader(1 << 16)
+    for batch in reader:
+        rows += batch.num_rows
+        if rows > MOST_ROWS:
+            raise QueryError(
+                f"more than {MOST_ROWS:,} rows are computed from the answers: ask for less "
+                f"{PrivacyRule.BOUNDED_WORK.label}"
+            )
+        batches.append(batch)
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).splitlines()[0]
