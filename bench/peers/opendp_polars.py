@@ -47,8 +47,8 @@ def by_key(data: pl.LazyFrame) -> dict[str, list[float]]:
         .agg(dp.len(signed=True), pl.col("cents").fill_null(0).dp.sum((0, int(TOP) * 100)))
         .with_keys(pl.LazyFrame({"key": KEYS}))
     )
-    found = query.release().collect()
-    sums = {row["key"]: (row["len"], row["cents"] / 100) for row in found.iter_rows(named=True)}
+    released = query.release().collect()
+    sums = {row["key"]: (row["len"], row["cents"] / 100) for row in released.iter_rows(named=True)}
     return {key: [n, s, s / max(1, n)] for key, (n, s) in sums.items()}
 
 

@@ -65,16 +65,16 @@ def load(file: str) -> Any:
 
 def by_key(con: Any) -> dict[str, list[float]]:
     question = "SELECT key, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a FROM t GROUP BY key"
-    found = con.sql(question, epsilon=EPSILON, fresh=True).to_dict(intervals=False)
-    rows = zip(found["key"], found["n"], found["s"], found["a"], strict=True)
+    columns = con.sql(question, epsilon=EPSILON, fresh=True).to_dict(intervals=False)
+    rows = zip(columns["key"], columns["n"], columns["s"], columns["a"], strict=True)
     return {key: [float(n), float(s), float(a)] for key, n, s, a in rows}
 
 
 def median(con: Any) -> float:
-    found = con.sql(
+    answer = con.sql(
         "SELECT MEDIAN(x) AS m FROM t", epsilon=EPSILON, fresh=True, quantile_intervals=False
     ).to_dict(intervals=False)
-    return float(found["m"][0])
+    return float(answer["m"][0])
 
 
 def ours_version() -> str:

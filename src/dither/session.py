@@ -82,12 +82,13 @@ class Connection:
     ) -> None:
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
         file = Path(written.file)
-        self._place = State.beside(file, state)
-        self._kernel = open_kernel(self._place)
+        self._state = State.beside(file, state)
+        self._kernel = open_kernel(self._state)
         self._reports = Reports.of(self._kernel.ledger)
         self._rehearsals: Rehearsals | None = None
         self._pot = pot
-        self._file, self._catalog_hash = file, catalog_hash(written)
+        self._file = file
+        self._catalog_hash = catalog_hash(written)
         self._remembered: dict[tuple[Any, ...], Any] = {}
         self._check_catalog()
 
@@ -160,9 +161,9 @@ class Connection:
             weights=weights,
             max_groups=max_groups,
         )
-        offered, shown = self._preview(question)
+        offered, preview = self._preview(question)
         return explain(
-            question.sql, offered.recipe, offered.priced, shown, self._kernel.at.analyses
+            question.sql, offered.recipe, offered.priced, preview, self._kernel.at.analyses
         )
 
     def sql(
@@ -315,7 +316,7 @@ class Connection:
             budget.person(),
             commitment,
         )
-        return sign(body, ensure_signing_key(self._place))
+        return sign(body, ensure_signing_key(self._state))
 
     # -- the line of a question
     # ----------------------------------------------------------------------------------
@@ -368,18 +369,18 @@ class Connection:
         bound = self._bind(question)
         ledger = self._reports
         pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
-        wanted = None
+        widths = None
         if question.within is None:
             price = read_price(question, bound.dialect)
         else:
-            wanted = read_widths(question.within, bound.recipe, question.group_size)
-            price = self._find_least_price(bound, question, wanted, view, pot)
+            widths = read_widths(question.within, bound.recipe, question.group_size)
+            price = self._find_least_price(bound, question, widths, view, pot)
         offered = self._offer(bound, question, price, view)
         terms = self._terms(offered.bands, question)
         stored = pot is not None and ledger.has_answer(offered.priced.key)
         quote = _quote(pot, offered.priced)
         return offered, make_preview(
-            offered.priced, offered.recipe, terms, pot, quote, stored, wanted
+            offered.priced, offered.recipe, terms, pot, quote, stored, widths
         )
 
     def _terms(self, bands: Bands, question: Asked) -> Terms:
@@ -389,7 +390,7 @@ class Connection:
         self,
         bound: Bound,
         question: Asked,
-        wanted: dict[str, float],
+        widths: dict[str, float],
         view: LedgerView,
         pot: Pot | None,
     ) -> Price:
@@ -412,7 +413,7 @@ class Connection:
             columns = list_preview_columns(
                 offered.recipe, mechanisms, self._terms(offered.bands, question)
             )
-            return meets_widths(columns, wanted)
+            return meets_widths(columns, widths)
 
         return make_price(find_least_price(meets))
 
@@ -442,7 +443,8 @@ class Connection:
         )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
-        catalog, price = release.at.catalog, release.priced.request.price
+        catalog = release.at.catalog
+        price = release.priced.request.price
         pot_name = release.priced.request.pot
         path = release.priced.view.path  # only a dry run can have no pot
         pot = path[0] if path else None

@@ -194,14 +194,14 @@ class TestCoverage:
                 (0,) * cells,
             )
             rows = choose_rows(recipe, values)
-            assert rows.is_choice and (rows.shown, rows.of) == (10, cells)
+            assert rows.is_choice and (rows.shown_count, rows.candidate_count) == (10, cells)
             for level, add in ((F(9, 10), "plain"), (rows.level(F(9, 10)), "wide")):
                 found = make_column(recipe, recipe.outputs[1], rows, noises, [2**62] * 3, level)
                 hits = sum(
                     low <= 100 <= high for low, high in zip(found.low, found.high, strict=True)
                 )
                 plain, wide = plain + hits * (add == "plain"), wide + hits * (add == "wide")
-            shown += rows.shown
+            shown += rows.shown_count
         assert plain < binom.ppf(1e-9, shown, 0.9)  # planted: the level is not widened
         assert wide >= binom.ppf(1e-9, shown, 0.9)
 
@@ -223,7 +223,7 @@ class TestRows:
             having=Apply("ne", (KeyValue(0), handmade.Constant("other"))), limit=1
         )
         rows = choose_rows(recipe, ((1, 2, 3, 4),) * 3)
-        assert (rows.shown, rows.is_choice, rows.level(F(1, 2))) == (1, False, F(1, 2))
+        assert (rows.shown_count, rows.is_choice, rows.level(F(1, 2))) == (1, False, F(1, 2))
 
     def test_order_is_stable_and_puts_nulls_where_asked(self):
         ratio = Apply("divide", (Noisy(1), Noisy(0)))

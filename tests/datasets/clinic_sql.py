@@ -263,12 +263,12 @@ def _sortable(value: Any) -> Any:
 
 def _set_rows(recipe: Recipe, one: Any, found: hospital.Registered) -> list[dict[str, Any]]:
     """The cells of a grouping set: keys as shown, exact atoms, whether the group is empty."""
-    plan = recipe.queries[one.places[0][0] if one.places else one.selection].plan
+    plan = recipe.queries[one.positions[0][0] if one.positions else one.selection].plan
     columns = analyse(plan, found.catalog, found.facts).columns
     exact = [_evaluated(query, found) for query in recipe.queries]
     present = (
-        {key for place, _ in one.places for key in exact[place]}
-        if one.places
+        {key for place, _ in one.positions for key in exact[place]}
+        if one.positions
         else set(exact[one.selection])
     )
     listed = []
@@ -292,7 +292,7 @@ def _set_rows(recipe: Recipe, one: Any, found: hospital.Registered) -> list[dict
     for combined in product(*listed):
         inner = tuple(v for v, _ in combined)
         atoms = []
-        for (place, index), atom in zip(one.places, recipe.atoms, strict=True):
+        for (place, index), atom in zip(one.positions, recipe.atoms, strict=True):
             cell = exact[place].get(inner)
             number = (
                 cell[index]

@@ -87,7 +87,7 @@ def _level_of_shown_value(recipe: Recipe, level: Fraction) -> Fraction:
     is_cut = recipe.having is not None or recipe.limit is not None or bool(recipe.offset)
     if not is_cut and not any(map(is_chosen_by_noise, formulas)):
         return level
-    cells = [count_cells(recipe, of) for of in recipe.sets]
+    cells = [count_cells(recipe, grouping_set) for grouping_set in recipe.sets]
     values = max((len(list_noisy_values(formula)) for formula in formulas), default=1)
     return 1 - (1 - level) / max(
         1, values * sum(_UNKNOWN if count is None else count for count in cells)
@@ -125,8 +125,8 @@ def _choose_cheapest(
             _, equal = calibrate_all(
                 make_equal_steps(wide.queries, alone.shares, family, adds_epsilons)
             )
-            wanted = compute_demands(plain, equal, family, weights)
-            steps = weigh_steps(wide.queries, alone.shares, wanted, family, weights, adds_epsilons)
+            demands = compute_demands(plain, equal, family, weights)
+            steps = weigh_steps(wide.queries, alone.shares, demands, family, weights, adds_epsilons)
             request, mechanisms = calibrate_all(steps)
             offers.append((predict_loss(plain, mechanisms, weights), alone.recipe, request))
             for joint in joint_families("epsilon", adds_epsilons) if family == "laplace" else ():
@@ -134,9 +134,9 @@ def _choose_cheapest(
                 if together is None:
                     continue
                 positions = find_positions(alone, together)
-                joint_wanted = join_demands(wanted, positions, joint.name)
+                joint_demands = join_demands(demands, positions, joint.name)
                 steps = weigh_steps(
-                    wide.queries, together.shares, joint_wanted, joint.name, weights, adds_epsilons
+                    wide.queries, together.shares, joint_demands, joint.name, weights, adds_epsilons
                 )
                 request, mechanisms = calibrate_all(steps)
                 laws = [find_error_law(mechanisms[step], column) for step, column in positions]

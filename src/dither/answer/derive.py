@@ -78,15 +78,17 @@ def raise_negative_values(result: Result, columns: tuple[str, ...]) -> Result:
 
 def _is_count(output: Output, recipe: Recipe) -> bool:
     """Whether a column is a count, or counts added up: COUNT(*) - 100 may be negative."""
-    of = affine(output.formula)
+    linear_form = affine(output.formula)
     if (
-        of is None
-        or not of.weights
-        or of.constant < 0
-        or any(weight < 0 for _, weight in of.weights)
+        linear_form is None
+        or not linear_form.weights
+        or linear_form.constant < 0
+        or any(weight < 0 for _, weight in linear_form.weights)
     ):
         return False
-    positions = [grouping.places[atom] for grouping in recipe.sets for atom, _ in of.weights]
+    positions = [
+        grouping.positions[atom] for grouping in recipe.sets for atom, _ in linear_form.weights
+    ]
     queries = [(recipe.queries[query], column) for query, column in positions]
     counts = (Count, CountValues, CountUnits, CountDistinct)
     return all(
@@ -134,7 +136,7 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
         level = _level_of_dependent(rows, confidence)
         unit = float(recipe.atoms[atom].unit)
         normal = _find_normal_quantile(0.5 + float(level) / 2)
-        lists: list[list[Any]] = [[None] * rows.shown for _ in range(3)]
+        lists: list[list[Any]] = [[None] * rows.shown_count for _ in range(3)]
         for i, (block, positions) in enumerate(rows.chosen):
             law = laws[i]
             assert law is not None
@@ -164,7 +166,7 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
 def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
     """Fitted rows share their noise: where noise chose some, all intervals must hold at once (union
     bound)."""
-    return 1 - (1 - confidence) / rows.of if rows.is_choice else confidence
+    return 1 - (1 - confidence) / rows.candidate_count if rows.is_choice else confidence
 
 
 def _find_finest(recipe: Recipe) -> int:
@@ -173,10 +175,10 @@ def _find_finest(recipe: Recipe) -> int:
         raise RefusedError(
             "consistent() needs totals beside parts: GROUP BY ROLLUP", rule=PrivacyRule.ADDITIVE_FIT
         )
-    everything = {key for of in recipe.sets for key in of.keys}
-    for i, of in enumerate(recipe.sets):
-        if set(of.keys) == everything:
-            if any(recipe.keys[key].domain.undeclared for key in of.keys):
+    everything = {key for grouping_set in recipe.sets for key in grouping_set.keys}
+    for i, grouping_set in enumerate(recipe.sets):
+        if set(grouping_set.keys) == everything:
+            if any(recipe.keys[key].domain.undeclared for key in grouping_set.keys):
                 raise RefusedError(
                     "the parts of undeclared keys do not add up: some are not shown",
                     rule=PrivacyRule.ADDITIVE_FIT,
@@ -189,8 +191,8 @@ def _find_finest(recipe: Recipe) -> int:
 
 
 def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
-    for of in recipe.sets:
-        query, column = of.places[formula.atom]
+    for grouping_set in recipe.sets:
+        query, column = grouping_set.positions[formula.atom]
         released_query = recipe.queries[query]
         if not isinstance(released_query, Cells) or not isinstance(
             released_query.columns[column], (Count, CountValues, Sum)

@@ -72,5 +72,5 @@ def write_interval_notes(
 def _is_bounded(value: Formula, bands: Bands, base_facts: BaseFacts, level: Fraction) -> bool:
     """Whether a value can have an interval, with the quantile ends that were bought."""
     needed = find_base_level(value, base_facts, level)
-    covered = frozenset(atom for atom, band in bands.of if needed <= band.level)
+    covered = frozenset(atom for atom, band in bands.ends if needed <= band.level)
     return has_interval(value, base_facts, covered)

@@ -98,7 +98,7 @@ class Noises:
     bands: Bands = NO_BANDS
 
     @classmethod
-    def of(
+    def from_mechanisms(
         cls,
         atoms: Sequence[Atom],
         mechanisms: Sequence[HasErrorTerms],
@@ -178,10 +178,12 @@ def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level
 # --------------------------------------------------------------------------------------------------
 
 
-def _weigh_positions(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
+def _weigh_positions(
+    linear_form: Affine, noises: Noises
+) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
     """Weight and law of every released number that an affine function reads, in grid steps."""
     by_position: dict[tuple[int, int], tuple[float, NoiseLaw]] = {}
-    for atom, weight in of.weights:
+    for atom, weight in linear_form.weights:
         law = noises.laws[atom]
         assert law is not None
         position = noises.positions[atom]
@@ -190,17 +192,18 @@ def _weigh_positions(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[
     return by_position
 
 
-def find_noise_deviation(of: Affine, noises: Noises) -> float:
+def find_noise_deviation(linear_form: Affine, noises: Noises) -> float:
     """The standard deviation of the noise of an affine function of atoms."""
     squares = [
-        (weight * law.deviation) ** 2 for weight, law in _weigh_positions(of, noises).values()
+        (weight * law.deviation) ** 2
+        for weight, law in _weigh_positions(linear_form, noises).values()
     ]
     return math.sqrt(sum(squares))
 
 
-def find_affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
+def find_affine_half(linear_form: Affine, noises: Noises, level: Fraction) -> float:
     """The half-width of an affine function of atoms: the same for every cell."""
-    return _compute_half(tuple(_weigh_positions(of, noises).values()), level)
+    return _compute_half(tuple(_weigh_positions(linear_form, noises).values()), level)
 
 
 @lru_cache(maxsize=256)
@@ -216,18 +219,22 @@ def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) ->
     return draws.find_size_quantile(draws.draw_sizes(laws, count) @ np.array(weights), float(level))
 
 
-def _read_band(of: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends | None:
+def _read_band(
+    linear_form: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction
+) -> Ends | None:
     """A quantile (or an affine function of one) between its ends, and never outside them."""
-    if len(of.weights) != 1:
+    if len(linear_form.weights) != 1:
         return None
-    ((atom, weight),) = of.weights
+    ((atom, weight),) = linear_form.weights
     band = noises.bands.get(atom)
     if band is None or level > band.level:
         return None
     low = np.minimum(inputs.atoms[band.low], inputs.atoms[atom])
     high = np.maximum(inputs.atoms[band.high], inputs.atoms[atom])
     high = high + float(dict(noises.bands.coarse).get(atom, 0))
-    first_end, second_end = (float(weight) * end + float(of.constant) for end in (low, high))
+    first_end, second_end = (
+        float(weight) * end + float(linear_form.constant) for end in (low, high)
+    )
     return np.minimum(first_end, second_end), np.maximum(first_end, second_end)
 
 
@@ -245,9 +252,9 @@ def _compute_ratio_ends(
     )
 
 
-def _evaluate_affine(of: Affine, inputs: FormulaInputs) -> Floats:
-    total = np.zeros(1) + float(of.constant)
-    for atom, weight in of.weights:
+def _evaluate_affine(linear_form: Affine, inputs: FormulaInputs) -> Floats:
+    total = np.zeros(1) + float(linear_form.constant)
+    for atom, weight in linear_form.weights:
         total = total + float(weight) * inputs.atoms[atom]
     return total
 
@@ -377,8 +384,8 @@ def _draw_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: F
     return low, high
 
 
-def _keep_tails(values: Array, before: Ends | None, most: int) -> Ends:
-    """The `most` least and largest of a block and of those before; what has no value counts as
+def _keep_tails(values: Array, before: Ends | None, count: int) -> Ends:
+    """The `count` least and largest of a block and of those before; what has no value counts as
     beyond both ends."""
     unknown = np.isnan(values)
     least = np.where(unknown, -np.inf, values)
@@ -386,7 +393,7 @@ def _keep_tails(values: Array, before: Ends | None, most: int) -> Ends:
     if before is not None:
         least = np.concatenate([before[0], least])
         largest = np.concatenate([before[1], largest])
-    if len(least) > most:
-        least = np.partition(least, most - 1, axis=0)[:most]
-        largest = np.partition(largest, len(largest) - most, axis=0)[-most:]
+    if len(least) > count:
+        least = np.partition(least, count - 1, axis=0)[:count]
+        largest = np.partition(largest, len(largest) - count, axis=0)[-count:]
     return least, largest

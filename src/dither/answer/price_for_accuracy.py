@@ -65,7 +65,11 @@ def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:
 
 
 def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
-    queries = {of.places[atom][0] for of in recipe.sets for atom in atoms_of(formula)}
+    queries = {
+        grouping_set.positions[atom][0]
+        for grouping_set in recipe.sets
+        for atom in atoms_of(formula)
+    }
     return any(isinstance(recipe.queries[query], Quantiles) for query in queries)
 
 
@@ -99,11 +103,11 @@ def _round_up(price: Fraction) -> Fraction:
     return math.ceil(price / step) * step
 
 
-def meets_widths(columns: Sequence[PreviewColumn], wanted: dict[str, float]) -> bool:
+def meets_widths(columns: Sequence[PreviewColumn], widths: dict[str, float]) -> bool:
     """Whether every column is at least as narrow as wanted, in all grouping sets."""
     for column in columns:
-        if column.name in wanted and (
-            column.half_width is None or column.half_width > wanted[column.name]
+        if column.name in widths and (
+            column.half_width is None or column.half_width > widths[column.name]
         ):
             return False
     return True

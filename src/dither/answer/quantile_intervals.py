@@ -78,14 +78,14 @@ class Bands:
     """
 
     cells: tuple[tuple[int, int], ...] = ()
-    of: tuple[tuple[int, Band], ...] = ()
+    ends: tuple[tuple[int, Band], ...] = ()
     coarse: tuple[tuple[int, Fraction], ...] = ()
 
     def is_quantile(self, atom: int) -> bool:
         return atom in dict(self.cells)
 
     def get(self, atom: int) -> Band | None:
-        return dict(self.of).get(atom)
+        return dict(self.ends).get(atom)
 
     def note(
         self, atom: int, level: Fraction, laws: Sequence[RankErrorLaw], is_bound: bool = True
@@ -127,7 +127,10 @@ def list_quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
     return tuple(
         atom
         for atom in range(len(recipe.atoms))
-        if any(isinstance(recipe.queries[of.places[atom][0]], Quantiles) for of in recipe.sets)
+        if any(
+            isinstance(recipe.queries[grouping_set.positions[atom][0]], Quantiles)
+            for grouping_set in recipe.sets
+        )
     )
 
 
@@ -136,7 +139,7 @@ def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
     cells = []
     coarse = []
     for atom in list_quantile_atoms(recipe):
-        query = recipe.queries[recipe.sets[0].places[atom][0]]
+        query = recipe.queries[recipe.sets[0].positions[atom][0]]
         assert isinstance(query, Quantiles)
         points = analyses.analyse_query(query).points
         cells.append((atom, points.count))
@@ -170,7 +173,7 @@ def add_quantile_ends(
     level = find_bought_level(ends)
     price_share = ends.price_share
     chosen = [atom for atom in list_quantile_atoms(recipe) if usable is None or atom in usable]
-    paid = {of.places[atom][0] for of in recipe.sets for atom in chosen}
+    paid = {grouping_set.positions[atom][0] for grouping_set in recipe.sets for atom in chosen}
     queries = tuple(
         replace(query, ends=(level, price_share))
         if index in paid and isinstance(query, Quantiles)
@@ -178,10 +181,10 @@ def add_quantile_ends(
         for index, query in enumerate(recipe.queries)
     )
     atoms = list(recipe.atoms)
-    positions = [list(of.places) for of in recipe.sets]
+    positions = [list(grouping_set.positions) for grouping_set in recipe.sets]
     bands = []
     for atom in list_quantile_atoms(recipe):
-        if all(of.places[atom][0] not in paid for of in recipe.sets):
+        if all(grouping_set.positions[atom][0] not in paid for grouping_set in recipe.sets):
             continue
         bands.append((atom, Band(len(atoms), len(atoms) + 1, level, price_share)))
         atoms += [recipe.atoms[atom]] * 2
@@ -194,8 +197,9 @@ def add_quantile_ends(
                 (query, share + 2 * len(quantile_query.shares)),
             ]
     sets = tuple(
-        replace(of, places=tuple(into)) for of, into in zip(recipe.sets, positions, strict=True)
+        replace(grouping_set, positions=tuple(into))
+        for grouping_set, into in zip(recipe.sets, positions, strict=True)
     )
     return replace(recipe, queries=queries, atoms=tuple(atoms), sets=sets), replace(
-        plain, of=tuple(bands)
+        plain, ends=tuple(bands)
     )

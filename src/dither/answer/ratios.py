@@ -120,7 +120,7 @@ def _invert_test(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
         _find_outermost(x[start : start + _ROWS], y[start : start + _ROWS], bounds)
         for start in starts
     ]
-    low, high = (unit * np.tan(np.concatenate(side)) for side in zip(*ends, strict=True))
+    low, high = (unit * np.tan(np.concatenate(angles)) for angles in zip(*ends, strict=True))
     bounded = np.abs(x) > max(bounds[0], bounds[-1])
     return np.where(bounded, low, np.nan), np.where(bounded, high, np.nan)
 
@@ -142,12 +142,12 @@ def _find_outermost(x: Floats, y: Floats, bounds: Floats) -> Ends:
             + 1e-15
         )
     least = centre[:, 0]
-    most = centre[:, 0]
+    greatest = centre[:, 0]
     for turn in (0.0, -math.pi, math.pi):
         first = np.maximum(centre + turn - near, edges[:-1])
         last = np.minimum(centre + turn + near, edges[1:])
         least = np.minimum(least, np.where(first <= last, first, math.inf).min(axis=1))
-        most = np.maximum(most, np.where(first <= last, last, -math.inf).max(axis=1))
+        greatest = np.maximum(greatest, np.where(first <= last, last, -math.inf).max(axis=1))
         if turn == 0.0 and bool(np.all(np.abs(centre) + near < math.pi / 2)):
             break  # none of the other two reaches any segment
-    return least, most
+    return least, greatest

@@ -253,18 +253,18 @@ class Result:
         return f"{paid}, for one {info['unit']}, from pot {info['pot']}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shown = RichTable()
+        table = RichTable()
         for column in self.columns:
             if column.role in ("key", "value"):
-                shown.add_column(
+                table.add_column(
                     make_rich_cell(column.name),
                     justify="right" if column.role == "value" else "left",
                 )
             elif column.role == "low" and column.confidence is not None:
-                shown.add_column(_write_level(column), justify="right")
+                table.add_column(_write_level(column), justify="right")
         for row in self.table.to_pylist():
-            shown.add_row(*map(make_rich_cell, self._cells(row)))
-        yield shown
+            table.add_row(*map(make_rich_cell, self._cells(row)))
+        yield table
         repeated = "asked before: the stored answer, " if self.info["repeated"] else ""
         yield from map(make_rich_text, [repeated + self._price(), *self._footnotes()])
 
@@ -298,11 +298,11 @@ class Result:
         return join([table, write_element("small", join_lines(notes))])
 
     def _html_cells(self, row: dict[str, Any]) -> Iterator[Html]:
-        for index, shown in enumerate(self.columns):
-            value = _format_label(row[shown.name])
-            if shown.role == "key":
+        for index, column in enumerate(self.columns):
+            value = _format_label(row[column.name])
+            if column.role == "key":
                 yield write_element("td", value)
-            elif shown.role == "value":
+            elif column.role == "value":
                 low, high = (
                     _format_label(row[end.name]) for end in self.columns[index + 1 : index + 3]
                 )
@@ -363,11 +363,11 @@ def build_result(
 
 def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     """List the public width of each atom, that of its own number in a cell."""
-    positions_by_atom = zip(*(of.places for of in recipe.sets), strict=True)
+    positions_by_atom = zip(*(grouping_set.positions for grouping_set in recipe.sets), strict=True)
     own = [getattr(calibrated, "widths", ()) for calibrated in steps]
     return [
-        max(own[step][position] if own[step] else steps[step].width for step, position in of)
-        for of in positions_by_atom
+        max(own[step][position] if own[step] else steps[step].width for step, position in positions)
+        for positions in positions_by_atom
     ]
 
 
@@ -375,7 +375,10 @@ def list_noises(
     recipe: Recipe, mechanisms: Sequence[HasErrorTerms], bands: Bands = NO_BANDS
 ) -> list[Noises]:
     """List the noises of every grouping set."""
-    return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
+    return [
+        Noises.from_mechanisms(recipe.atoms, mechanisms, grouping_set.positions, bands)
+        for grouping_set in recipe.sets
+    ]
 
 
 def make_raw_table(release: Release) -> pa.Table:

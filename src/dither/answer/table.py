@@ -34,7 +34,7 @@ from dither.answer.selection import (
 )
 from dither.question.expressions import Apply, Formula, Noisy
 from dither.question.kinds import infer_kind
-from dither.question.recipe import Atom, Output, Recipe, Shown
+from dither.question.recipe import Atom, DisplayKind, Output, Recipe
 from dither.question.shapes import Affine, affine, atoms_of
 
 _TYPES = {
@@ -57,8 +57,8 @@ class Rows:
     answer."""
 
     chosen: tuple[tuple[Block, NDArray[np.int64]], ...]
-    shown: int
-    of: int
+    shown_count: int
+    candidate_count: int
     by_noise: bool = False
     inputs: tuple[FormulaInputs, ...] = ()
     """The chosen blocks as formulas read them."""
@@ -69,12 +69,16 @@ class Rows:
     @property
     def is_choice(self) -> bool:
         """Whether noisy values decided which rows are shown."""
-        return self.by_noise and self.shown < self.of
+        return self.by_noise and self.shown_count < self.candidate_count
 
     def level(self, level: Fraction) -> Fraction:
         """The level at which intervals of the rows shown are taken, in a column that has a value in
         each of them."""
-        return IntervalSelection(self.shown, self.of).level(level) if self.is_choice else level
+        return (
+            IntervalSelection(self.shown_count, self.candidate_count).level(level)
+            if self.is_choice
+            else level
+        )
 
 
 def choose_rows(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
@@ -100,7 +104,7 @@ def choose_rows(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
     by_noise = chooses_rows_by_noise(recipe)
     public = [condition for condition in list_conjuncts(recipe.having) if not atoms_of(condition)]
     listed = [_check_conditions(public, recipe, block) for block in all_blocks]
-    of = sum(int(kept.sum()) for kept in listed)
+    candidate_rows = sum(int(kept.sum()) for kept in listed)
     candidates = tuple(block for block, _ in chosen)
     if by_noise:
         pairs = zip(all_blocks, listed, strict=True)
@@ -108,7 +112,7 @@ def choose_rows(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
             block if kept.all() else block.take_rows(np.flatnonzero(kept)) for block, kept in pairs
         )
     inputs = tuple(make_inputs(recipe, block) for block, _ in chosen)
-    return Rows(tuple(chosen), len(order), of, by_noise, inputs, candidates)
+    return Rows(tuple(chosen), len(order), candidate_rows, by_noise, inputs, candidates)
 
 
 def chooses_rows_by_noise(recipe: Recipe) -> bool:
@@ -122,12 +126,12 @@ def chooses_rows_by_noise(recipe: Recipe) -> bool:
 
 def count_selection(recipe: Recipe, output: Output, rows: Rows) -> IntervalSelection:
     """Count the intervals that a column shows, and the candidates that noisy values chose from."""
-    shown = sum(
+    shown_values = sum(
         count_shown(output.formula, inputs, block.rows)
         for (block, _), inputs in zip(rows.chosen, rows.inputs, strict=True)
     )
-    of = sum(count_candidates(output.formula, recipe, block) for block in rows.candidates)
-    return IntervalSelection(shown, of)
+    candidates = sum(count_candidates(output.formula, recipe, block) for block in rows.candidates)
+    return IntervalSelection(shown_values, candidates)
 
 
 def list_conjuncts(formula: Formula | None) -> list[Formula]:
@@ -186,7 +190,7 @@ def _rank_values(values: Array) -> NDArray[np.int64]:
 class Triple:
     """A column of the answer with its ends; keys have none."""
 
-    kind: Shown
+    kind: DisplayKind
     wide: bool
     value: list[Any]
     low: list[Any] | None = None
@@ -239,7 +243,7 @@ def make_column(
             located_lists.append(
                 (positions if piece.rows is None else positions[piece.rows], lists[:count])
             )
-    joined = _join_lists(located_lists, rows.shown, count)
+    joined = _join_lists(located_lists, rows.shown_count, count)
     return Triple(kind, wide, *joined)
 
 
@@ -248,13 +252,21 @@ def _has_wide(formula: Formula, recipe: Recipe, widths: Sequence[int]) -> bool:
     noise chose."""
     sums = [affine(alternative.value) for alternative in list_alternatives(formula)]
     read = [
-        atom for of in sums if of is not None and _is_whole(of, recipe) for atom, _ in of.weights
+        atom
+        for linear_form in sums
+        if linear_form is not None and _is_whole(linear_form, recipe)
+        for atom, _ in linear_form.weights
     ]
     return any(widths[atom] > _INT64 for atom in read)
 
 
 def _compute_floats(
-    piece: Piece, inputs: FormulaInputs, noise: Noises, level: Fraction, kind: Shown, count: int
+    piece: Piece,
+    inputs: FormulaInputs,
+    noise: Noises,
+    level: Fraction,
+    kind: DisplayKind,
+    count: int,
 ) -> list[list[Any]]:
     """A piece of a column that is no sum of released integers; ends are null where the value is."""
     values = np.broadcast_to(evaluate(piece.value, inputs), (piece.count,))
@@ -289,14 +301,15 @@ def _join_lists(
 
 
 def _compute_whole(
-    recipe: Recipe, block: Block, of: Affine, noises: Noises, level: Fraction
+    recipe: Recipe, block: Block, linear_form: Affine, noises: Noises, level: Fraction
 ) -> list[list[Any]]:
     """A sum of released integers and its ends, exactly: never through a float, which would move an
     end inward."""
-    if len(of.weights) == 1:
-        ((atom, weight),) = of.weights
+    if len(linear_form.weights) == 1:
+        ((atom, weight),) = linear_form.weights
         times, plus = (
-            int(factor) if factor == int(factor) else factor for factor in (weight, of.constant)
+            int(factor) if factor == int(factor) else factor
+            for factor in (weight, linear_form.constant)
         )
         value, *ends = (
             [
@@ -306,19 +319,19 @@ def _compute_whole(
             for exact_values in _compute_exact(recipe, block, atom, noises, level)
         )
         return [value, *ends] if weight >= 0 else [value, *reversed(ends)]
-    total = [of.constant] * block.rows
-    for atom, weight in of.weights:
+    total = [linear_form.constant] * block.rows
+    for atom, weight in linear_form.weights:
         numbers = _read_integers(block, atom, recipe.atoms[atom])
         total = [
             subtotal + weight * number for subtotal, number in zip(total, numbers, strict=True)
         ]
-    if any(noises.laws[atom] is None for atom, _ in of.weights):
+    if any(noises.laws[atom] is None for atom, _ in linear_form.weights):
         return [
             [_within(int(value), _LARGEST) for value in total],
             *([None] * block.rows for _ in range(2)),
         ]
     half = math.floor(
-        find_affine_half(of, noises, level) * (1 + _FLOAT) + _FLOAT
+        find_affine_half(linear_form, noises, level) * (1 + _FLOAT) + _FLOAT
     )  # the error is a whole number too
     return [
         [_within(int(value) + shift, _LARGEST) for value in total] for shift in (0, -half, half)
@@ -338,35 +351,38 @@ def _compute_exact(
     recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction
 ) -> list[list[Any]]:
     """A single released integer and its ends, exactly."""
-    of = recipe.atoms[atom]
+    released = recipe.atoms[atom]
     law = noises.laws[atom]
-    values = _read_integers(block, atom, of)
+    values = _read_integers(block, atom, released)
     if law is None:
         band = noises.bands.get(atom)
         if band is None or level > band.level:
             return [values, [None] * len(values), [None] * len(values)]
         coarse = math.ceil(dict(noises.bands.coarse).get(atom, 0))
-        low = [min(pair) for pair in zip(values, _read_integers(block, band.low, of), strict=True)]
+        low = [
+            min(pair)
+            for pair in zip(values, _read_integers(block, band.low, released), strict=True)
+        ]
         high = [
             max(pair) + coarse
-            for pair in zip(values, _read_integers(block, band.high, of), strict=True)
+            for pair in zip(values, _read_integers(block, band.high, released), strict=True)
         ]
         return [values, low, high]
-    half = int(law.half_width(level) * of.unit)
+    half = int(law.half_width(level) * released.unit)
     return [[value + shift for value in values] for shift in (0, -half, half)]
 
 
-def _read_integers(block: Block, atom: int, of: Atom) -> list[int]:
+def _read_integers(block: Block, atom: int, released: Atom) -> list[int]:
     """A released column in its own units, never through a float."""
     values = [int(value) for value in block.atoms[atom].tolist()]
     return (
-        [int(value * of.unit + of.offset) for value in values]
-        if of.unit != 1 or of.offset
+        [int(value * released.unit + released.offset) for value in values]
+        if released.unit != 1 or released.offset
         else values
     )
 
 
-def show_values(values: Array, kind: Shown, rounding: Any = round) -> list[Any]:
+def show_values(values: Array, kind: DisplayKind, rounding: Any = round) -> list[Any]:
     """Show a column as a person sees it: None for null; whole ends of intervals are rounded
     outward."""
     listed: list[Any] = values.tolist()
@@ -383,7 +399,7 @@ def show_values(values: Array, kind: Shown, rounding: Any = round) -> list[Any]:
     )
 
 
-def _show_value(value: float, kind: Shown, rounding: Any) -> Any:
+def _show_value(value: float, kind: DisplayKind, rounding: Any) -> Any:
     match kind:
         case "integer":
             return int(rounding(value))
@@ -398,7 +414,7 @@ def _show_value(value: float, kind: Shown, rounding: Any) -> Any:
     return value
 
 
-def find_kind(formula: Formula, recipe: Recipe) -> Shown:
+def find_kind(formula: Formula, recipe: Recipe) -> DisplayKind:
     """Find the kind of a column from the recipe alone."""
     kind = infer_kind(formula, recipe)
     whole = affine(formula)
@@ -407,9 +423,9 @@ def find_kind(formula: Formula, recipe: Recipe) -> Shown:
     return "number" if kind is None else kind
 
 
-def _is_whole(of: Affine, recipe: Recipe) -> bool:
+def _is_whole(linear_form: Affine, recipe: Recipe) -> bool:
     """Whether a sum of released numbers is a whole number whatever is released."""
-    atoms = [(recipe.atoms[atom], weight) for atom, weight in of.weights]
+    atoms = [(recipe.atoms[atom], weight) for atom, weight in linear_form.weights]
     terms = [
         weight * term
         for atom_facts, weight in atoms
@@ -417,6 +433,6 @@ def _is_whole(of: Affine, recipe: Recipe) -> bool:
     ]
     return (
         bool(atoms)
-        and all(term.denominator == 1 for term in (of.constant, *terms))
-        and all(atom_facts.shown == "integer" for atom_facts, _ in atoms)
+        and all(term.denominator == 1 for term in (linear_form.constant, *terms))
+        and all(atom_facts.display == "integer" for atom_facts, _ in atoms)
     )

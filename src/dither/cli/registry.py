@@ -61,7 +61,7 @@ def export(
     facts = read_deployment(State.beside(catalog, state))
     filled = fill_entry(facts)
     warned = find_hazards(facts)
-    left = list_prompts(filled)
+    prompts = list_prompts(filled)
     wrong = [problem for problem in find_problems(filled) if "PLEASE WRITE" not in problem]
     if as_json:
         documents = [
@@ -73,7 +73,7 @@ def export(
                 "statement": write_statement(facts),
                 "hazards": documents,
                 "problems": wrong,
-                "prompts": dict(left),
+                "prompts": dict(prompts),
             }
         )
         return
@@ -91,7 +91,7 @@ def export(
     for line in wrong:
         console.print(f"does not fit the register's schema: {line}", markup=False, highlight=False)
     console.print(
-        f"{len(left)} prompts are left for a person; then: dither registry check "
+        f"{len(prompts)} prompts are left for a person; then: dither registry check "
         f"{to / 'registry.yaml'}",
         highlight=False,
         soft_wrap=True,

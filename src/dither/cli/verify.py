@@ -56,11 +56,11 @@ def verify(
     Known keys are those given with --key, or else those of the datasets on this machine.
     """
     if show_key is not None:
-        shown = seal.public_hex(ensure_signing_key(State.beside(show_key, state)).public_key())
+        public_key = seal.public_hex(ensure_signing_key(State.beside(show_key, state)).public_key())
         if as_json:
-            print_json({"public_key": shown})
+            print_json({"public_key": public_key})
         else:
-            typer.echo(shown)
+            typer.echo(public_key)
         return
     if file is None:
         raise ParameterError("say which certificate to check: dither verify certificate.json")

@@ -162,11 +162,11 @@ class Measurer:
     ) -> dict[OpenKey, dict[int, Histogram]]:
         if (layout := spots(query, self._analyses.analyse_rows(query.plan).columns)) is not None:
             filled = self._fill_array(query, sample_key, layout.room)
-            filled[layout.held - 1] += filled[
-                layout.held :
+            filled[layout.counters - 1] += filled[
+                layout.counters :
             ].sum()  # 0: nothing lies outside its grid
-            points = np.flatnonzero(filled[: layout.held])
-            if layout.held == layout.points:
+            points = np.flatnonzero(filled[: layout.counters])
+            if layout.counters == layout.points:
                 return {(): {0: (points, filled[points])} if len(points) else {}}
             return {
                 (): dict(_split(points // layout.points, points % layout.points, filled[points]))

@@ -44,7 +44,8 @@ def fit_gaussian(
     safe = IntegerGaussian.for_rho(rho_for(price, allowed), sensitivity, **towards)
     if sensitivity.l0 != 1:
         return safe
-    low, high = SMALLEST, safe.sigma
+    low = SMALLEST
+    high = safe.sigma
     while high - low > high / 2**18:
         middle = round_up((low + high) / 2)
         if middle in (low, high):
@@ -88,14 +89,15 @@ def fit_laplace_interval(
 def _fit_interval(
     half_width: int, confidence: Number, build: Callable[[Fraction], Mechanism]
 ) -> Mechanism:
-    wanted = positive(half_width, "half_width")
-    low, high = SMALLEST, LARGEST
-    if find_error_law(build(low)).interval(confidence) > wanted:
+    largest = positive(half_width, "half_width")
+    low = SMALLEST
+    high = LARGEST
+    if find_error_law(build(low)).interval(confidence) > largest:
         raise ParameterError(f"no noise gives an interval of {half_width}: allow a wider one")
     while high - low > low / 2**19:
         middle = round_bits((low + high) / 2, up=False)
         if middle in (low, high):
             break
-        is_narrow = find_error_law(build(middle)).interval(confidence) <= wanted
+        is_narrow = find_error_law(build(middle)).interval(confidence) <= largest
         low, high = (middle, high) if is_narrow else (low, middle)
     return build(low)

@@ -126,8 +126,8 @@ def lie_chance(epsilon: Fraction, categories: int, bits: int) -> Enclosure:
     work = bits + 64
     a = exp_minus(epsilon, work)
     full = 1 << work
-    others = categories - 1
-    low, high = (others * end for end in a)
+    wrong_categories = categories - 1
+    low, high = (wrong_categories * end for end in a)
     return Enclosure((low << bits) // (full + low), -(-(high << bits) // (full + high)))
 
 

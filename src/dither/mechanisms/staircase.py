@@ -116,7 +116,8 @@ class StaircaseErrorLaw:
     def interval(self, confidence: Number) -> int:
         """The smallest w with P(|z| <= w) at least the confidence."""
         doubt = float(1 - exact(confidence, "confidence"))
-        low, high = -1, self.width
+        low = -1
+        high = self.width
         while self.tail(high + 1) > doubt:
             high *= 2
         while high - low > 1:

@@ -107,11 +107,11 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def fill_entry(of: Deployment) -> dict[str, Any]:
+def fill_entry(deployment: Deployment) -> dict[str, Any]:
     """Fill an entry: every field that catalog and ledger know, prompts for the rest."""
-    catalog = of.catalog
-    total = of.total
-    guarantee = of.guarantee()
+    catalog = deployment.catalog
+    total = deployment.total
+    guarantee = deployment.guarantee()
     slug = re.sub(r"[^a-z0-9]+", "_", catalog.dataset.lower()).strip("_")
     parameters: dict[str, str] = {}
     if guarantee is not None and total is not None:
@@ -128,24 +128,24 @@ def fill_entry(of: Deployment) -> dict[str, Any]:
             "basic": {
                 "name": catalog.dataset,
                 "data_curators": [PROMPT + "who publishes it"],
-                "intended_use": " ".join(pot.question for pot in of.pots)
+                "intended_use": " ".join(pot.question for pot in deployment.pots)
                 or PROMPT + "what is it for",
                 "data_product_type": "SQL queries",
                 "data_product_region": PROMPT + "which country or region",
                 "description": PROMPT + f"what the data is about; population: {catalog.population}",
-                "publication_date": of.first_release()
+                "publication_date": deployment.first_release()
                 or PROMPT + "YYYY-MM-DD; nothing was released yet",
             },
             "dp_variant": {
                 "variant_name": "Custom" if total is None else _VARIANT[total.rule],
-                "data_domain": _describe_domain(of),
+                "data_domain": _describe_domain(deployment),
                 "unprotected_quantities": "; ".join([*UNPROTECTED, *EMBEDDED]),
             },
             "privacy_loss": {
                 "privacy_unit": catalog.unit.label,
-                "privacy_unit_details": _describe_unit(of),
+                "privacy_unit_details": _describe_unit(deployment),
                 "privacy_parameters": parameters,
-                "privacy_parameters_details": _describe_parameters(of),
+                "privacy_parameters_details": _describe_parameters(deployment),
             },
             "deployment_model": {
                 "model_name": "Central",
@@ -153,7 +153,7 @@ def fill_entry(of: Deployment) -> dict[str, Any]:
                 "actors": "; ".join(
                     [
                         "the steward, who registers data and opens budgets, and sees the rows",
-                        *(f"{pot.recipient}, from pot {pot.name}" for pot in of.pots),
+                        *(f"{pot.recipient}, from pot {pot.name}" for pot in deployment.pots),
                         PROMPT + "who else may see answers, and whom you trust with what",
                     ]
                 ),
@@ -169,18 +169,18 @@ def fill_entry(of: Deployment) -> dict[str, Any]:
                 "act; "
                 "charges of all of them add",
                 "access_type": "Interactive",
-                "access_type_details": _describe_access(of),
+                "access_type_details": _describe_access(deployment),
             },
             "accounting": {
                 "post_processing": "intervals, ratios and orderings are "
                 "computed "
                 "from "
                 "noisy values alone",
-                "composition": _describe_composition(of),
+                "composition": _describe_composition(deployment),
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": _describe_preprocessing(of),
-                "mechanisms": _describe_mechanisms(of),
+                "preprocessing_and_hyperparameter_tuning": _describe_preprocessing(deployment),
+                "mechanisms": _describe_mechanisms(deployment),
                 "justification": PROMPT + "who chose epsilon and the unit, "
                 "how, and "
                 "what "
@@ -312,15 +312,16 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _describe_domain(of: Deployment) -> str:
+def _describe_domain(deployment: Deployment) -> str:
     tables = ", ".join(
-        f"{table.name} (at most {table.max_rows} rows)" for table in of.catalog.private_tables
+        f"{table.name} (at most {table.max_rows} rows)"
+        for table in deployment.catalog.private_tables
     )
     return f"all databases with the tables {tables} whose columns obey the registered catalog"
 
 
-def _describe_unit(of: Deployment) -> str:
-    catalog = of.catalog
+def _describe_unit(deployment: Deployment) -> str:
+    catalog = deployment.catalog
     limits = "; ".join(
         f"{table.rows_per_unit} rows of {table.name}"
         for table in catalog.private_tables
@@ -340,9 +341,9 @@ def _describe_unit(of: Deployment) -> str:
     )
 
 
-def _describe_parameters(of: Deployment) -> str:
-    total = of.total
-    guarantee = of.guarantee()
+def _describe_parameters(deployment: Deployment) -> str:
+    total = deployment.total
+    guarantee = deployment.guarantee()
     if total is None or guarantee is None:
         return PROMPT + "no budget was opened yet"
     spent = format_rounded_up(total.spent + total.reissued)
@@ -350,17 +351,17 @@ def _describe_parameters(of: Deployment) -> str:
         f"stated for the ceiling, fixed before any answer was seen: {total.filter.measure} "
         f"{format_rounded_up(total.ceiling)}; spent so far {total.filter.measure} {spent} and "
         f"delta "
-        f"{format_rounded_up(total.delta_spent)} in {len(of.releases)} releases; "
+        f"{format_rounded_up(total.delta_spent)} in {len(deployment.releases)} releases; "
         f"epsilon {format_rounded_up(guarantee[0])} at delta {format_rounded_up(guarantee[1])} for "
         f"one {total.unit}"
     )
 
 
-def _describe_access(of: Deployment) -> str:
-    total = of.total
+def _describe_access(deployment: Deployment) -> str:
+    total = deployment.total
     if total is None:
         return PROMPT + "no budget was opened yet"
-    inside = [pot.name for pot in of.pots if pot.inside]
+    inside = [pot.name for pot in deployment.pots if pot.inside]
     if total.policy == "separate":
         return (
             f"each group pays from its own pot ({', '.join(inside)}); groups are assumed not to "
@@ -374,8 +375,8 @@ def _describe_access(of: Deployment) -> str:
     )
 
 
-def _describe_composition(of: Deployment) -> str:
-    total = of.total
+def _describe_composition(deployment: Deployment) -> str:
+    total = deployment.total
     rule = (
         "no budget yet"
         if total is None
@@ -392,13 +393,13 @@ def _describe_composition(of: Deployment) -> str:
     )
 
 
-def _describe_preprocessing(of: Deployment) -> str:
+def _describe_preprocessing(deployment: Deployment) -> str:
     bounds = [
         f"{name} from {column.provenance}"
-        for name, column in of.columns()
+        for name, column in deployment.columns()
         if isinstance(column, (Integer, Decimal, Date, Timestamp))
     ]
-    lists = [name for name, column in of.columns() if isinstance(column, Category)]
+    lists = [name for name, column in deployment.columns() if isinstance(column, Category)]
     return (
         "rows are cast, clamped, rounded and limited by rules that a person wrote before looking; "
         "bounds: "
@@ -410,8 +411,8 @@ def _describe_preprocessing(of: Deployment) -> str:
     )
 
 
-def _describe_mechanisms(of: Deployment) -> str:
-    used = ", ".join(of.mechanisms()) or "nothing was released yet"
+def _describe_mechanisms(deployment: Deployment) -> str:
+    used = ", ".join(deployment.mechanisms()) or "nothing was released yet"
     return (
         f"losses released: {used}; implemented by dither {__version__}; noise is exact on integers "
         f"(no floating point "

@@ -122,8 +122,8 @@ def check(text: str, trusted: Iterable[str] = ()) -> SealVerdict:
         problems.append("signature: this document is not the one that was signed")
     problems += changed
     problems = problems or find_field_problems(body, header["v"])
-    shown = None if problems else read_json(dumps(body))
-    return SealVerdict(key if _is_hex(key, 64) else "", key in keys, tuple(problems), shown)
+    body_copy = None if problems else read_json(dumps(body))
+    return SealVerdict(key if _is_hex(key, 64) else "", key in keys, tuple(problems), body_copy)
 
 
 def _read_document(text: str) -> tuple[dict[str, Any], dict[str, Any], Any]:

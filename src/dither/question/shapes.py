@@ -27,12 +27,12 @@ class Affine:
             tuple((atom, weight * factor) for atom, weight in self.weights), self.constant * factor
         )
 
-    def plus(self, other: Affine) -> Affine:
+    def plus(self, addend: Affine) -> Affine:
         weights = dict(self.weights)
-        for atom, weight in other.weights:
+        for atom, weight in addend.weights:
             weights[atom] = weights.get(atom, _ZERO) + weight
         nonzero = tuple(sorted((atom, weight) for atom, weight in weights.items() if weight))
-        return Affine(nonzero, self.constant + other.constant)
+        return Affine(nonzero, self.constant + addend.constant)
 
 
 def affine(formula: Formula) -> Affine | None:

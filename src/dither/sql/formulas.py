@@ -240,7 +240,7 @@ def _read_grouping(node: exp.Expr, question: QuestionDraft) -> Formula:
 def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
     tests: dict[int, Formula] = {}
 
-    def of(*nodes: exp.Expr) -> tuple[Formula, ...]:
+    def read_nodes(*nodes: exp.Expr) -> tuple[Formula, ...]:
         return tuple(
             tests[id(child)] if id(child) in tests else read_formula(child, outer)
             for child in nodes
@@ -248,16 +248,16 @@ def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
 
     kind = type(node)
     if kind in _BINARY:
-        result = Apply(_BINARY[kind], of(node.this, node.expression))
+        result = Apply(_BINARY[kind], read_nodes(node.this, node.expression))
         if isinstance(node, (exp.Mul, exp.Div)):
             _check_factors(result, node, outer)
         return result
     if isinstance(node, exp.Not):
         return Apply("not", (read_condition(node.this, outer),))
     if kind in _UNARY:
-        return Apply(_UNARY[kind], of(node.this))
+        return Apply(_UNARY[kind], read_nodes(node.this))
     if kind in _VARIADIC:
-        return Apply(_VARIADIC[kind], of(node.this, *node.expressions))
+        return Apply(_VARIADIC[kind], read_nodes(node.this, *node.expressions))
     if isinstance(node, (exp.And, exp.Or)):
         operands = tuple(read_condition(operand, outer) for operand in flatten_chain(node, kind))
         return Apply("and" if isinstance(node, exp.And) else "or", operands)
@@ -265,7 +265,7 @@ def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
     # nesting.
     tests.update({id(test): read_condition(test, outer) for test in _list_tests(node)})
     if rule := _RULES.get(kind):
-        return rule(node, of)
+        return rule(node, read_nodes)
     if kind in REFUSED_TYPES or not list(node.find_all(exp.Column)):
         raise refuse_node(node, outer.question.scope)
     if not contains_aggregate(node):
@@ -300,8 +300,8 @@ def _find_magnitudes(formula: Formula) -> tuple[int, int]:
             return power, power
         case Apply("divide", (above, below)):
             low, high = _find_magnitudes(above)
-            least, most = _find_magnitudes(below)
-            return low - most, high - least
+            term_low, term_high = _find_magnitudes(below)
+            return low - term_high, high - term_low
         case Apply("multiply", arguments):
             ends = [_find_magnitudes(argument) for argument in arguments]
             return sum(low for low, _ in ends), sum(high for _, high in ends)
@@ -311,36 +311,51 @@ def _find_magnitudes(formula: Formula) -> tuple[int, int]:
     return 0, 0
 
 
-Of = Callable[..., tuple[Formula, ...]]
+ReadNodes = Callable[..., tuple[Formula, ...]]
 
 
-def _read_round(node: exp.Expr, of: Of) -> Formula:
+def _read_round(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
     decimals = node.args.get("decimals")
     return Apply(
         "round",
-        (*of(node.this), *(of(decimals) if decimals is not None else (Constant(Fraction(0)),))),
+        (
+            *read_nodes(node.this),
+            *(read_nodes(decimals) if decimals is not None else (Constant(Fraction(0)),)),
+        ),
     )
 
 
-def _read_case(node: exp.Expr, of: Of) -> Formula:
+def _read_case(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
     arguments: list[Formula] = []
     for branch in node.args["ifs"]:
-        test = of(node.this, branch.this) if node.args.get("this") is not None else of(branch.this)
-        arguments += [Apply("eq", test) if len(test) == 2 else test[0], *of(branch.args["true"])]
+        test = (
+            read_nodes(node.this, branch.this)
+            if node.args.get("this") is not None
+            else read_nodes(branch.this)
+        )
+        arguments += [
+            Apply("eq", test) if len(test) == 2 else test[0],
+            *read_nodes(branch.args["true"]),
+        ]
     default = node.args.get("default")
-    return Apply("case", (*arguments, *(of(default) if default is not None else (Constant(None),))))
+    return Apply(
+        "case", (*arguments, *(read_nodes(default) if default is not None else (Constant(None),)))
+    )
 
 
-def _read_if(node: exp.Expr, of: Of) -> Formula:
+def _read_if(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
     rest = node.args.get("false")
     return Apply(
         "case",
-        (*of(node.this, node.args["true"]), *(of(rest) if rest is not None else (Constant(None),))),
+        (
+            *read_nodes(node.this, node.args["true"]),
+            *(read_nodes(rest) if rest is not None else (Constant(None),)),
+        ),
     )
 
 
-def _read_is(node: exp.Expr, of: Of) -> Formula:
-    (value,) = of(node.this)
+def _read_is(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
+    (value,) = read_nodes(node.this)
     if isinstance(node.expression, exp.Null):
         test = Apply("is_null", (value,))
     else:
@@ -349,13 +364,13 @@ def _read_is(node: exp.Expr, of: Of) -> Formula:
     return Apply("not", (test,)) if node.args.get("negate") else test
 
 
-def _read_between(node: exp.Expr, of: Of) -> Formula:
-    value, low, high = of(node.this, node.args["low"], node.args["high"])
+def _read_between(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
+    value, low, high = read_nodes(node.this, node.args["low"], node.args["high"])
     return Apply("and", (Apply("ge", (value, low)), Apply("le", (value, high))))
 
 
-def _read_in(node: exp.Expr, of: Of) -> Formula:
-    value, *elements = of(node.this, *node.expressions)
+def _read_in(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
+    value, *elements = read_nodes(node.this, *node.expressions)
     comparisons = tuple(Apply("eq", (value, element)) for element in elements)
     return comparisons[0] if len(comparisons) == 1 else Apply("or", comparisons)
 
@@ -364,25 +379,25 @@ def _truncate(value: Formula) -> Formula:
     return Apply("multiply", (Apply("sign", (value,)), Apply("floor", (Apply("abs", (value,)),))))
 
 
-def _read_integer_divide(node: exp.Expr, of: Of) -> Formula:
-    return _truncate(Apply("divide", of(node.this, node.expression)))
+def _read_integer_divide(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
+    return _truncate(Apply("divide", read_nodes(node.this, node.expression)))
 
 
-def _read_mod(node: exp.Expr, of: Of) -> Formula:
-    left, right = of(node.this, node.expression)
+def _read_mod(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
+    left, right = read_nodes(node.this, node.expression)
     return Apply(
         "subtract", (left, Apply("multiply", (right, _truncate(Apply("divide", (left, right))))))
     )
 
 
-def _read_cast(node: exp.Expr, of: Of) -> Formula:
+def _read_cast(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
     to = node.args["to"]
     name = to.this.name if hasattr(to.this, "name") else ""
-    (value,) = of(node.this)
+    (value,) = read_nodes(node.this)
     if name in _NUMBERS:
         return Apply("round", (value, Constant(Fraction(0))))
     if name == "DECIMAL" and len(to.expressions) == 2:
-        return Apply("round", (value, *of(to.expressions[1].this)))
+        return Apply("round", (value, *read_nodes(to.expressions[1].this)))
     if name in ("DOUBLE", "FLOAT", "DECIMAL"):
         return value
     raise QueryError(
@@ -391,7 +406,7 @@ def _read_cast(node: exp.Expr, of: Of) -> Formula:
     )
 
 
-_RULES: dict[type[exp.Expr], Callable[[exp.Expr, Of], Formula]] = {
+_RULES: dict[type[exp.Expr], Callable[[exp.Expr, ReadNodes], Formula]] = {
     exp.Round: _read_round,
     exp.Case: _read_case,
     exp.If: _read_if,

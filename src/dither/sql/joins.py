@@ -185,8 +185,8 @@ def _read_on(node: exp.Join, left: Scope, right: Scope) -> _On:
         return on
     for term in flatten_chain(node.args["on"], exp.And):
         term = term.unnest()
-        sides = {find_side(column, left, right) for column in term.find_all(exp.Column)}
-        if isinstance(term, exp.EQ) and sides == {"left", "right"}:
+        sources = {find_side(column, left, right) for column in term.find_all(exp.Column)}
+        if isinstance(term, exp.EQ) and sources == {"left", "right"}:
             first = term.this.unnest()
             second = term.expression.unnest()
             if isinstance(first, exp.Column) and isinstance(second, exp.Column):
@@ -194,7 +194,7 @@ def _read_on(node: exp.Join, left: Scope, right: Scope) -> _On:
                     first, second = second, first
                 on.pairs.append((left.field(first), right.field(second)))
                 continue
-        (on.right if sides == {"right"} else on.rest).append(term)
+        (on.right if sources == {"right"} else on.rest).append(term)
     return on
 
 
@@ -336,14 +336,14 @@ def align_texts(
 
 
 def add_columns(
-    relation: Relation, wanted: list[Field], context: Context
+    relation: Relation, fields: list[Field], context: Context
 ) -> tuple[Relation, list[str]]:
     """The relation with each wanted field a column of its plan, and their names."""
     columns = context.analyse(relation.plan).columns
     taken = {name.lower() for name in columns}
     added: list[Named] = []
     names: list[str] = []
-    for field in wanted:
+    for field in fields:
         assert field.of is not None
         value = decode_labels(field.of, field.labels) if field.labels else field.of
         if not isinstance(value, Column):

@@ -81,8 +81,8 @@ class _Settler:
 
     def _align(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
         """Formulas of one kind, text constants read as that of the others."""
-        others = tuple(formula for formula in formulas if not _is_text(formula))
-        families = dict.fromkeys(self._list_families(others))
+        not_texts = tuple(formula for formula in formulas if not _is_text(formula))
+        families = dict.fromkeys(self._list_families(not_texts))
         if len(families) == 1:
             formulas = tuple(_read_text(formula, *families) for formula in formulas)
         families = dict.fromkeys(self._list_families(formulas))
@@ -103,10 +103,10 @@ class _Settler:
     def _settle_arithmetic(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
         """Numbers; days may be added to a date, and dates and times be subtracted from their
         like."""
-        others = self._list_families(
+        not_text_families = self._list_families(
             tuple(formula for formula in formulas if not _is_text(formula))
         )
-        beside = others[0] if name == "subtract" and others else "number"
+        beside = not_text_families[0] if name == "subtract" and not_text_families else "number"
         formulas = tuple(_read_text(formula, beside) for formula in formulas)
         families = self._list_families(formulas)
         times = sorted({family for family in families if family != "number"})

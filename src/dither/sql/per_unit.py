@@ -121,17 +121,17 @@ class _Inside:
     columns: dict[Expression, str] = field(default_factory=dict)
     aggregates: dict[Aggregate, str] = field(default_factory=dict)
 
-    def column(self, value: Expression, wanted: str) -> str:
+    def column(self, value: Expression, suggested_name: str) -> str:
         """The name of the column that holds a value before grouping."""
         if value not in self.columns:
             self.columns[value] = fresh_name(
-                value.name if isinstance(value, Column) else wanted, self.taken
+                value.name if isinstance(value, Column) else suggested_name, self.taken
             )
         return self.columns[value]
 
-    def aggregate(self, aggregate: Aggregate, wanted: str) -> Expression:
+    def aggregate(self, aggregate: Aggregate, suggested_name: str) -> Expression:
         if aggregate not in self.aggregates:
-            self.aggregates[aggregate] = fresh_name(wanted, self.taken)
+            self.aggregates[aggregate] = fresh_name(suggested_name, self.taken)
         return Column(self.aggregates[aggregate])
 
 

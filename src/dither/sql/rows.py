@@ -348,15 +348,15 @@ def _bind_union(query: exp.SetOperation, context: Context, names: Names) -> Rela
         raise make_refusal("inner limit", context, query)
     if query.args.get("by_name") or query.args.get("on"):
         raise make_refusal("union by name", context, query)
-    sides = [bind_rows(operand, context, names) for operand in (query.this, query.expression)]
-    kinds = [tuple(field.is_owner for field in side.fields) for side in sides]
+    operands = [bind_rows(operand, context, names) for operand in (query.this, query.expression)]
+    kinds = [tuple(field.is_owner for field in relation.fields) for relation in operands]
     if len(kinds[0]) != len(kinds[1]):
         raise make_refusal("union by name", context, query)
     if kinds[0] != kinds[1]:
         raise make_refusal("id", context, query)
     left, right = (
-        materialise(side, context, query)
-        for side in align_sides(sides[0], sides[1], context, query)
+        materialise(aligned, context, query)
+        for aligned in align_sides(operands[0], operands[1], context, query)
     )
     assert isinstance(left.plan, Project) and isinstance(right.plan, Project)
     names_left = [column.name for column in left.plan.columns]

@@ -178,13 +178,13 @@ class Scope:
         )
 
 
-def fresh_name(wanted: str, taken: set[str]) -> str:
+def fresh_name(suggested_name: str, taken: set[str]) -> str:
     """A plain name that is not taken in any case; it is taken afterwards.
 
     >>> fresh_name("total", {"total"})
     'total_2'
     """
-    base = wanted[:50] if is_name(wanted[:50]) else "value"
+    base = suggested_name[:50] if is_name(suggested_name[:50]) else "value"
     name = base
     number = 1
     while name.lower() in taken:

@@ -107,14 +107,16 @@ def _split_correlation(
             own_terms.append(term)
             continue
         term = term.unnest()
-        sides = [term.this.unnest(), term.expression.unnest()] if isinstance(term, exp.EQ) else []
+        operands = (
+            [term.this.unnest(), term.expression.unnest()] if isinstance(term, exp.EQ) else []
+        )
         if (
-            len(sides) != 2
-            or not all(isinstance(side, exp.Column) for side in sides)
+            len(operands) != 2
+            or not all(isinstance(operand, exp.Column) for operand in operands)
             or len(outside) != 1
         ):
             raise make_refusal("correlation", context, term)
-        inner_column = sides[1] if sides[0] is outside[0] else sides[0]
+        inner_column = operands[1] if operands[0] is outside[0] else operands[0]
         pairs.append((around.field(outside[0]), scope.field(inner_column)))
     if not pairs:
         return bind(query, None), []
@@ -138,8 +140,8 @@ def _pair_columns(
     node: exp.In, fields: list[Field], outer: Relation, inner: Relation, context: Context, use: str
 ) -> list[Pair]:
     """The pairs of `a IN (SELECT b ...)` and `(a, b) IN (SELECT c, d ...)`."""
-    left = node.this.unnest()
-    nodes = left.expressions if isinstance(left, exp.Tuple) else [left]
+    tested = node.this.unnest()
+    nodes = tested.expressions if isinstance(tested, exp.Tuple) else [tested]
     if len(fields) != len(nodes):
         raise context.error(f"IN compares {len(nodes)} columns with {len(fields)}", node)
     around = Scope(context, outer)

@@ -83,9 +83,9 @@ def _find_anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
         for child in catalog.private_tables
         if isinstance(child.owner, OwnerReference) and child.owner.references == table.name
     ]
-    for reference, side in references:
+    for reference, position in references:
         for pair in reference.by:
-            if pair[side] == column:
+            if pair[position] == column:
                 return (
                     reference.references,
                     tuple(parent_column for _, parent_column in reference.by),

@@ -45,12 +45,12 @@ def _align_fields(
 ) -> tuple[Field, Field]:
     if left.of is None or right.of is None:
         return left, right
-    sides = ((left, left_scope), (right, right_scope))
-    domains = [scope.domain(field.of, node) for field, scope in sides if field.of is not None]
+    operands = ((left, left_scope), (right, right_scope))
+    domains = [scope.domain(field.of, node) for field, scope in operands if field.of is not None]
     same_labels = domains[0].kind == "category" and domains[0].labels == domains[1].labels
     if same_labels and not left.labels and not right.labels:
         return left, right
-    codes = [_find_codes(field, scope, node) for field, scope in sides]
+    codes = [_find_codes(field, scope, node) for field, scope in operands]
     if codes[0] is not None and codes[1] is not None:
         labels = tuple(dict.fromkeys((*codes[0][1], *codes[1][1])))
         if len(labels) <= MOST_LABELS:
@@ -60,17 +60,18 @@ def _align_fields(
             )
     kinds: set[str] = {domain.kind for domain in domains}
     if kinds <= {"number", "boolean"}:
-        values = [_as_number(field, scope, kinds, node) for field, scope in sides]
+        values = [_as_number(field, scope, kinds, node) for field, scope in operands]
         steps = [
-            scope.domain(value, node).step for value, (_, scope) in zip(values, sides, strict=True)
+            scope.domain(value, node).step
+            for value, (_, scope) in zip(values, operands, strict=True)
         ]
         step = common_step(*steps)
         left_value, right_value = (
             _refine_grid(value, step, scope, node)
-            for value, (_, scope) in zip(values, sides, strict=True)
+            for value, (_, scope) in zip(values, operands, strict=True)
         )
         return replace(left, of=left_value), replace(right, of=right_value)
-    left_value, right_value = (_as_text(field, scope, node) for field, scope in sides)
+    left_value, right_value = (_as_text(field, scope, node) for field, scope in operands)
     return replace(left, of=left_value, labels=()), replace(right, of=right_value, labels=())
 
 

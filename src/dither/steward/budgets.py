@@ -282,11 +282,15 @@ def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise |
     if root.unit == "row":
         return "it protects rows, not people"
     windows = horizon(_read_catalog(state)) or 1
-    most = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
+    ceiling = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
     sums = root.spent + root.reissued
     so_far = convert_over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
     return DatasetPromise(
-        lineage, relation, root.neighbours, convert_over_windows(root.filter, most, windows), so_far
+        lineage,
+        relation,
+        root.neighbours,
+        convert_over_windows(root.filter, ceiling, windows),
+        so_far,
     )
 
 

@@ -190,7 +190,7 @@ def _write_version(
 ) -> tuple[list[Repairs], Facts]:
     new = state.versions / "new"
     spill = spilling.folder(state)
-    remove_spilled(state, held=True)
+    remove_spilled(state, has_lock=True)
     for leftover in (
         new,
         spill,

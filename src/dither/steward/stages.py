@@ -47,10 +47,10 @@ class Stage(NamedTuple):
 def measure_truth(state: State, release: Release) -> Values:
     """Measure a release without noise, for the keys that it shows; dev lineages only."""
     with _open_measurer(state, release.at.catalog) as measurer:
-        shown = dict(zip(release.priced.steps, release.values, strict=True))
+        values_by_step = dict(zip(release.priced.steps, release.values, strict=True))
         selected = {
             (calibrated.step.query.plan, calibrated.step.query.keys): keys
-            for calibrated, keys in shown.items()
+            for calibrated, keys in values_by_step.items()
             if isinstance(calibrated.step.query, Keys)
         }
         return tuple(

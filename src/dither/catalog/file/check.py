@@ -133,7 +133,7 @@ def _check_owner_column(catalog: Catalog, table: Table, owner: OwnerColumn) -> N
 
 
 def _check_owner_reference(catalog: Catalog, table: Table, owner: OwnerReference) -> None:
-    names = [other.name for other in catalog.private_tables if other is not table]
+    names = [candidate.name for candidate in catalog.private_tables if candidate is not table]
     if owner.references not in names:
         raise _error(
             catalog,
@@ -173,13 +173,15 @@ def _check_owner_reference(catalog: Catalog, table: Table, owner: OwnerReference
         step = catalog.table(step.owner.references)
 
 
-def _check_id_column(catalog: Catalog, table: Table, side: Table, name: str, line: int) -> None:
-    ids = [column.name for column in side.columns if isinstance(column, Id)]
+def _check_id_column(
+    catalog: Catalog, table: Table, near_table: Table, name: str, line: int
+) -> None:
+    ids = [column.name for column in near_table.columns if isinstance(column, Id)]
     if name not in ids:
         raise _error(
             catalog,
             f"table {table.name}: its owner is found by '{name}', which is not an id column of "
-            f"{side.name}: "
+            f"{near_table.name}: "
             f"{did_you_mean(name, ids)}",
             line,
         )

@@ -91,14 +91,14 @@ def remove_leftovers(parent: Path) -> None:
         _remove_unlocked(parent)
 
 
-def remove_spilled(state: State, *, held: bool = False) -> None:
+def remove_spilled(state: State, *, has_lock: bool = False) -> None:
     """Remove what a registration that was killed has spilled, unless one is running.
 
-    `held` says that the caller is the registration, which holds the lock of the state folder.
+    `has_lock` says that the caller is the registration, which holds the lock of the state folder.
     """
     if not state.spill.exists() and not state.plain_spill_file.exists():
         return
-    with nullcontext(True) if held else _try_lock(state.root / LOCK_NAME) as is_alone:
+    with nullcontext(True) if has_lock else _try_lock(state.root / LOCK_NAME) as is_alone:
         if is_alone:
             with suppress(OSError, DitherError):
                 plain = Path(os.fsdecode(state.plain_spill_file.read_bytes()))

@@ -83,5 +83,5 @@ def _maximum(column: str, domain: Domain) -> str:
     moved = (
         null_code(domain) - below
     )  # one literal, so that it has a type that holds it: the engine subtracts narrowly
-    most = f"max({wide} - {null_flag(column, domain)} * {moved})"
-    return f"({most} + CAST({most} = {below} AS TINYINT) * {moved})"
+    maximum = f"max({wide} - {null_flag(column, domain)} * {moved})"
+    return f"({maximum} + CAST({maximum} = {below} AS TINYINT) * {moved})"

@@ -44,11 +44,11 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
         f"{PRIME} AS INTEGER)"
     )
     ties = [] if _is_own_index(plan, here) else [f"{name(key)} NULLS LAST" for key in plan.keys]
-    shown = list_names(list_carried(here.node, here.columns))
-    placed = f"SELECT {shown}, {order} AS dither_order FROM ({source})"
+    outputs = list_names(list_carried(here.node, here.columns))
+    placed = f"SELECT {outputs}, {order} AS dither_order FROM ({source})"
     window = f"(PARTITION BY {UNIT} ORDER BY {', '.join(['dither_order', *ties])})"
     ranked = f"SELECT *, dense_rank() OVER {window} AS dither_place FROM ({placed})"
-    return f"SELECT {shown} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
+    return f"SELECT {outputs} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
 
 
 def _is_own_index(plan: LimitGroups, here: Analysed) -> bool:

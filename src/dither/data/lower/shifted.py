@@ -44,11 +44,13 @@ def remove_shifts(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int
 
 def _base(named: Named) -> Expression | None:
     """x, where a column is x less a constant."""
-    of = named.of
+    expression = named.of
     shifts = (
-        isinstance(of, Call) and of.function == "subtract" and isinstance(of.arguments[1], Value)
+        isinstance(expression, Call)
+        and expression.function == "subtract"
+        and isinstance(expression.arguments[1], Value)
     )
-    return of.arguments[0] if isinstance(of, Call) and shifts else None
+    return expression.arguments[0] if isinstance(expression, Call) and shifts else None
 
 
 def _is_summed(named: Named, query: Cells) -> bool:

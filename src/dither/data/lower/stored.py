@@ -33,8 +33,8 @@ def _is_stored(column: str, rows: Analysed) -> bool:
             (source,) = rows.sources
             return rows.columns[column] == source.columns[column] and _is_stored(column, source)
         case Project(_, shown):
-            of = next(named.of for named in shown if named.name == column)
-            return isinstance(of, Column) and _is_stored(of.name, rows.sources[0])
+            expression = next(named.of for named in shown if named.name == column)
+            return isinstance(expression, Column) and _is_stored(expression.name, rows.sources[0])
     return False
 
 

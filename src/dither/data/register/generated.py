@@ -96,9 +96,9 @@ def _generate_public(table: Table, facts: Facts) -> list[Row]:
 def _generate_private(table: Table, facts: Facts, rows_by_table: dict[str, list[Row]]) -> list[Row]:
     """One to `rows_per_unit` rows for each person, or one to three for each row of the parent."""
     rows: list[Row] = []
-    most = min(table.rows_per_unit or 1, 3)
+    most_rows = min(table.rows_per_unit or 1, 3)
     for parent in range(len(_list_parents(table, rows_by_table))):
-        for _ in range(1 + _pick(f"{table.name}/rows/{parent}", most)):
+        for _ in range(1 + _pick(f"{table.name}/rows/{parent}", most_rows)):
             if len(rows) >= (table.max_rows or 0):
                 return rows
             row_number = len(rows)

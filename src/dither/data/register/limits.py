@@ -147,20 +147,20 @@ def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str
 
     Nulls of integers become the integer that stands for them (lower/columns.py).
     """
-    shown = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
+    outputs = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
     for column in columns:
         domain = declared_domain(column, table, facts)
         value = name(column.name)
         if holds_null(domain):
             kind = storage_type(column, domain.labels)
             value = f"CAST(coalesce({value}, {null_code(domain)}) AS {kind}) AS {value}"
-        shown.append(value)
-    shown += [
+        outputs.append(value)
+    outputs += [
         f"{key_index(name(column.name))} AS {name(index_column(column.name))}"
         for column in columns
         if column.type == "category" and is_text(column)
     ]
-    return ", ".join(shown)
+    return ", ".join(outputs)
 
 
 def _hash(start: int) -> str:

@@ -16,7 +16,8 @@ from dither.data.register.repair import parse_sql, repair_sql
 from dither.errors import DitherError
 
 WINDOW = "dither_window"
-FIRST, LAST = "dither_first_owner", "dither_last_owner"  # a key may be called owner
+FIRST = "dither_first_owner"  # a key may be called owner
+LAST = "dither_last_owner"
 
 
 class RegistrationError(DitherError):

@@ -34,8 +34,8 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
     listed = sorted(
         {
             values.column
-            for other in catalog.tables
-            for values in _list_borrowed(other)
+            for borrower in catalog.tables
+            for values in _list_borrowed(borrower)
             if values.table == table.name
         }
     )

@@ -182,14 +182,14 @@ def _name_map_step(parent: Table, key: tuple[str, ...]) -> str:
 
 def _list_owner_maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
     """The keys by which owners are found, from the tables nearest to the owner outwards."""
-    wanted = {}
+    parents = {}
     for table in catalog.private_tables:
         if isinstance(table.owner, OwnerReference):
-            wanted[table.owner.references, key_of(table.owner)] = catalog.table(
+            parents[table.owner.references, key_of(table.owner)] = catalog.table(
                 table.owner.references
             )
     return sorted(
-        ((parent, key) for (_, key), parent in wanted.items()),
+        ((parent, key) for (_, key), parent in parents.items()),
         key=lambda parent_and_key: len(catalog.owner_path(parent_and_key[0])),
     )
 
@@ -306,22 +306,22 @@ def _repair(registering: _Registering, table: Table) -> Counts:
         for column in columns
     ]
     sql = f"SELECT {', '.join(['*', *values])} FROM ({sql})"
-    shown = [OWNER]
+    outputs = [OWNER]
     gone = ["false"]
     counted = {"rows without an owner, dropped": f"{OWNER} IS NULL"}
     for column in columns:
         column_labels = labels[column.name]
         flag = name(f"dither_changed_{column.name}")
-        shown.append(
+        outputs.append(
             f"{repair.repair_sql(column, _p(column.name), column_labels)} AS {name(column.name)}"
         )
-        shown.append(f"{repair.change_sql(column, _p(column.name), column_labels)} AS {flag}")
+        outputs.append(f"{repair.change_sql(column, _p(column.name), column_labels)} AS {flag}")
         counted[f"{column.name}: values repaired"] = flag
         if reason := repair.drop_sql(column, _p(column.name), column_labels):
             gone.append(f"({reason})")
-            shown.append(f"({reason}) AS {name(f'dither_dropped_{column.name}')}")
+            outputs.append(f"({reason}) AS {name(f'dither_dropped_{column.name}')}")
             counted[f"{column.name}: rows dropped"] = name(f"dither_dropped_{column.name}")
-    sql = f"SELECT {', '.join(shown)}, ({' OR '.join(gone)}) AS dither_gone FROM ({sql})"
+    sql = f"SELECT {', '.join(outputs)}, ({' OR '.join(gone)}) AS dither_gone FROM ({sql})"
     if table.kind == "private" and registering.catalog.unit.column is not None:
         window = window_sql(registering.catalog.unit, table, name(registering.catalog.unit.column))
         pair = f"CASE WHEN {OWNER} IS NOT NULL THEN concat({window}, ':', {OWNER}) END"

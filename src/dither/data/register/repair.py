@@ -37,7 +37,8 @@ TIME = (
 PLAIN_INTEGER = "-?[0-9]{1,18}"
 PLAIN_NUMBER = r"-?[0-9]{1,18}(\.[0-9]{1,18})?"
 PLAIN_DAY = YEAR + "-[0-9]{2}-[0-9]{2}"
-TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+TRUE = ("true", "t", "yes", "y", "1")
+FALSE = ("false", "f", "no", "n", "0")
 Labels = tuple[str, ...]
 
 
@@ -61,7 +62,8 @@ def storage_type(column: Column, labels: Labels = ()) -> str:
         high = len(labels) + 1
     else:
         assert isinstance(column, Bounded)
-        low, high = column.lower_grid, column.upper_grid + 1
+        low = column.lower_grid
+        high = column.upper_grid + 1
     for kind, bits in (("TINYINT", 7), ("SMALLINT", 15), ("INTEGER", 31), ("BIGINT", 63)):
         if -(1 << bits) <= low and high < 1 << bits:
             return kind

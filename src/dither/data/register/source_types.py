@@ -42,9 +42,9 @@ def text_of(column: Column, source_type: str) -> str:
     low, high = (f"CAST('{end}' AS {source_type})" for end in _RANGES[source_type])
     is_inside = f"{value} BETWEEN {low} AND {high}"
     # clamped: the engine may cast all values of a block, also those that the CASE does not choose
-    shown = f"CAST(greatest({low}, least({high}, {value})) AS VARCHAR)"
+    clamped = f"CAST(greatest({low}, least({high}, {value})) AS VARCHAR)"
     outside = "NULL" if isinstance(column, Id) else f"'{UNREADABLE}'"
-    return f"CASE WHEN {value} IS NULL THEN NULL WHEN {is_inside} THEN {shown} ELSE {outside} END"
+    return f"CASE WHEN {value} IS NULL THEN NULL WHEN {is_inside} THEN {clamped} ELSE {outside} END"
 
 
 def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[str]) -> None:

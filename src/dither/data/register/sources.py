@@ -131,11 +131,11 @@ def text_rows(
         relation = _relation(connection, source.engine, location, table.source_name)
         if through_arrow:
             relation = _arrow_relation(connection, relation, location, table, types)
-    wanted = ", ".join(
-        f"NULLIF({shown}, '') AS {name(column)}"
-        for shown, column in zip(texts, table.column_names, strict=True)
+    outputs = ", ".join(
+        f"NULLIF({text_sql}, '') AS {name(column)}"
+        for text_sql, column in zip(texts, table.column_names, strict=True)
     )
-    return f"(SELECT {wanted} FROM {relation})"
+    return f"(SELECT {outputs} FROM {relation})"
 
 
 def _arrow_relation(

@@ -62,8 +62,10 @@ def clamp_value(sql: str, low: int | str, high: int | str) -> str:
 def scaled_sql(a: SqlArguments) -> list[str]:
     """The SQL of all arguments on their common grid."""
     _, factors = a.common()
-    most = max(abs(end) for interval in scaled(a)[0] for end in interval)
-    return [f"({cast(sql, most)} * {factor})" for sql, factor in zip(a.sql, factors, strict=True)]
+    largest = max(abs(end) for interval in scaled(a)[0] for end in interval)
+    return [
+        f"({cast(sql, largest)} * {factor})" for sql, factor in zip(a.sql, factors, strict=True)
+    ]
 
 
 def aligned_sql(a: SqlArguments) -> tuple[str, ...]:
@@ -72,11 +74,11 @@ def aligned_sql(a: SqlArguments) -> tuple[str, ...]:
     kinds = {domain.kind for domain in a.domains}
     if kinds == {"number"}:
         _, factors = a.common()
-        most = max(
+        largest = max(
             domain.largest * factor for domain, factor in zip(a.domains, factors, strict=True)
         )
         return tuple(
-            f"{cast(sql, most)} * {factor}" for sql, factor in zip(a.sql, factors, strict=True)
+            f"{cast(sql, largest)} * {factor}" for sql, factor in zip(a.sql, factors, strict=True)
         )
     if kinds == {"category", "text"}:
         labels = next(domain.labels for domain in a.domains if domain.kind == "category")
