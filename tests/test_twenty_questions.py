@@ -108,7 +108,7 @@ def _natural(column, table, facts):
 
 def noiseless(con, sql):
     asked = read_question(sql)
-    found = con._offer(con._bind(asked), asked, _price(), con._view())
+    found = con._offers.offer(con._offers.bind(asked), asked, _price(), con._view())
     priced = found.priced
     values = exact_values(con, priced)
     return found, priced, values

@@ -16,10 +16,11 @@ from scipy.stats import binom
 
 from dither.answer.asked import read_question
 from dither.answer.blocks import make_blocks
+from dither.answer.choose_rows import choose_rows
 from dither.answer.evaluate import evaluate, make_inputs
 from dither.answer.intervals import compute_interval
 from dither.answer.result import build_result, list_noises
-from dither.answer.table import choose_rows, make_column
+from dither.answer.table import make_column
 from dither.privacy.kernel.release import Release
 from dither.privacy.kernel.request import Price
 from dither.question.expressions import Apply, KeyValue, Noisy
@@ -85,7 +86,7 @@ def oracle():
 
 def without_noise(con, sql):
     question = read_question(sql)
-    found = con._offer(con._bind(question), question, Price(F(10)), con._view())
+    found = con._offers.offer(con._offers.bind(question), question, Price(F(10)), con._view())
     values = asked.exact_values(con, found.priced)
     return found.recipe, Release("1", found.priced, values, F(1), F(1), F(1), "now")
 
@@ -137,7 +138,7 @@ class TestCoverage:
         binomial)."""
         question = read_question(self.SQL, quantile_intervals=False)
         exact_price = Price(**{name: F(value) for name, value in price.items()})
-        found = con._offer(con._bind(question), question, exact_price, con._view())
+        found = con._offers.offer(con._offers.bind(question), question, exact_price, con._view())
         recipe, priced = found.recipe, found.priced
         assert {each.step.family for each in priced.steps} == {
             "gaussian" if "rho" in price else "box"

@@ -19,7 +19,8 @@ from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
 from dither.sql.bind import bind
-from dither.sql.dialects import DialectQuestion, name_interval_ends, read_dialect
+from dither.sql.dialect_question import DialectQuestion, name_interval_ends
+from dither.sql.dialects import read_dialect
 from dither.sql.parse import read_text
 
 

@@ -13,9 +13,9 @@ from fractions import Fraction
 
 from dither.answer.alternatives import is_chosen_by_noise, list_alternatives, list_noisy_values
 from dither.answer.blocks import count_cells, count_numbers, list_keys
+from dither.answer.choose_rows import choose_rows, chooses_rows_by_noise, list_conjuncts
 from dither.answer.column_info import OF_WHAT_IS_SHOWN, TOO_MANY
 from dither.answer.selection import IntervalSelection, count_candidates
-from dither.answer.table import choose_rows, chooses_rows_by_noise, list_conjuncts
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
 from dither.question.shapes import atoms_of

@@ -15,7 +15,8 @@ from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import DitherError
 from dither.publish.deployment import Deployment
 from dither.publish.hazards import find_hazards
-from dither.publish.registry import fill_entry, find_problems, list_prompts, read_entry
+from dither.publish.registry import fill_entry
+from dither.publish.registry_schema import find_problems, list_prompts, read_entry
 from dither.publish.statement import write_statement
 from dither.state import State
 from dither.surfaces import escape_label

@@ -14,7 +14,8 @@ from dither.catalog.explain import UNPROTECTED
 from dither.publish.certificate import VARIANTS, format_rounded_up
 from dither.publish.deployment import Deployment
 from dither.publish.hazards import Hazard, find_hazards
-from dither.publish.registry import PROMPT, fill_entry
+from dither.publish.registry import fill_entry
+from dither.publish.registry_schema import PROMPT
 from dither.surfaces import escape_lines
 from dither.version import __version__
 

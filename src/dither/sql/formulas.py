@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -22,6 +22,7 @@ from dither.question.expressions import (
 from dither.rules import PrivacyRule
 from dither.sql.aggregates import read_aggregate
 from dither.sql.expressions import flatten_chain, refuse_node, resolve_expression
+from dither.sql.formula_rules import FORMULA_RULES
 from dither.sql.functions import REFUSED_TYPES
 from dither.sql.per_unit import contains_aggregate, is_aggregate
 from dither.sql.question import QuestionDraft
@@ -56,7 +57,6 @@ _VARIADIC: dict[type[exp.Expr], str] = {
     exp.Greatest: "greatest",
     exp.Coalesce: "coalesce",
 }
-_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UINT", "UBIGINT")
 
 
 MAX_NODES = 2_000
@@ -264,7 +264,7 @@ def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
     # Each test is read once: reading it again in its rule would double the work at each level of
     # nesting.
     tests.update({id(test): read_condition(test, outer) for test in _list_tests(node)})
-    if rule := _RULES.get(kind):
+    if rule := FORMULA_RULES.get(kind):
         return rule(node, read_nodes)
     if kind in REFUSED_TYPES or not list(node.find_all(exp.Column)):
         raise refuse_node(node, outer.question.scope)
@@ -309,111 +309,3 @@ def _find_magnitudes(formula: Formula) -> tuple[int, int]:
             ends = [_find_magnitudes(argument) for argument in arguments]
             return min(low for low, _ in ends), max(high for _, high in ends)
     return 0, 0
-
-
-ReadNodes = Callable[..., tuple[Formula, ...]]
-
-
-def _read_round(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
-    decimals = node.args.get("decimals")
-    return Apply(
-        "round",
-        (
-            *read_nodes(node.this),
-            *(read_nodes(decimals) if decimals is not None else (Constant(Fraction(0)),)),
-        ),
-    )
-
-
-def _read_case(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
-    arguments: list[Formula] = []
-    for branch in node.args["ifs"]:
-        test = (
-            read_nodes(node.this, branch.this)
-            if node.args.get("this") is not None
-            else read_nodes(branch.this)
-        )
-        arguments += [
-            Apply("eq", test) if len(test) == 2 else test[0],
-            *read_nodes(branch.args["true"]),
-        ]
-    default = node.args.get("default")
-    return Apply(
-        "case", (*arguments, *(read_nodes(default) if default is not None else (Constant(None),)))
-    )
-
-
-def _read_if(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
-    rest = node.args.get("false")
-    return Apply(
-        "case",
-        (
-            *read_nodes(node.this, node.args["true"]),
-            *(read_nodes(rest) if rest is not None else (Constant(None),)),
-        ),
-    )
-
-
-def _read_is(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
-    (value,) = read_nodes(node.this)
-    if isinstance(node.expression, exp.Null):
-        test = Apply("is_null", (value,))
-    else:
-        truth = Constant(Fraction(int(bool(node.expression.this))))
-        test = Apply("coalesce", (Apply("eq", (value, truth)), Constant(Fraction(0))))
-    return Apply("not", (test,)) if node.args.get("negate") else test
-
-
-def _read_between(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
-    value, low, high = read_nodes(node.this, node.args["low"], node.args["high"])
-    return Apply("and", (Apply("ge", (value, low)), Apply("le", (value, high))))
-
-
-def _read_in(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
-    value, *elements = read_nodes(node.this, *node.expressions)
-    comparisons = tuple(Apply("eq", (value, element)) for element in elements)
-    return comparisons[0] if len(comparisons) == 1 else Apply("or", comparisons)
-
-
-def _truncate(value: Formula) -> Formula:
-    return Apply("multiply", (Apply("sign", (value,)), Apply("floor", (Apply("abs", (value,)),))))
-
-
-def _read_integer_divide(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
-    return _truncate(Apply("divide", read_nodes(node.this, node.expression)))
-
-
-def _read_mod(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
-    left, right = read_nodes(node.this, node.expression)
-    return Apply(
-        "subtract", (left, Apply("multiply", (right, _truncate(Apply("divide", (left, right))))))
-    )
-
-
-def _read_cast(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
-    to = node.args["to"]
-    name = to.this.name if hasattr(to.this, "name") else ""
-    (value,) = read_nodes(node.this)
-    if name in _NUMBERS:
-        return Apply("round", (value, Constant(Fraction(0))))
-    if name == "DECIMAL" and len(to.expressions) == 2:
-        return Apply("round", (value, *read_nodes(to.expressions[1].this)))
-    if name in ("DOUBLE", "FLOAT", "DECIMAL"):
-        return value
-    raise QueryError(
-        f"CAST to {name.lower()} over aggregates is not answered: CAST to DOUBLE, DECIMAL or "
-        f"INTEGER"
-    )
-
-
-_RULES: dict[type[exp.Expr], Callable[[exp.Expr, ReadNodes], Formula]] = {
-    exp.Round: _read_round,
-    exp.Case: _read_case,
-    exp.If: _read_if,
-    exp.Is: _read_is,
-    exp.Between: _read_between,
-    exp.In: _read_in,
-    exp.IntDiv: _read_integer_divide,
-    exp.Mod: _read_mod,
-    exp.Cast: _read_cast,
-}
