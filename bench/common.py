@@ -14,6 +14,34 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
+_VISITS = """\
+dither: 1
+dataset: bench
+lineage: bench
+population: {population}
+neighbours: add_remove
+unit: {{kind: person}}
+people: {{person: {{protected: true}}}}
+source: {{engine: csv, location: .}}
+tables:
+  visits:
+    kind: private
+    from: visits.csv
+    owner: {{column: person}}
+    unique: []
+    rows_per_unit: {rows_per_unit}
+    max_rows: {max_rows}
+    columns:
+      person: {{type: id}}
+{columns}"""
+
+
+def write_catalog(columns: str, *, population: str, rows_per_unit: int, max_rows: int) -> str:
+    """Write a catalog of one private table of visits; `columns` are the lines after the owner."""
+    return _VISITS.format(
+        columns=columns, population=population, rows_per_unit=rows_per_unit, max_rows=max_rows
+    )
+
 
 def options(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)

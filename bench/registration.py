@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+from common import write_catalog
 
 from dither.catalog import Catalog, parse
 from dither.data.lower.cells import query_sql
@@ -48,30 +49,13 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import analyse
 
-CATALOG = """\
-dither: 1
-dataset: bench
-lineage: bench
-population: bench
-neighbours: add_remove
-unit: {kind: person}
-people: {person: {protected: true}}
-source: {engine: csv, location: .}
-tables:
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {column: person}
-    unique: []
-    rows_per_unit: 20
-    max_rows: 1000000000
-    columns:
-      person: {type: id}
+COLUMNS = """\
       ward:   {type: integer, bounds: [0, 99], nulls: keep, provenance: bench}
       cost:   {type: decimal, bounds: [0, 5000], resolution: 0.01, nulls: keep, provenance: bench}
       sex:    {type: category, values: [f, m], other: keep, nulls: keep}
       day:    {type: date, bounds: [2024-01-01, 2026-12-31], nulls: keep, provenance: bench}
 """
+CATALOG = write_catalog(COLUMNS, population="bench", rows_per_unit=20, max_rows=1_000_000_000)
 
 
 def write_rows(file: Path, rows: int, bad: str) -> None:
