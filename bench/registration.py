@@ -97,8 +97,7 @@ def plain(folder: Path) -> None:
         )
         connection.execute(
             f"CREATE TABLE t AS SELECT * FROM read_csv('{folder}/visits.csv', auto_detect = false, "
-            f"header = true, "
-            f"delim = ',', quote = '\"', columns = {columns}) ORDER BY person"
+            f"header = true, delim = ',', quote = '\"', columns = {columns}) ORDER BY person"
         )
 
 

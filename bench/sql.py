@@ -101,14 +101,12 @@ def registered(folder: Path, rows: int, owners: int) -> tuple[Any, Any]:
     file.write_text(CATALOG)
     bare = duckdb.connect()
     bare.execute(
-        f"CREATE TABLE patients AS SELECT 'u' || i AS owner, CASE WHEN i % 3 = 0 THEN 'f' ELSE 'm' "
-        f"END AS sex, "
-        f"CAST(i * 31 % 100 AS INTEGER) AS age FROM range({owners}) r(i)"
+        "CREATE TABLE patients AS SELECT 'u' || i AS owner, CASE WHEN i % 3 = 0 THEN 'f' ELSE 'm' "
+        f"END AS sex, CAST(i * 31 % 100 AS INTEGER) AS age FROM range({owners}) r(i)"
     )
     bare.execute(
-        f"CREATE TABLE visits AS SELECT 'u' || (i % {owners}) AS owner, "
-        f"'k' || (i * 104729 // 7 % {KEYS}) AS key, (i * 37 % 99991) / 100.0 AS x FROM "
-        f"range({rows}) r(i)"
+        f"CREATE TABLE visits AS SELECT 'u' || (i % {owners}) AS owner, 'k' || (i * 104729 // 7 % "
+        f"{KEYS}) AS key, (i * 37 % 99991) / 100.0 AS x FROM range({rows}) r(i)"
     )
     for table in ("patients", "visits"):
         bare.execute(f"COPY {table} TO '{folder / table}.parquet' (FORMAT parquet)")

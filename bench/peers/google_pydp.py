@@ -53,7 +53,6 @@ def median(data: Any) -> float:
 tell(
     pd.read_parquet, {"keys": by_key, "median": median},
     "Laplace; rows limited to 10 an owner in pandas; Count and BoundedSum with epsilon/2 each, AVG "
-    "from them; "
-    "Median with l0 1 and linf 10",
+    "from them; Median with l0 1 and linf 10",
     version("python-dp"),
 )  # fmt: skip

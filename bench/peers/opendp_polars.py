@@ -66,8 +66,7 @@ def median(data: pl.LazyFrame) -> float:
 tell(
     load, {"keys": by_key, "median": median},
     "Laplace; pure epsilon 1 for one query of len and sum (even split), AVG from them; "
-    "unit_of(contributions=1, "
-    "identifier=owner), truncate_per_group(10), with_keys; whole cents; median over all 100,001 "
-    "cents",
+    "unit_of(contributions=1, identifier=owner), truncate_per_group(10), with_keys; whole cents; "
+    "median over all 100,001 cents",
     version("opendp"),
 )  # fmt: skip

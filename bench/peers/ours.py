@@ -89,9 +89,8 @@ def ours_version() -> str:
 tell(
     load, {"keys": by_key, "median": median},
     "box noise for count and sum together; rows_per_unit 10, keys declared, x a decimal of two "
-    "places; one con.sql at epsilon 1 "
-    "with a durable charge; intervals, which the others have none of, are made when they are read, "
-    "and are not read here; the "
-    "median without an interval; load is registration",
+    "places; one con.sql at epsilon 1 with a durable charge; intervals, which the others have none "
+    "of, are made when they are read, and are not read here; the median without an interval; load "
+    "is registration",
     ours_version(),
 )  # fmt: skip

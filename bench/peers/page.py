@@ -212,9 +212,8 @@ def reading(results: dict[str, Any]) -> str:
             continue
         best = min(here, key=lambda name: here[name])
         sentences.append(
-            f"- {rows:,} rows: dither takes {dither_s / plain_s:.2g} times what DuckDB takes without "
-            f"privacy, {best} "
-            f"{here[best] / plain_s:.2g} times. Against dither: "
+            f"- {rows:,} rows: dither takes {dither_s / plain_s:.2g} times what DuckDB takes "
+            f"without privacy, {best} {here[best] / plain_s:.2g} times. Against dither: "
             + ", ".join(f"{name} {figure(taken / dither_s)} times" for name, taken in here.items())
             + ".\n"
         )

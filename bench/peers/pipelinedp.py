@@ -53,7 +53,6 @@ def median(data: Any) -> float:
 tell(
     load, {"keys": by_key, "median": median},
     "Laplace; NaiveBudgetAccountant, max_contributions=10, public partitions, COUNT+SUM+MEAN in "
-    "one aggregate "
-    "(it centres the sum: count and centred sum get epsilon/2 each); local backend",
+    "one aggregate (it centres the sum: count and centred sum get epsilon/2 each); local backend",
     version("pipeline-dp"),
 )  # fmt: skip

@@ -52,8 +52,7 @@ def by_key(data: Any) -> dict[str, list[float]]:
 tell(
     load, {"keys": by_key},
     "Gaussian (all it has); epsilon 1, delta 1e-6 split by the library over COUNT and SUM, AVG "
-    "from them; max_multiplicity 10, "
-    "declared range and possible values; the rewritten SQL runs in DuckDB; rewriting is part of "
-    "the answer's time",
+    "from them; max_multiplicity 10, declared range and possible values; the rewritten SQL runs in "
+    "DuckDB; rewriting is part of the answer's time",
     version("pyqrlew"),
 )  # fmt: skip

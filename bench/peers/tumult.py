@@ -64,7 +64,6 @@ def median(frame: Any) -> float:
 tell(
     load, {"keys": by_key, "median": median},
     "Laplace; AddRowsWithID, MaxRowsPerID(10), a public KeySet, PureDPBudget(1/2) for each of "
-    "count and sum, AVG from them; "
-    "Spark local on all cores, few shuffle partitions, table cached",
+    "count and sum, AVG from them; Spark local on all cores, few shuffle partitions, table cached",
     version("tmlt.analytics"),
 )  # fmt: skip

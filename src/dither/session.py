@@ -89,8 +89,7 @@ class Connection:
         if self._kernel.at.catalog_hash != self._catalog_hash:
             raise RefusedError(
                 f"catalog changed since version {self._kernel.at.number}: run 'dither register "
-                f"{self._file}', or "
-                "connect again if it was registered just now",
+                f"{self._file}', or connect again if it was registered just now",
                 rule=PrivacyRule.CATALOG,
             )
 
@@ -186,8 +185,7 @@ class Connection:
         if delta is not None:
             raise ParameterError(
                 "delta is not the asker's to choose: a question takes what its pot states per "
-                "question "
-                "(dither budget open --rule approx --delta-per-question)"
+                "question (dither budget open --rule approx --delta-per-question)"
             )
         if strip_explain_prefix(read_text(sql)) is not None:
             shared: dict[str, Any] = {
@@ -363,9 +361,8 @@ class Connection:
         raise BudgetError(
             f"there is no pot {self._pot!r}"
             + (f" (there are {', '.join(names)})" if names else "")
-            + ". "
-            f"The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling 5 "
-            "--question '...' --population '...' --recipient '...'"
+            + f". The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling "
+            "5 --question '...' --population '...' --recipient '...'"
         )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:

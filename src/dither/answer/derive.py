@@ -156,8 +156,7 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
         raise RefusedError("no column is a plain count or sum", rule=PrivacyRule.ADDITIVE_FIT)
     note = (
         f"{', '.join(changed)}: fitted by least squares so that totals equal the sums of their "
-        f"parts; unbiased, whole "
-        "numbers no longer; other columns are as released"
+        "parts; unbiased, whole numbers no longer; other columns are as released"
     )
     table = table.replace_schema_metadata(result.table.schema.metadata)
     return replace(result, _changed=table, notes=(*result.notes, note))

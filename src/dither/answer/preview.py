@@ -143,8 +143,7 @@ class Preview:
         if self.smallest_group is not None:
             lines.append(
                 f"keys are not declared: a group of {self.smallest_group:,} {self._unit} is shown "
-                f"with 95%, smaller "
-                "ones less often; how many are left out is not said"
+                "with 95%, smaller ones less often; how many are left out is not said"
             )
         lines += list(
             dict.fromkeys(

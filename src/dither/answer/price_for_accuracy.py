@@ -59,8 +59,7 @@ def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:
     if foresee(recipe, formula, Fraction(1, 2)).level is None:
         raise ParameterError(
             f"noisy values choose what {name} shows, of keys whose number is not known: leave it "
-            f"out of within, or "
-            "declare the keys in the catalog"
+            "out of within, or declare the keys in the catalog"
         )
 
 

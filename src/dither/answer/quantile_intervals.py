@@ -114,8 +114,7 @@ class Bands:
         )
         return (
             f"a private quantile: {rank}; its interval is {how}, aimed {away:,} rows below and "
-            f"above, "
-            f"for {band.price_share} of its price (quantile_intervals=False leaves them out)"
+            f"above, for {band.price_share} of its price (quantile_intervals=False leaves them out)"
         )
 
 

@@ -115,21 +115,17 @@ def _describe_person_level(catalog: Catalog) -> list[str]:
         return []
     sentences = [
         f"A whole person is hidden less well than one {every} of theirs. Someone with rows in W "
-        f"{every}s is hidden at "
-        "W times its epsilon, W^2 times its rho, and delta * (e^(W epsilon) - 1) / (e^epsilon - "
-        "1).",
+        f"{every}s is hidden at W times its epsilon, W^2 times its rho, and delta * (e^(W epsilon) "
+        "- 1) / (e^epsilon - 1).",
         f"W is at most {windows} here, the {every}s within the bounds of {catalog.unit.column}: an "
-        f"answer at epsilon "
-        f"0.1, delta 0, for one person in one {every} is then one at epsilon "
-        f"{_write_tenths(windows)}, delta 0, for a "
-        "person who was always there.",
+        f"answer at epsilon 0.1, delta 0, for one person in one {every} is then one at epsilon "
+        f"{_write_tenths(windows)}, delta 0, for a person who was always there.",
     ]
     if any(isinstance(table.owner, OwnerReference) for table in catalog.private_tables):
         sentences.append(
             f"A row that finds its owner in another table does so within one {every}: rows whose "
-            f"parent lies in "
-            f"another {every} are left out, else taking one {every} of a person away would take "
-            f"rows of others."
+            f"parent lies in another {every} are left out, else taking one {every} of a person "
+            "away would take rows of others."
         )
     return sentences
 
@@ -151,8 +147,7 @@ def _describe_hidden(catalog: Catalog) -> list[str]:
     return [
         hidden,
         f"Hidden means: {nearly}; how nearly is the epsilon of the budget. What is true of the "
-        f"population can be "
-        "learned, and can concern people whether or not they are in the data.",
+        "population can be learned, and can concern people whether or not they are in the data.",
     ]
 
 

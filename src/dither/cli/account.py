@@ -124,8 +124,7 @@ def _show(
     console.print(table)
     console.print(
         f"bracket [{ladder.bounds.lower!r}, {ladder.bounds.upper!r}] at delta {ladder.delta:g}, "
-        f"for one {unit}; worst "
-        f"direction: {ladder.direction}",
+        f"for one {unit}; worst direction: {ladder.direction}",
         soft_wrap=True,
     )
     if delta_bounds is not None:

@@ -104,8 +104,7 @@ QUESTIONS: tuple[tuple[str, str, str], ...] = (
         "How many people meet cardiology, by smoking?",
         "Most people, by whether they smoke",
         "SELECT smoker, COUNT(DISTINCT patient_id) AS people FROM visits JOIN patients USING "
-        "(patient_id) "
-        "WHERE ward = 'cardiology' GROUP BY smoker",
+        "(patient_id) WHERE ward = 'cardiology' GROUP BY smoker",
     ),
 )
 

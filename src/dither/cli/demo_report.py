@@ -121,10 +121,8 @@ def demo_report(
         tuple(
             (f"release {paid.release_id}: {paid.asks}", float(paid.charged)) for paid in releases
         ),
-        "Whatever is asked, and whatever is raised later, all answers "
-        "together "
-        "stay "
-        f"within {meaning.stated}",
+        "Whatever is asked, and whatever is raised later, all answers together stay within "
+        f"{meaning.stated}",
         refusal,
         f", delta {float(pot.delta_spent):g}, for one {pot.unit}",
     )
@@ -261,9 +259,8 @@ def _describe_wards(stages: tuple[Stage, ...], demo_answer: DemoAnswer) -> Stage
         ("clamps", "limits", "noise"),
         tuple(rows),
         "Bills above 2,000 are cut, and of each person at most five visits count: both pull sums "
-        "down, by far more "
-        "than the noise. Intervals cover the noise alone; the rest is decided by the catalog, "
-        "before anyone asks.",
+        "down, by far more than the noise. Intervals cover the noise alone; the rest is decided by "
+        "the catalog, before anyone asks.",
     )
 
 
@@ -313,7 +310,6 @@ def _describe_drugs(stages: tuple[Stage, ...], demo_answer: DemoAnswer) -> Stage
         ("clamps", "limits", "suppression", "noise"),
         tuple(rows),
         "The list of drugs is not in the catalog, so a drug is shown only if enough people take "
-        "it; which ones are "
-        "missing, and how many, is never said about real data. The last row adds up many drugs and "
-        "all their noise.",
+        "it; which ones are missing, and how many, is never said about real data. The last row "
+        "adds up many drugs and all their noise.",
     )

@@ -17,9 +17,8 @@ from dither.version import __version__
 
 _CODES = (
     "Exit codes: 0 done; 1 refused or failed; 2 wrong command line; 3 a certificate is intact but "
-    "its key unknown; "
-    "4 the budget cannot pay; 5 the answer is unavailable and the charge stays; 70 a fault of "
-    "dither; 130 interrupted."
+    "its key unknown; 4 the budget cannot pay; 5 the answer is unavailable and the charge stays; "
+    "70 a fault of dither; 130 interrupted."
 )
 _COMMANDS = {
     "demo": ("demo", "dither demo"),

@@ -76,9 +76,8 @@ class TreeCounter:
         if self.noise.sensitivity.l0 < least.l0:
             raise ParameterError(
                 f"{self.steps} steps have {self.steps.bit_length()} levels, so one unit moves at "
-                f"least {least.l0} "
-                f"blocks, but the noise is for {self.noise.sensitivity.l0}: build it by "
-                f"for_epsilon or for_rho"
+                f"least {least.l0} blocks, but the noise is for {self.noise.sensitivity.l0}: build "
+                "it by for_epsilon or for_rho"
             )
 
     @classmethod

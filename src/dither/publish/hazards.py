@@ -106,8 +106,7 @@ def _check_unit(deployment: Deployment) -> Iterator[Hazard]:
         yield Hazard(
             "event-level",
             f"the unit is a person in one {unit.every}: a secret that lasts longer is protected "
-            f"less, by as many "
-            f"{unit.every}s (dither interpret --windows)",
+            f"less, by as many {unit.every}s (dither interpret --windows)",
         )
     for person in deployment.catalog.people:
         if not person.protected:

@@ -124,9 +124,8 @@ class Meaning:
         if self.delta:
             sentences.append(
                 f"That holds in all but {_format_rare(self.exception)} of cases; in those, nothing "
-                f"is promised. "
-                "A delta far below 1 / number of people keeps this from being the whole story of "
-                "anyone."
+                "is promised. A delta far below 1 / number of people keeps this from being the "
+                "whole story of anyone."
             )
         sentences += [self._test(rate, who) for rate in RATES]
         many = self.together(household)
@@ -190,8 +189,7 @@ class Meaning:
         if self.neighbours == "add_remove":
             return (
                 f"A test that wrongly names {wrong} of the absent finds at most {right} of the "
-                f"present, "
-                f"one {who} at a time."
+                f"present, one {who} at a time."
             )
         return (
             f"A test that is wrong for {wrong} of one kind of {who} is right for at "

@@ -67,40 +67,29 @@ def fill_entry(deployment: Deployment) -> dict[str, Any]:
                     ]
                 ),
                 "release_type": "Many releases",
-                "release_type_details": "answers are paid from a budget "
-                "with a "
-                "ceiling "
-                "fixed before the first; nothing "
-                "is refunded, and at the cap questions are refused",
+                "release_type_details": "answers are paid from a budget with a ceiling fixed "
+                "before the first; nothing is refunded, and at the cap questions are refused",
                 "data_source_type": "Static",
-                "data_source_type_details": "versions are made by the "
-                "steward's "
-                "act; "
-                "charges of all of them add",
+                "data_source_type_details": "versions are made by the steward's act; charges of "
+                "all of them add",
                 "access_type": "Interactive",
                 "access_type_details": _describe_access(deployment),
             },
             "accounting": {
-                "post_processing": "intervals, ratios and orderings are "
-                "computed "
-                "from "
-                "noisy values alone",
+                "post_processing": "intervals, ratios and orderings are computed from noisy values "
+                "alone",
                 "composition": _describe_composition(deployment),
             },
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": _describe_preprocessing(deployment),
                 "mechanisms": _describe_mechanisms(deployment),
-                "justification": PROMPT + "who chose epsilon and the unit, "
-                "how, and "
-                "what "
-                "was rejected",
+                "justification": PROMPT + "who chose epsilon and the unit, how, and what was "
+                "rejected",
             },
             "administrative": {
                 "registry_authors": [PROMPT + "who wrote this entry"],
-                "notes": f"filled by dither {__version__} from catalog and "
-                "ledger, "
-                "for the "
-                "schema at 3e9c812",
+                "notes": f"filled by dither {__version__} from catalog and ledger, for the schema "
+                "at 3e9c812",
             },
         },
     }
@@ -130,8 +119,7 @@ def _describe_unit(deployment: Deployment) -> str:
     whom = f"all rows that {owner} names" if owner else "one row"
     return (
         f"neighbours ({catalog.neighbours}): {differ}; a unit is {whom}, over all versions; at "
-        f"most "
-        f"{limits or '1 row'} per unit are kept, and this is enforced at registration"
+        f"most {limits or '1 row'} per unit are kept, and this is enforced at registration"
     )
 
 
@@ -144,8 +132,7 @@ def _describe_parameters(deployment: Deployment) -> str:
     return (
         f"stated for the ceiling, fixed before any answer was seen: {total.filter.measure} "
         f"{format_rounded_up(total.ceiling)}; spent so far {total.filter.measure} {spent} and "
-        f"delta "
-        f"{format_rounded_up(total.delta_spent)} in {len(deployment.releases)} releases; "
+        f"delta {format_rounded_up(total.delta_spent)} in {len(deployment.releases)} releases; "
         f"epsilon {format_rounded_up(guarantee[0])} at delta {format_rounded_up(guarantee[1])} for "
         f"one {total.unit}"
     )
@@ -159,8 +146,7 @@ def _describe_access(deployment: Deployment) -> str:
     if total.policy == "separate":
         return (
             f"each group pays from its own pot ({', '.join(inside)}); groups are assumed not to "
-            f"share answers; "
-            "the dataset's total bounds all of them together"
+            "share answers; the dataset's total bounds all of them together"
         )
     shared = f", with allowances inside it: {', '.join(inside)}" if inside else ""
     return (
@@ -209,10 +195,8 @@ def _describe_mechanisms(deployment: Deployment) -> str:
     used = ", ".join(deployment.mechanisms()) or "nothing was released yet"
     return (
         f"losses released: {used}; implemented by dither {__version__}; noise is exact on integers "
-        f"(no floating point "
-        "on the way from data to answer); keyed by the operating system's generator; errors after "
-        "a charge are one "
-        "constant text; timing: "
+        "(no floating point on the way from data to answer); keyed by the operating system's "
+        "generator; errors after a charge are one constant text; timing: "
         + EMBEDDED[1]
         + "; "
         + PROMPT

@@ -202,10 +202,9 @@ def _show_limits(report: ReportPage) -> Html:
         write_element(
             "p",
             "The guarantee bounds what the answers add to what anyone could learn about one "
-            "protected unit. It is "
-            "relative, not absolute: what is true of a population can be learned, and can be used "
-            "against people who "
-            "are not even in the data. It is evidence towards a judgement, never the judgement.",
+            "protected unit. It is relative, not absolute: what is true of a population can be "
+            "learned, and can be used against people who are not even in the data. It is evidence "
+            "towards a judgement, never the judgement.",
         ),
         write_table(head, rows),
     ]

@@ -90,8 +90,7 @@ def _rewrite_node(
     else:
         raise refuse(
             f"{aggregate.sql(dialect='duckdb')} beside contribution_bounds_per_group is not "
-            f"answered: ask for it in a "
-            "question of its own",
+            "answered: ask for it in a question of its own",
             original,
         )
     if low is not None and high is not None:

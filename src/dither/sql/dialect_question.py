@@ -82,8 +82,7 @@ def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
             names = ", ".join(output.name for output in outputs if output.role == "value")
             raise QueryError(
                 f"DP_INTERVAL_{interval.end.upper()}({interval.of}): there is no value column "
-                f"{interval.of}, "
-                f"only {names}"
+                f"{interval.of}, only {names}"
             )
         low, high = (
             (interval.name, outputs[index].high)

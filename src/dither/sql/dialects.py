@@ -42,17 +42,14 @@ _OPTIONS = (
 _NOT_OURS = {
     "AGGREGATION_THRESHOLD": (
         "WITH AGGREGATION_THRESHOLD is not differential privacy: it hides small groups and shows "
-        "the others exactly, "
-        "so two questions that differ in one person reveal that person. Leave it out and ask with "
-        "epsilon=; groups "
-        "without a list of keys are then shown by private key selection"
+        "the others exactly, so two questions that differ in one person reveal that person. Leave "
+        "it out and ask with epsilon=; groups without a list of keys are then shown by private key "
+        "selection"
     ),
     "ANONYMIZATION": (
         "WITH ANONYMIZATION is the older form of WITH DIFFERENTIAL_PRIVACY, and its k_threshold "
-        "has no guarantee by "
-        "itself. Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=..., "
-        "privacy_unit_column=...), or plain SQL "
-        "with epsilon="
+        "has no guarantee by itself. Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=..., "
+        "privacy_unit_column=...), or plain SQL with epsilon="
     ),
 }
 _UNKNOWN = {
@@ -205,8 +202,7 @@ class _Reader:
                     if number is None or number.denominator != 1 or number < 1:
                         raise self._refuse(
                             "max_groups_contributed must be a whole number from 1 on: NULL means "
-                            "no limit, and with no "
-                            "limit nothing would be guaranteed",
+                            "no limit, and with no limit nothing would be guaranteed",
                             token,
                         )
                     options["max_groups"] = int(number)

@@ -63,8 +63,7 @@ MAX_NODES = 2_000
 MOST_POWER = 100
 TOO_LARGE = (
     "a constant beside aggregates lies beyond 1e100 or below 1e-100, where no error can be "
-    "computed: rescale it "
-    f"{PrivacyRule.BOUNDED_WORK.label}"
+    f"computed: rescale it {PrivacyRule.BOUNDED_WORK.label}"
 )
 
 
@@ -98,9 +97,8 @@ def check_size(
     if sum(map(count_nodes, formulas)) > MAX_NODES:
         raise question.scope.context.error(
             f"columns, HAVING and ORDER BY together have more than {MAX_NODES} steps when the "
-            f"columns that they read "
-            f"are written out: ask fewer of them, or compute them from the answer "
-            f"{PrivacyRule.BOUNDED_WORK.label}",
+            "columns that they read are written out: ask fewer of them, or compute them from the "
+            f"answer {PrivacyRule.BOUNDED_WORK.label}",
             node,
         )
 

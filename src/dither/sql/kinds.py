@@ -20,13 +20,11 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _FAMILIES = {"integer": "number", "boolean": "number"}
 _SEPARATE = (
     "make them columns of their own, or write constants in the kind of the values beside them, "
-    "such as TRUE or "
-    "DATE '2024-01-31'"
+    "such as TRUE or DATE '2024-01-31'"
 )
 _SEPARATE_TIMES = (
     "after the noise, times go with other released times only. Compare with constants in WHERE, or "
-    "make them columns "
-    "of their own"
+    "make them columns of their own"
 )
 _NAMES = {
     **dict(zip(_COMPARISONS, ("=", "<>", "<", "<=", ">", ">="), strict=True)),
@@ -90,8 +88,7 @@ class _Settler:
             remedy = _SEPARATE_TIMES if "timestamp" in families else _SEPARATE
             raise QueryError(
                 f"{_name_function(name)} of different kinds, {' and '.join(sorted(families))}: "
-                f"{remedy} "
-                f"{PrivacyRule.NO_RULE.label}"
+                f"{remedy} {PrivacyRule.NO_RULE.label}"
             )
         if name in ("least", "greatest") and "text" in families:
             raise QueryError(
@@ -120,10 +117,8 @@ class _Settler:
         if times and not is_difference and not (is_moved and times == ["date"]):
             raise QueryError(
                 f"{_name_function(name)} takes numbers, not {' and '.join(times)}. Of dates, "
-                f"differences such as "
-                "MEDIAN(day) - DATE '2024-01-31' are numbers of days, and days may be added to a "
-                "date "
-                f"{PrivacyRule.NO_RULE.label}"
+                "differences such as MEDIAN(day) - DATE '2024-01-31' are numbers of days, and days "
+                f"may be added to a date {PrivacyRule.NO_RULE.label}"
             )
         return formulas
 

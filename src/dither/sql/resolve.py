@@ -96,8 +96,7 @@ def refuse_node(node: exp.Expr, scope: Scope) -> Exception:
         return make_refusal("aggregate in where", context, node)
     return context.error(
         f"no rule for {quote_node(node)}: the functions that a question can use are in "
-        f"docs/reference/functions.md "
-        f"{PrivacyRule.LISTED_FUNCTIONS.label}",
+        f"docs/reference/functions.md {PrivacyRule.LISTED_FUNCTIONS.label}",
         node,
     )
 

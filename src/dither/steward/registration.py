@@ -95,8 +95,7 @@ def register(
             if before is not None and before.public["context"] != context:
                 raise RefusedError(
                     f"this lineage was first registered as {before.public['context']} and stays "
-                    f"so: "
-                    "use another state folder for another purpose",
+                    "so: use another state folder for another purpose",
                     rule=PrivacyRule.DEV,
                 )
             source = str(folder.resolve())

@@ -105,16 +105,14 @@ class Where:
             if not scalars.is_name(entry.key):
                 raise self.error(
                     f"the {what} name '{_shorten(entry.key)}' is not usable: letters, digits and "
-                    f"_, not starting with "
-                    "a digit or with dither_, at most 63 characters; SQL takes such names without "
-                    "quotes",
+                    "_, not starting with a digit or with dither_, at most 63 characters; SQL "
+                    "takes such names without quotes",
                     entry.line,
                 )
             if entry.key.lower() in spellings:
                 raise self.error(
                     f"the {what} names '{spellings[entry.key.lower()]}' and '{entry.key}' differ "
-                    f"in case only, and SQL "
-                    "cannot tell them apart: rename one",
+                    "in case only, and SQL cannot tell them apart: rename one",
                     entry.line,
                 )
             spellings[entry.key.lower()] = entry.key

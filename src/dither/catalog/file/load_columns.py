@@ -78,8 +78,8 @@ def _read_decimal(fields: Fields, name: str) -> columns.Column:
         if grid.denominator != 1:
             raise fields.where.error(
                 f"{what} {_write_decimal(value)} is not a multiple of the resolution "
-                f"{_write_decimal(resolution)}: "
-                "values are rounded to the resolution, so take a bound that can occur",
+                f"{_write_decimal(resolution)}: values are rounded to the resolution, so take a "
+                "bound that can occur",
                 node.line,
             )
         return int(grid)
@@ -155,9 +155,8 @@ def _read_labels(fields: Fields, values: Sequence) -> tuple[str, ...]:
 def _refuse_other(fields: Fields, label: str, line: int) -> None:
     if label == columns.OTHER:
         raise fields.where.error(
-            f"the value '{columns.OTHER}' is taken: it is the name under which values outside the list are "
-            f"shown; "
-            "use `other: keep` for them, or rename the label at the source",
+            f"the value '{columns.OTHER}' is taken: it is the name under which values outside the "
+            "list are shown; use `other: keep` for them, or rename the label at the source",
             line,
         )
 
@@ -206,8 +205,7 @@ def _read_bounds(fields: Fields, read: ReadGrid, step: Fraction) -> tuple[int, i
         if abs(grid) >= 2**63:
             raise fields.where.error(
                 f"a bound is 2^63 or more steps of {_write_decimal(step)} away from 0, and sums "
-                f"would leave exact "
-                "integers: take a narrower bound or a coarser resolution",
+                "would leave exact integers: take a narrower bound or a coarser resolution",
                 end.line,
             )
     return lower, upper

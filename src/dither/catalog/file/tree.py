@@ -109,16 +109,14 @@ def _read_events(text: str, file: str) -> Iterator[yaml.Event]:
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise CatalogError(
                     "anchors (&name) and aliases (*name) are refused: write each fact out where it "
-                    "holds; "
-                    "a text that starts with & or * needs quotes",
+                    "holds; a text that starts with & or * needs quotes",
                     file=file,
                     line=line,
                 )
             if getattr(event, "tag", None):
                 raise CatalogError(
                     f"the tag {event.tag} is refused: every scalar is text and the catalog's "
-                    f"format gives it its type; "
-                    "a text that starts with ! needs quotes",
+                    "format gives it its type; a text that starts with ! needs quotes",
                     file=file,
                     line=line,
                 )

@@ -66,19 +66,17 @@ def build_map(
     present = " AND ".join(f"raw.{column} IS NOT NULL" for column in columns)
     connection.execute(
         f"CREATE TEMP TABLE {owner_map} AS SELECT "
-        f"{', '.join(f'raw.{column}' for column in columns)}, "
-        f"min({owner}) AS {FIRST}, max({owner}) AS {LAST} FROM {add_window(catalog, parent, rows)} "
-        f"AS raw{join} "
-        f"WHERE {present} AND {owner} IS NOT NULL GROUP BY "
+        f"{', '.join(f'raw.{column}' for column in columns)}, min({owner}) AS {FIRST}, "
+        f"max({owner}) AS {LAST} FROM {add_window(catalog, parent, rows)} AS raw{join} WHERE "
+        f"{present} AND {owner} IS NOT NULL GROUP BY "
         f"{', '.join(f'raw.{column}' for column in columns)}"
     )
     two = connection.execute(f"SELECT count(*) FROM {owner_map} WHERE {FIRST} <> {LAST}").fetchone()
     if two is not None and two[0]:
         raise RegistrationError(
             f"{parent.name}: {two[0]} values of {', '.join(key)} belong to two owners, so rows "
-            f"that refer to them "
-            "would too. Nothing was registered: repair the source, or make the key include the "
-            "owner"
+            "that refer to them would too. Nothing was registered: repair the source, or make the "
+            "key include the owner"
         )
 
 

@@ -56,8 +56,7 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
         if key in table.unique and rows_per_key > 1:
             raise RegistrationError(
                 f"{table_name}: [{', '.join(key)}] is declared unique, and a value occurs "
-                f"{rows_per_key} times: "
-                "repair the public table, or remove the key from `unique`"
+                f"{rows_per_key} times: repair the public table, or remove the key from `unique`"
             )
     lists = tuple(
         (table.name, column, _read_labels(connection, table, column)) for column in listed

@@ -145,10 +145,8 @@ def write_copy_and_facts(
         if CANNOT_ENCRYPT in str(error):
             raise RegistrationError(
                 "the data does not fit in memory, and this DuckDB cannot encrypt what it spills "
-                "(its extension httpfs "
-                "can). Nothing was registered: give more --memory, or say with --spill FOLDER "
-                "where rows may lie "
-                "in plain while registration runs"
+                "(its extension httpfs can). Nothing was registered: give more --memory, or say "
+                "with --spill FOLDER where rows may lie in plain while registration runs"
             ) from None
         raise RegistrationError(f"the engine could not register the data: {error}") from None
     finally:
@@ -273,9 +271,8 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(
             f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. "
-            f"Nothing was "
-            "registered: raise max_rows in the catalog, to a round number that leaves room and "
-            "does not follow the data"
+            "Nothing was registered: raise max_rows in the catalog, to a round number that leaves "
+            "room and does not follow the data"
         )
     return done
 

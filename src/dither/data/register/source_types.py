@@ -60,14 +60,11 @@ def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[st
         if column.name in wide_decimals:
             raise SourceError(
                 f"{where}: the source has decimals of more than 38 digits, which are read as "
-                f"rounded "
-                "numbers, so two of them may become one: cast the column to decimal(38, 0) or to "
-                "text "
-                "at the source"
+                "rounded numbers, so two of them may become one: cast the column to decimal(38, 0) "
+                "or to text at the source"
             )
         if isinstance(column, Id) and source_type in _ROUNDED:
             raise SourceError(
                 f"{where}: an id of type {source_type} is a rounded number, so two people may "
-                f"share "
-                "one: cast the column to BIGINT, decimal(38, 0) or text at the source"
+                "share one: cast the column to BIGINT, decimal(38, 0) or text at the source"
             )

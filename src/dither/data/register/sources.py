@@ -118,12 +118,10 @@ def text_rows(
         columns = "{" + ", ".join(f"{text(column)}: 'VARCHAR'" for column in names) + "}"
         relation = (
             f"read_csv({text(str(location / table.source_name))}, auto_detect = false, header = "
-            f"true, delim = ',', "
-            f"quote = '\"', escape = '\"', nullstr = '', columns = {columns}, ignore_errors = "
-            f"true, "
-            f"store_rejects = true, rejects_limit = 0, rejects_table = {text(_rejects(table))}, "
-            f"rejects_scan = {text(_rejects(table) + '_scans')}, parallel = false, "
-            f"hive_partitioning = false)"
+            f"true, delim = ',', quote = '\"', escape = '\"', nullstr = '', columns = {columns}, "
+            "ignore_errors = true, store_rejects = true, rejects_limit = 0, rejects_table = "
+            f"{text(_rejects(table))}, rejects_scan = {text(_rejects(table) + '_scans')}, parallel "
+            "= false, hive_partitioning = false)"
         )
     else:
         types = check_source_types(connection, source, location, table)
@@ -178,9 +176,8 @@ def unread_lines(
     if alone := _count_lone_returns(path):
         raise SourceError(
             f"{table.name}: {path.name} holds {alone} carriage returns that do not end a line. "
-            f"Nothing was registered: "
-            "they end a row for one reader and not for another, so remove line breaks inside "
-            "fields at the source"
+            "Nothing was registered: they end a row for one reader and not for another, so remove "
+            "line breaks inside fields at the source"
         )
     blank = (
         len(_read_header(path)) == 1
@@ -188,10 +185,9 @@ def unread_lines(
     if lost := _count_lines(path, blank=blank) - 1 - rows_read - unread:
         raise SourceError(
             f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several "
-            f"lines, because of a "
-            "line break inside quotes or a quote that is never closed. Nothing was registered: "
-            "such a quote swallows "
-            "other people's rows, so remove line breaks inside fields at the source"
+            "lines, because of a line break inside quotes or a quote that is never closed. Nothing "
+            "was registered: such a quote swallows other people's rows, so remove line breaks "
+            "inside fields at the source"
         )
     return unread
 
