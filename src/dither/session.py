@@ -106,8 +106,9 @@ class Connection:
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
     ) -> Preview:
-        """Price and error of a question. Reads no data, spends nothing, is the same for every
-        database.
+        """Price and error of a question.
+
+        Reads no data, spends nothing, is the same for every database.
 
         `within=50` in place of a price finds the least price whose half-widths are at most 50 (or
         one for each column: `within={"n": 50}`). `group_size` is a number of rows for which
@@ -241,8 +242,10 @@ class Connection:
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
 
     def table(self, name: str) -> Question:
-        """A question built step by step:
-        `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
+        """Build a question step by step.
+
+        Example: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`.
+        """
         return table(name, self)
 
     def budget(self) -> PotBalances:
@@ -316,8 +319,10 @@ class Connection:
         return read_facts(self._kernel)
 
     def _view(self) -> LedgerView:
-        """What the ledger says about this connection's pot, and the newest registered version with
-        it."""
+        """What the ledger says about this connection's pot.
+
+        The newest registered version is read with it.
+        """
         view = self._kernel.view(self._pot)
         self._check_catalog()
         return view

@@ -85,8 +85,10 @@ def list_noisy_values(formula: Formula) -> dict[Formula, tuple[Alternative, ...]
 
 
 def is_chosen_by_noise(formula: Formula) -> bool:
-    """Whether released numbers decide what the formula shows, or how many alternatives it has is
-    not known."""
+    """Whether released numbers decide what the formula shows.
+
+    Also true where it has too many alternatives to list.
+    """
     alternatives = list_alternatives(formula)
     return not alternatives or any(alternative.is_chosen_by_noise for alternative in alternatives)
 
@@ -123,8 +125,10 @@ _Choices = list[tuple[Formula, _Chosen]]
 
 
 class _Splitter:
-    """Splits one formula. Conditions are numbered: comparing long formulas again and again is
-    slow."""
+    """Splits one formula.
+
+    Conditions are numbered: comparing long formulas again and again is slow.
+    """
 
     def __init__(self) -> None:
         self.numbers: dict[Formula, int] = {}

@@ -1,5 +1,7 @@
-"""Which numbers of a question share a noise: each has its own, or several of the same rows and keys
-have one."""
+"""Which numbers of a question share a noise.
+
+Each has its own, or several of the same rows and keys have one.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ MOST_TOGETHER = 4
 
 @dataclass(frozen=True)
 class Share:
-    """Numbers that share one noise: columns of a query, or all that a query of quantiles or keys
-    asks for."""
+    """Numbers that share one noise.
+
+    They are columns of a query, or all that a query of quantiles or keys asks for.
+    """
 
     query: int
     columns: tuple[int, ...] | None
@@ -24,8 +28,9 @@ class Share:
 
 @dataclass(frozen=True)
 class Arranged:
-    """A recipe with one query per noise, in the order of the request's steps, and what each noise
-    is for.
+    """A recipe with one query per noise, and what each noise is for.
+
+    The queries are in the order of the request's steps.
 
     `positions` of its grouping sets say in which step an atom is released, and as which number of a
     cell there.
@@ -55,8 +60,10 @@ def arrange_together(recipe: Recipe, most_numbers: int = MOST_TOGETHER) -> Arran
 
 
 def find_positions(alone: Arranged, together: Arranged) -> list[tuple[int, int]]:
-    """For each number that has a noise of its own: its step among those that share one, and its
-    position there."""
+    """Find the numbers that have a noise of their own among the steps that share one.
+
+    For each it is the step, and the position there.
+    """
     steps = _list_steps(together.shares)
     return [
         steps[share.query, None if share.columns is None else share.columns[0]]

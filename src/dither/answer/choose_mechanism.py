@@ -43,8 +43,10 @@ _UNKNOWN = 100
 
 @dataclass(frozen=True)
 class Offered:
-    """A question at a price: what will be asked of the kernel, and how quantiles get their
-    intervals."""
+    """A question at a price.
+
+    It says what will be asked of the kernel, and how quantiles get their intervals.
+    """
 
     recipe: Recipe
     priced: Priced
@@ -66,8 +68,10 @@ def choose_mechanisms(
     weights: Mapping[str, Fraction],
     ends: Ends | None = None,
 ) -> Offered:
-    """Make the priced request of a recipe from what the ledger says. Quantiles get the given ends,
-    if any."""
+    """Make the priced request of a recipe from what the ledger says.
+
+    Quantiles get the given ends, if any.
+    """
     plain = read_quantile_grids(recipe, kernel.at.analyses)
     if not plain.cells or ends is None:
         return Offered(*_choose_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
@@ -150,14 +154,17 @@ def _choose_cheapest(
 
 
 def adds_up_epsilons(view: LedgerView) -> bool:
-    """Whether every pot on the path adds up epsilons. Families of which only the epsilon is known
-    need that."""
+    """Whether every pot on the path adds up epsilons.
+
+    Families of which only the epsilon is known need that.
+    """
     return all(pot.rule in ("pure", "approx") for pot in view.path)
 
 
 def list_families(view: LedgerView, price: Price) -> list[Family]:
-    """List the noise families that a price can buy: Laplace for epsilon; Gaussian for rho, or with
-    a delta.
+    """List the noise families that a price can buy.
+
+    Laplace noise for epsilon. Gaussian noise for rho, or where the pot states a delta.
 
     A pure pot cannot pay for Gaussian noise, wherever it is on the path.
     """

@@ -29,8 +29,10 @@ from dither.question.shapes import atoms_of
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows to show: for each grouping set its chosen rows, and their positions in the
-    answer."""
+    """The rows to show.
+
+    For each grouping set its chosen rows, and their positions in the answer.
+    """
 
     chosen: tuple[tuple[Block, NDArray[np.int64]], ...]
     shown_count: int
@@ -39,8 +41,10 @@ class Rows:
     inputs: tuple[FormulaInputs, ...] = ()
     """The chosen blocks as formulas read them."""
     candidates: tuple[Block, ...] = ()
-    """The rows that noisy values chose from: those that public conditions keep, or the chosen ones
-    themselves."""
+    """The rows that noisy values chose from.
+
+    Those that public conditions keep, or the chosen ones themselves.
+    """
 
     @property
     def is_choice(self) -> bool:
@@ -92,8 +96,10 @@ def choose_rows(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
 
 
 def chooses_rows_by_noise(recipe: Recipe) -> bool:
-    """Whether noisy values decide which rows are shown: in HAVING, or in ORDER BY before a
-    LIMIT."""
+    """Whether noisy values decide which rows are shown.
+
+    They do in HAVING, and in ORDER BY before a LIMIT.
+    """
     is_cut = recipe.limit is not None or recipe.offset > 0
     return bool(atoms_of(recipe.having)) or (
         is_cut and any(atoms_of(sort_key.formula) for sort_key in recipe.order)

@@ -97,8 +97,10 @@ def describe_column(
 def _list_marginals(
     output: Output, recipe: Recipe, release: Release
 ) -> list[tuple[AdditiveErrorLaw, Sensitivity]]:
-    """List law and sensitivity of a column that is one count or sum, for every grouping set; else
-    nothing."""
+    """List law and sensitivity of a column that is one count or sum, for every grouping set.
+
+    The list is empty for every other column.
+    """
     if not isinstance(output.formula, Noisy):
         return []
     marginals = []

@@ -106,8 +106,9 @@ def _compute_empty_bias(result: Result, column: ResultColumn) -> float:
 
 
 def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
-    """Counts and sums that add up over a rollup: the weighted least squares fit to all grouping
-    sets.
+    """Counts and sums that add up over a rollup.
+
+    The weighted least squares fit to all grouping sets.
 
     Unbiased, and no cell is noisier than before. Only columns that are one additive number change;
     their intervals use the fit's own deviation with the wider of the normal quantile and that of
@@ -163,8 +164,10 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
 
 
 def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
-    """Fitted rows share their noise: where noise chose some, all intervals must hold at once (union
-    bound)."""
+    """Fitted rows share their noise.
+
+    Where noise chose some, all intervals must hold at once (union bound).
+    """
     return 1 - (1 - confidence) / rows.candidate_count if rows.is_choice else confidence
 
 
@@ -211,8 +214,10 @@ def _list_row_names(block: Block) -> list[tuple[Any, ...]]:
 def _fit_cells(
     all_blocks: tuple[Block, ...], finest: int, values: list[NDArray[Any]], deviations: list[float]
 ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
-    """x = (A' W A)^-1 A' W y for the finest cells; every set's totals of x, and their deviations in
-    grid steps."""
+    """Fit the finest cells by least squares: x = (A' W A)^-1 A' W y.
+
+    Returns every set's totals of x, and their deviations in grid steps.
+    """
     fine = all_blocks[finest]
     if fine.rows > MOST_CELLS:
         raise RefusedError(

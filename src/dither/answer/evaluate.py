@@ -34,8 +34,9 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class FormulaInputs:
-    """What a formula may read: a number for every atom, the keys of every row, and which keys a row
-    leaves out.
+    """What a formula may read.
+
+    A number for every atom, the keys of every row, and which keys a row leaves out.
 
     `guarded`: the first axis holds draws, the first of them the release itself. A division then has
     no value where the sign of its denominator differs from the released one: the draw has passed
@@ -69,8 +70,10 @@ def make_inputs(recipe: Recipe, block: Block) -> FormulaInputs:
 
 
 def read_keys(recipe: Recipe, block: Block) -> tuple[dict[int, Array], dict[int, float]]:
-    """Read the keys of a block as arrays, and for each key of the question whether the block leaves
-    it out."""
+    """Read the keys of a block as arrays.
+
+    Also, for each key of the question, whether the block leaves it out.
+    """
     keys = {}
     for key in range(len(recipe.keys)):
         values: list[Any] = block.keys.get(key, [None] * block.rows)

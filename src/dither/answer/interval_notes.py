@@ -49,8 +49,10 @@ def _list_used(
 def write_interval_notes(
     formula: Formula, bands: Bands, level: Fraction, mechanisms: Sequence[Any]
 ) -> list[str]:
-    """Write what a reader must know about the quantiles of a column, and whether it has an
-    interval."""
+    """Write what a reader must know about the quantiles of a column.
+
+    Also says whether the column has an interval.
+    """
     base_facts = BaseFacts(frozenset(atom for atom, _ in bands.cells))
     values = list(list_noisy_values(formula))
     laws = [law for mechanism in mechanisms for law in list_rank_laws(mechanism)]

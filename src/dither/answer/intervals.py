@@ -1,5 +1,6 @@
-"""Intervals from the known noise law: they cover the exact answer on the registered table as often
-as said.
+"""Intervals from the known noise law.
+
+They cover the exact answer on the registered table as often as said.
 
 * One atom, or an affine function of one: exact, from the law itself; at least the level.
 * An affine function of several: the law of the weighted sum of noises, at fixed points; of more
@@ -125,8 +126,10 @@ class Noises:
 def compute_interval(
     formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends:
-    """Compute both ends for every row, in the units of the formula; NaN for no bound or no
-    value."""
+    """Compute both ends for every row, in the units of the formula.
+
+    An end is NaN where there is no bound or no value.
+    """
     value = evaluate(formula, inputs)
     rows = int(np.prod(value.shape))
     low = np.full(value.shape, np.nan)
@@ -266,8 +269,10 @@ def _evaluate_affine(linear_form: Affine, inputs: FormulaInputs) -> Floats:
 def _apply_function(
     formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends:
-    """Apply the outer function to the ends of its inner values, which hold at once (interval
-    arithmetic)."""
+    """Apply the outer function to the ends of its inner values.
+
+    This is interval arithmetic: the inner intervals hold at once.
+    """
     ends = [
         open_ends(_compute_ends(inner, inputs, noises, level))
         for inner in list_inner_values(formula)
@@ -304,8 +309,10 @@ def _apply_function(
 
 
 def _raise_public(formula: Apply, inputs: FormulaInputs, exponent: Ends) -> Ends:
-    """A public number to a noisy power; a noisy number to a noisy power, or to noisy decimals, has
-    no bounds."""
+    """Bound a public number to a noisy power.
+
+    A noisy number to a noisy power, or rounded to noisy decimals, has no bounds.
+    """
     base = formula.arguments[0]
     if formula.name == "round" or atoms_of(base):
         return no_ends()
@@ -326,8 +333,10 @@ def _pick_extreme(
 
 
 def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> Ends:
-    """Sums, differences, products and quotients. Equal factors are a power: x times x is never
-    negative."""
+    """Sums, differences, products and quotients.
+
+    Equal factors are a power: x times x is never negative.
+    """
     if name == "subtract":
         return add_ends(ends[0], negate_ends(ends[1]))
     if name == "divide":

@@ -11,8 +11,9 @@ from dither.surfaces import PLOT_TEXT, escape_label
 
 
 def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
-    """Bars of one value column (the first, unless named) with intervals; returns the matplotlib
-    axes.
+    """Bars of one value column (the first, unless named) with intervals.
+
+    Returns the matplotlib axes.
 
     A row without a value has no bar, an interval without an end no whisker on that side.
     """

@@ -1,5 +1,7 @@
-"""Preview: price and error of a question, from catalog and plan alone. Reads no data, spends
-nothing."""
+"""Preview: price and error of a question, from catalog and plan alone.
+
+Reads no data, spends nothing.
+"""
 
 from __future__ import annotations
 

@@ -55,8 +55,10 @@ _ROWS = 4
 )
 @dataclass(frozen=True)
 class PreviewColumn:
-    """The error that one value column will have, in its own units; None where it depends on the
-    data."""
+    """The error that one value column will have, in its own units.
+
+    None where it depends on the data.
+    """
 
     name: str
     scale: float | None
@@ -74,8 +76,10 @@ class PreviewColumn:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a preview is made for: the level, the group size, and the public facts that bounds come
-    from."""
+    """What a preview is made for.
+
+    The level, the group size, and the public facts that bounds come from.
+    """
 
     level: Fraction
     analyses: Analyses
@@ -176,8 +180,10 @@ def _find_widest(
     inputs: FormulaInputs | None,
     level: Fraction | None,
 ) -> float | None:
-    """Half the length of the widest interval that a column may show; None where one of them is not
-    known."""
+    """Half the length of the widest interval that a column may show.
+
+    None where one of them is not known.
+    """
     halves = [
         None if level is None else _find_half(value, noises, inputs, level) for value in values
     ]
@@ -188,8 +194,10 @@ def _find_widest(
 def _find_half(
     formula: Formula, noises: Noises, inputs: FormulaInputs | None, level: Fraction
 ) -> float | None:
-    """Half the length of an interval: known for affine functions, at the reference cell for
-    others."""
+    """Half the length of an interval.
+
+    For affine functions it is known; for others it is taken at the reference cell.
+    """
     if any(noises.laws[atom] is None for atom in atoms_of(formula)):
         return None
     whole = affine(formula)

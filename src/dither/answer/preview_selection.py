@@ -1,5 +1,6 @@
-"""How few intervals a column may show, before anything is released: the widest that the result can
-have.
+"""How few intervals a column may show, before anything is released.
+
+The fewer are shown, the wider they are: a preview states the widest that a result can have.
 
 From the question and the catalog alone. How many values noise will choose is not known beforehand,
 so a preview takes the fewest, unless LIMIT fixes their number.

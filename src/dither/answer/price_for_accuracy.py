@@ -20,8 +20,10 @@ from dither.question.shapes import affine, atoms_of
 
 
 def read_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
-    """Read half-widths by column: one number for all value columns, or one for each that is
-    named."""
+    """Read half-widths by column.
+
+    One number for all value columns, or one for each that is named.
+    """
     names = [output.name for output in recipe.outputs if output.role == "value"]
     widths = within if isinstance(within, dict) else dict.fromkeys(names, within)
     for name in widths:
@@ -75,8 +77,9 @@ def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
 def find_least_price(
     meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)
 ) -> Fraction:
-    """Find the least price, rounded up to three digits, that meets the wish. Errors fall as it
-    rises.
+    """Find the least price, rounded up to three digits, that meets the wish.
+
+    Errors fall as it rises.
 
     >>> find_least_price(lambda price: price >= Fraction(1, 3))
     Fraction(167, 500)

@@ -25,22 +25,27 @@ from dither.question.recipe import Recipe
 
 _USUAL = Fraction(95, 100)  # ends are bought at least at this level: a lower one is then free
 EIGHTH = Fraction(1, 8)
-"""Of a quantile's price, for its ends: in ranks the quantile itself errs by a seventh more than
-without."""
+"""The share of a quantile's price that pays for its ends.
+
+In ranks the quantile itself then errs by a seventh more than without ends.
+"""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The ends that a question asks for: their level, and the share of the price of quantiles that
-    buys them."""
+    """The ends that a question asks for.
+
+    Their level, and the share of the price of quantiles that buys them.
+    """
 
     level: Fraction
     price_share: Fraction = EIGHTH
 
 
 def read_ends(how: bool | Number, level: Fraction) -> Ends | None:
-    """Read `quantile_intervals=`: True for an eighth of the price, False for none, or the share
-    itself.
+    """Read `quantile_intervals=`: which share of the price of quantiles buys their ends.
+
+    True is an eighth, False is none; a number is the share itself.
 
     >>> read_ends(True, Fraction(9, 10)), read_ends(False, Fraction(9, 10))
     (Ends(level=Fraction(9, 10), price_share=Fraction(1, 8)), None)
@@ -60,8 +65,10 @@ def read_ends(how: bool | Number, level: Fraction) -> Ends | None:
 
 @dataclass(frozen=True)
 class Band:
-    """The atoms that are the ends of a quantile atom, and the level at which they hold it between
-    them."""
+    """The atoms that are the ends of a quantile atom.
+
+    At the level they hold the quantile between them.
+    """
 
     low: int
     high: int
@@ -147,16 +154,20 @@ def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
 
 
 def list_rank_laws(mechanism: Any) -> list[RankErrorLaw]:
-    """The error laws of all quantiles that a mechanism chooses; none where it chooses no
-    quantiles."""
+    """The error laws of all quantiles that a mechanism chooses.
+
+    None where it chooses no quantiles.
+    """
     if not isinstance(find_error_law(mechanism), RankErrorLaw):
         return []
     return [find_error_law(mechanism, column) for column in range(len(mechanism.shares))]
 
 
 def count_rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
-    """Count the rows by which the rank of any answer is off at most, over all choices, at this
-    level."""
+    """Count the rows by which the rank of any answer is off at most.
+
+    This holds over all choices at once, at this level.
+    """
     return max(law.rows(cells, level) for law in list_rank_laws(mechanism))
 
 

@@ -11,8 +11,10 @@ from dither.sql.dialect_question import DialectQuestion
 
 
 def quote_charge(pot: Pot | None, priced: Priced) -> Charge:
-    """What the pot would take; refused here, for free, where its rule has no charge for the
-    loss."""
+    """What the pot would take.
+
+    Refused here, for free, where its rule has no charge for the loss.
+    """
     if pot is not None:
         return charge(priced.loss, pot.filter)
     price = priced.request.price

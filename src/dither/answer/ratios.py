@@ -1,5 +1,6 @@
-"""Ends of a ratio of two affine functions of released numbers, by Fieller's test inverted (AVG,
-shares, percentages).
+"""Ends of a ratio of two affine functions of released numbers (AVG, shares, percentages).
+
+They are found by inverting Fieller's test.
 
 A number r is kept iff |N - r D| is no larger than the noise of N - r D is with the probability
 asked for. As an angle, r = tan(phi), the size of the noise of cos(phi) N - sin(phi) D is tabulated:
@@ -112,8 +113,10 @@ def _tabulate_sizes(
 
 
 def _invert_test(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
-    """Outermost kept angles on both sides of the released one; no bound if the vertical (D = 0) is
-    kept."""
+    """Outermost kept angles on both sides of the released one.
+
+    No bound if the vertical (D = 0) is kept.
+    """
     x, y = np.broadcast_arrays(x, y)
     starts = range(0, max(1, len(x)), _ROWS)
     ends = [

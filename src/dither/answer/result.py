@@ -103,8 +103,10 @@ class Result:
 
     @cached_property
     def table(self) -> pa.Table:
-        """Keys, values and the ends of their intervals; `info` is in the schema's metadata under
-        `dither`."""
+        """Keys, values and the ends of their intervals.
+
+        `info` is in the schema's metadata under `dither`.
+        """
         return (
             self._add_metadata(self._build_table(intervals=True))
             if self._changed is None
@@ -178,8 +180,10 @@ class Result:
         return replace(result, _derived=self._derived)
 
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
-        """What was promised for this release, as signed JSON; written to `file` too, for `dither
-        verify FILE`."""
+        """What was promised for this release, as signed JSON.
+
+        Written to `file` too, for `dither verify FILE`.
+        """
         if self._certify is None:
             raise DitherError(
                 "a certificate is made by the connection that asked: con.sql(...).certificate()"
@@ -203,8 +207,10 @@ class Result:
         return opening
 
     def nonnegative(self, *columns: str) -> Result:
-        """Negative values of counts (or of the columns named) become 0; a new result that states
-        its bias."""
+        """Derive a result in which negative values of counts are 0.
+
+        Names of columns choose other columns than the counts. The new result states its bias.
+        """
         from dither.answer.derive import raise_negative_values
 
         def derive(result: Result) -> Result:
@@ -228,8 +234,10 @@ class Result:
         return plot(self, column, ax)
 
     def explain(self) -> str:
-        """Explain in words what each column holds, what was done to the rows, and what is
-        unprotected."""
+        """Explain in words what each column holds, and what is unprotected.
+
+        Says also what was done to the rows.
+        """
         return explain_columns(self.info, self.columns, self.notes)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -277,8 +285,9 @@ def list_noises(
 
 
 def make_raw_table(release: Release) -> pa.Table:
-    """The released integers (and selected keys), one column per step; steps of fewer cells end in
-    nulls.
+    """The released integers (and selected keys), one column per step.
+
+    Steps of fewer cells end in nulls.
 
     Where a step asks for several numbers of a cell, they follow each other, cell by cell.
     """

@@ -51,8 +51,10 @@ class IntervalSelection:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a block that show the same alternative of a formula; `rows` is None for all of
-    them."""
+    """Rows of a block that show the same alternative of a formula.
+
+    `rows` is None for all of them.
+    """
 
     value: Formula
     count: int
@@ -105,8 +107,10 @@ def count_shown(formula: Formula, inputs: FormulaInputs, rows: int) -> int:
 
 
 def count_candidates(formula: Formula, recipe: Recipe, block: Block) -> int:
-    """Count the estimates that a block might show: different noisy values that public conditions
-    allow."""
+    """Count the estimates that a block might show.
+
+    These are the different noisy values that public conditions allow.
+    """
     count = 0
     for same in list_noisy_values(formula).values():
         conditions = [alternative.public_conditions() for alternative in same]

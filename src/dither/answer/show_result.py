@@ -23,8 +23,10 @@ Row = dict[str, Any]
 def explain_columns(
     info: dict[str, Any], columns: Sequence[ResultColumn], notes: Sequence[str]
 ) -> str:
-    """Explain in words what each column holds, what was done to the rows, and what is
-    unprotected."""
+    """Explain in words what each column holds, and what is unprotected.
+
+    Says also what was done to the rows.
+    """
     lines = [f"Question: {info['sql'].strip()}"]
     if "measure" in info:
         lines.append(f"Paid: {write_price(info)}; neighbours {info['neighbours']}")

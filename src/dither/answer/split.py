@@ -42,8 +42,10 @@ from dither.question.shapes import atoms_of
 
 KEYS_SHARE = Fraction(1, 4)
 MOST_WEIGHT = 10**30
-"""The largest weight of a column; 1 / MOST_WEIGHT is the smallest. Shares are rounded to 1/10000
-anyway."""
+"""The largest weight of a column; 1 / MOST_WEIGHT is the smallest.
+
+Shares are rounded to 1/10000 anyway.
+"""
 _DIGITS = 10_000
 
 
@@ -53,8 +55,10 @@ def make_equal_steps(
     family: Family = "laplace",
     allow_permute_and_flip: bool = False,
 ) -> tuple[Step, ...]:
-    """Make steps of equal weights. Sensitivities are read from them before the weights are
-    known."""
+    """Make steps of equal weights.
+
+    Sensitivities are read from them before the weights are known.
+    """
     return tuple(
         _make_step(queries, share, family, Fraction(1), allow_permute_and_flip) for share in shares
     )
@@ -221,8 +225,10 @@ def _add_demand(
 
 
 def _square_sensitivity(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
-    """(importance times sensitivity)^2 of an atom, in its own units; a quantile stands for
-    itself."""
+    """(importance times sensitivity)^2 of an atom, in its own units.
+
+    A quantile stands for itself.
+    """
     sensitivity = mechanism.column_sensitivity()
     if sensitivity is None:
         return 1.0
@@ -236,8 +242,9 @@ def predict_loss(
     weights: Mapping[str, Fraction],
     laws: Sequence[ErrorLaw] | None = None,
 ) -> float:
-    """Predict the loss of calibrated mechanisms, comparable between families: noise over L1
-    sensitivity.
+    """Predict the loss of calibrated mechanisms, comparable between families.
+
+    Noise is measured in units of the L1 sensitivity.
 
     `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
     """
@@ -248,14 +255,18 @@ def predict_loss(
 
 
 def _square_error(mechanism: Any, law: ErrorLaw) -> float:
-    """The squared error of one number: noise over the L1 sensitivity, or rows of a quantile; none
-    for keys."""
+    """The squared error of one number.
+
+    It is noise over the L1 sensitivity, or rows of a quantile. Keys have none.
+    """
     if isinstance(law, AdditiveErrorLaw):
         return float(law.variance) / max(1.0, float(mechanism.column_sensitivity().l1)) ** 2
     return float(law.row_scale) ** 2 if isinstance(law, RankErrorLaw) else 0.0
 
 
 def _square_move(sensitivity: Sensitivity, family: Family) -> float:
-    """The square of what one unit can move, in the norm that the noise of a family is calibrated
-    to."""
+    """The square of what one unit can move.
+
+    It is taken in the norm that the noise of a family is calibrated to.
+    """
     return float(sensitivity.l1**2 if FAMILIES[family].norm == "l1" else sensitivity.l2_squared)

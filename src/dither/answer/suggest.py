@@ -247,8 +247,10 @@ def _make_recipe(
 def make_suggestion(
     wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str
 ) -> Suggestion:
-    """Make the suggestion from the released quantiles. Bounds are rounded outwards to two
-    digits."""
+    """Make the suggestion from the released quantiles.
+
+    Bounds are rounded outwards to two digits.
+    """
     quantiles = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
     low: Fraction | None = None
     if wished.what == "bounds":

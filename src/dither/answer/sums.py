@@ -48,8 +48,10 @@ def find_union_bound(
 def find_sum_bound(
     laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction, cells: int = 0
 ) -> float:
-    """A w with P(|sum of weight * noise| <= w) at least the level; the union bound where that is
-    smaller."""
+    """A w with P(|sum of weight * noise| <= w) at least the level.
+
+    The union bound where that is smaller.
+    """
     terms = [(law, abs(weight)) for law, weight in zip(laws, weights, strict=True) if weight]
     union_bound = find_union_bound(laws, weights, level)
     miss = float(1 - level)

@@ -76,8 +76,10 @@ def make_column(
     level: Fraction,
     ends: bool = True,
 ) -> Triple:
-    """Make one output column for all rows shown, with the ends of its interval if it is a value and
-    `ends`."""
+    """Make one output column for all rows shown.
+
+    A value column gets the ends of its interval if `ends`.
+    """
     kind = find_kind(output.formula, recipe)
     count = 3 if output.role == "value" and ends else 1
     located_lists: list[tuple[NDArray[np.int64], list[list[Any]]]] = []
@@ -109,8 +111,10 @@ def make_column(
 
 
 def _has_wide(formula: Formula, recipe: Recipe, widths: Sequence[int]) -> bool:
-    """Whether a whole number beyond 64 bits is among the alternatives: a public fact, whatever
-    noise chose."""
+    """Whether a whole number beyond 64 bits is among the alternatives.
+
+    That is a public fact, whatever noise chose.
+    """
     sums = [affine(alternative.value) for alternative in list_alternatives(formula)]
     read = [
         atom
@@ -164,8 +168,10 @@ def _join_lists(
 def _compute_whole(
     recipe: Recipe, block: Block, linear_form: Affine, noises: Noises, level: Fraction
 ) -> list[list[Any]]:
-    """A sum of released integers and its ends, exactly: never through a float, which would move an
-    end inward."""
+    """Compute a sum of released integers and its ends, exactly.
+
+    A float on the way would move an end inward.
+    """
     if len(linear_form.weights) == 1:
         ((atom, weight),) = linear_form.weights
         times, plus = (
@@ -244,8 +250,10 @@ def _read_integers(block: Block, atom: int, released: Atom) -> list[int]:
 
 
 def show_values(values: Array, kind: DisplayKind, rounding: Any = round) -> list[Any]:
-    """Show a column as a person sees it: None for null; whole ends of intervals are rounded
-    outward."""
+    """Show a column as a person sees it, with None for null.
+
+    Whole ends of intervals are rounded outward.
+    """
     listed: list[Any] = values.tolist()
     if values.dtype == object:
         return listed

@@ -1,5 +1,7 @@
-"""The guarantee in plain words, from the catalog alone: who is protected, how far, and who and what
-is not."""
+"""The guarantee in plain words, from the catalog alone.
+
+Who is protected, how far, and who and what is not.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ UNPROTECTED: tuple[str, ...] = (
     "refusals",
     "whether registration succeeded",
 )
-"""The closed list of quantities that no noise covers (rule who-is-protected); every certificate
-carries it."""
+"""The closed list of quantities that no noise covers (rule who-is-protected).
+
+Every certificate carries it.
+"""
 
 _WIDTH = 100
 
@@ -74,8 +78,9 @@ def _describe_protected(catalog: Catalog) -> str:
 
 
 def horizon(catalog: Catalog) -> int | None:
-    """How many windows lie within the bounds of the window's column: the most that one person can
-    be in.
+    """Count the windows within the bounds of the window's column.
+
+    No person can be in more.
 
     None unless the unit is a window. Values outside the bounds are moved to them, so there are no
     others.
@@ -107,8 +112,10 @@ def _number_window(catalog: Catalog, column: Date | Timestamp, grid: int) -> int
 
 
 def _describe_person_level(catalog: Catalog) -> list[str]:
-    """What the figure of one window is worth for a whole person: group privacy
-    (docs/proofs/composition.md)."""
+    """What the figure of one window is worth for a whole person.
+
+    By group privacy: docs/proofs/composition.md.
+    """
     windows = horizon(catalog)
     every = catalog.unit.every
     if windows is None:

@@ -38,8 +38,10 @@ def read_loss(
     neighbours: str | None,
     unit: str | None,
 ) -> ls.Loss:
-    """A loss from an expression, a JSON loss (text or file), an Opacus history file, or a printed
-    DpEvent."""
+    """Read a loss from a text or a file.
+
+    It may be an expression, a JSON loss, an Opacus history file, or a printed DpEvent.
+    """
     if dp_event is not None:
         relation: Any = neighbours or "add_remove"
         return parse_dp_event(dp_event.read_text(), neighbours=relation, unit=unit or "unit")

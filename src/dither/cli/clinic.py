@@ -1,5 +1,6 @@
-"""An invented clinic: patients, visits and prescriptions that look like real files, with nobody in
-them.
+"""An invented clinic.
+
+Patients, visits and prescriptions that look like real files, with nobody in them.
 
 Counties differ in size, age drives visits and costs, smokers meet cardiology more often, few drugs
 make most prescriptions, a few people come very often and a few bills are enormous; some cells are
@@ -121,8 +122,10 @@ def write_clinic(folder: Path, people: int) -> None:
 
 
 class Draws:
-    """Random numbers for invented data: floats, from the operating system's generator. Never for
-    noise."""
+    """Random numbers for invented data: floats, from the operating system's generator.
+
+    Never for noise.
+    """
 
     def __init__(self) -> None:
         self._source = SystemSource()

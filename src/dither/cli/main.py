@@ -46,8 +46,10 @@ _GROUPS = ("budget", "ledger", "catalog", "registry", "local", "audit")
 
 
 class LazyGroup(TyperGroup):
-    """Commands whose modules are imported when they are needed: `dither --version` imports none of
-    them."""
+    """Commands whose modules are imported when they are needed.
+
+    `dither --version` imports none of them.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*_COMMANDS, *_GROUPS]
@@ -139,8 +141,10 @@ def main() -> None:
 
 
 def _locate_error(error: BaseException) -> str:
-    """Find the last line of dither's own code that an error passed; nothing of what it worked
-    on."""
+    """Find the last line of dither's own code that an error passed.
+
+    It says nothing of what that line worked on.
+    """
     home = Path(__file__).parents[1]
     frames = [
         f

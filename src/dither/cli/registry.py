@@ -1,5 +1,4 @@
-"""`dither registry`: an entry for the public register of deployments, and a statement for
-reviewers."""
+"""`dither registry`: an entry for the public register, and a statement for reviewers."""
 
 from __future__ import annotations
 

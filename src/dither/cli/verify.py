@@ -99,8 +99,10 @@ def _check_values(
 
 
 def _describe(verdict: seal.SealVerdict, file: Path, values: Path | None) -> Iterator[str]:
-    """The verdict in lines; what others wrote is escaped, so that it cannot draw on the
-    terminal."""
+    """The verdict in lines.
+
+    What others wrote is escaped, so that it cannot draw on the terminal.
+    """
     name = escape_label(str(file))
     if verdict.body is None:
         yield f"{name}: {typer.style('not what was signed', fg='red', bold=True)}"

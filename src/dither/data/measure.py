@@ -43,8 +43,10 @@ class Compiled(NamedTuple):
 
 
 class Measurer:
-    """Answers queries over one registered version. `prepare` may fail freely; `measure` only after
-    a charge."""
+    """Answers queries over one registered version.
+
+    `prepare` may fail freely; `measure` only after a charge.
+    """
 
     def __init__(
         self,
@@ -55,8 +57,9 @@ class Measurer:
         analyses: Analyses | None = None,
         scratch: Path | None = None,
     ) -> None:
-        """`facts` and the folder `scratch`, into which the engine spills, lie beside the copy,
-        unless given.
+        """`facts` and the folder `scratch` lie beside the copy, unless given.
+
+        The engine spills into `scratch`.
 
         `analyses` are those of the version, shared with whoever priced the question.
         """

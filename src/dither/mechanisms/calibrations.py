@@ -58,8 +58,10 @@ def fit_gaussian(
 def fit_gaussian_keys(
     epsilon: Number, delta: Number, *, groups: int, public_size: int | None = None, **towards: Any
 ) -> GaussianKeys:
-    """Key selection at (epsilon, delta): half of delta for the conversion from zCDP, half for lone
-    owners."""
+    """Key selection at (epsilon, delta).
+
+    Half of delta is for the conversion from zCDP, half for lone owners.
+    """
     allowed = small_delta(delta, public_size)
     return GaussianKeys.for_rho(
         rho_for(epsilon, allowed / 2), allowed / 2, groups=groups, **towards
@@ -69,8 +71,10 @@ def fit_gaussian_keys(
 def fit_gaussian_interval(
     half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
 ) -> IntegerGaussian:
-    """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to
-    each side."""
+    """The most noise (least loss) whose interval is narrow enough.
+
+    At `confidence` it is no wider than `half_width` to each side.
+    """
     return _fit_interval(
         half_width, confidence, lambda sigma: IntegerGaussian(sigma, sensitivity, **towards)
     )
@@ -79,8 +83,10 @@ def fit_gaussian_interval(
 def fit_laplace_interval(
     half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
 ) -> IntegerLaplace:
-    """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to
-    each side."""
+    """The most noise (least loss) whose interval is narrow enough.
+
+    At `confidence` it is no wider than `half_width` to each side.
+    """
     return _fit_interval(
         half_width, confidence, lambda scale: IntegerLaplace(scale, sensitivity, **towards)
     )

@@ -38,8 +38,10 @@ from dither.privacy.numbers import refuse_beyond_floats
 
 @dataclass(frozen=True)
 class StaircaseErrorLaw:
-    """P(z), z = +-(k D + j): base * b^k for j < reach, base * b^(k+1) for j >= reach, b =
-    e^-eps."""
+    """P(z) for z = +-(k D + j), with b = e^-eps.
+
+    It is base * b^k for j < reach, and base * b^(k+1) for j >= reach.
+    """
 
     epsilon: Fraction
     width: int

@@ -38,8 +38,10 @@ class Hazard:
 
 
 def find_hazards(deployment: Deployment) -> tuple[Hazard, ...]:
-    """Find all hazards, in the order of the draft's layers: parameters, unit, algorithms, trust,
-    data."""
+    """Find all hazards, in the order of the draft's layers.
+
+    Parameters, unit, algorithms, trust, data.
+    """
     return (
         *_check_parameters(deployment),
         *_check_unit(deployment),

@@ -101,8 +101,10 @@ SCHEMA: dict[str, Any] = {
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Reads YAML and refuses a field that is given twice; plain YAML silently keeps the last
-    one."""
+    """Reads YAML and refuses a field that is given twice.
+
+    Plain YAML silently keeps the last one.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -112,8 +114,10 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def read_entry(text: str) -> Any:
-    """The entry that a YAML text holds; refused where two readers could see two, or where it has no
-    end."""
+    """Read the entry that a YAML text holds.
+
+    A text is refused where two readers could see two entries, or where it has no end.
+    """
     try:
         _check_size(text)
         return yaml.load(text, _StrictLoader)
@@ -125,8 +129,10 @@ def read_entry(text: str) -> Any:
 
 
 def _check_size(text: str) -> None:
-    """Refuse what is long or deep before it is built, and aliases, by which a short text grows
-    without end."""
+    """Refuse what is long or deep before it is built.
+
+    Aliases are refused too: by them a short text grows without end.
+    """
     if len(text) > _MOST_CHARACTERS:
         raise ValueError("too long")
     depth = 0
@@ -138,8 +144,10 @@ def _check_size(text: str) -> None:
 
 
 def find_problems(document: Any) -> list[str]:
-    """Find what is wrong with an entry by the schema, field by field. Prompts that are left count
-    too."""
+    """Find what is wrong with an entry by the schema, field by field.
+
+    Prompts that are left count too.
+    """
     return [
         *_check(document, SCHEMA, ""),
         *(f"{path}: {text}" for path, text in list_prompts(document)),

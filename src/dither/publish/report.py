@@ -1,5 +1,6 @@
-"""`report.html`: what was asked, learned and paid, with its errors, its guarantee, and what is not
-protected.
+"""`report.html`: what was asked, learned and paid.
+
+It states errors, the guarantee, and what is not protected.
 
 One self-contained page: no script, nothing fetched. Sections that a caller has nothing for are left
 out; a report made from a ledger alone has no values, since values belong to those who paid for
@@ -22,8 +23,10 @@ from dither.publish.harms import HARMS
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """One question: what was asked, what it cost, and its chart; `expected` is what the preview
-    said."""
+    """One question: what was asked, what it cost, and its chart.
+
+    `expected` is what the preview said.
+    """
 
     title: str
     sql: str

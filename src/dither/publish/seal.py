@@ -53,8 +53,10 @@ def _hash_field(path: str, value: Any) -> str:
 
 
 def sign(body: dict[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
-    """Sign a body: the certificate has body, header with one digest a field, and a signature over
-    both."""
+    """Sign a body.
+
+    The certificate has body, header with one digest a field, and a signature over both.
+    """
     public_key = public_hex(key.public_key())
     header = {
         "format": FORMAT,

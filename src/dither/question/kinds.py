@@ -1,5 +1,7 @@
-"""What a formula holds: a number, a date, a time, a truth value or a text, from the recipe
-alone."""
+"""What a formula holds.
+
+A number, a date, a time, a truth value or a text, from the recipe alone.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ from dither.question.expressions import (
 from dither.question.recipe import DisplayKind, KeyColumn, Recipe
 
 _MAX_EXACT = 2**53
-"""Larger whole constants are shown as numbers: formulas are computed in floats, which round
-them."""
+"""Larger whole constants are shown as numbers.
+
+Formulas are computed in floats, which round them.
+"""
 
 
 def infer_kind(formula: Formula, recipe: Recipe) -> DisplayKind | None:

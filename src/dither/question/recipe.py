@@ -24,8 +24,9 @@ DisplayKind = Literal["integer", "number", "date", "timestamp", "boolean", "text
 @stored("key_column", column="column", domain="domain", dated="dated")
 @dataclass(frozen=True)
 class KeyColumn:
-    """A key of the question: its column in the plans, and the domain that its values are shown
-    from.
+    """A key of the question.
+
+    Its column in the plans, and the domain that its values are shown from.
 
     The two count alike: code 0 of the column is the first value of the domain, and so on. `dated`:
     the labels of the domain are days, written YYYY-MM-DD (the first of each month, say).

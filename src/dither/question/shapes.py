@@ -85,8 +85,10 @@ def _multiply_terms(factors: list[Affine | None]) -> Affine | None:
 
 
 def ratio(formula: Formula) -> tuple[Affine, Affine] | None:
-    """Numerator and denominator, both affine, the denominator noisy; None if the formula is no such
-    ratio."""
+    """Numerator and denominator, both affine, the denominator noisy.
+
+    None if the formula is no such ratio.
+    """
     match formula:
         case Apply("divide", (above, below)):
             top = _find_fraction(above)

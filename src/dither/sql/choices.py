@@ -164,8 +164,10 @@ def _build_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expres
 
 
 def _align_values(values: list[Expression], node: exp.Expr, scope: Scope) -> list[Expression]:
-    """Values of one kind: categories beside other texts become texts, text constants beside days
-    become days."""
+    """Values of one kind.
+
+    Categories beside other texts become texts, text constants beside days become days.
+    """
     domains = [scope.domain(value, node) for value in values]
     category = next((domain for domain in domains if domain.kind == "category"), None)
     if category is not None:

@@ -1,5 +1,6 @@
-"""The SQL people already know: GoogleSQL's DIFFERENTIAL_PRIVACY clause and Snowflake's interval
-functions.
+"""The SQL people already know.
+
+GoogleSQL's DIFFERENTIAL_PRIVACY clause, and Snowflake's interval functions.
 
 A pass over tokens cuts what is not plain SQL and hands the rest to the stock parser; positions in
 the text are kept. Options may tighten what the catalog and the pot allow, never loosen it.
@@ -226,8 +227,10 @@ class _Reader:
         return options
 
     def _read_bounds(self, index: int, word: str) -> None:
-        """`F(x, contribution_bounds_per_row => (lo, hi))`: the argument clamped. Per group: only
-        marked."""
+        """`F(x, contribution_bounds_per_row => (lo, hi))`: the argument clamped.
+
+        Per group: only marked.
+        """
         if (
             self._token_type(index + 2) != TokenType.L_PAREN
             or self._token_type(index - 1) != TokenType.COMMA
@@ -287,8 +290,10 @@ class _Reader:
         raise self._refuse("this call is never closed", self.tokens[first])
 
     def _read_interval(self, index: int) -> None:
-        """`, DP_INTERVAL_LOW(alias) [AS name]` leaves the list of columns: the interval is there
-        already."""
+        """Take `, DP_INTERVAL_LOW(alias) [AS name]` out of the list of columns.
+
+        The interval is in the result already.
+        """
         token = self.tokens[index]
         last = self._find_closing(index + 1)
         is_named = self._token_type(last + 1) == TokenType.ALIAS
@@ -309,8 +314,10 @@ class _Reader:
 
 
 def _read_number(text: str | None) -> Fraction | None:
-    """The number that an option states; None where it states none, or one beyond the limits of
-    numbers."""
+    """The number that an option states.
+
+    Returns None where it states none, or one beyond the limits of numbers.
+    """
     try:
         return exact(text or "", "an option")
     except ParameterError:

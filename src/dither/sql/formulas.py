@@ -92,8 +92,10 @@ def read_formula(node: exp.Expr, outer: Outer) -> Formula:
 def check_size(
     formulas: Iterable[Formula], question: QuestionDraft, node: exp.Expr | None = None
 ) -> None:
-    """Refuse formulas that are too long together. Formulas over answers grow with every SELECT
-    around them."""
+    """Refuse formulas that are too long together.
+
+    Formulas over answers grow with every SELECT around them.
+    """
     if sum(map(count_nodes, formulas)) > MAX_NODES:
         raise question.scope.context.error(
             f"columns, HAVING and ORDER BY together have more than {MAX_NODES} steps when the "

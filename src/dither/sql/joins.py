@@ -107,8 +107,10 @@ def bind_join(
 def _list_public_keys(
     private_fields: tuple[Field, ...], public_fields: tuple[Field, ...]
 ) -> frozenset[str]:
-    """Columns of the private side that a public table's column was joined with: its values are the
-    keys."""
+    """Columns of the private side that a public table's column was joined with.
+
+    The values of the public column are the keys.
+    """
     private_names = {field.of.name for field in private_fields if isinstance(field.of, Column)}
     return frozenset(
         field.of.name

@@ -36,8 +36,10 @@ _NAMES = {
 
 
 def settle_kinds(recipe: Recipe) -> Recipe:
-    """The recipe with text constants read as the kind beside them; refuses formulas of mixed
-    kinds."""
+    """The recipe with text constants read as the kind beside them.
+
+    Refuses formulas of mixed kinds.
+    """
     settler = _Settler(recipe)
     return replace(
         recipe,
@@ -98,8 +100,11 @@ class _Settler:
         return formulas
 
     def _settle_arithmetic(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
-        """Numbers; days may be added to a date, and dates and times be subtracted from their
-        like."""
+        """Give the arguments of an arithmetic function their kinds.
+
+        They are numbers, but days may be added to a date, and dates and times subtracted from their
+        like.
+        """
         not_text_families = self._list_families(
             tuple(formula for formula in formulas if not _is_text(formula))
         )

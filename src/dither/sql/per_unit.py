@@ -84,8 +84,10 @@ def list_key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
 
 
 def find_key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
-    """A key with its position or alias looked up: a column of FROM comes before an alias, as in
-    SQL."""
+    """A key with its position or alias looked up.
+
+    A column of FROM comes before an alias, as in SQL.
+    """
     node = node.unnest()
     columns: list[exp.Expr] = select.expressions
     key: exp.Expr

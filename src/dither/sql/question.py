@@ -1,5 +1,7 @@
-"""A question while it is read: its keys, its atoms, and the columns that both need before they are
-grouped."""
+"""A question while it is read.
+
+Its keys, its atoms, and the columns that both need before they are grouped.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,10 @@ class Key:
 
 @dataclass(frozen=True)
 class AtomMeasure:
-    """What an atom is: a count, a sum, a number of distinct values or units, or a quantile of an
-    expression."""
+    """What an atom is.
+
+    A count, a sum, a number of distinct values or units, or a quantile of an expression.
+    """
 
     kind: str
     of: Expression | None = None

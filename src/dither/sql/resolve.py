@@ -1,5 +1,6 @@
-"""Expressions of SQL become expressions of plans: how a node finds its rule, and a function its
-arguments.
+"""Expressions of SQL become expressions of plans.
+
+How a node finds its rule, and a function its arguments.
 
 The rules stand in `choices`, `dates` and `expressions`, which fills the table; a node without one
 is refused.
@@ -174,8 +175,10 @@ def as_text(argument: Expression, domain: Domain) -> Expression:
 def _align_constants(
     function: str, arguments: tuple[Expression, ...], node: exp.Expr, scope: Scope
 ) -> tuple[Expression, ...]:
-    """Text constants as what they stand beside: days, times, labels; an error that says what was
-    expected."""
+    """Read text constants as what they stand beside: days, times, labels.
+
+    A text that is no such value is an error that says what was expected.
+    """
     domain = next(
         (
             domain

@@ -62,8 +62,10 @@ Names = dict[str, Cte]
 
 
 def bind_rows(query: exp.Expr, context: Context, names: Names) -> Relation:
-    """The relation of a subquery: rows of people, values per person, or rows that belong to
-    nobody."""
+    """The relation of a subquery.
+
+    Rows of people, values per person, or rows that belong to nobody.
+    """
     if isinstance(query, exp.Subquery):
         if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
             raise make_refusal("inner limit", context, query)
@@ -329,8 +331,10 @@ def materialise(relation: Relation, context: Context, node: exp.Expr) -> Relatio
 
 
 def make_distinct(relation: Relation, context: Context, node: exp.Expr) -> Relation:
-    """Each row once per owner where the owner is selected, else once in all, after which nobody
-    owns it."""
+    """Keep each row once per owner where the owner is selected, else once in all.
+
+    Rows that are kept once in all belong to nobody.
+    """
     owned = any(field.is_owner for field in relation.fields)
     only = all(field.is_owner and field.marker is None for field in relation.fields)
     if owned and only and isinstance(context.analyse(relation.plan, node).node, Owned):

@@ -52,8 +52,10 @@ class Field:
 
     @property
     def present(self) -> tuple[Expression, ...]:
-        """Conditions that hold exactly where an id is not null; owners and references never are
-        null."""
+        """Conditions that hold exactly where an id is not null.
+
+        Owners and references never are null.
+        """
         expressions = [] if self.marker is None else [self.marker]
         expressions += [self.of] if self.of is not None and not self.is_reference else []
         return tuple(Call("is_not_null", (expression,)) for expression in expressions)

@@ -87,8 +87,10 @@ def semi_join(
 def _split_correlation(
     query: exp.Expr, outer: Relation, node: exp.Expr, context: Context, bind: Bind
 ) -> tuple[Relation, list[Pair]]:
-    """The subquery's rows without the conditions on the outer row, and those conditions as
-    pairs."""
+    """Split the conditions on the outer row off a subquery.
+
+    Returns the subquery's rows without them, and those conditions as pairs.
+    """
     where = query.args.get("where") if isinstance(query, exp.Select) else None
     if where is None:
         return bind(query, None), []
@@ -126,8 +128,10 @@ def _split_correlation(
 
 
 def _is_inside(column: exp.Column, term: exp.Expr, scope: Scope, around: Scope) -> bool:
-    """Whether a column belongs to the subquery: its own names come first. Nested subqueries see to
-    their own."""
+    """Whether a column belongs to the subquery: its own names come first.
+
+    Nested subqueries see to their own.
+    """
     parent = column.parent
     while parent is not None and parent is not term:
         if isinstance(parent, exp.Query):
@@ -214,8 +218,10 @@ def _keep_once(
     node: exp.Expr,
     context: Context,
 ) -> Plan:
-    """The subquery with one row per owner and value, or per value of a public table, and a
-    marker."""
+    """The subquery with one row per owner and value, and a marker.
+
+    Of a public table it has one row per value.
+    """
     named = tuple(Named(new, Column(old)) for old, new in names.items())
     if isinstance(context.analyse(plan, node).node, Owned):
         if all(is_stored(domain) or domain.undeclared for domain in columns.values()):

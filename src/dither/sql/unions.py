@@ -1,5 +1,6 @@
-"""UNION ALL of columns that differ in resolution, bounds, labels or kind, where one domain can hold
-both.
+"""UNION ALL of columns that differ in resolution, bounds, labels or kind.
+
+It is answered where one domain can hold both.
 
 Numbers meet on the coarsest grid that both lie on, truth values beside numbers count as 0 and 1,
 and texts that have a list (categories, CASE, constants) as codes of one list, so that the result
@@ -76,8 +77,10 @@ def _align_fields(
 
 
 def _find_codes(field: Field, scope: Scope, node: exp.Expr) -> Codes | None:
-    """The texts that a column can hold, and its codes in that order; None where there is no
-    list."""
+    """The texts that a column can hold, and its codes in that order.
+
+    Returns None where there is no list.
+    """
     assert field.of is not None
     if field.labels:
         return field.of, field.labels
@@ -114,8 +117,10 @@ def _as_number(field: Field, scope: Scope, kinds: set[str], node: exp.Expr) -> E
 
 
 def _refine_grid(value: Expression, step: Fraction, scope: Scope, node: exp.Expr) -> Expression:
-    """A number on a finer grid: clamped to its own bounds, one finer step further, which moves
-    nothing."""
+    """A number on a finer grid.
+
+    It is clamped to its own bounds, one finer step further, which moves nothing.
+    """
     domain = scope.domain(value, node)
     if domain.kind != "number" or domain.step == step:
         return value

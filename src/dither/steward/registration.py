@@ -56,8 +56,10 @@ Context = Literal["prod", "dev"]
 
 @dataclass(frozen=True)
 class Registration:
-    """What a registration did. `repairs` are true counts: for the steward's eyes, never for
-    analysts."""
+    """What a registration did.
+
+    `repairs` are true counts: for the steward's eyes, never for analysts.
+    """
 
     catalog: Catalog
     version: int
@@ -76,8 +78,9 @@ def register(
     spill: Path | None = None,
     share: Callable[[float], None] | None = None,
 ) -> Registration:
-    """Register the data that the catalog names as the next version; above `memory` ("2GB") the
-    engine spills.
+    """Register the data that the catalog names as the next version.
+
+    Above `memory` ("2GB") the engine spills.
 
     It spills encrypted into the state folder, or in plain into a folder inside `spill`, removed
     afterwards.
@@ -114,8 +117,10 @@ def register(
 
 
 def check_source(catalog: Catalog, catalog_file: Path) -> str:
-    """Compare the catalog with the names in the source's schema, and say the outcome. Reads no
-    value."""
+    """Compare the catalog with the names in the source's schema, and say the outcome.
+
+    Reads no value.
+    """
     source_path = catalog_file.parent / catalog.source.location
     if not source_path.exists():
         return f"the source {source_path} is not here: its columns were not compared"
@@ -143,8 +148,10 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
 
 
 def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
-    """Draft a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to
-    decide."""
+    """Draft a catalog for the files in a folder, or the tables of a DuckDB file.
+
+    The draft has the names, and ??? where a person must decide.
+    """
     connection = open_for_schema()
     try:
         if engine == "duckdb":
@@ -229,8 +236,10 @@ def _write_version(
 
 
 def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
-    """Open the dataset's ledger. The very first registration makes the installation's id, key and
-    ledger."""
+    """Open the dataset's ledger.
+
+    The very first registration makes the installation's id, key and ledger.
+    """
     registered = state.versions.exists() and any(state.versions.iterdir())
     if ledger_url is not None and state.ledger_location() != ledger_url:
         if registered or state.ledger.exists():
@@ -308,8 +317,10 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
 
 
 def anchor_line(state: State) -> str:
-    """A signed line that says how far the ledger has come, to be kept where this user cannot
-    rewrite it."""
+    """A signed line that says how far the ledger has come.
+
+    It is to be kept where this user cannot rewrite it.
+    """
     ledger = open_ledger(state)
     try:
         anchor = ledger.newest_entry()

@@ -100,8 +100,10 @@ def _find_quantiles(
 def measure_stages(
     state: State, catalog_file: Path, *queries: Cells
 ) -> tuple[tuple[Stage, ...], ...]:
-    """Measure each query on the file's rows, after clamping, and after the limits; dev lineages
-    only."""
+    """Measure each query on the file's rows, after clamping, and after the limits.
+
+    Only for dev lineages.
+    """
     catalog = load(catalog_file)
     unlimited = [replace(query, plan=_drop_limits(query.plan)) for query in queries]
     needed = _keep_needed_tables(catalog, *(query.plan for query in queries))
@@ -177,8 +179,10 @@ def _drop_limits(plan: Plan) -> Plan:
 
 
 def _keep_needed_tables(catalog: Catalog, *plans: Plan) -> Catalog:
-    """Keep only the tables that the plans read, those on the path to their owners, and lists of
-    labels."""
+    """Keep only the tables that the plans need.
+
+    They are the tables read, those on the path to their owners, and lists of labels.
+    """
     names = set()
     for node in (node for plan in plans for node in nodes_of(plan)):
         if isinstance(node, Scan):

@@ -1,5 +1,7 @@
-"""Reading the keys of one mapping: each error names the subject, the rule and the remedy, with file
-and line."""
+"""Reading the keys of one mapping.
+
+Each error names the subject, the rule and the remedy, with file and line.
+"""
 
 from __future__ import annotations
 
@@ -119,8 +121,10 @@ class Where:
 
 
 class Fields:
-    """The keys of one mapping. `kind` is its entry in DECIDE; `keys` the keys that may stand
-    here."""
+    """The keys of one mapping.
+
+    `kind` is its entry in DECIDE; `keys` the keys that may stand here.
+    """
 
     def __init__(
         self, where: Where, node: Node, line: int, kind: str, keys: Iterable[str] | None = None

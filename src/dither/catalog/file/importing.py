@@ -1,5 +1,6 @@
-"""Catalogs from what people already have: SmartNoise metadata, Snowflake privacy domains, dbt
-schemas.
+"""Catalogs from what people already have.
+
+It reads SmartNoise metadata, Snowflake privacy domains and dbt schemas.
 
 What the other format says is taken over; what our catalog needs and the other does not say stands
 as `???`, with a comment on what to decide. Nothing is guessed, and nothing that loosens a guarantee
@@ -281,8 +282,10 @@ def _read_smartnoise_table(name: str, body: dict[str, Any], file: str) -> _Table
 
 
 def _read_dbt(tree: Any, file: str) -> list[_Table]:
-    """models or sources of a dbt schema; privacy domains and the entity key in `meta`, labels in
-    accepted_values."""
+    """Read the models or sources of a dbt schema.
+
+    Privacy domains and the entity key are in `meta`, labels in accepted_values.
+    """
     if not isinstance(tree, dict):
         raise CatalogError("a dbt schema has models: or sources: at the top", file=file, line=1)
     models = list(tree.get("models") or [])
@@ -344,8 +347,10 @@ _ITEM = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,']+?))\s*(?:,|$)")
 
 
 def _read_snowflake(text: str, file: str) -> list[_Table]:
-    """CREATE/ALTER statements with PRIVACY DOMAIN and ENTITY KEY; everything else in them is left
-    alone."""
+    """CREATE/ALTER statements with PRIVACY DOMAIN and ENTITY KEY.
+
+    Everything else in them is left alone.
+    """
     tables: dict[str, _Table] = {}
     for statement in re.sub(r"--[^\n]*", "", text).split(";"):
         altered = _ALTER.search(statement)

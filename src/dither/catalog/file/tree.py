@@ -92,8 +92,10 @@ def make_mapping(entries: list[Entry], line: int, file: str) -> Mapping:
 
 
 def _read_events(text: str, file: str) -> Iterator[yaml.Event]:
-    """The parser's events, its errors turned into ours; what a catalog may not contain is refused
-    here."""
+    """The parser's events, its errors turned into ours.
+
+    What a catalog may not contain is refused here.
+    """
     documents = 0
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):

@@ -39,8 +39,9 @@ _guard = threading.Lock()
 
 
 def claim_folder(parent: Path) -> Path:
-    """The scratch folder of this process in `parent`, made at the first call; leftovers are
-    removed.
+    """The scratch folder of this process in `parent`, made at the first call.
+
+    Leftovers are removed.
 
     It stays until `release_folder` was called as often, or the process ends. A forked child keeps
     using its parent's folder, as it does the engine's settings. The lock is theirs together: the

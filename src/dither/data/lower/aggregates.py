@@ -26,8 +26,9 @@ def aggregate_sql(
     shifts: Mapping[str, int] = {},
     inside: Collection[str] = (),
 ) -> str:
-    """SQL: an exact integer; the argument of a sum is clamped to the bounds that its sensitivity
-    used.
+    """SQL: an exact integer.
+
+    The argument of a sum is clamped to the bounds that its sensitivity used.
 
     `shifts`: of columns that stand for their value less so much (lower/shifted.py). `inside`:
     columns that no row brings here from outside their bounds (lower/stored.py).

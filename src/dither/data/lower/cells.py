@@ -1,5 +1,7 @@
-"""Queries as one SQL statement each: the keys without a list, a code for the listed ones, exact
-integers."""
+"""Queries as one SQL statement each.
+
+A statement selects the keys without a list, one code for the listed keys, and exact integers.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
 
 MOST_SPOTS = 1 << 24
 _SMALL = 127
-"""Codes up to 127 fit a TINYINT: DuckDB then counts in an array, by the type alone, whatever the
-rows hold.
+"""Codes up to 127 fit a TINYINT.
+
+By that type alone, whatever the rows hold, DuckDB counts in an array.
 
 A number is masked before it is made narrow. That changes no code, and the cast cannot fail whatever
 row reaches it: a WHERE that lets only such codes through is no guard, since engines compute in the
@@ -141,6 +144,8 @@ def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
 
 
 def _is_code(domain: KeyDomain, columns: Columns) -> bool:
-    """Whether null, if there is one, is stored as the integer after the last key: a WHERE moves
-    it."""
+    """Whether null, if there is one, is stored as the integer after the last key.
+
+    It no longer is where a WHERE moved the bounds.
+    """
     return not domain.has_null or null_code(columns[domain.column]) == domain.first + domain.size

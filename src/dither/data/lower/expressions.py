@@ -1,5 +1,6 @@
-"""Expressions as columns: each call of the function table is one column over the columns of its
-arguments.
+"""Expressions as columns.
+
+Each call of the function table is one column over the columns of its arguments.
 
 Calls are computed level by level, so that the SQL of an argument is always a name or a literal and
 the text stays as long as the expression. Every function of the table is total: whatever rows reach
@@ -90,8 +91,10 @@ def _split(
     levels: dict[int, list[Call]],
     lowered: dict[Expression, Lowered],
 ) -> None:
-    """Columns that calls read, as pairs: the integer after the last is null, and the last one its
-    place holder."""
+    """Columns that calls read, as pairs.
+
+    The integer after the last is null, and the last one its place holder.
+    """
     added = []
     arguments = {
         argument: None for calls in levels.values() for call in calls for argument in call.arguments

@@ -12,9 +12,11 @@ from dither.plan.analyse import Analysed
 
 
 def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> str:
-    """The engine may evaluate what stands above before the WHERE, so no later expression may trust
-    it: a narrowed column is clamped here, and is inside its bounds whatever the engine does (rule
-    clamp-to-priced-bounds)."""
+    """Keep the rows where the condition holds, and clamp columns whose bounds it narrowed.
+
+    The engine may evaluate later expressions before the WHERE, so none of them may trust it. A
+    clamped column is inside its bounds whatever the engine does (rule clamp-to-priced-bounds).
+    """
     expressions = expressions_in(plan.condition)
     inner, lowered = compute_columns(source, before.columns, expressions)
     condition = condition_sql(

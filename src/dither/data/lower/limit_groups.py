@@ -1,5 +1,7 @@
-"""At most so many groups per owner: the least (a*x + b) mod p; x indexes the key, a and b are the
-owner's."""
+"""At most so many groups per owner: those with the least (a*x + b) mod p.
+
+Here x indexes the key, and a and b are the owner's.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ MULTIPLIER = 48_271
 
 
 def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
-    """Ties are broken by the keys themselves, so that the choice is a function of the owner's own
+    """Keep at most so many groups of each owner.
+
+    Ties are broken by the keys themselves, so that the choice is a function of the owner's own
     rows.
 
     The place in the order is computed before the rows are ranked: the window then sorts one small
@@ -52,8 +56,10 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
 
 
 def _is_own_index(plan: LimitGroups, here: Analysed) -> bool:
-    """Whether there is one key, and its values and null are different integers from 0 to p - 1 as
-    they stand."""
+    """Whether there is one key, whose values can be hashed as they stand.
+
+    They and null are then different integers from 0 to p - 1.
+    """
     domain = here.columns[plan.keys[0]]
     return (
         len(plan.keys) == 1

@@ -10,8 +10,10 @@ from dither.plan.stability import Public
 
 
 def scan_sql(plan: Scan, here: Analysed) -> str:
-    """Owner, hash and declared columns. Private nulls are stored as integers; public ones become so
-    here."""
+    """Owner, hash and declared columns.
+
+    Private nulls are stored as integers; public ones become so here.
+    """
     if isinstance(here.node, Public):
         outputs = [
             f"{from_engine_null(name(column), domain)} AS {name(column)}"

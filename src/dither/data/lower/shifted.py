@@ -14,8 +14,9 @@ _LARGEST = 2**62
 
 
 def remove_shifts(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int]]:
-    """Rows with x in place of x - c, and c in grid integers by column, for columns that are only
-    summed.
+    """Rows with x in place of x - c, for columns that are only summed.
+
+    Returns also c in grid integers, by column.
 
     The other projection is analysed like any: a shift is used only where both have the same
     domains, moved by c.

@@ -24,8 +24,10 @@ def stored_sums(query: Cells, rows: Analysed) -> frozenset[str]:
 
 
 def _is_stored(column: str, rows: Analysed) -> bool:
-    """Whether a column comes from a table as it is there; a WHERE that narrows its bounds clamps
-    it."""
+    """Whether a column comes from a table as it is there.
+
+    A WHERE that narrows its bounds clamps it.
+    """
     match rows.plan:
         case Scan():
             return True

@@ -1,5 +1,7 @@
-"""Connections to DuckDB that registration needs: one that writes a copy, one that reads a source's
-schema."""
+"""Connections to DuckDB that registration needs.
+
+One that writes a copy, one that reads a source's schema.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ CANNOT_ENCRYPT = "read-only crypto module"
 def open_for_registration(
     path: Path, spill: Path, memory: str | None = None, *, plain: bool = False
 ) -> duckdb.DuckDBPyConnection:
-    """A connection that writes a new file; what does not fit in memory spills, encrypted unless
-    `plain`.
+    """A connection that writes a new file.
+
+    What does not fit in memory spills, encrypted unless `plain`.
 
     DuckDB encrypts with OpenSSL, which comes with its extension httpfs; nothing is downloaded here.
     """

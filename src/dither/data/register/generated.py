@@ -127,8 +127,10 @@ def _list_parents(table: Table, rows_by_table: dict[str, list[Row]]) -> list[Row
 
 
 def _pick(what: str, below: int) -> int:
-    """A number below `below`, by a hash of its name: the same for every dataset with this
-    catalog."""
+    """A number below `below`, by a hash of its name.
+
+    The same for every dataset with this catalog.
+    """
     return int.from_bytes(hashlib.sha256(what.encode()).digest()[:8]) % below
 
 
@@ -160,8 +162,10 @@ def _list_labels(column: Category, facts: Facts) -> tuple[str, ...]:
 
 
 def _write_decimal(column: Column, grid_value: int) -> str:
-    """The grid integer in the column's own units, exactly: the resolution is a power of ten or a
-    whole number."""
+    """The grid integer in the column's own units, exactly.
+
+    The resolution is a power of ten or a whole number.
+    """
     assert isinstance(column, Decimal)
     value = grid_value * column.resolution
     decimals = len(str(column.multiplier)) - 1

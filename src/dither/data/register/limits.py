@@ -39,8 +39,9 @@ def stored_columns(catalog: Catalog, table: Table) -> list[Column]:
 def limit_rows_sql(
     catalog: Catalog, table: Table, source: str, facts: Facts = NO_FACTS, *, by_prefix: bool = True
 ) -> str:
-    """SQL: repaired rows, made unique per owner, ranked by content within the owner, cut at the
-    limit.
+    """SQL: repaired rows, unique for each owner and cut at the owner's limit.
+
+    Rows are ranked by their content within the owner.
 
     Rows are ordered by digest, then by the columns. Sorting by the first 64 bits of the digest
     gives that order unless two rows of an owner share them; then the statement fails (`TIE`) and
@@ -114,8 +115,10 @@ def make_units() -> str:
 
 
 def add_units(source: str) -> str:
-    """SQL: the owners of some rows, numbered after those that are known; a number only says who is
-    who."""
+    """SQL: the owners of some rows, numbered after those that are known.
+
+    A number only says who is who.
+    """
     new = f"SELECT DISTINCT {OWNER} FROM ({source}) ANTI JOIN {UNITS} USING ({OWNER})"
     return (
         f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM "
@@ -142,8 +145,9 @@ def _written(column: Column) -> str:
 
 
 def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str:
-    """SQL: the columns of the copy, undeclared labels with their key index and every owner with its
-    hash.
+    """SQL: the columns of the copy.
+
+    Undeclared labels come with their key index, every owner with its hash.
 
     Nulls of integers become the integer that stands for them (lower/columns.py).
     """
@@ -164,8 +168,10 @@ def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str
 
 
 def _hash(start: int) -> str:
-    """SQL: a number from 1 to p - 1 that is the owner's own, from eight hex digits of its
-    digest."""
+    """SQL: a number from 1 to p - 1 that is the owner's own.
+
+    It is made of eight hex digits of the owner's digest.
+    """
     return (
         f"CAST(CAST(concat('0x', substr(dither_hashed, {start}, 8)) AS BIGINT) % "
         f"{PRIME - 1} + 1 AS INTEGER)"

@@ -21,8 +21,10 @@ LAST = "dither_last_owner"
 
 
 class RegistrationError(DitherError):
-    """Registration stopped; the message is for the steward only, the version in use stays in
-    use."""
+    """Registration stopped.
+
+    The message is for the steward only, the version in use stays in use.
+    """
 
 
 def map_name(parent: Table, key: tuple[str, ...]) -> str:
@@ -58,8 +60,10 @@ def build_map(
     key: tuple[str, ...],
     rows: str,
 ) -> None:
-    """Key -> owner over all raw rows of the parent that have both; under windows, within one
-    window."""
+    """Key -> owner over all raw rows of the parent that have both.
+
+    Under windows, within one window.
+    """
     owner, join = owner_sql(catalog, parent)
     owner_map = map_name(parent, key)
     columns = [*map(name, key), *([WINDOW] if catalog.unit.column else [])]

@@ -50,8 +50,10 @@ Counts = list[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Repairs:
-    """What registration did to one table's rows. For the steward's eyes only: these are true
-    counts."""
+    """What registration did to one table's rows.
+
+    For the steward's eyes only: these are true counts.
+    """
 
     table: str
     counts: tuple[tuple[str, int], ...]
@@ -80,8 +82,10 @@ class _Registering:
         return int(row[0] or 0)
 
     def read(self, table: Table, use_rows: Callable[[str], None]) -> None:
-        """Use the rows of a source, given as SQL; where a value stops the engine's reader, read
-        through Arrow."""
+        """Use the rows of a source, given as SQL.
+
+        Where a value stops the engine's reader, read through Arrow.
+        """
         try:
             use_rows(self.read_rows_sql(table))
         except (duckdb.InvalidInputException, duckdb.ConversionException):
@@ -105,8 +109,10 @@ def write_copy(
     spill: Path,
     stage: Callable[[str], None],
 ) -> list[Repairs]:
-    """Write the prepared copy of every table of `catalog` (source at `folder`) into a new file
-    `target`."""
+    """Write the prepared copy of every table of `catalog` into a new file `target`.
+
+    The source lies at `folder`.
+    """
     return write_copy_and_facts(catalog, folder, key, target, spill, stage)[0]
 
 

@@ -71,8 +71,10 @@ def storage_type(column: Column, labels: Labels = ()) -> str:
 
 
 def parse_sql(column: Column, labels: Labels = ()) -> str:
-    """SQL: the raw text as a value of the column's type, null if it is none; before null rule and
-    clamp."""
+    """SQL: the raw text as a value of the column's type, null if it is none.
+
+    This comes before the null rule and the clamp.
+    """
     raw = f"trim({name(column.name)}, ' ')"
     if isinstance(column, Id):
         return name(column.name)
@@ -103,8 +105,9 @@ def parse_sql(column: Column, labels: Labels = ()) -> str:
 
 
 def _first(column: Column, plain: str, value: str, grammar: str, careful: str) -> str:
-    """SQL: texts of a plain form are read as they are; only the others are trimmed and held against
-    the grammar.
+    """SQL: texts of a plain form are read as they are.
+
+    Only the others are trimmed and held against the grammar.
 
     The plain form lies inside the grammar and reads as the same value, so this saves time and
     changes nothing.
@@ -138,8 +141,9 @@ def _seconds(raw: str, day: str, offset: int) -> str:
 
 
 def repair_sql(column: Column, value: str, labels: Labels = ()) -> str:
-    """SQL: a parsed value (a column name) as its registered value; null where the null rule keeps
-    it.
+    """SQL: a parsed value (a column name) as its registered value.
+
+    Null where the null rule keeps it.
 
     DuckDB's greatest and least skip nulls, hence the CASE around them.
     """
@@ -179,8 +183,10 @@ def drop_sql(column: Column, value: str, labels: Labels = ()) -> str | None:
 
 
 def change_sql(column: Column, value: str, labels: Labels = ()) -> str:
-    """SQL: whether the text was no value of the type, or lay outside the bounds; for the steward's
-    count."""
+    """SQL: whether the text was no value of the type, or lay outside the bounds.
+
+    The steward's count of repairs is made of it.
+    """
     raw = name(column.name)
     unread = f"({raw} IS NOT NULL AND {value} IS NULL)"
     if is_text(column):

@@ -1,5 +1,4 @@
-"""Source types: how a typed value of a Parquet or DuckDB source becomes text, and which types
-cannot.
+"""How a typed value of a Parquet or DuckDB source becomes text, and which types cannot.
 
 Decided by the schema alone. A date or time that the calendar does not have (a Parquet file may hold
 any 64 bits) becomes a text that is no date, so that it is repaired like any other bad value: DuckDB
@@ -34,8 +33,10 @@ class SourceError(DitherError):
 
 
 def text_of(column: Column, source_type: str) -> str:
-    """SQL: a value of the source as text, null for null; total on every value that the type can
-    hold."""
+    """SQL: a value of the source as text, null for null.
+
+    It fails on no value that the type can hold.
+    """
     value = name(column.name)
     if source_type not in _RANGES:
         return f"CAST({value} AS VARCHAR)"

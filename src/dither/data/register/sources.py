@@ -47,8 +47,10 @@ def names_at(
 def types_at(
     connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
 ) -> list[tuple[str, str]]:
-    """Names and type words of a Parquet file or DuckDB table; labels of an ENUM are values and are
-    left out."""
+    """Names and type words of a Parquet file or DuckDB table.
+
+    Labels of an ENUM are values and are left out.
+    """
     try:
         relation = _relation(connection, engine, location, source_name)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
@@ -86,8 +88,10 @@ def check_columns(
 def check_source_types(
     connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
 ) -> dict[str, str]:
-    """The type words of a source's columns; refused where a declared column cannot be read
-    exactly."""
+    """The type words of a source's columns.
+
+    Refused where a declared column cannot be read exactly.
+    """
     types = dict(types_at(connection, source.engine, location, table.source_name))
     wide: frozenset[str] = frozenset()
     if source.engine == "parquet":
@@ -143,8 +147,10 @@ def _arrow_relation(
     table: Table,
     types: dict[str, str],
 ) -> str:
-    """The declared columns read by Arrow; `relation` itself where a type differs, so a text
-    might."""
+    """The declared columns read by Arrow.
+
+    It is `relation` itself where a type differs, since a text might then differ too.
+    """
     files = connection.execute(
         f"SELECT file FROM glob({text(str(location / table.source_name))}) ORDER BY 1"
     ).fetchall()
@@ -166,8 +172,10 @@ def unread_lines(
     table: Table,
     rows_read: int,
 ) -> int:
-    """Lines that were no CSV, counted after `rows_read` rows were read; stops if any line is
-    unaccounted for."""
+    """Lines that were no CSV, counted after `rows_read` rows were read.
+
+    Stops if any line is unaccounted for.
+    """
     if source.engine != "csv":
         return 0
     row = connection.execute(f"SELECT count(DISTINCT line) FROM {name(_rejects(table))}").fetchone()
@@ -193,8 +201,10 @@ def unread_lines(
 
 
 def _count_lines(path: Path, *, blank: bool) -> int:
-    """Lines of a file in which carriage returns only end lines; without blank ones unless
-    `blank`."""
+    """Count the lines of a file in which carriage returns only end lines.
+
+    Blank lines count only where `blank`.
+    """
     lines = 0
     ended = True
     with path.open("rb") as file:

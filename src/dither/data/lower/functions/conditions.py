@@ -1,5 +1,7 @@
-"""SQL of comparisons, truth values and choices. Truth values are the integers 0 and 1; unknown is
-null."""
+"""SQL of comparisons, truth values and choices.
+
+Truth values are the integers 0 and 1; unknown is null.
+"""
 
 from __future__ import annotations
 

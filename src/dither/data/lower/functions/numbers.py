@@ -94,8 +94,7 @@ def _sqrt_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _rounding(shape: str) -> FunctionSql:
-    """Rounding of grid integers to another step, as `plan.functions.rounding.round_grid` does
-    it."""
+    """Round grid integers to another step, as `plan.functions.rounding.round_grid` does."""
 
     def write_sql(a: SqlArguments, result: Domain) -> str:
         ratio = a.domains[0].step / step_of(a)
