@@ -87,7 +87,8 @@ def bind_join(
         is_outer = False
     elif isinstance(stabilities[0], Public):
         raise context.error(
-            "a join of two public tables comes after the private one: put the private table first",
+            "a join of two public tables comes after the private one: put the private table first "
+            f"{PrivacyRule.REGISTERED_TABLES.label}",
             node,
         )
     result = _join_on(first, second, node, "left" if is_outer else "inner", select, context)

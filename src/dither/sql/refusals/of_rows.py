@@ -79,7 +79,8 @@ OF_ROWS: dict[str, Refusal] = {
     "left condition": Refusal(
         "a condition on the left side, or on both, in the ON of a LEFT JOIN",
         "the left side keeps all of its rows",
-        "put it in WHERE, or in a subquery of the right side",
+        "put it in WHERE, which leaves out the rows where it fails, or in a CASE around the "
+        "columns of the right side",
         PrivacyRule.ONE_OWNER,
         "SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND v.cost > 5",
         "SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county WHERE v.cost > "
