@@ -7,7 +7,7 @@ A question goes a straight line of frozen values, each made from the one before 
     Offered  mechanisms and shares of the price, those that err least       choose_mechanisms
     Priced   the kernel's calibration and loss; the key of its answer       Kernel.price_at
     Release  noisy values: charged, measured and stored, or found stored    Kernel.answer
-    Result   a table with intervals                                         build_result
+    Result   a table with intervals                                         make_result
 
 What the ledger says about the pot is read once, before the line begins. The kernel takes a request,
 and nothing that was derived on the way to it: it reads the ledger and derives everything again.
@@ -30,7 +30,7 @@ from dither.answer.asked import (
 )
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
-from dither.answer.explained_result import build_explained_result
+from dither.answer.explained_result import make_explained_result
 from dither.answer.history import History, read_history
 from dither.answer.offers import Offers
 from dither.answer.preview import Preview, make_preview
@@ -38,7 +38,7 @@ from dither.answer.price_for_accuracy import read_widths
 from dither.answer.quantile_intervals import Bands, count_rank_rows
 from dither.answer.quote import check_delta, quote_charge
 from dither.answer.release_info import describe_release
-from dither.answer.result import Result, build_result
+from dither.answer.result import Result, make_result
 from dither.answer.suggest import Suggestion, make_suggestion, read_wish
 from dither.builder import Question, table
 from dither.canonical import Number
@@ -197,7 +197,7 @@ class Connection:
             explanation = self.explain(
                 sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared
             )
-            return build_explained_result(explanation, {"sql": explanation.sql, "pot": self._pot})
+            return make_explained_result(explanation, {"sql": explanation.sql, "pot": self._pot})
         question = read_question(
             sql,
             epsilon=epsilon,
@@ -215,7 +215,7 @@ class Connection:
         request = offered.priced.request
         release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
         info = self._info(release, offered.recipe)
-        result = build_result(release, offered.recipe, confidence, info, offered.bands)
+        result = make_result(release, offered.recipe, confidence, info, offered.bands)
         return replace(result, _certify=self._certificate)
 
     def suggest(

@@ -19,7 +19,7 @@ from dither.answer.blocks import make_blocks
 from dither.answer.choose_rows import choose_rows
 from dither.answer.evaluate import evaluate, make_inputs
 from dither.answer.intervals import compute_interval
-from dither.answer.result import build_result, list_noises
+from dither.answer.result import list_noises, make_result
 from dither.answer.table import make_column
 from dither.privacy.kernel.release import Release
 from dither.privacy.kernel.request import Price
@@ -96,7 +96,7 @@ def test_without_noise_the_rows_are_those_of_the_oracle(con, oracle, sql):
     """The oracle walks Python lists with fractions; it shares no code with plans, engine or
     answers."""
     recipe, release = without_noise(con, sql)
-    found = build_result(release, recipe, 0.95, INFO).to_dict(intervals=False)
+    found = make_result(release, recipe, 0.95, INFO).to_dict(intervals=False)
     expected = clinic_sql.answers(con.bind(sql), oracle)
     names = [output.name for output in recipe.outputs]
     assert list(found) == names
@@ -234,13 +234,13 @@ class TestRows:
             (True, ["south", "other", None, "north"]),
         ):
             recipe = handmade.by_ward(order=(Order(ratio, nulls_first=first),))
-            found = build_result(self.release(values), recipe, 0.9, INFO)
+            found = make_result(self.release(values), recipe, 0.9, INFO)
             assert found.to_dict()["ward"] == expected  # 3.00 and 3.00 tie: order of the keys
 
     def test_numbers_beyond_64_bits_stay_whole(self):
         big = 10**25
         recipe = handmade.by_ward(Output("n", Noisy(0), "value"))
-        found = build_result(
+        found = make_result(
             self.release([(big, -big, 0, 1)] * 3, width=10**38 - 1), recipe, 0.95, INFO
         )
         assert found.to_dict()["n"][:2] == [Decimal(big), Decimal(-big)]
@@ -250,7 +250,7 @@ class TestRows:
     def test_steps_of_different_shapes_are_all_in_raw(self):
         recipe = handmade.rollup()
         shapes = [8, 8, 4, 4, 1, 1]
-        found = build_result(
+        found = make_result(
             self.release([tuple(range(size)) for size in shapes]), recipe, 0.95, INFO
         )
         assert [found.raw[f"step_{i}"].drop_null().to_pylist() for i in range(6)] == [
@@ -310,7 +310,7 @@ class TestShown:
     def test_labels_are_escaped(self):
         recipe = handmade.by_ward(Output("<b>[red]n", Noisy(0), "value"))
         release = TestRows().release([(1, 2, 3, 4)] * 3)
-        found = build_result(release, recipe, 0.95, INFO)
+        found = make_result(release, recipe, 0.95, INFO)
         assert "<b>" not in found._repr_html_() and "&lt;b&gt;" in found._repr_html_()
         assert "<b>[red]n" in str(found)
 

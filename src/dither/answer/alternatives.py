@@ -145,7 +145,7 @@ class _Splitter:
                 )  # null where below is 0, with NULLIF or without
             case Apply("nullif", (inner, other)):
                 equal = self._number(Apply("eq", (inner, other)))
-                return _checked(
+                return _check_count(
                     [(_NULL, {equal: True}), *_add_conditions({equal: False}, self.split(inner))]
                 )
             case Apply(name, arguments):
@@ -162,11 +162,11 @@ class _Splitter:
         for condition, value in zip(arguments[:-1:2], arguments[1::2], strict=False):
             number = self._number(condition)
             if number not in skipped:
-                choices = _checked(
+                choices = _check_count(
                     [*choices, *_add_conditions({**skipped, number: True}, self.split(value))]
                 )
                 skipped = {**skipped, number: False}
-        return _checked([*choices, *_add_conditions(skipped, self.split(otherwise))])
+        return _check_count([*choices, *_add_conditions(skipped, self.split(otherwise))])
 
     def _coalesce(self, arguments: tuple[Formula, ...]) -> _Choices:
         choices: _Choices = []
@@ -175,15 +175,15 @@ class _Splitter:
             if isinstance(value, Noisy) or (
                 isinstance(value, Constant) and value != _NULL
             ):  # never null
-                return _checked([*choices, *_add_conditions(skipped, self.split(value))])
+                return _check_count([*choices, *_add_conditions(skipped, self.split(value))])
             missing = self._number(Apply("is_null", (value,)))
             if missing not in skipped:
                 values = [pair for pair in self.split(value) if pair[0] != _NULL]
-                choices = _checked(
+                choices = _check_count(
                     [*choices, *_add_conditions({**skipped, missing: False}, values)]
                 )
                 skipped = {**skipped, missing: True}
-        return _checked([*choices, *_add_conditions(skipped, self.split(arguments[-1]))])
+        return _check_count([*choices, *_add_conditions(skipped, self.split(arguments[-1]))])
 
 
 def _split_function(name: str, arguments: list[_Choices]) -> _Choices:
@@ -218,7 +218,7 @@ def _join_conditions(first: _Chosen, second: _Chosen) -> _Chosen | None:
     return {**first, **second}
 
 
-def _checked(choices: _Choices) -> _Choices:
+def _check_count(choices: _Choices) -> _Choices:
     if len(choices) > MOST_ALTERNATIVES:
         raise _TooMany
     return choices

@@ -108,7 +108,7 @@ class Result:
         `info` is in the schema's metadata under `dither`.
         """
         return (
-            self._add_metadata(self._build_table(intervals=True))
+            self._add_metadata(self._make_table(intervals=True))
             if self._changed is None
             else self._changed
         )
@@ -118,7 +118,7 @@ class Result:
         """The released integers (and selected keys), one column per step."""
         return make_raw_table(self._release)
 
-    def _build_table(self, *, intervals: bool) -> pa.Table:
+    def _make_table(self, *, intervals: bool) -> pa.Table:
         steps = self._release.priced.steps
         noises = list_noises(
             self._recipe, [calibrated.mechanism for calibrated in steps], self._bands
@@ -139,7 +139,7 @@ class Result:
     def _values(self) -> pa.Table:
         """The table without intervals, which are then not computed."""
         if self._changed is None and "table" not in self.__dict__:
-            return self._build_table(intervals=False)
+            return self._make_table(intervals=False)
         return self.table.select([output.names[0] for output in self._recipe.outputs])
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
@@ -173,7 +173,7 @@ class Result:
         A derived result stays derived: what nonnegative() and consistent() did is done again, in
         the same order.
         """
-        result = build_result(self._release, self._recipe, level, self.info, self._bands)
+        result = make_result(self._release, self._recipe, level, self.info, self._bands)
         result = replace(result, _certify=self._certify)
         for derive in self._derived:
             result = derive(result)
@@ -253,7 +253,7 @@ class Result:
         return render_text(self)
 
 
-def build_result(
+def make_result(
     release: Release,
     recipe: Recipe,
     confidence: Number,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dither.answer.preview import Preview
-from dither.answer.result import Result, build_result
+from dither.answer.result import Result, make_result
 from dither.answer.shown_keys import list_shown_keys
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.registry import read_deployment
@@ -45,7 +45,7 @@ def list_truths(state: State, result: Result) -> dict[str, float]:
     release, recipe = _release_and_recipe(result)
     exact = replace(release, values=measure_truth(state, release))
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
-    table = build_result(exact, whole, Fraction(95, 100), result.info)
+    table = make_result(exact, whole, Fraction(95, 100), result.info)
     return {point.label: point.value for point in _list_points(table, {})}
 
 
@@ -274,7 +274,7 @@ def _describe_drugs(stages: tuple[Stage, ...], demo_answer: DemoAnswer) -> Stage
     answers = {
         p.label: p
         for p in _list_points(
-            build_result(release, whole, Fraction(95, 100), demo_answer.result.info), {}
+            make_result(release, whole, Fraction(95, 100), demo_answer.result.info), {}
         )
     }
     drugs = sorted(

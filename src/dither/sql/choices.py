@@ -112,7 +112,7 @@ def resolve_case(node: exp.Expr, scope: Scope) -> Expression:
     branches.append(
         _Branch(None, _resolve_or_null(default, scope) if default is not None else None)
     )
-    return _build_case(branches, node, scope)
+    return _make_case(branches, node, scope)
 
 
 def resolve_if(node: exp.Expr, scope: Scope) -> Expression:
@@ -120,7 +120,7 @@ def resolve_if(node: exp.Expr, scope: Scope) -> Expression:
     first = _Branch(
         resolve_expression(node.this, scope), _resolve_or_null(node.args["true"], scope)
     )
-    return _build_case(
+    return _make_case(
         [first, _Branch(None, _resolve_or_null(rest, scope) if rest is not None else None)],
         node,
         scope,
@@ -131,7 +131,7 @@ def _resolve_or_null(node: exp.Expr, scope: Scope) -> Expression | None:
     return None if isinstance(node, exp.Null) else resolve_expression(node, scope)
 
 
-def _build_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expression:
+def _make_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expression:
     """CASE without a null constant, which plans have not: what falls through is null."""
     arguments: list[Expression] = []
     skipped: list[Expression] = []

@@ -86,7 +86,7 @@ class _Queries:
         return tuple(queries[index] for index in range(self._count))
 
 
-def build_queries(question: QuestionDraft, sets: Sets, context: Context) -> QuestionQueries:
+def make_queries(question: QuestionDraft, sets: Sets, context: Context) -> QuestionQueries:
     """Make the queries of a question.
 
     Equal numbers are asked once, and all numbers over the same rows and keys in one query.

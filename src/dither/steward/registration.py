@@ -32,10 +32,10 @@ from dither.data.register.source_types import SourceError
 from dither.data.register.sources import (
     check_source_types,
     column_names,
+    list_source_columns,
+    list_source_types,
     missing_columns,
-    names_at,
     table_names,
-    types_at,
 )
 from dither.errors import CatalogError, DitherError, ParameterError, RefusedError
 from dither.plan.algebra import Cells, Query
@@ -162,9 +162,11 @@ def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]
             raise DitherError(f"no {engine} tables in {source_path}")
         tables: list[tuple[str, str, list[tuple[str, str | None]]]] = []
         for table, source in sources:
-            names = names_at(connection, engine, source_path, source)
+            names = list_source_columns(connection, engine, source_path, source)
             types = (
-                {} if engine == "csv" else dict(types_at(connection, engine, source_path, source))
+                {}
+                if engine == "csv"
+                else dict(list_source_types(connection, engine, source_path, source))
             )
             tables.append((table, source, [(column, types.get(column)) for column in names]))
         return draft(source_path.stem, engine, str(source_path), tables)

@@ -68,7 +68,7 @@ def read_tree(text: str, file: str) -> Mapping:
             "long lists of values belong in a public table (values: {from: table.column})",
             file=file,
         )
-    root = _build_node(_read_events(text, file), file)
+    root = _make_node(_read_events(text, file), file)
     if not isinstance(root, Mapping):
         raise CatalogError(
             "a catalog is a mapping that starts with `dither: 1`", file=file, line=root.line
@@ -155,7 +155,7 @@ class _Open:
     nodes: list[Node]
 
 
-def _build_node(events: Iterator[yaml.Event], file: str) -> Node:
+def _make_node(events: Iterator[yaml.Event], file: str) -> Node:
     """Events to nodes with a stack, not by recursion: depth is limited, not discovered."""
     stack = [_Open(False, 1, [])]
     for event in events:

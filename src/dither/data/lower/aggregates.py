@@ -41,7 +41,7 @@ def aggregate_sql(
         case CountValues(column):
             return f"CAST({_count(name(column), columns[column])} AS HUGEINT)"
         case CountDistinct(column):
-            return f"CAST({_different(name(column), columns[column])} AS HUGEINT)"
+            return f"CAST({_count_distinct(name(column), columns[column])} AS HUGEINT)"
         case Sum(column):
             total = f"sum({name(column) if column in inside else _summand(name(column), columns[column])})"
             if by := shifts.get(column, 0):
@@ -63,7 +63,7 @@ def _count(column: str, domain: Domain) -> str:
     )
 
 
-def _different(column: str, domain: Domain) -> str:
+def _count_distinct(column: str, domain: Domain) -> str:
     """Null is above all values, so it is among them if it is the largest."""
     if not holds_null(domain):
         return f"count(DISTINCT {column})"

@@ -63,12 +63,12 @@ def _is_own_index(plan: LimitGroups, here: Analysed) -> bool:
     domain = here.columns[plan.keys[0]]
     return (
         len(plan.keys) == 1
-        and _stands(domain)
+        and _is_index(domain)
         and (domain.high < PRIME - 1 or not holds_null(domain))
     )
 
 
-def _stands(domain: Domain) -> bool:
+def _is_index(domain: Domain) -> bool:
     """Whether all values of a key, and all that a declaration lists, are their own index."""
     first, last = domain.listed
     return not domain.undeclared and min(first, domain.low) >= 0 and max(last, domain.high) < PRIME
@@ -77,7 +77,7 @@ def _stands(domain: Domain) -> bool:
 def _index(key: str, domain: Domain) -> str:
     """SQL: the index of a key, from 0 to p - 1; null has p - 1."""
     value = name(index_column(key)) if domain.undeclared else name(key)
-    if _stands(domain):
+    if _is_index(domain):
         index = f"CAST({value} AS BIGINT)"  # most keys are their own index
     else:
         whole = f"CAST({value} AS BIGINT)" if domain.undeclared else integer(value, domain)

@@ -52,7 +52,7 @@ def limit_rows_sql(
     names = ", ".join([OWNER, *(name(column.name) for column in columns)])
     sql = f"SELECT {names}, row_number() OVER (PARTITION BY {names}) AS dither_n FROM ({source})"
     written = ", ".join(
-        f"CAST({name(column.name)} AS VARCHAR) AS {_written(column)}" for column in columns
+        f"CAST({name(column.name)} AS VARCHAR) AS {_name_text(column)}" for column in columns
     )
     sql = (
         f"SELECT *, {written or 'NULL AS dither_none'}, CAST(dither_n AS VARCHAR) AS "
@@ -140,7 +140,7 @@ def _add_hash(rows: str) -> str:
     return f"SELECT * EXCLUDE (dither_hashed), {numbers} FROM ({digested})"
 
 
-def _written(column: Column) -> str:
+def _name_text(column: Column) -> str:
     return name(f"dither_text_{column.name}")
 
 
@@ -190,7 +190,7 @@ def digest(columns: list[Column]) -> str:
     fields = [
         KEY,
         field(OWNER),
-        *(field(_written(column)) for column in columns),
+        *(field(_name_text(column)) for column in columns),
         field("dither_ordinal"),
     ]
     return f"sha256(concat({', '.join(fields)}))"

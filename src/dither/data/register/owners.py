@@ -53,7 +53,7 @@ def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
     return "''", ""  # rows stand for themselves: limits.py names them by content
 
 
-def build_map(
+def make_owner_map(
     connection: duckdb.DuckDBPyConnection,
     catalog: Catalog,
     parent: Table,

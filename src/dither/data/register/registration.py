@@ -33,8 +33,8 @@ from dither.data.register.limits import (
 from dither.data.register.owners import (
     RegistrationError,
     add_window,
-    build_map,
     key_of,
+    make_owner_map,
     owner_sql,
     window_sql,
 )
@@ -140,7 +140,7 @@ def write_copy_and_facts(
         connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
         connection.execute(make_units())
         repairs = [_register_public(registering, table) for table in public_order(catalog)]
-        _build_owner_maps(registering)
+        _make_owner_maps(registering)
         repairs += [_register_private(registering, table) for table in catalog.private_tables]
         stage(_WRITING)
         registering.run("CHECKPOINT")
@@ -198,13 +198,14 @@ def _list_owner_maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
     )
 
 
-def _build_owner_maps(registering: _Registering) -> None:
+def _make_owner_maps(registering: _Registering) -> None:
     """A parent's own path is known when it is needed."""
     for parent, key in _list_owner_maps(registering.catalog):
         registering.stage(_name_map_step(parent, key))
         with _watch_progress(registering.connection, registering.share):
             registering.read(
-                parent, partial(build_map, registering.connection, registering.catalog, parent, key)
+                parent,
+                partial(make_owner_map, registering.connection, registering.catalog, parent, key),
             )
 
 
@@ -305,7 +306,7 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     source = add_window(registering.catalog, table, "dither_raw") if join else "dither_raw"
     sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"
     values = [
-        f"{repair.parse_sql(column, labels[column.name])} AS {_p(column.name)}"
+        f"{repair.parse_sql(column, labels[column.name])} AS {_name_parsed(column.name)}"
         for column in columns
     ]
     sql = f"SELECT {', '.join(['*', *values])} FROM ({sql})"
@@ -315,12 +316,12 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     for column in columns:
         column_labels = labels[column.name]
         flag = name(f"dither_changed_{column.name}")
-        outputs.append(
-            f"{repair.repair_sql(column, _p(column.name), column_labels)} AS {name(column.name)}"
-        )
-        outputs.append(f"{repair.change_sql(column, _p(column.name), column_labels)} AS {flag}")
+        parsed = _name_parsed(column.name)
+        repaired = repair.repair_sql(column, parsed, column_labels)
+        outputs.append(f"{repaired} AS {name(column.name)}")
+        outputs.append(f"{repair.change_sql(column, parsed, column_labels)} AS {flag}")
         counted[f"{column.name}: values repaired"] = flag
-        if reason := repair.drop_sql(column, _p(column.name), column_labels):
+        if reason := repair.drop_sql(column, parsed, column_labels):
             gone.append(f"({reason})")
             outputs.append(f"({reason}) AS {name(f'dither_dropped_{column.name}')}")
             counted[f"{column.name}: rows dropped"] = name(f"dither_dropped_{column.name}")
@@ -364,7 +365,7 @@ def _count_spellings(registering: _Registering, table: Table) -> Counts:
     ]
 
 
-def _p(column: str) -> str:
+def _name_parsed(column: str) -> str:
     return name("dither_parsed_" + column)  # no column of a catalog has such a name
 
 

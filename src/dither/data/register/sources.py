@@ -32,19 +32,19 @@ def column_names(
     connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
 ) -> list[str]:
     """The names of a source table's columns: schema, not data."""
-    return names_at(connection, source.engine, location, table.source_name)
+    return list_source_columns(connection, source.engine, location, table.source_name)
 
 
-def names_at(
+def list_source_columns(
     connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
 ) -> list[str]:
     """The names of the columns of one file or table."""
     if engine == "csv":
         return _read_header(location / source_name)
-    return [column for column, _ in types_at(connection, engine, location, source_name)]
+    return [column for column, _ in list_source_types(connection, engine, location, source_name)]
 
 
-def types_at(
+def list_source_types(
     connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
 ) -> list[tuple[str, str]]:
     """Names and type words of a Parquet file or DuckDB table.
@@ -92,7 +92,7 @@ def check_source_types(
 
     Refused where a declared column cannot be read exactly.
     """
-    types = dict(types_at(connection, source.engine, location, table.source_name))
+    types = dict(list_source_types(connection, source.engine, location, table.source_name))
     wide: frozenset[str] = frozenset()
     if source.engine == "parquet":
         rows = connection.execute(
