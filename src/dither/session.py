@@ -328,6 +328,7 @@ class Connection:
         return view
 
     def _preview(self, question: Asked) -> tuple[Offered, Preview]:
+        """Price a question and preview its error; the offer comes with it."""
         view = self._view()
         bound = self._offers.bind(question)
         ledger = self._reports

@@ -140,9 +140,8 @@ class _Splitter:
             case Apply("coalesce", arguments):
                 return self._coalesce(arguments)
             case Apply("divide", (above, Apply("nullif", (below, Constant(value))))) if value == 0:
-                return self.split(
-                    Apply("divide", (above, below))
-                )  # null where below is 0, with NULLIF or without
+                # Null where below is 0, with NULLIF or without.
+                return self.split(Apply("divide", (above, below)))
             case Apply("nullif", (inner, other)):
                 equal = self._number(Apply("eq", (inner, other)))
                 return _check_count(
@@ -172,9 +171,8 @@ class _Splitter:
         choices: _Choices = []
         skipped: _Chosen = {}
         for value in arguments[:-1]:
-            if isinstance(value, Noisy) or (
-                isinstance(value, Constant) and value != _NULL
-            ):  # never null
+            # Never null.
+            if isinstance(value, Noisy) or (isinstance(value, Constant) and value != _NULL):
                 return _check_count([*choices, *_add_conditions(skipped, self.split(value))])
             missing = self._number(Apply("is_null", (value,)))
             if missing not in skipped:

@@ -96,6 +96,7 @@ def _share(recipe: Recipe, query: int, columns: list[int | None]) -> Share:
 
 
 def _arrange_shares(recipe: Recipe, shares: tuple[Share, ...]) -> Arranged:
+    """Make one query of each share, and point all atoms at their new positions."""
     steps = _list_steps(shares)
 
     def locate(query: int, column: int) -> tuple[int, int]:

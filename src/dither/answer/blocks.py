@@ -41,6 +41,7 @@ def make_blocks(recipe: Recipe, values: tuple[Any, ...]) -> tuple[Block, ...]:
 
 
 def _make_block(recipe: Recipe, grouping_set: GroupingSet, values: tuple[Any, ...]) -> Block:
+    """Make the rows of one grouping set: listed keys in full, others as released."""
     listed = [key for key in grouping_set.keys if not recipe.keys[key].domain.undeclared]
     selected = [key for key in grouping_set.keys if recipe.keys[key].domain.undeclared]
     selected_labels = (

@@ -215,9 +215,8 @@ def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) ->
     weights = tuple(weight for weight, _ in terms)
     count = draws.count_size_points(float(level))
     is_joint = len(terms) > 1 and any(law.joint is not None for law in laws)
-    if (
-        not is_joint or not count or len(terms) > FEW
-    ):  # points fill a cube of few dimensions, and few tails
+    # Points fill a cube of few dimensions, and few tails.
+    if not is_joint or not count or len(terms) > FEW:
         return find_sum_bound(laws, weights, level, 1 << 13 if len(terms) <= FEW else 0)
     return draws.find_size_quantile(draws.draw_sizes(laws, count) @ np.array(weights), float(level))
 

@@ -113,6 +113,7 @@ def _preview_column(
     inputs: FormulaInputs | None,
     terms: Terms,
 ) -> PreviewColumn:
+    """Preview one value column in one grouping set."""
     formula = output.formula
     read = atoms_of(output.formula)
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
@@ -166,9 +167,8 @@ def find_joint_level(level: Fraction, cells: int) -> Fraction:
     >>> round(float(find_joint_level(Fraction(95, 100), 100)) ** 100, 9)
     0.95
     """
-    if level < Fraction(
-        1, 10**9
-    ):  # as a float 1 - level may be 1, and has no logarithm of its complement
+    # As a float 1 - level may be 1, and has no logarithm of its complement.
+    if level < Fraction(1, 10**9):
         return Fraction(math.exp(math.log(level) / cells) * (1 + 1e-12))
     miss = -math.expm1(math.log1p(-float(1 - level)) / cells)
     return 1 - Fraction(miss)

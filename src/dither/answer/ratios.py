@@ -79,9 +79,8 @@ def _tabulate_bounds(
     sizes = _tabulate_sizes(laws, upper, lower, level + turning)
     turn = math.pi / (4 * _ANGLES)
     added = turn * find_union_bound(laws, tuple(np.hypot(upper, lower)), 1 - turning)
-    around = np.concatenate(
-        [sizes[-2:-1], sizes, sizes[1:2]]
-    )  # half a turn further is the same line
+    # Half a turn further is the same line.
+    around = np.concatenate([sizes[-2:-1], sizes, sizes[1:2]])
     largest: Floats = np.maximum(np.maximum(around[:-2], around[1:-1]), around[2:])[::2]
     return largest + added
 
@@ -92,9 +91,8 @@ def _tabulate_sizes(
     """The size of the noise at twice as many angles, from one quarter turn to the other."""
     angles = np.linspace(-math.pi / 2, math.pi / 2, 2 * _ANGLES + 1)
     weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
-    is_mirrored = not np.any(
-        upper * lower
-    )  # noise is symmetric: then an angle and its mirror image have one size
+    # Noise is symmetric: then an angle and its mirror image have one size.
+    is_mirrored = not np.any(upper * lower)
     kept = weights[_ANGLES:] if is_mirrored else weights
     count = draws.count_size_points(float(level))
     if len(laws) > 1 and any(law.joint is not None for law in laws) and count and len(laws) <= FEW:

@@ -167,6 +167,11 @@ def _find_column(table: Table, name: str) -> Any:
 
 
 def _wish_bounds(column_path: str, table: Table, name: str, keep: Fraction, facts: Facts) -> Wish:
+    """Read a wish for bounds as quantiles of the column.
+
+    A column whose grid is too fine for that is replaced by its magnitude: the number of thresholds
+    that a value exceeds. The suggestion then lies between two thresholds.
+    """
     column = _find_column(table, name) if name else None
     if not isinstance(column, Bounded) or isinstance(column, (Boolean, Date, Timestamp)):
         raise ParameterError(
@@ -225,6 +230,7 @@ def _make_recipe(
     unit: Fraction,
     offset: Fraction,
 ) -> Recipe:
+    """Make a recipe that asks for quantiles of one column over all rows."""
     query = Quantiles(plan, (), column, shares)
     atoms = tuple(
         Atom(

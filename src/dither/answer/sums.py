@@ -76,9 +76,8 @@ def find_sum_bound(
     mass = np.maximum(np.fft.irfft(product, length), 0)
     beyond = np.cumsum(mass[::-1])[::-1]  # P(sum >= (index - sum(sizes)) * step)
     room = miss / 2 * float(1 - _CUT) - _FLOAT_ERROR * len(terms)
-    index = (
-        int(np.argmax(beyond <= room)) - 1
-    )  # the last index whose tail is too heavy: the bound itself
+    # The last index whose tail is too heavy: the bound itself.
+    index = int(np.argmax(beyond <= room)) - 1
     return float(min(union_bound, max(0, index - sum(sizes)) * step))
 
 

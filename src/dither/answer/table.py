@@ -92,9 +92,8 @@ def make_column(
             if whole is not None and _is_whole(whole, recipe):
                 lists = _compute_whole(recipe, piece.block(block), whole, noise, level)
                 width = max(widths[atom] for atom, _ in whole.weights)
-                if isinstance(
-                    piece.value, Noisy
-                ):  # ends saturate at the public width, like the number itself
+                # Ends saturate at the public width, like the number itself.
+                if isinstance(piece.value, Noisy):
                     lists = [[_within(value, width) for value in values] for values in lists]
                 wide = wide or any(abs(value or 0) > _INT64 for values in lists for value in values)
             else:
@@ -197,9 +196,8 @@ def _compute_whole(
             [_within(int(value), _LARGEST) for value in total],
             *([None] * block.rows for _ in range(2)),
         ]
-    half = math.floor(
-        find_affine_half(linear_form, noises, level) * (1 + _FLOAT) + _FLOAT
-    )  # the error is a whole number too
+    # The error is a whole number too.
+    half = math.floor(find_affine_half(linear_form, noises, level) * (1 + _FLOAT) + _FLOAT)
     return [
         [_within(int(value) + shift, _LARGEST) for value in total] for shift in (0, -half, half)
     ]

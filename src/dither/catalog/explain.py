@@ -99,6 +99,7 @@ def horizon(catalog: Catalog) -> int | None:
 
 
 def _number_window(catalog: Catalog, column: Date | Timestamp, grid: int) -> int:
+    """Number the window that a day or second lies in: windows that follow each other count up."""
     days = (
         (grid + (catalog.unit.offset_seconds or 0)) // 86_400
         if isinstance(column, Timestamp)

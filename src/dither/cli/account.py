@@ -47,9 +47,8 @@ def read_loss(
         return parse_dp_event(dp_event.read_text(), neighbours=relation, unit=unit or "unit")
     if opacus is not None:
         history = read_document(opacus.read_text(), "the Opacus history", allow_floats=True)
-        history = (
-            history["history"] if isinstance(history, dict) else history
-        )  # accountant.state_dict()
+        # accountant.state_dict()
+        history = history["history"] if isinstance(history, dict) else history
         return from_opacus([(row[0], row[1], row[2]) for row in history], unit=unit or "unit")
     if text is None:
         raise typer.BadParameter(

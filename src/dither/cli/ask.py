@@ -196,9 +196,8 @@ def sql(
         "quantile_intervals": quantile_intervals,
     }
     price: dict[str, Any] = {"epsilon": epsilon, "rho": rho}
-    if (
-        within
-    ):  # the least price that the preview finds; whether the pot can pay is decided by asking
+    # The least price that the preview finds; whether the pot can pay is decided by asking.
+    if within:
         answer_preview = con.preview(
             strip_explain_prefix(question) or question,
             within=_read_widths(within),

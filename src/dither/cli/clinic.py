@@ -162,9 +162,8 @@ def _draw_visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, ND
     people = len(patients["age"])
     age = patients["age"]
     mean = 0.6 + age / 35 + 0.7 * patients["smoker"]
-    often = np.floor(-mean * np.log1p(-draw.uniform(people))).astype(
-        np.int64
-    )  # geometric: most few, some many
+    # Geometric: most few, some many.
+    often = np.floor(-mean * np.log1p(-draw.uniform(people))).astype(np.int64)
     often = np.where(draw.uniform(people) < 0.002, often + 30, often)
     who = np.repeat(np.arange(people), np.minimum(often, 60))
     count = len(who)

@@ -120,9 +120,8 @@ def main() -> None:
             "a question that was charged is answered and stored: ask it again, for free",
             INTERRUPTED,
         )
-    except (
-        BrokenPipeError
-    ):  # the reader of our output went away: nothing to say, and nowhere to say it
+    # The reader of our output went away: nothing to say, and nowhere to say it.
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:

@@ -109,10 +109,8 @@ def check(
         open_problems = find_problems(read_entry(file.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise DitherError(f"cannot read {file}: {error}") from None
-    except (
-        ValueError,
-        RecursionError,
-    ):  # a date that is none, an integer without end, lists in lists
+    # A date that is none, an integer without end, lists in lists.
+    except (ValueError, RecursionError):
         raise DitherError(
             f"cannot read {file}: write it as 'dither registry export' does"
         ) from None

@@ -95,6 +95,7 @@ def fit_laplace_interval(
 def _fit_interval(
     half_width: int, confidence: Number, build: Callable[[Fraction], Mechanism]
 ) -> Mechanism:
+    """Search the largest scale, by bisection, whose interval is within `half_width`."""
     largest = positive(half_width, "half_width")
     low = SMALLEST
     high = LARGEST

@@ -68,11 +68,12 @@ class StaircaseErrorLaw:
         b = self._decay
         r = self.reach
         d = self.width
+        # Sums of b^k, k b^k, k^2 b^k.
         stairs = [
             1 / (1 - b),
             b / (1 - b) ** 2,
             b * (1 + b) / (1 - b) ** 3,
-        ]  # sums of b^k, k b^k, k^2 b^k
+        ]
 
         def offset_sums(a: int, e: int) -> list[float]:
             return [

@@ -139,9 +139,8 @@ class TreeCounter:
         )
         upto = np.concatenate([[0], np.cumsum(step_values.astype(object) if wide else step_values)])
         total: NDArray[Any] = np.zeros(self.steps + 1, np.int64)
-        for level in reversed(
-            range(self.levels)
-        ):  # t = odd * 2^level: its last block on top of the prefix before it
+        # t = odd * 2^level: its last block on top of the prefix before it.
+        for level in reversed(range(self.levels)):
             size = 1 << level
             ends = np.arange(size, self.steps + 1, 2 * size)
             blocks = self.noise.release(upto[ends] - upto[ends - size], source=supply)

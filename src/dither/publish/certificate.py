@@ -221,6 +221,7 @@ def _describe_pot(pot: Pot, release: Release) -> dict[str, Any]:
 
 
 def _describe_mechanism(calibrated: Calibrated) -> dict[str, Any]:
+    """Describe the mechanism of one step: its noise, its scale and what it was asked."""
     mechanism = calibrated.mechanism
     step = calibrated.step
     document: dict[str, Any] = {
@@ -281,6 +282,7 @@ def _list_bounds(catalog: Catalog, used: dict[str, tuple[Column, ...]]) -> dict[
 
 
 def _describe_bound(column: Column) -> dict[str, Any]:
+    """Describe what a column may hold, and where that is known from."""
     if isinstance(column, Category):
         if isinstance(column.values, tuple):
             return {

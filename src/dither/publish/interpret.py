@@ -315,6 +315,7 @@ def _format_percent_down(share: float) -> str:
 
 
 def _format_digits(share: float, to: Any) -> str:
+    """Write a share in percent, with three digits, rounded by `to` (math.ceil or math.floor)."""
     if share >= 1:
         return "100%"
     if share <= 0:

@@ -173,6 +173,7 @@ def list_prompts(document: Any, path: str = "") -> list[tuple[str, str]]:
 
 
 def _check(value: Any, want: Any, path: str) -> list[str]:
+    """List what is wrong with a value by its part of the schema, field by field."""
     where = path or "the entry"
     if isinstance(want, dict):
         if not isinstance(value, dict):
@@ -191,9 +192,8 @@ def _check(value: Any, want: Any, path: str) -> list[str]:
     if isinstance(value, str) and PROMPT in value:
         return []
     if isinstance(want, tuple):
-        listed = any(
-            type(value) is type(choice) and value == choice for choice in want
-        )  # 1 == True
+        # 1 == True.
+        listed = any(type(value) is type(choice) and value == choice for choice in want)
         return [] if listed else [f"{where}: one of {', '.join(map(str, want))}"]
     if want == LIST:
         return (

@@ -114,9 +114,8 @@ def _find_fraction(formula: Formula) -> tuple[Affine, Affine] | None:
     match formula:
         case Apply("divide", _):
             return ratio(formula)
-        case Apply("nullif", (inner, Constant(value))) if (
-            value == 0
-        ):  # below a fraction it changes nothing
+        case Apply("nullif", (inner, Constant(value))) if value == 0:
+            # Below a fraction it changes nothing.
             return _find_fraction(inner)
         case Apply("multiply", (left, right)):
             pair = _find_fraction(left), _find_fraction(right)

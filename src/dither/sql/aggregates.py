@@ -237,6 +237,7 @@ def _release_quantile(
     filter_condition: Expression | None,
     question: QuestionDraft,
 ) -> Formula:
+    """Note a quantile as a released number of the question."""
     scope = question.scope
     if isinstance(argument, exp.Distinct):
         raise make_refusal("distinct aggregate", scope.context, node)

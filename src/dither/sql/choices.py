@@ -24,7 +24,10 @@ from dither.sql.scope import Scope
 
 
 def make_chain_rule(function: str) -> Callable[[exp.Expr, Scope], Expression]:
-    """AND and OR, flattened: a long list of conditions is not a deep one."""
+    """Make the rule of AND or OR: a long list of operands is one call, and not a deep one.
+
+    A call takes at most 50 operands; a longer list becomes calls of calls.
+    """
 
     def rule(node: exp.Expr, scope: Scope) -> Expression:
         operands = [

@@ -149,6 +149,7 @@ class _Reader:
         self.edits.append((start, end, " " * (end - start)))
 
     def _read_clause(self, index: int) -> None:
+        """Read one WITH DIFFERENTIAL_PRIVACY and its OPTIONS, and blank it in the text."""
         self.clauses += 1
         if self.clauses > 1:
             raise self._refuse(
@@ -183,6 +184,7 @@ class _Reader:
             index = end + 1
 
     def _read_options(self) -> dict[str, Any]:
+        """Check the values of the options, and name them as `DialectQuestion` does."""
         options: dict[str, Any] = {}
         for name, (value, token) in self.options.items():
             match name:

@@ -106,6 +106,7 @@ def check_size(
 
 
 def _read_node(node: exp.Expr, outer: Outer) -> Formula:
+    """Read one node: an output by name, an aggregate, a key, a constant, or a function of those."""
     question = outer.question
     if not isinstance(node, exp.Expr):
         raise question.scope.context.error("an argument is missing")
@@ -158,6 +159,7 @@ def read_condition(node: exp.Expr, outer: Outer) -> Formula:
 
 
 def _is_truth(value: Formula, question: QuestionDraft) -> bool:
+    """Whether a formula gives a truth value, whatever it reads."""
     if isinstance(value, Constant):
         return value.value in (None, 0, 1)
     if isinstance(value, KeyValue):
@@ -238,6 +240,7 @@ def _read_grouping(node: exp.Expr, question: QuestionDraft) -> Formula:
 
 
 def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
+    """Apply the rule of a node's kind to the formulas inside it; refuse kinds without one."""
     tests: dict[int, Formula] = {}
 
     def read_nodes(*nodes: exp.Expr) -> tuple[Formula, ...]:

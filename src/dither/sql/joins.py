@@ -123,6 +123,7 @@ def _list_public_keys(
 def _join_on(
     left: Relation, right: Relation, node: exp.Join, kind: str, select: exp.Expr, context: Context
 ) -> Relation:
+    """Join two relations by the equalities of ON or USING; other conditions become filters."""
     on = _read_on(node, Scope(context, left), Scope(context, right))
     if kind == "left" and on.rest:
         raise make_refusal("left condition", context, node.args["on"])
@@ -180,6 +181,7 @@ def have_same_owner(pairs: list[tuple[Field, Field]]) -> bool:
 
 
 def _read_on(node: exp.Join, left: Scope, right: Scope) -> _On:
+    """Sort the conditions of ON and USING: pairs of columns, those on the right alone, the rest."""
     on = _On([], [], [])
     for name in node.args.get("using") or ():
         column = exp.Column(this=name)
@@ -251,9 +253,8 @@ def join_relations(
     """
     if any(left_field.is_owner != right_field.is_owner for left_field, right_field in pairs):
         raise make_refusal("join without owner", context, node)
-    if (
-        kind == "left"
-    ):  # what is computed from the right side is null where there is none: compute it before
+    # What is computed from the right side is null where there is none: compute it before.
+    if kind == "left":
         right = compute_fields(right, context)
     pairs = align_texts(
         [pair for pair in pairs if not pair[0].is_owner],

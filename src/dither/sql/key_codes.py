@@ -46,6 +46,7 @@ def encode_choice(value: Expression) -> tuple[Expression, tuple[str, ...]] | Non
 
 
 def _encode(value: Expression, labels: list[str]) -> Expression | None:
+    """Replace texts by their index in `labels`, which grows; None where a value is no text."""
     if isinstance(value, Value) and value.kind == "text":
         if value.value not in labels:
             labels.append(str(value.value))

@@ -214,6 +214,7 @@ def _read_output(
     owner: Field | None,
     keys: dict[Expression, Field],
 ) -> Field:
+    """Read one column of a subquery per person: an aggregate, a key, or an expression of those."""
     node = column.this if isinstance(column, exp.Alias) else column
     name = column.alias if isinstance(column, exp.Alias) else name_output(node, position)
     if isinstance(node, exp.Star):

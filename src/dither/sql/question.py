@@ -75,6 +75,7 @@ class QuestionDraft:
     def _describe(
         self, released: AtomMeasure, words: str, importance: Fraction, clamped: str | None
     ) -> Atom:
+        """Describe a released number: its words, its unit, and what was done to the rows before."""
         limits = list(list_limits(self))
         unit: Fraction = Fraction(1)
         display: DisplayKind = "integer"

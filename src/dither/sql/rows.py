@@ -346,6 +346,7 @@ def make_distinct(relation: Relation, context: Context, node: exp.Expr) -> Relat
 
 
 def _bind_union(query: exp.SetOperation, context: Context, names: Names) -> Relation:
+    """Bind UNION and UNION ALL: rows of two queries with the same columns, in one relation."""
     if not isinstance(query, exp.Union):
         raise make_refusal("set operation", context, query)
     if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):

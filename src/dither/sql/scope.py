@@ -142,6 +142,7 @@ class Scope:
         return list(fields.values())
 
     def _unknown(self, node: exp.Column) -> str:
+        """Say which table or column is not there, and which one may be meant."""
         sources = list(
             dict.fromkeys(
                 candidate.source for candidate in self.relation.fields if candidate.source

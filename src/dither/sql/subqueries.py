@@ -189,6 +189,7 @@ def _select_fields(query: exp.Expr, scope: Scope) -> list[Field]:
 def _join_matches(
     outer: Relation, inner: Relation, pairs: list[Pair], node: exp.Expr, context: Context, use: str
 ) -> tuple[Relation, Expression]:
+    """Join a subquery as IN or EXISTS; `use` says whether matches are kept, left out or marked."""
     pairs = align_texts(pairs, Scope(context, outer), Scope(context, inner))
     outer, outer_names = add_columns(outer, [outer_field for outer_field, _ in pairs], context)
     inner, inner_names = add_columns(inner, [inner_field for _, inner_field in pairs], context)

@@ -44,6 +44,7 @@ def align_sides(
 def _align_fields(
     left: Field, right: Field, left_scope: Scope, right_scope: Scope, node: exp.Expr
 ) -> tuple[Field, Field]:
+    """Give two columns that meet in a UNION one kind, one grid and one list of labels."""
     if left.of is None or right.of is None:
         return left, right
     operands = ((left, left_scope), (right, right_scope))
@@ -134,7 +135,6 @@ def _as_text(field: Field, scope: Scope, node: exp.Expr) -> Expression:
     if field.labels:
         return decode_labels(field.of, field.labels)
     domain = scope.domain(field.of, node)
-    is_listed = domain.kind == "text" and bool(
-        domain.labels
-    )  # of a public table: beside other texts just a text
+    # Of a public table: beside other texts just a text.
+    is_listed = domain.kind == "text" and bool(domain.labels)
     return Call("concat", (field.of, Value("text", ""))) if is_listed else as_text(field.of, domain)

@@ -80,9 +80,8 @@ def open_pot(
         if registered is None:
             raise DitherError("nothing is registered: run 'dither register CATALOG' first")
         this = _describe_lineage(state, catalog)
-        counted = (
-            registered.public["context"] != "dev"
-        )  # invented data has no people to protect twice
+        # Invented data has no people to protect twice.
+        counted = registered.public["context"] != "dev"
         if "inside" not in settings and counted:
             settings["relations"] = lineages.declared(
                 lineages.known(this.installation), relations or {}
@@ -102,9 +101,8 @@ def open_pot(
             return ledger.open_pot(name, cap, ceiling, **settings)
         if not ledger.pots():
             lineages.check_not_lost(this.installation)
-            lineages.remember(
-                this
-            )  # before the pot exists: a crash between the two asks too much, never too little
+            # Before the pot exists: a crash between the two asks too much, never too little.
+            lineages.remember(this)
         total = ledger.open_pot(name, cap, ceiling, **settings)
         lineages.remember(replace(this, opened=True))
         return total

@@ -196,14 +196,12 @@ def _write_version(
     spilling: _Spilling,
     share: Callable[[float], None] | None,
 ) -> tuple[list[Repairs], Facts]:
+    """Write copy, facts and catalog of the next version, which appear under its name at once."""
     new = state.versions / "new"
     spill = spilling.folder(state)
     remove_spilled(state, has_lock=True)
-    for leftover in (
-        new,
-        spill,
-        state.version(version),
-    ):  # of a registration that was killed before the ledger knew it
+    # Leftovers of a registration that was killed before the ledger knew it.
+    for leftover in (new, spill, state.version(version)):
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
     if spilling.plain is not None:
@@ -257,9 +255,8 @@ def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
         ):
             if not path.exists():
                 _write(path, content)
-        with suppress(
-            RefusedError
-        ):  # a registration that was killed here before left an empty ledger
+        # A registration that was killed here before left an empty ledger.
+        with suppress(RefusedError):
             return open_ledger(state)
         return StewardLedger.create(
             state.ledger_location(), default_head_path(state.installation_id())
@@ -308,9 +305,8 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
             raise ParameterError(
                 f"the anchor of {signed.at} is of another installation, {signed.installation}"
             )
-        if (
-            signed.public_key != own_key
-        ):  # else anyone who knows the installation could make a sound ledger look cut
+        # Else anyone who knows the installation could make a sound ledger look cut.
+        if signed.public_key != own_key:
             raise ParameterError(
                 f"the anchor of {signed.at} was signed by another key, {signed.public_key}, than "
                 f"this dataset's"

@@ -61,6 +61,7 @@ def measure_truth(state: State, release: Release) -> Values:
 def _measure_exactly(
     calibrated: Calibrated, measurer: Measurer, selected: dict[Any, Any]
 ) -> tuple[Any, ...]:
+    """Measure one step without noise, for the keys that the release selected."""
     query = calibrated.step.query
     if isinstance(query, Keys):
         return tuple(selected[query.plan, query.keys])
@@ -147,6 +148,7 @@ def _measure_cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ..
 
 @contextmanager
 def _open_measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
+    """Open the registered copy of a dev lineage; any other is refused."""
     ledger = open_ledger(state)
     try:
         registered = ledger.registered()

@@ -129,6 +129,7 @@ def _check_owner_column(catalog: Catalog, table: Table, owner: OwnerColumn) -> N
 
 
 def _check_owner_reference(catalog: Catalog, table: Table, owner: OwnerReference) -> None:
+    """Check an owner reference: to another private table, by a unique key of ids, in no circle."""
     names = [candidate.name for candidate in catalog.private_tables if candidate is not table]
     if owner.references not in names:
         raise _error(

@@ -109,6 +109,7 @@ def import_catalog(kind: str, text: str, file: str = "the file") -> str:
 
 
 def _write_catalog(tables: list[_Table]) -> str:
+    """Write the YAML of a draft, with ??? wherever a person must decide."""
     owners = sorted({table.owner for table in tables if table.owner})
     is_row_unit = all(table.owner is None for table in tables) and any(
         "row_privacy" in note for described in tables for note in described.notes
@@ -153,6 +154,7 @@ def _write_catalog(tables: list[_Table]) -> str:
 
 
 def _write_keys(column: _Column) -> list[str]:
+    """Write the keys of one column in the order of the catalog's format."""
     if column.is_id:
         return ["type: id"]
     bounds = f"bounds: [{_write_scalar(column.low)}, {_write_scalar(column.high)}]"

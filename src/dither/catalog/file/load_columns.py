@@ -121,6 +121,7 @@ def _read_category(fields: Fields, name: str) -> columns.Column:
 def _read_category_without_list(
     fields: Fields, name: str, values: Scalar | Mapping
 ) -> columns.Column:
+    """Read a category whose labels are in a public table, or are not declared."""
     domain: columns.FromPublic | columns.Undeclared
     other: Literal["keep", "drop"] | None
     if isinstance(values, Scalar):

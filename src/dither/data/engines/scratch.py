@@ -103,9 +103,8 @@ def remove_spilled(state: State, *, has_lock: bool = False) -> None:
         if is_alone:
             with suppress(OSError, DitherError):
                 plain = Path(os.fsdecode(state.plain_spill_file.read_bytes()))
-                if (
-                    plain.is_absolute() and plain.name == f"dither-{state.installation_id()}"
-                ):  # as registration names it
+                # As registration names it.
+                if plain.is_absolute() and plain.name == f"dither-{state.installation_id()}":
                     shutil.rmtree(plain, ignore_errors=True)
                 state.plain_spill_file.unlink()
             shutil.rmtree(state.spill, ignore_errors=True)

@@ -81,8 +81,7 @@ def _maximum(column: str, domain: Domain) -> str:
         return f"max({column})"
     below = domain.low - 1
     wide = integer(column, domain)
-    moved = (
-        null_code(domain) - below
-    )  # one literal, so that it has a type that holds it: the engine subtracts narrowly
+    # One literal, so that it has a type that holds it: the engine subtracts narrowly.
+    moved = null_code(domain) - below
     maximum = f"max({wide} - {null_flag(column, domain)} * {moved})"
     return f"({maximum} + CAST({maximum} = {below} AS TINYINT) * {moved})"

@@ -118,6 +118,11 @@ def _lower_call(
     layers: _Layers,
     layers_of_columns: tuple[list[str], list[str], list[str]],
 ) -> Lowered:
+    """Lower one call to a column, and to a flag for null where it can be null.
+
+    A function that has SQL for value and flag apart needs one layer. Any other is given the
+    engine's nulls in the layer before, and its result is taken apart in the layer after.
+    """
     before, here, after = layers_of_columns
     function = TABLE[call.function]
     operands = [lowered[argument] for argument in call.arguments]

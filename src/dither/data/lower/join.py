@@ -33,9 +33,8 @@ def join_sql(
             # the code of null is no label's
             conditions.append(f"l.{name(left_column)} = r.{name(code_column(right_column))}")
             continue
-        left_key = engine_null(
-            f"l.{name(left_column)}", left_rows.columns[left_column]
-        )  # null meets nothing
+        # Null meets nothing.
+        left_key = engine_null(f"l.{name(left_column)}", left_rows.columns[left_column])
         right_key = engine_null(f"r.{name(right_column)}", right_rows.columns[right_column])
         conditions.append(f"{left_key} = {right_key}")
     from_left = list_carried(left_rows.node, left_rows.columns)

@@ -34,12 +34,10 @@ def open_for_registration(
     connection.execute(f"SET temp_file_encryption = {'false' if plain else 'true'}")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET preserve_insertion_order = false")
-    with suppress(
-        duckdb.Error
-    ):  # refused in a notebook without ipywidgets: no share of the work is told then
-        connection.execute(
-            "SET enable_progress_bar = true"
-        )  # for query_progress; nothing is printed
+    # Refused in a notebook without ipywidgets: no share of the work is told then.
+    with suppress(duckdb.Error):
+        # For query_progress; nothing is printed.
+        connection.execute("SET enable_progress_bar = true")
         connection.execute("SET enable_progress_bar_print = false")
     connection.execute(f"SET temp_directory = {text(str(spill))}")
     resources = Resources.from_environment()

@@ -135,15 +135,15 @@ def _pick(what: str, below: int) -> int:
 
 
 def _generate_value(table: Table, column: Column, row: int, facts: Facts, unique: set[str]) -> str:
+    """Invent the text of one cell: by the row's number where values are unique, else by a hash."""
     name = f"{table.name}/{column.name}/{row}"
     if isinstance(column, Id):
         return f"{column.name}-{row}"
     if column.nulls.rule == "keep" and column.name not in unique and _pick(f"{name}/null", 20) == 0:
         return ""
     if isinstance(column, Category):
-        labels = _list_labels(column, facts) or (
-            OUTSIDE,
-        )  # an empty list of a public table: nobody has a label
+        # An empty list of a public table: nobody has a label.
+        labels = _list_labels(column, facts) or (OUTSIDE,)
         return labels[(row if column.name in unique else _pick(name, len(labels))) % len(labels)]
     if isinstance(column, Text):
         return (str(row) if column.name in unique else f"text {_pick(name, 50)}")[: column.width]

@@ -89,6 +89,7 @@ def _measure_multiplicity(
 def _read_labels(
     connection: duckdb.DuckDBPyConnection, table: Table, column: str
 ) -> tuple[str, ...]:
+    """Read the labels that a public column lists; a list that cannot serve is refused."""
     declared = table.column(column)
     if isinstance(declared, Category):
         assert isinstance(declared.values, tuple)

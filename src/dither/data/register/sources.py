@@ -187,9 +187,8 @@ def unread_lines(
             "Nothing was registered: they end a row for one reader and not for another, so remove "
             "line breaks inside fields at the source"
         )
-    blank = (
-        len(_read_header(path)) == 1
-    )  # a blank line is a row of one empty field, and no row of several
+    # A blank line is a row of one empty field, and no row of several.
+    blank = len(_read_header(path)) == 1
     if lost := _count_lines(path, blank=blank) - 1 - rows_read - unread:
         raise SourceError(
             f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several "

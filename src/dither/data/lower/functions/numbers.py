@@ -118,6 +118,7 @@ def _clamp_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _bucket_sql(a: SqlArguments, result: Domain) -> str:
+    """WIDTH_BUCKET: 0 below the first bucket, n + 1 above the last; all in whole grid steps."""
     low = a.number(1)
     high = a.number(2)
     n = a.whole(3, 1, 100_000)
