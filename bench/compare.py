@@ -21,33 +21,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from common import line, report
+from common import line, report, write_catalog
 
 ROOT = Path(__file__).parents[1]
 TARGET = 1.05
-CATALOG = """\
-dither: 1
-dataset: bench
-lineage: bench
-population: residents
-neighbours: add_remove
-unit: {kind: person}
-people: {person: {protected: true}}
-source: {engine: csv, location: .}
-tables:
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {column: person}
-    unique: []
-    rows_per_unit: 5
-    max_rows: 1000000
-    columns:
-      person: {type: id}
+COLUMNS = """\
       ward: {type: category, values: [north, south, east, west], other: drop, nulls: drop}
       cost: {type: decimal, bounds: [0, 5000], resolution: 0.01, nulls: drop, provenance: tariff}
       age: {type: integer, bounds: [0, 110], nulls: drop, provenance: form}
 """
+CATALOG = write_catalog(COLUMNS, population="residents", rows_per_unit=5, max_rows=1_000_000)
 QUESTION = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits WHERE age >= {age} GROUP BY ward"
 
 

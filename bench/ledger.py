@@ -29,7 +29,8 @@ from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.losses import DiscreteLaplace
 
 LOSS = DiscreteLaplace(10**9, 1, unit="person")
-HASH, TIME = "ab" * 32, "2026-03-01T12:00:00+00:00"
+HASH = "ab" * 32
+TIME = "2026-03-01T12:00:00+00:00"
 PUBLIC = {"version": 1, "catalog_hash": HASH, "request": {"steps": ["a plan of some size"] * 20}}
 TERMS: dict[str, Any] = {
     "neighbours": "add_remove",
@@ -49,7 +50,7 @@ def bare_fsync(folder: Path) -> float:
         return time.perf_counter() - started
 
 
-def one(ledger: StewardLedger) -> float:
+def time_pair(ledger: StewardLedger) -> float:
     started = time.perf_counter()
     ledger.commit(
         ledger.reserve("total", LOSS, HASH, PUBLIC), b"x" * 400, {"v": 1}, released_at=TIME
@@ -75,7 +76,7 @@ def grow(folder: Path, ledger: StewardLedger, entries: int) -> None:
     raw.close()
     try:
         for _ in range(entries // 2):
-            one(again)
+            time_pair(again)
     finally:
         os.fsync, os.fdatasync = real
         again.close()
@@ -83,7 +84,7 @@ def grow(folder: Path, ledger: StewardLedger, entries: int) -> None:
 
 def spend(folder: Path, times: int, results: Any) -> None:
     ledger = StewardLedger.open(folder / "state" / "ledger.sqlite", folder / "heads" / "one")
-    results.put([one(ledger) for _ in range(times)])
+    results.put([time_pair(ledger) for _ in range(times)])
 
 
 def crowd(folder: Path, processes: int, times: int) -> tuple[float, float, float]:
@@ -110,10 +111,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="under 60 seconds")
     parser.add_argument("--json", action="store_true", help="one JSON object on the last line")
     parser.add_argument("--folder", type=Path, help="where to write; the disk that is measured")
-    asked = parser.parse_args()
-    pairs, entries = (200, 20_000) if asked.quick else (1000, 100_000)
-    with tempfile.TemporaryDirectory(dir=asked.folder) as name:
-        lines = measured(Path(name), pairs, entries, 30 if asked.quick else 100)
+    options = parser.parse_args()
+    pairs, entries = (200, 20_000) if options.quick else (1000, 100_000)
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        lines = measured(Path(name), pairs, entries, 30 if options.quick else 100)
     base = lines[0]["base_s"]
     for line in lines:
         target = (
@@ -125,7 +126,7 @@ def main() -> None:
     versions = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     versions["sqlalchemy"] = sqlalchemy.__version__
     print(f"bare fsync {base * 1e3:.3f} ms; {versions}; {os.cpu_count()} cores")
-    if asked.json:
+    if options.json:
         print(
             json.dumps(
                 {"bench": "ledger", "versions": versions, "cores": os.cpu_count(), "lines": lines}
@@ -136,24 +137,25 @@ def main() -> None:
 def measured(folder: Path, pairs: int, entries: int, times: int) -> list[dict[str, Any]]:
     """A small and a grown ledger in turns with bare fsyncs, so that a busy machine slows all three
     alike."""
-    small, large = opened(folder / "small"), opened(folder / "large")
+    small = opened(folder / "small")
+    large = opened(folder / "large")
     grow(folder / "large", large, entries)
     large = StewardLedger.open(
         folder / "large" / "state" / "ledger.sqlite", folder / "large" / "heads" / "one"
     )
     for ledger in (small, large):
         for _ in range(20):
-            one(ledger)
+            time_pair(ledger)
     taken: dict[str, list[float]] = {"fsync": [], "small": [], "large": []}
     for _ in range(pairs):
         taken["fsync"].append(bare_fsync(folder))
-        taken["small"].append(one(small))
-        taken["large"].append(one(large))
-    base, ours, grown = (statistics.median(values) for values in taken.values())
+        taken["small"].append(time_pair(small))
+        taken["large"].append(time_pair(large))
+    base, empty, grown = (statistics.median(values) for values in taken.values())
     lines = [
-        _line("reserve + commit, empty ledger", ours, base, 8),
+        _line("reserve + commit, empty ledger", empty, base, 8),
         _line(f"reserve + commit after {entries:,} entries", grown, base, 8),
-        _line(f"growth from 0 to {entries:,} entries", grown, ours, 1.2),
+        _line(f"growth from 0 to {entries:,} entries", grown, empty, 1.2),
     ]
     large.close()
     small.close()
@@ -163,12 +165,12 @@ def measured(folder: Path, pairs: int, entries: int, times: int) -> list[dict[st
     return lines
 
 
-def _line(name: str, ours: float, base: float, target: float | None) -> dict[str, Any]:
-    ratio = ours / base
+def _line(name: str, measured: float, base: float, target: float | None) -> dict[str, Any]:
+    ratio = measured / base
     good = target is None or ratio <= target
     return {
         "name": name,
-        "ours_s": ours,
+        "ours_s": measured,
         "base_s": base,
         "ratio": ratio,
         "target": target,

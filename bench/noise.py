@@ -52,13 +52,13 @@ def opendp_seconds(kind: str, draws: int) -> float:
 
 def lines(quick: bool) -> list[dict[str, object]]:
     runs = 5 if quick else 15
-    found: list[dict[str, object]] = []
+    bench_lines: list[dict[str, object]] = []
 
-    def line(name: str, ours: float, base: float, ratio: float, target: str, ok: bool) -> None:
-        found.append(
+    def line(name: str, measured: float, base: float, ratio: float, target: str, ok: bool) -> None:
+        bench_lines.append(
             {
                 "name": name,
-                "ours_s": ours,
+                "ours_s": measured,
                 "base_s": base,
                 "ratio": ratio,
                 "target": target,
@@ -66,18 +66,18 @@ def lines(quick: bool) -> list[dict[str, object]]:
             }
         )
 
-    ours = {
+    seconds_by_kind = {
         "laplace": best(lambda: noise.discrete_laplace(10, MILLION), runs),
         "gaussian": best(lambda: noise.discrete_gaussian(10, MILLION), runs),
     }
     peer_draws = MILLION // 20 if quick else MILLION
     for kind, goal in (("laplace", 100), ("gaussian", 50)):
         peer = opendp_seconds(kind, peer_draws) * (MILLION / peer_draws)
-        said = f" (opendp: {peer_draws:,} draws x {MILLION // peer_draws})" if quick else ""
-        speedup = peer / ours[kind]
+        draws_note = f" (opendp: {peer_draws:,} draws x {MILLION // peer_draws})" if quick else ""
+        speedup = peer / seconds_by_kind[kind]
         line(
-            f"discrete {kind}, 1e6 draws, scale 10, against opendp{said}",
-            ours[kind],
+            f"discrete {kind}, 1e6 draws, scale 10, against opendp{draws_note}",
+            seconds_by_kind[kind],
             peer,
             speedup,
             f">= {goal}x",
@@ -91,10 +91,10 @@ def lines(quick: bool) -> list[dict[str, object]]:
         "gaussian": best(lambda: np.rint(rng.normal(0, 10, MILLION)).astype(np.int64), runs),
     }
     for kind, what in (("laplace", "geometric - geometric"), ("gaussian", "rounded normal")):
-        slower = ours[kind] / bare[kind]
+        slower = seconds_by_kind[kind] / bare[kind]
         line(
             f"discrete {kind}, 1e6 draws, scale 10, against numpy ({what})",
-            ours[kind],
+            seconds_by_kind[kind],
             bare[kind],
             slower,
             "<= 5x",
@@ -103,7 +103,7 @@ def lines(quick: bool) -> list[dict[str, object]]:
 
     samplers = {"laplace": noise.discrete_laplace, "gaussian": noise.discrete_gaussian}
     for kind, sampler in samplers.items():
-        for scale, shown in (
+        for scale, scale_text in (
             (1e-3, "1e-3"),
             (64, "64"),
             (1000, "1000"),
@@ -111,28 +111,29 @@ def lines(quick: bool) -> list[dict[str, object]]:
             (2**40, "2**40"),
         ):
             sampler(scale, 10)
-            wide, ten = [], []
+            wide = []
+            ten = []
             for _ in range(2 * runs):  # in turns, so that a busy spell meets both
                 wide.append(best(lambda s=scale, draw=sampler: draw(s, MILLION), 1))
                 ten.append(best(lambda draw=sampler: draw(10, MILLION), 1))
-            name, slower = (
-                f"discrete {kind}, 1e6 draws, scale {shown} against 10",
-                min(wide) / min(ten),
-            )
+            name = f"discrete {kind}, 1e6 draws, scale {scale_text} against 10"
+            slower = min(wide) / min(ten)
             line(name, min(wide), min(ten), slower, "<= 3x", slower <= 3)
     for kind, sampler in samplers.items():
         for scale in (10, 2**30):
             sampler(scale)
-            one = best(lambda s=scale, draw=sampler: [draw(s) for _ in range(10)], 40 * runs) / 10
+            one_draw_s = (
+                best(lambda s=scale, draw=sampler: [draw(s) for _ in range(10)], 40 * runs) / 10
+            )
             line(
                 f"one {kind} integer, scale {scale}, table cached",
-                one,
+                one_draw_s,
                 60e-6,
-                one / 60e-6,
+                one_draw_s / 60e-6,
                 "< 60 us",
-                one < 60e-6,
+                one_draw_s < 60e-6,
             )
-    return found
+    return bench_lines
 
 
 def main() -> None:
@@ -143,8 +144,8 @@ def main() -> None:
         help="under a minute; opendp on fewer draws, said in its line",
     )
     parser.add_argument("--json", action="store_true", help="last line one JSON object")
-    asked = parser.parse_args()
-    found = lines(asked.quick)
+    options = parser.parse_args()
+    bench_lines = lines(options.quick)
     versions = {name: version(name) for name in ("numpy", "opendp", "cryptography")} | {
         "python": platform.python_version()
     }
@@ -157,7 +158,7 @@ def main() -> None:
         "met",
         title=f"exact noise · {versions} · {os.cpu_count()} cores",
     )
-    for line in found:
+    for line in bench_lines:
         times = [f"{float(line[key]) * 1e3:.3f} ms" for key in ("ours_s", "base_s")]  # type: ignore[arg-type]
         table.add_row(
             str(line["name"]),
@@ -167,10 +168,15 @@ def main() -> None:
             "yes" if line["ok"] else "NO",
         )
     Console(width=160).print(table)
-    if asked.json:
+    if options.json:
         print(
             json.dumps(
-                {"bench": "noise", "versions": versions, "cores": os.cpu_count(), "lines": found}
+                {
+                    "bench": "noise",
+                    "versions": versions,
+                    "cores": os.cpu_count(),
+                    "lines": bench_lines,
+                }
             )
         )
 

@@ -16,14 +16,14 @@ ALLOWED = 0.1
 
 
 def main() -> None:
-    asked = options(__doc__ or "")
+    chosen = options(__doc__ or "")
     deciles = JointQuantiles.of([Fraction(i, 10) for i in range(1, 10)], 1)
     cases = [
         ("the median, 1e6 cells", Quantile(Fraction(1, 2), 1), 10**6),
         ("nine deciles together, 1e5 cells", deciles, 10**5),
         ("all quantiles by a tree, 1e5 cells", TreeCounter.for_epsilon(1, steps=10**5), 10**5),
     ]
-    if not asked.quick:
+    if not chosen.quick:
         cases += [("nine deciles together, 1e6 cells", deciles, 10**6)]
     lines = []
     for what, mechanism, cells in cases:
@@ -31,7 +31,7 @@ def main() -> None:
         lines.append(
             line(what, seconds(lambda m=mechanism, c=counts: m.release(c), 5), ALLOWED, 1.0)
         )
-    report("quantiles", lines, ("numpy",), as_json=asked.json)
+    report("quantiles", lines, ("numpy",), as_json=chosen.json)
 
 
 if __name__ == "__main__":

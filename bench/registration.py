@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+from common import write_catalog
 
 from dither.catalog import Catalog, parse
 from dither.data.lower.cells import query_sql
@@ -48,30 +49,13 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import analyse
 
-CATALOG = """\
-dither: 1
-dataset: bench
-lineage: bench
-population: bench
-neighbours: add_remove
-unit: {kind: person}
-people: {person: {protected: true}}
-source: {engine: csv, location: .}
-tables:
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {column: person}
-    unique: []
-    rows_per_unit: 20
-    max_rows: 1000000000
-    columns:
-      person: {type: id}
+COLUMNS = """\
       ward:   {type: integer, bounds: [0, 99], nulls: keep, provenance: bench}
       cost:   {type: decimal, bounds: [0, 5000], resolution: 0.01, nulls: keep, provenance: bench}
       sex:    {type: category, values: [f, m], other: keep, nulls: keep}
       day:    {type: date, bounds: [2024-01-01, 2026-12-31], nulls: keep, provenance: bench}
 """
+CATALOG = write_catalog(COLUMNS, population="bench", rows_per_unit=20, max_rows=1_000_000_000)
 
 
 def write_rows(file: Path, rows: int, bad: str) -> None:
@@ -93,10 +77,10 @@ def seconds(runs: int, *works: Any, clock: Any = time.process_time) -> list[floa
     """The best time of each piece of work, their runs taking turns."""
     best = [float("inf")] * len(works)
     for _ in range(runs):
-        for place, work in enumerate(works):
+        for position, work in enumerate(works):
             start = clock()
             work()
-            best[place] = min(best[place], clock() - start)
+            best[position] = min(best[position], clock() - start)
     return best
 
 
@@ -113,12 +97,11 @@ def plain(folder: Path) -> None:
         )
         connection.execute(
             f"CREATE TABLE t AS SELECT * FROM read_csv('{folder}/visits.csv', auto_detect = false, "
-            f"header = true, "
-            f"delim = ',', quote = '\"', columns = {columns}) ORDER BY person"
+            f"header = true, delim = ',', quote = '\"', columns = {columns}) ORDER BY person"
         )
 
 
-def ours(folder: Path, facts: Catalog) -> None:
+def register_ours(folder: Path, facts: Catalog) -> None:
     (folder / "data.duckdb").unlink(missing_ok=True)
     write_copy(facts, folder, bytes(32), folder / "data.duckdb", folder / "spill", lambda _: None)
 
@@ -141,7 +124,8 @@ def questions() -> list[Cells]:
             "gt", (Call("divide", (Column("cost"), Column("ward"))), Value("number", Fraction(50)))
         )
     )
-    cost, ward = Column("cost"), Column("ward")
+    cost = Column("cost")
+    ward = Column("ward")
     choice = Holds(
         Call("lt", (Call("least", (cost, ward)), Call("sqrt", (Call("nullif", (cost, ward)),))))
     )
@@ -169,7 +153,7 @@ def line(name: str, our: float, base: float, target: float) -> dict[str, Any]:
     }
 
 
-def answered(measurer: Measurer, sql: str) -> Any:
+def make_question(measurer: Measurer, sql: str) -> Any:
     return lambda: measurer._connection.sql(sql).to_arrow_table()
 
 
@@ -186,16 +170,16 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
             folder.mkdir()
             write_rows(folder / "visits.csv", rows, bad)
         good = Path(name) / "good"
-        base, our = seconds(runs, lambda: plain(good), lambda: ours(good, kept))
+        base, our = seconds(runs, lambda: plain(good), lambda: register_ours(good, kept))
         lines = [line(f"registration, {rows:.0e} rows of CSV", our, base, 3.0)]
         base, our = seconds(
-            1, lambda: plain(good), lambda: ours(good, kept), clock=time.perf_counter
+            1, lambda: plain(good), lambda: register_ours(good, kept), clock=time.perf_counter
         )
         lines.append(line("registration, by the clock", our, base, 3.0))
         for what, facts in {"half": kept, "one": kept, "good": kept, "valued": valued}.items():
             folder = Path(name) / ("half" if what == "valued" else what)
             (folder / "data.duckdb").unlink(missing_ok=True)
-            ours(folder, facts)
+            register_ours(folder, facts)
             (folder / "data.duckdb").rename(Path(name) / f"{what}.duckdb")
             copies[what] = Measurer(Path(name) / f"{what}.duckdb", facts)
         sql = query_sql(bounded(), analyse(bounded().plan, kept))
@@ -205,28 +189,32 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
         }.items():
             bare = f"SELECT ward, sum(c) FROM (SELECT {owner}, ward, sum(cost) AS c FROM visits GROUP BY ALL) GROUP BY 1"
             base, our = seconds(
-                runs + 2, answered(copies["good"], bare), answered(copies["good"], sql)
+                runs + 2, make_question(copies["good"], bare), make_question(copies["good"], sql)
             )
             lines.append(line(f"per (unit, group) bounding, {words}", our, base, 1.5))
-        told = {
+        words_by_case = {
             "valued": "half the rows bad, repaired",
             "half": "half the rows bad, nulls kept",
             "one": "one row bad",
         }
-        for what, words in told.items():
+        for what, words in words_by_case.items():
             pairs = []
             for query in questions():
                 facts = valued if what == "valued" else kept
                 sql = query_sql(query, analyse(query.plan, facts))
                 pairs.append(
-                    seconds(runs + 6, answered(copies[what], sql), answered(copies["good"], sql))
+                    seconds(
+                        runs + 6,
+                        make_question(copies[what], sql),
+                        make_question(copies["good"], sql),
+                    )
                 )
-            for asked, pair in zip(
+            for question, pair in zip(
                 ("sum by key", "quotient in WHERE", "month", "least, nullif, root"),
                 pairs,
                 strict=True,
             ):
-                lines.append(line(f"{words}: {asked}", *pair, 1.3))
+                lines.append(line(f"{words}: {question}", *pair, 1.3))
         for measurer in copies.values():
             measurer.close()
     return lines
@@ -252,8 +240,10 @@ def spilled(rows: int, memory: str) -> None:
                 FROM range({rows}) AS t(i)) TO '{folder}/visits.parquet'"""
             )
         Path("/proc/self/clear_refs").write_text("5")  # from here on the peak is registration's own
-        clock, cpu = time.perf_counter(), time.process_time()
-        target, spill = folder / "data.duckdb", folder / "spill"
+        clock = time.perf_counter()
+        cpu = time.process_time()
+        target = folder / "data.duckdb"
+        spill = folder / "spill"
 
         def stage(what: str) -> None:
             took = f"{time.perf_counter() - clock:8.1f} s {time.process_time() - cpu:8.1f} s of processor"
@@ -277,21 +267,21 @@ def main() -> None:
     options.add_argument("--rows", type=int)
     options.add_argument("--spill", type=lambda text: int(float(text)), metavar="ROWS")
     options.add_argument("--memory", default="2GB")
-    given = options.parse_args()
-    if given.spill:
-        spilled(given.spill, given.memory)
+    chosen = options.parse_args()
+    if chosen.spill:
+        spilled(chosen.spill, chosen.memory)
         return
-    rows = given.rows or (1_000_000 if given.quick else 10_000_000)
+    rows = chosen.rows or (1_000_000 if chosen.quick else 10_000_000)
     lines = run(rows, 3)
     versions = {"duckdb": duckdb.__version__, "python": platform.python_version()}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{rows:,} rows, {os.cpu_count()} cores, {versions}, peak memory {peak:.1f} GiB")
     print(f"{'':55}{'ours s':>9}{'base s':>9}{'ratio':>8}{'target':>8}")
-    for each in lines:
+    for bench_line in lines:
         print(
-            f"{each['name']:55}{each['ours_s']:9}{each['base_s']:9}{each['ratio']:8}{each['target']:8}"
+            f"{bench_line['name']:55}{bench_line['ours_s']:9}{bench_line['base_s']:9}{bench_line['ratio']:8}{bench_line['target']:8}"
         )
-    if given.json:
+    if chosen.json:
         print(
             json.dumps(
                 {

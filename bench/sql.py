@@ -73,18 +73,18 @@ MEDIANS = "SELECT key, MEDIAN(x) AS m FROM visits GROUP BY key"
 
 
 def main() -> None:
-    asked = options(__doc__ or "")
+    chosen = options(__doc__ or "")
     lines: list[dict[str, object]] = []
     for rows, owners in (
-        ((1_000_000, 100_000),) if asked.quick else ((1_000_000, 100_000), (10_000_000, 1_000_000))
+        ((1_000_000, 100_000),) if chosen.quick else ((1_000_000, 100_000), (10_000_000, 1_000_000))
     ):
         with tempfile.TemporaryDirectory() as folder:
             os.environ["XDG_STATE_HOME"] = str(Path(folder) / "heads")
             con, bare = registered(Path(folder) / "data", rows, owners)
             lines += times(con, bare, rows)
             if rows == 1_000_000:
-                lines += errors(con, bare, 40 if asked.quick else REPETITIONS)
-    report("sql", lines, ("duckdb", "sqlglot", "numpy"), as_json=asked.json)
+                lines += errors(con, bare, 40 if chosen.quick else REPETITIONS)
+    report("sql", lines, ("duckdb", "sqlglot", "numpy"), as_json=chosen.json)
     print(
         f"peak memory of this process: "
         f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB"
@@ -101,14 +101,12 @@ def registered(folder: Path, rows: int, owners: int) -> tuple[Any, Any]:
     file.write_text(CATALOG)
     bare = duckdb.connect()
     bare.execute(
-        f"CREATE TABLE patients AS SELECT 'u' || i AS owner, CASE WHEN i % 3 = 0 THEN 'f' ELSE 'm' "
-        f"END AS sex, "
-        f"CAST(i * 31 % 100 AS INTEGER) AS age FROM range({owners}) r(i)"
+        "CREATE TABLE patients AS SELECT 'u' || i AS owner, CASE WHEN i % 3 = 0 THEN 'f' ELSE 'm' "
+        f"END AS sex, CAST(i * 31 % 100 AS INTEGER) AS age FROM range({owners}) r(i)"
     )
     bare.execute(
-        f"CREATE TABLE visits AS SELECT 'u' || (i % {owners}) AS owner, "
-        f"'k' || (i * 104729 // 7 % {KEYS}) AS key, (i * 37 % 99991) / 100.0 AS x FROM "
-        f"range({rows}) r(i)"
+        f"CREATE TABLE visits AS SELECT 'u' || (i % {owners}) AS owner, 'k' || (i * 104729 // 7 % "
+        f"{KEYS}) AS key, (i * 37 % 99991) / 100.0 AS x FROM range({rows}) r(i)"
     )
     for table in ("patients", "visits"):
         bare.execute(f"COPY {table} TO '{folder / table}.parquet' (FORMAT parquet)")
@@ -125,25 +123,25 @@ def registered(folder: Path, rows: int, owners: int) -> tuple[Any, Any]:
 
 
 def times(con: Any, bare: Any, rows: int) -> list[dict[str, object]]:
-    found = []
+    lines = []
     for what, sql, target in (
         (f"{KEYS} keys, COUNT+SUM+AVG", BY_KEY, 3.0),
         ("patients join visits, COUNT+AVG", JOINED, 3.0),
         (f"median by {KEYS} keys (no target is set)", MEDIANS, 100.0),
     ):
-        ours = seconds(lambda sql=sql: con.sql(sql, epsilon=0.1, fresh=True).table)  # type: ignore[misc]
-        base = seconds(lambda sql=sql: bare.execute(sql).fetchall())  # type: ignore[misc]
-        found.append(line(f"{rows:,} rows, {what}", ours, base, target, extra=0.025))
-    return found
+        ours_s = seconds(lambda sql=sql: con.sql(sql, epsilon=0.1, fresh=True).table)  # type: ignore[misc]
+        base_s = seconds(lambda sql=sql: bare.execute(sql).fetchall())  # type: ignore[misc]
+        lines.append(line(f"{rows:,} rows, {what}", ours_s, base_s, target, extra=0.025))
+    return lines
 
 
 def errors(con: Any, bare: Any, repetitions: int) -> list[dict[str, object]]:
-    epsilon, k, top = 1.0, 10, 1000.0
+    epsilon = 1.0
+    k = 10
+    top = 1000.0
     truth = {row[0]: row[1:] for row in bare.execute(BY_KEY).fetchall()}
-    n, mean = (
-        np.mean([row[0] for row in truth.values()]),
-        np.mean([row[2] for row in truth.values()]),
-    )
+    n = np.mean([row[0] for row in truth.values()])
+    mean = np.mean([row[2] for row in truth.values()])
     squares = np.zeros(3)
     medians = {
         row[0]: row[1]
@@ -152,11 +150,11 @@ def errors(con: Any, bare: Any, repetitions: int) -> list[dict[str, object]]:
     off = {False: 0.0, True: 0.0}
     for _ in range(repetitions):
         answer = con.sql(BY_KEY, epsilon=epsilon, fresh=True).to_dict(intervals=False)
-        for place, name in enumerate(("n", "s", "a")):
+        for position, name in enumerate(("n", "s", "a")):
             gap = np.array(answer[name], float) - [
-                float(truth[key][place]) for key in answer["key"]
+                float(truth[key][position]) for key in answer["key"]
             ]
-            squares[place] += np.mean(gap**2)
+            squares[position] += np.mean(gap**2)
     times = max(2, repetitions // 4)
     for with_ends in off:
         for _ in range(times):
@@ -165,18 +163,18 @@ def errors(con: Any, bare: Any, repetitions: int) -> list[dict[str, object]]:
             ).to_dict()
             gap = np.array(answer["m"], float) - [float(medians[key]) for key in answer["key"]]
             off[with_ends] += float(np.mean(gap**2)) / times
-    ours = np.sqrt(squares / repetitions)
+    rmse = np.sqrt(squares / repetitions)
     best = by_law(epsilon, k, top, float(n), float(mean))
-    found = [
-        line(f"RMSE of {name} at epsilon 1, {KEYS} keys", float(mine), least, 1.1, unit=unit)
-        for name, unit, mine, least in zip(
-            ("counts", "sums", "averages"), ("rows", "x", "x"), ours, best, strict=True
+    lines = [
+        line(f"RMSE of {name} at epsilon 1, {KEYS} keys", float(column_rmse), least, 1.1, unit=unit)
+        for name, unit, column_rmse, least in zip(
+            ("counts", "sums", "averages"), ("rows", "x", "x"), rmse, best, strict=True
         )
     ]
     law = median_rmse(bare, epsilon, k)
     what = f"RMSE of medians at epsilon 1, {KEYS} keys"
     return [
-        *found,
+        *lines,
         line(what, off[False] ** 0.5, law, 1.1, unit="x"),
         line(f"{what}, with intervals (no target is set)", off[True] ** 0.5, law, 100.0, unit="x"),
     ]
@@ -184,7 +182,8 @@ def errors(con: Any, bare: Any, repetitions: int) -> list[dict[str, object]]:
 
 def by_law(epsilon: float, k: int, top: float, n: float, mean: float) -> tuple[float, float, float]:
     """Standard errors of count, sum and average."""
-    count, centred = 2 * k / epsilon, 2 * k * top / 2 / epsilon
+    count = 2 * k / epsilon
+    centred = 2 * k * top / 2 / epsilon
     average = (centred**2 + (mean - top / 2) ** 2 * count**2) ** 0.5 / n
     return count, (centred**2 + (top / 2 * count) ** 2) ** 0.5, average
 
@@ -192,23 +191,26 @@ def by_law(epsilon: float, k: int, top: float, n: float, mean: float) -> tuple[f
 def median_rmse(bare: Any, epsilon: float, k: int) -> float:
     """Of the exponential mechanism on ranks over the column's grid, k rows of a person in all;
     exact law, float64."""
-    found = []
+    squares = []
     rows = bare.execute(
         "SELECT key, CAST(round(x * 100) AS BIGINT) AS c, count(*) AS n FROM visits GROUP BY ALL"
     )
-    held = rows.fetchnumpy()
+    columns = rows.fetchnumpy()
     scale = 2 * k / epsilon
     for key in [f"k{i}" for i in range(KEYS)]:
-        of = held["key"] == key
-        counts = np.bincount(np.minimum(100_000, held["c"][of]), held["n"][of], 100_001)
+        is_key = columns["key"] == key
+        counts = np.bincount(
+            np.minimum(100_000, columns["c"][is_key]), columns["n"][is_key], 100_001
+        )
         upto = np.cumsum(counts)
-        below, above = upto - counts, upto[-1] - upto
+        below = upto - counts
+        above = upto[-1] - upto
         score = -np.maximum(0, np.maximum(2 * below - upto[-1], 2 * above - upto[-1]))
         weights = np.exp(score / scale)
         weights /= weights.sum()
         middle = np.searchsorted(upto, upto[-1] / 2)
-        found.append(float((weights * (np.arange(100_001) - middle) ** 2).sum()) / 1e4)
-    return float(np.mean(found)) ** 0.5
+        squares.append(float((weights * (np.arange(100_001) - middle) ** 2).sum()) / 1e4)
+    return float(np.mean(squares)) ** 0.5
 
 
 if __name__ == "__main__":

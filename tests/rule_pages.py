@@ -14,9 +14,10 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "rules"
 INDEX = FOLDER / "index.md"
 REWRITE = "DITHER_WRITE_RULES=1 python -m pytest tests/test_rules.py"
-TITLES = ("Rule", "Without it", "Test")
+TITLES = ("Rule", "Without it", "Code", "Test")
 SECTION = re.compile(r"^## (\S+)\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 PARAGRAPH = re.compile(r"^\*\*([^*\n]+)\.\*\*\s(.*?)(?=\n\n|\Z)", re.DOTALL | re.MULTILINE)
+MODULE = re.compile(r"`src/dither/([\w/]+\.py)`")
 TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)`")
 
 
@@ -32,6 +33,11 @@ class Section:
     def tests(self) -> list[tuple[str, str]]:
         """File and name of each test, the name with its class."""
         return TEST_NAME.findall(self.paragraphs.get("Test", ""))
+
+    @property
+    def modules(self) -> list[str]:
+        """The modules that enforce it, from `src/dither` on."""
+        return MODULE.findall(self.paragraphs.get("Code", ""))
 
 
 def read_sections() -> list[Section]:
@@ -69,8 +75,8 @@ def write_index(sections: list[Section]) -> str:
         "",
         "Every refusal names a rule, as in `[rule: ids are never read]`, and the code cites rules",
         "by their ids. This table lists them all. Each links to the rule in plain words, to what",
-        "goes wrong without it, and to its tests. In Python the rule of a `RefusedError` is",
-        "`error.rule`, and `error.rule.link` leads here.",
+        "goes wrong without it, to the modules that enforce it, and to its tests. In Python the",
+        "rule of a `RefusedError` is `error.rule`, and `error.rule.link` leads here.",
         "Ids never change. To write this page anew after a change of `src/dither/rules.py` or of a "
         "section:",
         "",

@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 from dither import connect, steward
 from dither.answer.asked import read_question
-from dither.answer.result import build_result
+from dither.answer.result import make_result
 from dither.catalog import load
 from dither.cli.clinic import write_clinic
 from dither.data.lower.columns import OWNER, engine_null
@@ -108,7 +108,7 @@ def _natural(column, table, facts):
 
 def noiseless(con, sql):
     asked = read_question(sql)
-    found = con._offer(con._bind(asked), asked, _price(), con._view())
+    found = con._offers.offer(con._offers.bind(asked), asked, _price(), con._view())
     priced = found.priced
     values = exact_values(con, priced)
     return found, priced, values
@@ -123,7 +123,7 @@ def _price():
 
 def table_of(found, priced, values, confidence=0.9):
     release = Release("test", priced, values, *[_price().value] * 3, "2026-01-01T00:00:00+00:00")
-    return build_result(release, found.recipe, confidence, {}, found.bands)
+    return make_result(release, found.recipe, confidence, {}, found.bands)
 
 
 @pytest.mark.parametrize("title", QUESTIONS)

@@ -22,7 +22,7 @@ def limited(data: Any) -> Any:
 
 def by_key(data: Any) -> dict[str, list[float]]:
     groups = {key: values.tolist() for key, values in limited(data).groupby("key")["x"]}
-    found = {}
+    answers = {}
     for key in KEYS:
         values = groups.get(key, [])
         count = Count(
@@ -32,9 +32,10 @@ def by_key(data: Any) -> dict[str, list[float]]:
             epsilon=EPSILON / 2, l0_sensitivity=ROWS_PER_OWNER, linf_sensitivity=1,
             lower_bound=0.0, upper_bound=TOP, dtype="float",
         )  # fmt: skip
-        n, s = count.quick_result(values), total.quick_result(values)
-        found[key] = [n, s, s / max(1, n)]
-    return found
+        n = count.quick_result(values)
+        s = total.quick_result(values)
+        answers[key] = [n, s, s / max(1, n)]
+    return answers
 
 
 def median(data: Any) -> float:
@@ -52,7 +53,6 @@ def median(data: Any) -> float:
 tell(
     pd.read_parquet, {"keys": by_key, "median": median},
     "Laplace; rows limited to 10 an owner in pandas; Count and BoundedSum with epsilon/2 each, AVG "
-    "from them; "
-    "Median with l0 1 and linf 10",
+    "from them; Median with l0 1 and linf 10",
     version("python-dp"),
 )  # fmt: skip

@@ -17,17 +17,17 @@ def median_laws(rows: int) -> tuple[float, float]:
     Both weigh a cent by exp(-missed rows * epsilon / rows per owner); permute-and-flip then takes
     one of all cents that a coin of that chance accepts.
     """
-    found = duckdb.execute(
+    histogram = duckdb.execute(
         f"SELECT CAST(round(x * 100) AS INTEGER) AS cent, count(*) AS n FROM ({table_sql(rows)}) "
         f"GROUP BY 1"
     ).fetchnumpy()
-    held = np.zeros(int(TOP) * 100 + 1)
-    held[found["cent"]] = found["n"]
-    below = np.cumsum(held) - held
-    missed = np.maximum(0, np.maximum(below - rows / 2, rows / 2 - below - held))
+    counts = np.zeros(int(TOP) * 100 + 1)
+    counts[histogram["cent"]] = histogram["n"]
+    below = np.cumsum(counts) - counts
+    missed = np.maximum(0, np.maximum(below - rows / 2, rows / 2 - below - counts))
     chance = np.exp(-missed * EPSILON / ROWS_PER_OWNER)
     exact = float(duckdb.execute(f"SELECT median(x) FROM ({table_sql(rows)})").fetchall()[0][0])
-    gaps = np.arange(len(held)) / 100 - exact
+    gaps = np.arange(len(counts)) / 100 - exact
     draw = np.random.default_rng(0)
     near = np.flatnonzero(chance > 1e-15)
     flipped = [draw.choice(near[draw.random(len(near)) < chance[near]]) for _ in range(DRAWS)]

@@ -47,8 +47,8 @@ def by_key(data: pl.LazyFrame) -> dict[str, list[float]]:
         .agg(dp.len(signed=True), pl.col("cents").fill_null(0).dp.sum((0, int(TOP) * 100)))
         .with_keys(pl.LazyFrame({"key": KEYS}))
     )
-    found = query.release().collect()
-    sums = {row["key"]: (row["len"], row["cents"] / 100) for row in found.iter_rows(named=True)}
+    released = query.release().collect()
+    sums = {row["key"]: (row["len"], row["cents"] / 100) for row in released.iter_rows(named=True)}
     return {key: [n, s, s / max(1, n)] for key, (n, s) in sums.items()}
 
 
@@ -66,8 +66,7 @@ def median(data: pl.LazyFrame) -> float:
 tell(
     load, {"keys": by_key, "median": median},
     "Laplace; pure epsilon 1 for one query of len and sum (even split), AVG from them; "
-    "unit_of(contributions=1, "
-    "identifier=owner), truncate_per_group(10), with_keys; whole cents; median over all 100,001 "
-    "cents",
+    "unit_of(contributions=1, identifier=owner), truncate_per_group(10), with_keys; whole cents; "
+    "median over all 100,001 cents",
     version("opendp"),
 )  # fmt: skip

@@ -65,16 +65,16 @@ def load(file: str) -> Any:
 
 def by_key(con: Any) -> dict[str, list[float]]:
     question = "SELECT key, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a FROM t GROUP BY key"
-    found = con.sql(question, epsilon=EPSILON, fresh=True).to_dict(intervals=False)
-    rows = zip(found["key"], found["n"], found["s"], found["a"], strict=True)
+    columns = con.sql(question, epsilon=EPSILON, fresh=True).to_dict(intervals=False)
+    rows = zip(columns["key"], columns["n"], columns["s"], columns["a"], strict=True)
     return {key: [float(n), float(s), float(a)] for key, n, s, a in rows}
 
 
 def median(con: Any) -> float:
-    found = con.sql(
+    answer = con.sql(
         "SELECT MEDIAN(x) AS m FROM t", epsilon=EPSILON, fresh=True, quantile_intervals=False
     ).to_dict(intervals=False)
-    return float(found["m"][0])
+    return float(answer["m"][0])
 
 
 def ours_version() -> str:
@@ -89,9 +89,8 @@ def ours_version() -> str:
 tell(
     load, {"keys": by_key, "median": median},
     "box noise for count and sum together; rows_per_unit 10, keys declared, x a decimal of two "
-    "places; one con.sql at epsilon 1 "
-    "with a durable charge; intervals, which the others have none of, are made when they are read, "
-    "and are not read here; the "
-    "median without an interval; load is registration",
+    "places; one con.sql at epsilon 1 with a durable charge; intervals, which the others have none "
+    "of, are made when they are read, and are not read here; the median without an interval; load "
+    "is registration",
     ours_version(),
 )  # fmt: skip

@@ -72,12 +72,12 @@ def page(results: dict[str, Any], file: str) -> str:
         "python": machine["python"],
         "load": load,
     }
-    parts = [HEAD.format(date=results["date"], file=file, **facts)]
+    sections = [HEAD.format(date=results["date"], file=file, **facts)]
     for rows in sorted({line["rows"] for line in results["lines"]}):
-        parts.append(f"## COUNT, SUM and AVG by 100 keys, {rows:,} rows\n")
-        parts.append(keys_table(lines_of(results, "keys", rows)))
+        sections.append(f"## COUNT, SUM and AVG by 100 keys, {rows:,} rows\n")
+        sections.append(keys_table(lines_of(results, "keys", rows)))
         if absent := unasked(results, rows):
-            parts.append(
+            sections.append(
                 f"Not asked at this size, since at 1,000,000 rows it took more than 20 s or gave "
                 f"no answer: {', '.join(absent)}.\n"
             )
@@ -87,11 +87,11 @@ def page(results: dict[str, Any], file: str) -> str:
                 ("memory", "Peak memory"),
                 ("error", "RMSE of SUM"),
             ):
-                parts.append(f"![{words}](../figures/peers-{what}.svg)\n")
+                sections.append(f"![{words}](../figures/peers-{what}.svg)\n")
     for rows in sorted({line["rows"] for line in results["lines"] if line["task"] == "median"}):
-        parts.append(f"## Median of {rows:,} rows\n")
-        parts.append(median_table(lines_of(results, "median", rows)))
-    parts += [
+        sections.append(f"## Median of {rows:,} rows\n")
+        sections.append(median_table(lines_of(results, "median", rows)))
+    sections += [
         "## Against the targets\n",
         targets(results),
         reading(results),
@@ -99,20 +99,20 @@ def page(results: dict[str, Any], file: str) -> str:
         "## Settings\n",
         settings(results),
     ]
-    parts += [
+    sections += [
         "## What each is good at\n",
         "".join(f"- **{name}**: {text}\n" for name, text in STRENGTHS.items()),
     ]
-    return "\n".join(parts)
+    return "\n".join(sections)
 
 
 def lines_of(results: dict[str, Any], task: str, rows: int) -> list[dict[str, Any]]:
     """Those of one table: ours, the bare engine, then the peers by time; who gave no answer comes
     last."""
-    found = [line for line in results["lines"] if (line["task"], line["rows"]) == (task, rows)]
+    matching = [line for line in results["lines"] if (line["task"], line["rows"]) == (task, rows)]
     order = {"dither": 0, PLAIN: 1}
     return sorted(
-        found,
+        matching,
         key=lambda line: (order.get(line["peer"], 2), line.get("answer_s", math.inf), line["peer"]),
     )
 
@@ -121,9 +121,11 @@ def unasked(results: dict[str, Any], rows: int) -> list[str]:
     """Peers that the driver leaves out at this size, by what they took at 1e6 rows."""
     from run import too_slow
 
-    asked = {line["peer"] for line in results["lines"] if line["rows"] == rows}
+    answering_peers = {line["peer"] for line in results["lines"] if line["rows"] == rows}
     return [
-        name for name in STRENGTHS if name not in asked and too_slow(results, name, "keys", rows)
+        name
+        for name in STRENGTHS
+        if name not in answering_peers and too_slow(results, name, "keys", rows)
     ]
 
 
@@ -169,8 +171,8 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def error(found: dict[str, float]) -> str:
-    return f"{figure(found['rmse'])} ± {figure(found['standard_error'])}"
+def error(figures: dict[str, float]) -> str:
+    return f"{figure(figures['rmse'])} ± {figure(figures['standard_error'])}"
 
 
 def markdown(head: list[str], rows: list[list[str]]) -> str:
@@ -197,22 +199,22 @@ def targets(results: dict[str, Any]) -> str:
 
 def reading(results: dict[str, Any]) -> str:
     """The times against those of the engine without privacy: how much room there is."""
-    found = []
+    sentences = []
     for rows in sorted({line["rows"] for line in results["lines"] if line["task"] == "keys"}):
         here = {
             line["peer"]: line["answer_s"]
             for line in lines_of(results, "keys", rows)
             if "answer_s" in line
         }
-        ours, plain = here.pop("dither", None), here.pop(PLAIN, None)
-        if ours is None or plain is None or not here:
+        dither_s = here.pop("dither", None)
+        plain_s = here.pop(PLAIN, None)
+        if dither_s is None or plain_s is None or not here:
             continue
         best = min(here, key=lambda name: here[name])
-        found.append(
-            f"- {rows:,} rows: dither takes {ours / plain:.2g} times what DuckDB takes without "
-            f"privacy, {best} "
-            f"{here[best] / plain:.2g} times. Against dither: "
-            + ", ".join(f"{name} {figure(taken / ours)} times" for name, taken in here.items())
+        sentences.append(
+            f"- {rows:,} rows: dither takes {dither_s / plain_s:.2g} times what DuckDB takes "
+            f"without privacy, {best} {here[best] / plain_s:.2g} times. Against dither: "
+            + ", ".join(f"{name} {figure(taken / dither_s)} times" for name, taken in here.items())
             + ".\n"
         )
     from laws import median_laws
@@ -236,7 +238,7 @@ def reading(results: dict[str, Any]) -> str:
         f"errs by {bounded:.4f}. Asked with its interval, the default, our median gives an eighth "
         f"of its price to the ends; here it is asked without, as the others have none.\n"
     )
-    return "".join(found) + "\n" + why
+    return "".join(sentences) + "\n" + why
 
 
 def twice(results: dict[str, Any]) -> str:
@@ -260,49 +262,55 @@ def twice(results: dict[str, Any]) -> str:
 
 
 def settings(results: dict[str, Any]) -> str:
-    told = {line["peer"]: line for line in results["lines"] if "settings" in line}
+    line_by_peer = {line["peer"]: line for line in results["lines"] if "settings" in line}
     rows = [
-        [name, told[name]["version"], told[name]["settings"]]
+        [name, line_by_peer[name]["version"], line_by_peer[name]["settings"]]
         for name in ("dither", *STRENGTHS)
-        if name in told
+        if name in line_by_peer
     ]
     return markdown(["", "version", "settings"], rows).replace("---:", "---")
 
 
 def bars(title: str, rows: list[tuple[str, float, str]], *, log: bool) -> str:
     """A bar chart as SVG: a name, a length and the words at its end."""
-    left, width, step = 150, 430, 26
-    most = max(value for _, value, _ in rows)
+    label_width = 150
+    width = 430
+    step = 26
+    largest = max(value for _, value, _ in rows)
     least = min(value for _, value, _ in rows) / 2 if log else 0.0
 
     def length(value: float) -> float:
-        share = math.log(value / least) / math.log(most / least) if log else value / most
+        share = math.log(value / least) / math.log(largest / least) if log else value / largest
         return max(1.0, width * share)
 
     height = 44 + step * len(rows)
-    parts = [
+    elements = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 700 {height}" '
         f'font-family="sans-serif" font-size="13">',
         f"<title>{title}</title>",
         f'<rect width="700" height="{height}" fill="#ffffff"/>',
         f'<text x="8" y="22" font-weight="bold" fill="#222222">{title}</text>',
     ]
-    for place, (name, value, words) in enumerate(rows):
-        y = 36 + step * place
+    for position, (name, value, words) in enumerate(rows):
+        y = 36 + step * position
         colour = "#b3541e" if name == "dither" else "#9a9a9a" if name == PLAIN else "#4a6fa5"
-        parts += [
-            f'<text x="{left - 8}" y="{y + 14}" text-anchor="end" fill="#222222">{name}</text>',
-            f'<rect x="{left}" y="{y}" width="{length(value):.1f}" height="18" fill="{colour}"/>',
-            f'<text x="{left + length(value) + 6:.1f}" y="{y + 14}" fill="#222222">{words}</text>',
+        elements += [
+            f'<text x="{label_width - 8}" y="{y + 14}" text-anchor="end" fill="#222222">{name}</text>',
+            f'<rect x="{label_width}" y="{y}" width="{length(value):.1f}" height="18" fill="{colour}"/>',
+            f'<text x="{label_width + length(value) + 6:.1f}" y="{y + 14}" fill="#222222">{words}</text>',
         ]
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return "\n".join([*elements, "</svg>"]) + "\n"
 
 
 def plots(results: dict[str, Any]) -> dict[str, str]:
-    found = [line for line in lines_of(results, "keys", 1_000_000) if "answer_s" in line]
-    times = [(line["peer"], line["answer_s"], f"{figure(line['answer_s'])} s") for line in found]
-    memory = [(line["peer"], line["peak_mb"], f"{figure(line['peak_mb'])} MB") for line in found]
-    private = [line for line in found if line["peer"] != PLAIN]
+    answered_lines = [line for line in lines_of(results, "keys", 1_000_000) if "answer_s" in line]
+    times = [
+        (line["peer"], line["answer_s"], f"{figure(line['answer_s'])} s") for line in answered_lines
+    ]
+    memory = [
+        (line["peer"], line["peak_mb"], f"{figure(line['peak_mb'])} MB") for line in answered_lines
+    ]
+    private = [line for line in answered_lines if line["peer"] != PLAIN]
     errors = [
         (line["peer"], line["errors"]["sum"]["rmse"], error(line["errors"]["sum"]))
         for line in private

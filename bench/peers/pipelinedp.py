@@ -16,7 +16,9 @@ def load(file: str) -> Any:
     return list(zip(frame["owner"], frame["key"], frame["x"], strict=True))
 
 
-def asked(data: Any, partition: Any, partitions: list[str], **params: Any) -> dict[str, Any]:
+def aggregate_rows(
+    data: Any, partition: Any, partitions: list[str], **params: Any
+) -> dict[str, Any]:
     accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=EPSILON, total_delta=0)
     engine = pipeline_dp.DPEngine(accountant, pipeline_dp.LocalBackend())
     extractors = pipeline_dp.DataExtractors(
@@ -34,22 +36,23 @@ def asked(data: Any, partition: Any, partitions: list[str], **params: Any) -> di
 
 def by_key(data: Any) -> dict[str, list[float]]:
     metrics = [pipeline_dp.Metrics.COUNT, pipeline_dp.Metrics.SUM, pipeline_dp.Metrics.MEAN]
-    found = asked(data, lambda row: row[1], KEYS, metrics=metrics, max_contributions=ROWS_PER_OWNER)
-    return {key: [float(m.count), float(m.sum), float(m.mean)] for key, m in found.items()}
+    metrics_by_key = aggregate_rows(
+        data, lambda row: row[1], KEYS, metrics=metrics, max_contributions=ROWS_PER_OWNER
+    )
+    return {key: [float(m.count), float(m.sum), float(m.mean)] for key, m in metrics_by_key.items()}
 
 
 def median(data: Any) -> float:
-    found = asked(
+    metrics_by_key = aggregate_rows(
         data, lambda row: "all", ["all"], metrics=[pipeline_dp.Metrics.PERCENTILE(50)],
         max_partitions_contributed=1, max_contributions_per_partition=ROWS_PER_OWNER,
     )  # fmt: skip
-    return float(found["all"].percentile_50)
+    return float(metrics_by_key["all"].percentile_50)
 
 
 tell(
     load, {"keys": by_key, "median": median},
     "Laplace; NaiveBudgetAccountant, max_contributions=10, public partitions, COUNT+SUM+MEAN in "
-    "one aggregate "
-    "(it centres the sum: count and centred sum get epsilon/2 each); local backend",
+    "one aggregate (it centres the sum: count and centred sum get epsilon/2 each); local backend",
     version("pipeline-dp"),
 )  # fmt: skip

@@ -29,10 +29,10 @@ def load(file: str) -> Any:
     with engine.begin() as empty:
         empty.execute(sqlalchemy.text("CREATE TABLE t (owner VARCHAR, key VARCHAR, x FLOAT)"))
     bare = Dataset.from_database("d", engine)
-    told = re.search(r"Dataset: (\{.*?\})\nSchema", str(bare), re.DOTALL)
-    assert told is not None
+    match = re.search(r"Dataset: (\{.*?\})\nSchema", str(bare), re.DOTALL)
+    assert match is not None
     size = bare.size.replace('"multiplicity": 1.0', f'"size": "{rows}", "multiplicity": 1.0')
-    dataset = Dataset.from_str(told.group(1), bare.schema, size)
+    dataset = Dataset.from_str(match.group(1), bare.schema, size)
     dataset = dataset.with_range(None, "t", "x", 0.0, TOP).with_possible_values(
         None, "t", "key", KEYS
     )
@@ -52,8 +52,7 @@ def by_key(data: Any) -> dict[str, list[float]]:
 tell(
     load, {"keys": by_key},
     "Gaussian (all it has); epsilon 1, delta 1e-6 split by the library over COUNT and SUM, AVG "
-    "from them; max_multiplicity 10, "
-    "declared range and possible values; the rewritten SQL runs in DuckDB; rewriting is part of "
-    "the answer's time",
+    "from them; max_multiplicity 10, declared range and possible values; the rewritten SQL runs in "
+    "DuckDB; rewriting is part of the answer's time",
     version("pyqrlew"),
 )  # fmt: skip

@@ -71,39 +71,43 @@ PEERS = {
 
 
 def main() -> None:
-    asked = options()
-    rows_asked = asked.rows or ([100_000] if asked.quick else [1_000_000, 10_000_000])
-    limit = asked.limit or (60.0 if asked.quick else 300.0)
-    kept = asked.file or HERE / (
-        "results-quick.json" if asked.quick else f"results-{datetime.date.today()}.json"
+    chosen = options()
+    rows_asked = chosen.rows or ([100_000] if chosen.quick else [1_000_000, 10_000_000])
+    limit = chosen.limit or (60.0 if chosen.quick else 300.0)
+    kept = chosen.file or HERE / (
+        "results-quick.json" if chosen.quick else f"results-{datetime.date.today()}.json"
     )
     results = read(kept)
     with tempfile.TemporaryDirectory() as folder:
         for rows in rows_asked:
             file = Path(folder) / f"t{rows}.parquet"
-            for task in asked.task or (TASKS if rows <= 1_000_000 else TASKS[:1]):
-                for name in asked.only or PEERS:
-                    if (name, task, rows) in keys_of(results) and not asked.again:
+            for task in chosen.task or (TASKS if rows <= 1_000_000 else TASKS[:1]):
+                for name in chosen.only or PEERS:
+                    if (name, task, rows) in keys_of(results) and not chosen.again:
                         continue
                     if why := too_slow(results, name, task, rows):
                         say(f"{name}, {task}, {rows:,} rows: {why}")
                         continue
                     if not file.exists():
                         duckdb.execute(f"COPY ({table_sql(rows)}) TO '{file}' (FORMAT parquet)")
-                    found = measured(name, task, rows, file, limit)
+                    new_line = measured(name, task, rows, file, limit)
                     replaced = [
-                        each for each in results["lines"] if key_of(each) == (name, task, rows)
+                        old_line
+                        for old_line in results["lines"]
+                        if key_of(old_line) == (name, task, rows)
                     ]
                     results.setdefault("earlier", []).extend(
                         replaced
                     )  # a second run does not hide the first
-                    results["lines"] = [each for each in results["lines"] if each not in replaced]
-                    results["lines"].append(found)
+                    results["lines"] = [
+                        old_line for old_line in results["lines"] if old_line not in replaced
+                    ]
+                    results["lines"].append(new_line)
                     kept.write_text(json.dumps(results, indent=1) + "\n")
-                    say(told(found))
+                    say(describe_line(new_line))
     lines = compared(results)
     table(lines)
-    if asked.json:
+    if chosen.json:
         print(
             json.dumps(
                 {
@@ -149,8 +153,8 @@ def say(text: str) -> None:
 
 def read(kept: Path) -> dict[str, Any]:
     if kept.exists():
-        found: dict[str, Any] = json.loads(kept.read_text())
-        return found
+        results: dict[str, Any] = json.loads(kept.read_text())
+        return results
     return {
         "date": str(datetime.date.today()),
         "machine": {
@@ -193,7 +197,8 @@ def interpreter(name: str) -> str:
     if not peer.needs:
         return sys.executable
     folder = ENVIRONMENTS / peer.script.removesuffix(".py")
-    python, stamp = folder / "bin" / "python", folder / "needs.txt"
+    python = folder / "bin" / "python"
+    stamp = folder / "needs.txt"
     if not stamp.exists() or stamp.read_text().split() != list(peer.needs):
         say(f"{name}: making its environment")
         shutil.rmtree(folder, ignore_errors=True)
@@ -244,7 +249,7 @@ def measured(name: str, task: str, rows: int, file: Path, limit: float) -> dict[
         finally:
             stop(started)
     told_lines = (
-        [json.loads(each) for each in target.read_text().splitlines()] if target.exists() else []
+        [json.loads(text) for text in target.read_text().splitlines()] if target.exists() else []
     )
     return line | summary(told_lines, truth(file, task), note)
 
@@ -268,26 +273,26 @@ def truth(file: Path, task: str) -> Any:
 
 
 def summary(lines: list[dict[str, Any]], exact: Any, note: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for each in lines[:1]:
-        found |= {
-            name: each[name]
+    facts: dict[str, Any] = {}
+    for line in lines[:1]:
+        facts |= {
+            name: line[name]
             for name in ("version", "settings", "refused", "load_s")
-            if name in each
+            if name in line
         }
-    answers = [each for each in lines if "answer" in each]
+    answers = [line for line in lines if "answer" in line]
     if answers:
-        taken = [each["answer_s"] for each in answers]
-        found |= {
+        taken = [line["answer_s"] for line in answers]
+        facts |= {
             "first_s": taken[0],
             "answer_s": statistics.median(taken),
             "peak_mb": answers[-1]["peak_mb"],
             "repetitions": len(answers),
-            "errors": errors_of([each["answer"] for each in answers], exact),
+            "errors": errors_of([line["answer"] for line in answers], exact),
         }
-    elif "refused" not in found:
-        found["failed"] = note or "no answer"
-    return found | ({"note": note} if note and answers else {})
+    elif "refused" not in facts:
+        facts["failed"] = note or "no answer"
+    return facts | ({"note": note} if note and answers else {})
 
 
 def errors_of(answers: list[Any], exact: Any) -> dict[str, dict[str, float]]:
@@ -298,12 +303,12 @@ def errors_of(answers: list[Any], exact: Any) -> dict[str, dict[str, float]]:
     return {
         what: rmse(
             [
-                answer.get(key, [0, 0, 0])[place] - exact[key][place]
+                answer.get(key, [0, 0, 0])[position] - exact[key][position]
                 for answer in answers
                 for key in exact
             ]
         )
-        for place, what in enumerate(("count", "sum", "avg"))
+        for position, what in enumerate(("count", "sum", "avg"))
     }
 
 
@@ -319,11 +324,11 @@ def rmse(gaps: list[float]) -> dict[str, float]:
     }
 
 
-def told(line: dict[str, Any]) -> str:
+def describe_line(line: dict[str, Any]) -> str:
     start = f"{line['peer']}, {line['task']}, {line['rows']:,} rows: "
     if "answer_s" not in line:
         return start + (line.get("refused") or line["failed"])
-    errors = ", ".join(f"{what} {each['rmse']:.4g}" for what, each in line["errors"].items())
+    errors = ", ".join(f"{what} {figures['rmse']:.4g}" for what, figures in line["errors"].items())
     return (
         start
         + f"load {line['load_s']:.2f} s, answer {line['answer_s']:.3f} s, {line['peak_mb']:,.0f} MB, RMSE {errors}"
@@ -337,40 +342,41 @@ def versions(results: dict[str, Any]) -> dict[str, str]:
 def compared(results: dict[str, Any]) -> list[dict[str, Any]]:
     """Ours against the best peer: time (target 1/20) and errors (no larger, within three standard
     errors)."""
-    found = []
+    comparisons = []
     for task, rows in sorted({(line["task"], line["rows"]) for line in results["lines"]}):
         here = [
             line
             for line in results["lines"]
             if (line["task"], line["rows"]) == (task, rows) and "answer_s" in line
         ]
-        mine = next((line for line in here if line["peer"] == "dither"), None)
+        dither_line = next((line for line in here if line["peer"] == "dither"), None)
         peers = [line for line in here if line["peer"] not in ("dither", "DuckDB, no privacy")]
-        if mine is None or not peers:
+        if dither_line is None or not peers:
             continue
         best = min(peers, key=lambda line: line["answer_s"])
-        ours, base = mine["answer_s"], best["answer_s"]
-        found.append(
-            {"name": f"{task}, {rows:,} rows, time against {best['peer']}", "ours_s": ours, "base_s": base,
-             "ratio": ours / base, "target": 0.05, "ok": ours <= 0.05 * base}
+        dither_s = dither_line["answer_s"]
+        peer_s = best["answer_s"]
+        comparisons.append(
+            {"name": f"{task}, {rows:,} rows, time against {best['peer']}", "ours_s": dither_s, "base_s": peer_s,
+             "ratio": dither_s / peer_s, "target": 0.05, "ok": dither_s <= 0.05 * peer_s}
         )  # fmt: skip
-        for what, error in mine["errors"].items():
-            known = [
+        for what, error in dither_line["errors"].items():
+            rivals = [
                 line
                 for line in peers
                 if line["repetitions"] * (1 if task == "median" else len(KEYS)) >= ENOUGH
             ]
-            if not known:
+            if not rivals:
                 continue
-            best = min(known, key=lambda line: line["errors"][what]["rmse"])
+            best = min(rivals, key=lambda line: line["errors"][what]["rmse"])
             least = best["errors"][what]
             slack = 3 * (error["standard_error"] ** 2 + least["standard_error"] ** 2) ** 0.5
-            found.append(
+            comparisons.append(
                 {"name": f"{task}, {rows:,} rows, RMSE of {what} against {best['peer']}", "unit": "x",
                  "ours_s": error["rmse"], "base_s": least["rmse"], "ratio": error["rmse"] / least["rmse"],
                  "target": 1.0, "ok": error["rmse"] <= least["rmse"] + slack}
             )  # fmt: skip
-    return found
+    return comparisons
 
 
 def table(lines: list[dict[str, Any]]) -> None:

@@ -51,7 +51,6 @@ def by_key(reader: Any) -> dict[str, list[float]]:
 tell(
     load, {"keys": by_key},
     "Laplace; max_ids 10 (rows sampled by the library), censor_dims and clamp_counts off, epsilon "
-    "1/2 a column: "
-    "COUNT(x), SUM(x), AVG(x) cost 1 by get_privacy_cost; SQLite in memory",
+    "1/2 a column: COUNT(x), SUM(x), AVG(x) cost 1 by get_privacy_cost; SQLite in memory",
     version("smartnoise-sql"),
 )  # fmt: skip

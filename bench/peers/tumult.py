@@ -39,16 +39,19 @@ def session(frame: Any) -> Any:
 
 
 def by_key(frame: Any) -> dict[str, list[float]]:
-    asked = session(frame)
+    tumult_session = session(frame)
     base = (
         QueryBuilder("t")
         .enforce(MaxRowsPerID(ROWS_PER_OWNER))
         .groupby(KeySet.from_dict({"key": KEYS}))
     )
     half = PureDPBudget(EPSILON / 2)
-    counts = {row["key"]: row["count"] for row in asked.evaluate(base.count(), half).collect()}
+    counts = {
+        row["key"]: row["count"] for row in tumult_session.evaluate(base.count(), half).collect()
+    }
     sums = {
-        row["key"]: row["x_sum"] for row in asked.evaluate(base.sum("x", 0.0, TOP), half).collect()
+        row["key"]: row["x_sum"]
+        for row in tumult_session.evaluate(base.sum("x", 0.0, TOP), half).collect()
     }
     return {key: [counts[key], sums[key], sums[key] / max(1, counts[key])] for key in KEYS}
 
@@ -61,7 +64,6 @@ def median(frame: Any) -> float:
 tell(
     load, {"keys": by_key, "median": median},
     "Laplace; AddRowsWithID, MaxRowsPerID(10), a public KeySet, PureDPBudget(1/2) for each of "
-    "count and sum, AVG from them; "
-    "Spark local on all cores, few shuffle partitions, table cached",
+    "count and sum, AVG from them; Spark local on all cores, few shuffle partitions, table cached",
     version("tmlt.analytics"),
 )  # fmt: skip

@@ -22,13 +22,17 @@ from pathlib import Path
 from typing import Any
 
 KEYS = [f"k{i}" for i in range(100)]
-EPSILON, DELTA, ROWS_PER_OWNER, TOP = 1.0, 1e-6, 10, 1000.0
+EPSILON = 1.0
+DELTA = 1e-6
+ROWS_PER_OWNER = 10
+TOP = 1000.0
 
 
 def table_sql(rows: int) -> str:
     """The table in DuckDB's words: the same rows on every machine."""
     mixed = "({0} * {0} % 2147483647 * 48271 + 11) % 2147483647 * {1} % 2147483647"
-    key, x = mixed.format("(i + 12345)", 40692), mixed.format("(i + 777777)", 69621)
+    key = mixed.format("(i + 12345)", 40692)
+    x = mixed.format("(i + 777777)", 69621)
     return (
         f"SELECT 'u' || (i % {rows // 8}) AS owner, 'k' || ({key}) // 21474837 AS key, "
         f"round(1000 * pow(({x}) / 2147483647.0, 2), 2) AS x FROM range({rows}) r(i)"
@@ -39,18 +43,16 @@ def tell(
     load: Callable[[str], Any], tasks: dict[str, Callable[[Any], Any]], settings: str, version: str
 ) -> None:
     """Load, then answer one task again and again, and say each time how long it took."""
-    file, task, repetitions, limit, target = (
-        sys.argv[1],
-        sys.argv[2],
-        int(sys.argv[3]),
-        float(sys.argv[4]),
-        sys.argv[5],
-    )
-    with Path(target).open("w") as told:
+    file = sys.argv[1]
+    task = sys.argv[2]
+    repetitions = int(sys.argv[3])
+    limit = float(sys.argv[4])
+    target = sys.argv[5]
+    with Path(target).open("w") as file_out:
 
         def say(**line: Any) -> None:
-            told.write(json.dumps(line) + "\n")
-            told.flush()
+            file_out.write(json.dumps(line) + "\n")
+            file_out.flush()
 
         if task not in tasks:
             say(version=version, settings=settings, refused=f"no {task} in this library")

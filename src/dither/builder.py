@@ -69,8 +69,8 @@ class Aggregate:
         """
         return Aggregate(f"{self.sql} FILTER (WHERE {_check_expression(condition, 'a condition')})")
 
-    def _combine(self, sign: str, other: Any, swapped: bool = False) -> Aggregate:
-        text = other.sql if isinstance(other, Aggregate) else _write_literal(other)
+    def _combine(self, sign: str, operand: Any, swapped: bool = False) -> Aggregate:
+        text = operand.sql if isinstance(operand, Aggregate) else _write_literal(operand)
         left, right = (text, self.sql) if swapped else (self.sql, text)
         return Aggregate(f"({left} {sign} {right})")
 

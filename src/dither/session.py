@@ -7,7 +7,7 @@ A question goes a straight line of frozen values, each made from the one before 
     Offered  mechanisms and shares of the price, those that err least       choose_mechanisms
     Priced   the kernel's calibration and loss; the key of its answer       Kernel.price_at
     Release  noisy values: charged, measured and stored, or found stored    Kernel.answer
-    Result   a table with intervals                                         build_result
+    Result   a table with intervals                                         make_result
 
 What the ledger says about the pot is read once, before the line begins. The kernel takes a request,
 and nothing that was derived on the way to it: it reads the ledger and derives everything again.
@@ -15,7 +15,6 @@ and nothing that was derived on the way to it: it reads the ledger and derives e
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -24,8 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from dither.answer.asked import (
     Asked,
-    Bound,
-    bind_question,
     read_epsilon,
     read_price,
     read_question,
@@ -33,29 +30,28 @@ from dither.answer.asked import (
 )
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
-from dither.answer.explained_result import build_explained_result
+from dither.answer.explained_result import make_explained_result
 from dither.answer.history import History, read_history
+from dither.answer.offers import Offers
 from dither.answer.preview import Preview, make_preview
-from dither.answer.preview_columns import Terms, list_preview_columns
-from dither.answer.price_for_accuracy import find_least_price, meets_widths, read_widths
+from dither.answer.price_for_accuracy import read_widths
 from dither.answer.quantile_intervals import Bands, count_rank_rows
-from dither.answer.result import Result, build_result
-from dither.answer.split import check_weights
+from dither.answer.quote import check_delta, quote_charge
+from dither.answer.release_info import describe_release
+from dither.answer.result import Result, make_result
 from dither.answer.suggest import Suggestion, make_suggestion, read_wish
 from dither.builder import Question, table
-from dither.canonical import Number, fraction_text
+from dither.canonical import Number
 from dither.catalog import Catalog
-from dither.catalog.explain import UNPROTECTED
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.plan.facts import Facts
-from dither.privacy.charges.rules import Charge, charge, charge_from_amounts, charge_pure
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
 from dither.privacy.kernel.opening import open_kernel
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
-from dither.privacy.ledger import LedgerView, Pot
+from dither.privacy.ledger import LedgerView
 from dither.privacy.ledger.reports import Reports
 from dither.publish.budget import PotBalances
 from dither.publish.certificate import write_body
@@ -63,15 +59,11 @@ from dither.publish.seal import sign
 from dither.publish.signing import ensure_signing_key
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
-from dither.sql.dialects import DialectQuestion
 from dither.sql.parse import read_text
 from dither.state import State
-from dither.version import LOSS_VERSION, __version__
 
 if TYPE_CHECKING:
     from dither.steward.rehearsal import Rehearsals
-
-_MOST_REMEMBERED = 256
 
 
 class Connection:
@@ -82,13 +74,14 @@ class Connection:
     ) -> None:
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
         file = Path(written.file)
-        self._place = State.beside(file, state)
-        self._kernel = open_kernel(self._place)
+        self._state = State.beside(file, state)
+        self._kernel = open_kernel(self._state)
         self._reports = Reports.of(self._kernel.ledger)
         self._rehearsals: Rehearsals | None = None
         self._pot = pot
-        self._file, self._catalog_hash = file, catalog_hash(written)
-        self._remembered: dict[tuple[Any, ...], Any] = {}
+        self._file = file
+        self._catalog_hash = catalog_hash(written)
+        self._offers = Offers(self._kernel, pot)
         self._check_catalog()
 
     def _check_catalog(self) -> None:
@@ -96,8 +89,7 @@ class Connection:
         if self._kernel.at.catalog_hash != self._catalog_hash:
             raise RefusedError(
                 f"catalog changed since version {self._kernel.at.number}: run 'dither register "
-                f"{self._file}', or "
-                "connect again if it was registered just now",
+                f"{self._file}', or connect again if it was registered just now",
                 rule=PrivacyRule.CATALOG,
             )
 
@@ -114,8 +106,9 @@ class Connection:
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
     ) -> Preview:
-        """Price and error of a question. Reads no data, spends nothing, is the same for every
-        database.
+        """Price and error of a question.
+
+        Reads no data, spends nothing, is the same for every database.
 
         `within=50` in place of a price finds the least price whose half-widths are at most 50 (or
         one for each column: `within={"n": 50}`). `group_size` is a number of rows for which
@@ -160,9 +153,9 @@ class Connection:
             weights=weights,
             max_groups=max_groups,
         )
-        offered, shown = self._preview(question)
+        offered, preview = self._preview(question)
         return explain(
-            question.sql, offered.recipe, offered.priced, shown, self._kernel.at.analyses
+            question.sql, offered.recipe, offered.priced, preview, self._kernel.at.analyses
         )
 
     def sql(
@@ -193,8 +186,7 @@ class Connection:
         if delta is not None:
             raise ParameterError(
                 "delta is not the asker's to choose: a question takes what its pot states per "
-                "question "
-                "(dither budget open --rule approx --delta-per-question)"
+                "question (dither budget open --rule approx --delta-per-question)"
             )
         if strip_explain_prefix(read_text(sql)) is not None:
             shared: dict[str, Any] = {
@@ -205,7 +197,7 @@ class Connection:
             explanation = self.explain(
                 sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared
             )
-            return build_explained_result(explanation, {"sql": explanation.sql, "pot": self._pot})
+            return make_explained_result(explanation, {"sql": explanation.sql, "pot": self._pot})
         question = read_question(
             sql,
             epsilon=epsilon,
@@ -217,13 +209,13 @@ class Connection:
             max_groups=max_groups,
         )
         view = self._view()
-        bound = self._bind(question)
-        offered = self._offer(bound, question, read_price(question, bound.dialect), view)
-        _check_delta(bound.dialect, offered.priced)
+        bound = self._offers.bind(question)
+        offered = self._offers.offer(bound, question, read_price(question, bound.dialect), view)
+        check_delta(bound.dialect, offered.priced)
         request = offered.priced.request
         release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
         info = self._info(release, offered.recipe)
-        result = build_result(release, offered.recipe, confidence, info, offered.bands)
+        result = make_result(release, offered.recipe, confidence, info, offered.bands)
         return replace(result, _certify=self._certificate)
 
     def suggest(
@@ -250,8 +242,10 @@ class Connection:
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
 
     def table(self, name: str) -> Question:
-        """A question built step by step:
-        `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
+        """Build a question step by step.
+
+        Example: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`.
+        """
         return table(name, self)
 
     def budget(self) -> PotBalances:
@@ -271,7 +265,7 @@ class Connection:
 
     def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
         """The queries and output columns of a question, without a price."""
-        return self._bind(read_question(sql, max_groups=max_groups)).recipe
+        return self._offers.bind(read_question(sql, max_groups=max_groups)).recipe
 
     def request(
         self,
@@ -287,8 +281,8 @@ class Connection:
             sql, epsilon=epsilon, rho=rho, weights=weights, max_groups=max_groups
         )
         view = self._view()
-        bound = self._bind(question)
-        return self._offer(
+        bound = self._offers.bind(question)
+        return self._offers.offer(
             bound, question, read_price(question, bound.dialect), view
         ).priced.request
 
@@ -315,7 +309,7 @@ class Connection:
             budget.person(),
             commitment,
         )
-        return sign(body, ensure_signing_key(self._place))
+        return sign(body, ensure_signing_key(self._state))
 
     # -- the line of a question
     # ----------------------------------------------------------------------------------
@@ -325,96 +319,33 @@ class Connection:
         return read_facts(self._kernel)
 
     def _view(self) -> LedgerView:
-        """What the ledger says about this connection's pot, and the newest registered version with
-        it."""
+        """What the ledger says about this connection's pot.
+
+        The newest registered version is read with it.
+        """
         view = self._kernel.view(self._pot)
         self._check_catalog()
         return view
 
-    def _bind(self, question: Asked) -> Bound:
-        """The bound question; one that was bound before stands while the version does."""
-        key = (
-            "bound",
-            question.sql,
-            type(question.max_groups),
-            question.max_groups,
-            self._kernel.at.number,
-        )
-        bound: Bound | None = self._remembered.get(key)
-        if bound is None:
-            bound = bind_question(question, key, self._kernel.catalog, self._facts)
-            self._remember(key, bound)
-        return bound
-
-    def _offer(self, bound: Bound, question: Asked, price: Price, view: LedgerView) -> Offered:
-        """The offer for a bound question; one made before stands while the terms of the pot do."""
-        weights = check_weights(question.weights, bound.recipe)
-        key = ("offered", bound.key, price, tuple(weights.items()), question.ends)
-        offered: Offered | None = self._remembered.get(key)
-        if offered is None or offered.priced.view.path != view.path:
-            offered = choose_mechanisms(
-                self._kernel, view, bound.recipe, price, self._pot, weights, question.ends
-            )
-            self._remember(key, offered)
-        return offered
-
-    def _remember(self, key: tuple[Any, ...], value: Bound | Offered) -> None:
-        if len(self._remembered) >= _MOST_REMEMBERED:
-            self._remembered.clear()
-        self._remembered[key] = value
-
     def _preview(self, question: Asked) -> tuple[Offered, Preview]:
+        """Price a question and preview its error; the offer comes with it."""
         view = self._view()
-        bound = self._bind(question)
+        bound = self._offers.bind(question)
         ledger = self._reports
         pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
-        wanted = None
+        widths = None
         if question.within is None:
             price = read_price(question, bound.dialect)
         else:
-            wanted = read_widths(question.within, bound.recipe, question.group_size)
-            price = self._find_least_price(bound, question, wanted, view, pot)
-        offered = self._offer(bound, question, price, view)
-        terms = self._terms(offered.bands, question)
+            widths = read_widths(question.within, bound.recipe, question.group_size)
+            price = self._offers.find_least_price(bound, question, widths, view, pot)
+        offered = self._offers.offer(bound, question, price, view)
+        terms = self._offers.make_terms(offered.bands, question)
         stored = pot is not None and ledger.has_answer(offered.priced.key)
-        quote = _quote(pot, offered.priced)
+        quote = quote_charge(pot, offered.priced)
         return offered, make_preview(
-            offered.priced, offered.recipe, terms, pot, quote, stored, wanted
+            offered.priced, offered.recipe, terms, pot, quote, stored, widths
         )
-
-    def _terms(self, bands: Bands, question: Asked) -> Terms:
-        return Terms(question.level, self._kernel.at.analyses, question.group_size, bands)
-
-    def _find_least_price(
-        self,
-        bound: Bound,
-        question: Asked,
-        wanted: dict[str, float],
-        view: LedgerView,
-        pot: Pot | None,
-    ) -> Price:
-        """The least price that meets the wish, in the pot's own measure."""
-        in_rho = pot is not None and pot.rule == "zcdp"
-
-        def make_price(value: Fraction) -> Price:
-            return Price(None, value) if in_rho else Price(value, None)
-
-        self._offer(
-            bound, question, make_price(Fraction(1)), view
-        )  # what is refused is refused at any price
-
-        def meets(value: Fraction) -> bool:
-            try:
-                offered = self._offer(bound, question, make_price(value), view)
-            except ParameterError:  # more noise than can be drawn
-                return False
-            mechanisms = [step.mechanism for step in offered.priced.steps]
-            columns = list_preview_columns(
-                offered.recipe, mechanisms, self._terms(offered.bands, question)
-            )
-            return meets_widths(columns, wanted)
-
-        return make_price(find_least_price(meets))
 
     def _release(self, priced: Priced, fresh: bool) -> Release:
         if not priced.view.path:
@@ -436,80 +367,19 @@ class Connection:
         raise BudgetError(
             f"there is no pot {self._pot!r}"
             + (f" (there are {', '.join(names)})" if names else "")
-            + ". "
-            f"The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling 5 "
-            "--question '...' --population '...' --recipient '...'"
+            + f". The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling "
+            "5 --question '...' --population '...' --recipient '...'"
         )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
-        catalog, price = release.at.catalog, release.priced.request.price
-        pot_name = release.priced.request.pot
-        path = release.priced.view.path  # only a dry run can have no pot
-        pot = path[0] if path else None
-        return {
-            "release_id": release.release_id,
-            "repeated": release.repeated,
-            "dataset": catalog.dataset,
-            "lineage": catalog.lineage,
-            "version": release.at.number,
-            "catalog_hash": release.at.catalog_hash,
-            "plan_hash": recipe.plan_hash,
-            "sql": recipe.sql,
-            "context": release.at.context,
-            "mode": "embedded",
-            "principal": getpass.getuser(),
-            "pot": pot_name,
-            "rule": "none" if pot is None else pot.rule,
-            "measure": price.name if pot is None else pot.filter.measure,
-            "unit": catalog.unit.label,
-            "neighbours": catalog.neighbours,
-            "price_asked": fraction_text(price.value),
-            "price_in": price.name,
-            "charged": fraction_text(release.charged),
-            "charges": {
-                name: list(map(fraction_text, taken)) for name, taken in release.charges.items()
-            },
-            "loss": release.priced.loss.to_json(),
-            "pot_spent_after": fraction_text(release.spent_after),
-            "pot_cap": fraction_text(release.cap),
-            "released_at": release.released_at,
-            "dither_version": __version__,
-            "loss_version": LOSS_VERSION,
-            "unprotected": list(UNPROTECTED),
-            **({"person": str(self.budget().person())} if catalog.unit.column else {}),
-        }
-
-
-def _check_delta(dialect: DialectQuestion, priced: Priced) -> None:
-    """A delta in the question is a limit on what the pot's share may be."""
-    path = priced.view.path
-    if dialect.delta is None or not path:
-        return
-    taken = charge(priced.loss, path[0].filter).delta
-    if taken > dialect.delta:
-        raise RefusedError(
-            f"the question allows delta {float(dialect.delta):g}, and its pot takes "
-            f"{float(taken):g}: ask from a pot "
-            "with a smaller delta per question",
-            rule=PrivacyRule.ONLY_TIGHTEN,
-        )
+        has_windows = bool(release.at.catalog.unit.column)
+        return describe_release(release, recipe, self.budget().person() if has_windows else None)
 
 
 def _rank(priced: Priced, bands: Bands) -> str:
     cells = max(cells for _, cells in bands.cells)
     rows = count_rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
     return f"with 95% confidence the rank behind it is off by at most {rows:,} rows"
-
-
-def _quote(pot: Pot | None, priced: Priced) -> Charge:
-    """What the pot would take; refused here, for free, where its rule has no charge for the
-    loss."""
-    if pot is not None:
-        return charge(priced.loss, pot.filter)
-    price = priced.request.price
-    return charge_from_amounts(
-        charge_pure(priced.loss) if price.rho is None else price.rho, price.value * 0
-    )
 
 
 def connect(

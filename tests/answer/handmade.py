@@ -49,7 +49,7 @@ def by_ward(
         Atom(
             "SUM(cost)",
             F(1, 100),
-            shown="number",
+            display="number",
             limits=("at most 3 rows per person", "cost clamped to [-10, 500]"),
         ),
         Atom("COUNT(cost)", importance=F(500)),
@@ -67,7 +67,7 @@ def in_one_query(recipe: Recipe) -> Recipe:
     """The same numbers as columns of one query, the way that a question is bound."""
     columns = tuple(column for query in recipe.queries for column in query.columns)
     places = tuple((0, index) for index in range(len(columns)))
-    sets = tuple(replace(grouping, places=places) for grouping in recipe.sets)
+    sets = tuple(replace(grouping, positions=places) for grouping in recipe.sets)
     return replace(recipe, queries=(replace(recipe.queries[0], columns=columns),), sets=sets)
 
 
@@ -88,7 +88,7 @@ def rollup(plan: Plan = VISITS) -> Recipe:
         Output("cost", TOTAL, "value"),
         Output("mean", apply("divide", TOTAL, COUNT), "value", "AVG(cost)"),
     )
-    atoms = (Atom("COUNT(*)"), Atom("SUM(cost)", F(1, 100), shown="number"))
+    atoms = (Atom("COUNT(*)"), Atom("SUM(cost)", F(1, 100), display="number"))
     return Recipe("by hand", queries, (key("ward"), key("urgent")), atoms, sets, outputs)
 
 

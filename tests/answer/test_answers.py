@@ -16,10 +16,11 @@ from scipy.stats import binom
 
 from dither.answer.asked import read_question
 from dither.answer.blocks import make_blocks
+from dither.answer.choose_rows import choose_rows
 from dither.answer.evaluate import evaluate, make_inputs
 from dither.answer.intervals import compute_interval
-from dither.answer.result import build_result, list_noises
-from dither.answer.table import choose_rows, make_column
+from dither.answer.result import list_noises, make_result
+from dither.answer.table import make_column
 from dither.privacy.kernel.release import Release
 from dither.privacy.kernel.request import Price
 from dither.question.expressions import Apply, KeyValue, Noisy
@@ -85,7 +86,7 @@ def oracle():
 
 def without_noise(con, sql):
     question = read_question(sql)
-    found = con._offer(con._bind(question), question, Price(F(10)), con._view())
+    found = con._offers.offer(con._offers.bind(question), question, Price(F(10)), con._view())
     values = asked.exact_values(con, found.priced)
     return found.recipe, Release("1", found.priced, values, F(1), F(1), F(1), "now")
 
@@ -95,7 +96,7 @@ def test_without_noise_the_rows_are_those_of_the_oracle(con, oracle, sql):
     """The oracle walks Python lists with fractions; it shares no code with plans, engine or
     answers."""
     recipe, release = without_noise(con, sql)
-    found = build_result(release, recipe, 0.95, INFO).to_dict(intervals=False)
+    found = make_result(release, recipe, 0.95, INFO).to_dict(intervals=False)
     expected = clinic_sql.answers(con.bind(sql), oracle)
     names = [output.name for output in recipe.outputs]
     assert list(found) == names
@@ -137,7 +138,7 @@ class TestCoverage:
         binomial)."""
         question = read_question(self.SQL, quantile_intervals=False)
         exact_price = Price(**{name: F(value) for name, value in price.items()})
-        found = con._offer(con._bind(question), question, exact_price, con._view())
+        found = con._offers.offer(con._offers.bind(question), question, exact_price, con._view())
         recipe, priced = found.recipe, found.priced
         assert {each.step.family for each in priced.steps} == {
             "gaussian" if "rho" in price else "box"
@@ -194,14 +195,14 @@ class TestCoverage:
                 (0,) * cells,
             )
             rows = choose_rows(recipe, values)
-            assert rows.is_choice and (rows.shown, rows.of) == (10, cells)
+            assert rows.is_choice and (rows.shown_count, rows.candidate_count) == (10, cells)
             for level, add in ((F(9, 10), "plain"), (rows.level(F(9, 10)), "wide")):
                 found = make_column(recipe, recipe.outputs[1], rows, noises, [2**62] * 3, level)
                 hits = sum(
                     low <= 100 <= high for low, high in zip(found.low, found.high, strict=True)
                 )
                 plain, wide = plain + hits * (add == "plain"), wide + hits * (add == "wide")
-            shown += rows.shown
+            shown += rows.shown_count
         assert plain < binom.ppf(1e-9, shown, 0.9)  # planted: the level is not widened
         assert wide >= binom.ppf(1e-9, shown, 0.9)
 
@@ -223,7 +224,7 @@ class TestRows:
             having=Apply("ne", (KeyValue(0), handmade.Constant("other"))), limit=1
         )
         rows = choose_rows(recipe, ((1, 2, 3, 4),) * 3)
-        assert (rows.shown, rows.is_choice, rows.level(F(1, 2))) == (1, False, F(1, 2))
+        assert (rows.shown_count, rows.is_choice, rows.level(F(1, 2))) == (1, False, F(1, 2))
 
     def test_order_is_stable_and_puts_nulls_where_asked(self):
         ratio = Apply("divide", (Noisy(1), Noisy(0)))
@@ -233,13 +234,13 @@ class TestRows:
             (True, ["south", "other", None, "north"]),
         ):
             recipe = handmade.by_ward(order=(Order(ratio, nulls_first=first),))
-            found = build_result(self.release(values), recipe, 0.9, INFO)
+            found = make_result(self.release(values), recipe, 0.9, INFO)
             assert found.to_dict()["ward"] == expected  # 3.00 and 3.00 tie: order of the keys
 
     def test_numbers_beyond_64_bits_stay_whole(self):
         big = 10**25
         recipe = handmade.by_ward(Output("n", Noisy(0), "value"))
-        found = build_result(
+        found = make_result(
             self.release([(big, -big, 0, 1)] * 3, width=10**38 - 1), recipe, 0.95, INFO
         )
         assert found.to_dict()["n"][:2] == [Decimal(big), Decimal(-big)]
@@ -249,7 +250,7 @@ class TestRows:
     def test_steps_of_different_shapes_are_all_in_raw(self):
         recipe = handmade.rollup()
         shapes = [8, 8, 4, 4, 1, 1]
-        found = build_result(
+        found = make_result(
             self.release([tuple(range(size)) for size in shapes]), recipe, 0.95, INFO
         )
         assert [found.raw[f"step_{i}"].drop_null().to_pylist() for i in range(6)] == [
@@ -309,7 +310,7 @@ class TestShown:
     def test_labels_are_escaped(self):
         recipe = handmade.by_ward(Output("<b>[red]n", Noisy(0), "value"))
         release = TestRows().release([(1, 2, 3, 4)] * 3)
-        found = build_result(release, recipe, 0.95, INFO)
+        found = make_result(release, recipe, 0.95, INFO)
         assert "<b>" not in found._repr_html_() and "&lt;b&gt;" in found._repr_html_()
         assert "<b>[red]n" in str(found)
 

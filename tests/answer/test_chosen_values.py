@@ -17,7 +17,7 @@ import pytest
 from dither.answer.alternatives import MOST_ALTERNATIVES, list_alternatives
 from dither.answer.draws import make_noise_law
 from dither.answer.evaluate import FormulaInputs, evaluate
-from dither.answer.result import build_result
+from dither.answer.result import make_result
 from dither.answer.selection import split_pieces
 from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
@@ -57,7 +57,7 @@ def release(exact: int = EXACT) -> SimpleNamespace:
 
 def ask(formula, level: F = LEVEL, **more):
     recipe = handmade.by_ward(Output("x", formula, "value"), keys=("day", "ward"), **more)
-    return build_result(release(), recipe, level, INFO)
+    return make_result(release(), recipe, level, INFO)
 
 
 def bounded(result) -> list[tuple[float, float, float]]:
@@ -180,7 +180,7 @@ def test_the_largest_of_several_is_covered():
     recipe = handmade.by_ward(Output("x", largest, "value"), keys=("day", "ward"))
     recipe = replace(recipe, atoms=(recipe.atoms[0],) * 3)
     for level in (F(1, 2), F(8, 10), LEVEL):
-        hits, shown = held(build_result(release(), recipe, level, INFO))
+        hits, shown = held(make_result(release(), recipe, level, INFO))
         assert shown == CELLS and hits >= float(level) * shown
 
 
@@ -239,7 +239,7 @@ def test_the_type_of_a_column_does_not_tell_what_noise_chose():
     wide = SimpleNamespace(mechanism=found.priced.steps[2].mechanism, width=10**38 - 1)
     found = replace_steps(found, [*found.priced.steps[:2], wide])
     assert (
-        str(build_result(found, recipe, LEVEL, INFO).table.schema.field("x").type)
+        str(make_result(found, recipe, LEVEL, INFO).table.schema.field("x").type)
         == "decimal128(38, 0)"
     )
 

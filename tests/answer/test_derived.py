@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from dither import ParameterError, RefusedError
 from dither.answer.derive import _compute_empty_bias
-from dither.answer.result import build_result
+from dither.answer.result import make_result
 from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy import noise
@@ -36,7 +36,7 @@ def released(recipe, exact, scales, family=IntegerLaplace):
         values.append(tuple(int(v) for v in np.array(cells) + draw(scale, len(cells))))
         steps.append(SimpleNamespace(mechanism=family(F(scale), Sensitivity.of()), width=2**62))
     release = SimpleNamespace(values=tuple(values), priced=SimpleNamespace(steps=steps))
-    return build_result(release, recipe, 0.9, INFO)
+    return make_result(release, recipe, 0.9, INFO)
 
 
 class TestNonnegative:

@@ -16,7 +16,7 @@ from dither.answer import interval_arithmetic as arithmetic
 from dither.answer.draws import make_noise_law
 from dither.answer.evaluate import FormulaInputs, evaluate
 from dither.answer.intervals import Noises, compute_interval
-from dither.answer.result import build_result
+from dither.answer.result import make_result
 from dither.laws import LaplaceErrorLaw
 from dither.question.expressions import Constant
 from dither.question.recipe import Atom, Output
@@ -39,7 +39,7 @@ def remainder(left, right):
 
 def count_held(formula, exact_cell: int, exact_value: float) -> tuple[int, int]:
     recipe = handmade.by_ward(Output("x", formula, "value"), keys=("day", "ward"))
-    return held(build_result(release(exact_cell), recipe, LEVEL, INFO), exact_value)
+    return held(make_result(release(exact_cell), recipe, LEVEL, INFO), exact_value)
 
 
 AT_EXTREMA = {
@@ -86,7 +86,7 @@ def test_a_square_lies_between_the_squares_of_the_ends():
         Output("y", apply("power", COUNT, number(2)), "value"),
         keys=("day", "ward"),
     )
-    table = build_result(release(1000), recipe, LEVEL, INFO).to_dict()
+    table = make_result(release(1000), recipe, LEVEL, INFO).to_dict()
     rows = zip(*(table[name] for name in ("x_low", "x_high", "y_low", "y_high")), strict=True)
     assert all(
         (low**2, high**2) == (square_low, square_high)

@@ -102,7 +102,9 @@ def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
     )
     steps = weigh_steps(recipe.queries, arranged.shares, wanted, "laplace", {})
     alone = con._kernel.price(Request(steps, price, "total"))
-    for one, other in zip(arranged.recipe.sets[0].places, boxed.recipe.sets[0].places, strict=True):
+    for one, other in zip(
+        arranged.recipe.sets[0].positions, boxed.recipe.sets[0].positions, strict=True
+    ):
         before, after = (
             find_error_law(priced.steps[query].mechanism, column).variance
             for priced, (query, column) in ((alone, one), (boxed.priced, other))

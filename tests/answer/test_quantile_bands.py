@@ -194,7 +194,7 @@ class TestBands:
             F(99, 100),
             F(1, 8),
         )
-        places = wide.sets[0].places
+        places = wide.sets[0].positions
         assert [places[atom] for atom in (0, 1, 2)] == [(0, 0), (0, 1), (1, 0)]
         assert [(places[bands.get(a).low], places[bands.get(a).high]) for a in (0, 1)] == [
             ((0, 2), (0, 4)),

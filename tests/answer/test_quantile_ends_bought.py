@@ -59,7 +59,7 @@ def test_ends_that_no_column_can_use_are_not_bought(kernel):
     for name, formula in UNUSABLE.items():
         recipe = recipe_of(formula)
         bought = price(kernel, recipe, Ends(F(95, 100)))
-        assert bought.bands.of == (), name
+        assert bought.bands.ends == (), name
         assert bought.priced.key == price(kernel, recipe, None).priced.key, name
 
 
@@ -70,14 +70,14 @@ def test_questions_that_use_ends_are_asked_as_before(kernel):
         plain = read_quantile_grids(recipe, kernel.at.analyses)
         level = F(975, 1000) if name == "one of two" else F(95, 100)
         assert bought.recipe == add_quantile_ends(recipe, plain, Ends(level))[0], name
-        assert bought.bands.of, name
+        assert bought.bands.ends, name
 
 
 def test_a_lower_level_can_use_the_ends_of_two_quantiles(kernel):
     """At 90 % each of two needs 95 %, which is what is bought."""
     recipe = recipe_of(UNUSABLE["least of two"])
-    assert price(kernel, recipe, Ends(F(9, 10))).bands.of
-    assert not price(kernel, recipe, Ends(F(91, 100))).bands.of
+    assert price(kernel, recipe, Ends(F(9, 10))).bands.ends
+    assert not price(kernel, recipe, Ends(F(91, 100))).bands.ends
 
 
 SQL = {

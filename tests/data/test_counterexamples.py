@@ -108,7 +108,7 @@ class TestOwnersNeverMeet:
                 f"FROM {rows} AS raw{join} WHERE {owner} IS NOT NULL GROUP BY 1"
             )
 
-        monkeypatch.setattr(registration, "build_map", build)
+        monkeypatch.setattr(registration, "make_owner_map", build)
         caught(query, **given)
 
     def test_a_private_join_without_the_owner(self, monkeypatch):

@@ -1,38 +1,32 @@
 """A small right catalog, to be broken one thing at a time."""
 
 from dither.catalog import Column, parse
+from tests.datasets.catalog_texts import write_head, write_private_head
 
-CLINIC = """\
-dither: 1
-dataset: clinic
-lineage: clinic
-population: county-residents
-neighbours: add_remove
-unit: {kind: person}
-people:
-  patient_id: {protected: true}
-  doctor_id: {protected: false, because: staff listed on the public web page}
-source: {engine: csv, location: data}
-tables:
-  patients:
-    kind: private
-    from: patients.csv
-    owner: {column: patient_id}
-    unique: [[patient_id]]
-    rows_per_unit: 1
-    max_rows: 200000
-    columns:
+CLINIC = (
+    write_head(
+        "clinic",
+        "county-residents",
+        "patient_id: {protected: true}",
+        "doctor_id: {protected: false, because: staff listed on the public web page}",
+        location="data",
+    )
+    + write_private_head(
+        "patients", "{column: patient_id}", 1, unique="[[patient_id]]", max_rows=200_000
+    )
+    + """\
       patient_id: {type: id}
       sex: {type: category, values: [f, m, x], other: drop, nulls: keep}
       age: {type: integer, bounds: [0, 110], nulls: drop, provenance: public life tables}
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {references: patients, by: patient_id}
-    unique: [[visit_id]]
-    rows_per_unit: 20
-    max_rows: 2000000
-    columns:
+"""
+    + write_private_head(
+        "visits",
+        "{references: patients, by: patient_id}",
+        20,
+        unique="[[visit_id]]",
+        max_rows=2_000_000,
+    )
+    + """\
       visit_id: {type: id}
       patient_id: {type: id}
       doctor_id: {type: id}
@@ -47,6 +41,7 @@ tables:
       county: {type: text, width: 20, nulls: drop}
       beds: {type: integer, bounds: [0, 9000], nulls: keep, provenance: ministry list}
 """
+)
 AGE = "      age: {type: integer, bounds: [0, 110], nulls: drop, provenance: public life tables}\n"
 
 

@@ -38,39 +38,33 @@ from dither.plan.analyse import analyse
 from dither.question.expressions import Apply, Constant, Grouping, KeyValue, Noisy
 from dither.question.recipe import Recipe
 from tests.datasets import hospital
+from tests.datasets.catalog_texts import write_head, write_private_head
 
-CATALOG = """\
-dither: 1
-dataset: clinic
-lineage: clinic
-population: county-residents
-neighbours: add_remove
-unit: {kind: person}
-people:
-  patient_id: {protected: true}
-  doctor_id: {protected: false, because: staff listed on the public web page}
-source: {engine: csv, location: data}
-tables:
-  patients:
-    kind: private
-    from: patients.csv
-    owner: {column: patient_id}
-    unique: [[patient_id]]
-    rows_per_unit: 1
-    max_rows: 200000
-    columns:
+CATALOG = (
+    write_head(
+        "clinic",
+        "county-residents",
+        "patient_id: {protected: true}",
+        "doctor_id: {protected: false, because: staff listed on the public web page}",
+        location="data",
+    )
+    + write_private_head(
+        "patients", "{column: patient_id}", 1, unique="[[patient_id]]", max_rows=200_000
+    )
+    + """\
       patient_id: {type: id}
       sex:        {type: category, values: [f, m, x], other: drop, nulls: keep}
       age:        {type: integer, bounds: [0, 110], nulls: drop, provenance: public life tables}
       born:       {type: date, bounds: [1920-01-01, 2026-12-31], nulls: keep, provenance: law}
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {references: patients, by: patient_id}
-    unique: [[visit_id]]
-    rows_per_unit: 20
-    max_rows: 2000000
-    columns:
+"""
+    + write_private_head(
+        "visits",
+        "{references: patients, by: patient_id}",
+        20,
+        unique="[[visit_id]]",
+        max_rows=2_000_000,
+    )
+    + """\
       visit_id:   {type: id}
       patient_id: {type: id}
       doctor_id:  {type: id}
@@ -84,14 +78,11 @@ tables:
       note:       {type: text, width: 40, nulls: keep}
       seen:       {type: timestamp, bounds: ["2024-01-01T00:00:00", "2026-12-31T23:59:59"], zone: +01:00,
                    nulls: keep, provenance: extract}
-  prescriptions:
-    kind: private
-    from: prescriptions.csv
-    owner: {references: visits, by: visit_id}
-    unique: []
-    rows_per_unit: 30
-    max_rows: 2000000
-    columns:
+"""
+    + write_private_head(
+        "prescriptions", "{references: visits, by: visit_id}", 30, max_rows=2_000_000
+    )
+    + """\
       visit_id: {type: id}
       drug:     {type: category, values: [a, b, c], other: keep, nulls: drop}
       dose:     {type: integer, bounds: [0, 9], nulls: keep, provenance: form}
@@ -111,6 +102,7 @@ tables:
       county: {type: text, width: 20, nulls: keep}
       level:  {type: integer, bounds: [0, 5], nulls: keep, provenance: list}
 """
+)
 PUBLIC: hospital.Raws = {
     "counties": [
         {"county": "ash", "region": "inland", "beds": "10"},
@@ -263,12 +255,12 @@ def _sortable(value: Any) -> Any:
 
 def _set_rows(recipe: Recipe, one: Any, found: hospital.Registered) -> list[dict[str, Any]]:
     """The cells of a grouping set: keys as shown, exact atoms, whether the group is empty."""
-    plan = recipe.queries[one.places[0][0] if one.places else one.selection].plan
+    plan = recipe.queries[one.positions[0][0] if one.positions else one.selection].plan
     columns = analyse(plan, found.catalog, found.facts).columns
     exact = [_evaluated(query, found) for query in recipe.queries]
     present = (
-        {key for place, _ in one.places for key in exact[place]}
-        if one.places
+        {key for place, _ in one.positions for key in exact[place]}
+        if one.positions
         else set(exact[one.selection])
     )
     listed = []
@@ -292,7 +284,7 @@ def _set_rows(recipe: Recipe, one: Any, found: hospital.Registered) -> list[dict
     for combined in product(*listed):
         inner = tuple(v for v, _ in combined)
         atoms = []
-        for (place, index), atom in zip(one.places, recipe.atoms, strict=True):
+        for (place, index), atom in zip(one.positions, recipe.atoms, strict=True):
             cell = exact[place].get(inner)
             number = (
                 cell[index]

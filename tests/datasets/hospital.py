@@ -25,38 +25,19 @@ from dither.plan.algebra import Plan
 from dither.plan.analyse import analyse_node
 from dither.plan.domain import Domain, is_stored
 from dither.plan.facts import Facts
+from tests.datasets.catalog_texts import write_head, write_private_head
 
-CATALOG = """\
-dither: 1
-dataset: hospital
-lineage: hospital
-population: residents
-neighbours: add_remove
-unit: {kind: person}
-people:
-  person: {protected: true}
-source: {engine: csv, location: .}
-tables:
-  patients:
-    kind: private
-    from: patients.csv
-    owner: {column: person}
-    unique: [[person]]
-    rows_per_unit: 1
-    max_rows: 1000
-    columns:
+CATALOG = (
+    write_head("hospital", "residents", "person: {protected: true}")
+    + write_private_head("patients", "{column: person}", 1, unique="[[person]]")
+    + """\
       person: {type: id}
       sex:    {type: category, values: [f, m], other: drop, nulls: keep}
       born:   {type: date, bounds: [1920-01-01, 2024-12-31], nulls: keep, provenance: law}
       salary: {type: integer, bounds: [0, 300000], nulls: drop, provenance: law}
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {references: patients, by: person}
-    unique: [[visit]]
-    rows_per_unit: 3
-    max_rows: 1000
-    columns:
+"""
+    + write_private_head("visits", "{references: patients, by: person}", 3, unique="[[visit]]")
+    + """\
       visit:  {type: id}
       person: {type: id}
       county: {type: category, values: {from: counties.county}, other: keep, nulls: keep}
@@ -68,14 +49,9 @@ tables:
                zone: +01:00, nulls: keep, provenance: extract}
       note:   {type: text, width: 8, nulls: keep}
       urgent: {type: boolean, nulls: keep}
-  items:
-    kind: private
-    from: items.csv
-    owner: {references: visits, by: visit}
-    unique: []
-    rows_per_unit: 4
-    max_rows: 1000
-    columns:
+"""
+    + write_private_head("items", "{references: visits, by: visit}", 4)
+    + """\
       visit: {type: id}
       qty:   {type: integer, bounds: [0, 9], nulls: keep, provenance: form}
       drug:  {type: category, values: [a, b, c], other: keep, nulls: keep}
@@ -95,6 +71,7 @@ tables:
       county: {type: text, width: 8, nulls: keep}
       level:  {type: integer, bounds: [-5, 5], nulls: keep, provenance: list}
 """
+)
 Raw = dict[str, str | None]
 Raws = dict[str, list[Raw]]
 KEY = bytes(range(32))

@@ -5,44 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 
 from dither import steward
+from tests.datasets.catalog_texts import write_head, write_private_head
 from tests.datasets.regional_clinic import Clinic
 
-CATALOG = """\
-dither: 1
-dataset: clinic
-lineage: clinic
-population: county-residents
-neighbours: add_remove
-unit: {kind: person_window, column: day, every: month, zone: UTC}
-people:
-  person: {protected: true}
-source: {engine: csv, location: .}
-tables:
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {column: person}
-    unique: []
-    rows_per_unit: 2
-    max_rows: 1000
-    columns:
+CATALOG = (
+    write_head(
+        "clinic",
+        "county-residents",
+        "person: {protected: true}",
+        unit="{kind: person_window, column: day, every: month, zone: UTC}",
+    )
+    + write_private_head("visits", "{column: person}", 2)
+    + """\
       person: {type: id}
       day: {type: date, bounds: [2026-01-01, 2026-06-30], nulls: drop, provenance: the extract}
       cost: {type: integer, bounds: [0, 9], nulls: drop, provenance: tariff}
 """
-LABS = """\
-  labs:
-    kind: private
-    from: labs.csv
-    owner: {column: person}
-    unique: []
-    rows_per_unit: 2
-    max_rows: 1000
-    columns:
+)
+LABS = (
+    write_private_head("labs", "{column: person}", 2)
+    + """\
       person: {type: id}
       day: {type: date, bounds: [2025-12-01, 2026-03-31], nulls: drop, provenance: the extract}
       cost: {type: integer, bounds: [0, 9], nulls: drop, provenance: tariff}
 """
+)
 
 
 def register(folder: Path, text: str = CATALOG) -> Clinic:

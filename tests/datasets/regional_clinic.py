@@ -16,32 +16,17 @@ from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.ledger.verify import Report
 from dither.session import Connection
 from dither.state import State
+from tests.datasets.catalog_texts import write_head, write_private_head
 
-HEAD = """\
-dither: 1
-dataset: clinic
-lineage: clinic
-population: county-residents
-neighbours: add_remove
-unit: {kind: person}
-people:
-  patient_id: {protected: true}
-source: {engine: csv, location: .}
-tables:
-"""
-PATIENTS = """\
-  patients:
-    kind: private
-    from: patients.csv
-    owner: {column: patient_id}
-    unique: [[patient_id]]
-    rows_per_unit: 1
-    max_rows: 1000
-    columns:
+HEAD = write_head("clinic", "county-residents", "patient_id: {protected: true}")
+PATIENTS = (
+    write_private_head("patients", "{column: patient_id}", 1, unique="[[patient_id]]")
+    + """\
       patient_id: {type: id}
       region: {type: category, values: [north, south], other: drop, nulls: drop}
       age:    {type: integer, bounds: [0, 110], nulls: drop, provenance: public life tables}
 """
+)
 VISITS = """\
   visits:
     kind: private

@@ -40,9 +40,9 @@ def test_a_question_is_bound_and_offered_once(
         raise AssertionError("computed again")
 
     monkeypatch.setattr(
-        "dither.session.choose_mechanisms", never
+        "dither.answer.offers.choose_mechanisms", never
     )  # the kernel prices by itself, each time
-    monkeypatch.setattr("dither.session.bind_question", never)
+    monkeypatch.setattr("dither.answer.offers.bind_question", never)
     con.sql(COUNT, epsilon="0.1", fresh=True)
     assert clinic.spent()["total"] == F(1, 5)
     with pytest.raises(AssertionError):
@@ -103,12 +103,12 @@ def test_equal_requests_that_differ_are_told_apart(clinic: Clinic) -> None:
 
 
 def test_what_is_remembered_is_bounded(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dither.session._MOST_REMEMBERED", 3)
+    monkeypatch.setattr("dither.answer.offers._MOST_REMEMBERED", 3)
     clinic.open()
     con = dither.connect(clinic.file)
     for age in range(10):
         con.request(f"{COUNT} WHERE age > {age}", epsilon=1)
-    assert 1 <= len(con._remembered) <= 3
+    assert 1 <= len(con._offers._remembered) <= 3
 
 
 def test_a_connection_is_kept_with_its_statements_and_one_that_failed_is_not(

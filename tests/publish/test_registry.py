@@ -22,7 +22,8 @@ from dither.privacy.ledger.reports import Record
 from dither.privacy.losses import DiscreteLaplace
 from dither.publish.deployment import Deployment
 from dither.publish.hazards import find_hazards
-from dither.publish.registry import PROMPT, fill_entry, find_problems, list_prompts, read_entry
+from dither.publish.registry import fill_entry
+from dither.publish.registry_schema import PROMPT, find_problems, list_prompts, read_entry
 from dither.publish.statement import write_statement
 from tests.datasets import clinic
 

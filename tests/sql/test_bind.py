@@ -60,7 +60,7 @@ def test_a_question_becomes_one_query_with_a_column_per_distinct_aggregate():
     ]
     assert recipe.sets == (GroupingSet((0,), None, ((0, 0), (0, 1))),)
     assert [atom.aggregate for atom in recipe.atoms] == ["COUNT(*)", "SUM(cost)"]
-    assert recipe.atoms[1].unit == Fraction(1, 100) and recipe.atoms[1].shown == "number"
+    assert recipe.atoms[1].unit == Fraction(1, 100) and recipe.atoms[1].display == "number"
     assert recipe.atoms[1].limits == ("at most 3 rows per person", "cost clamped to [-10, 500]")
 
 

@@ -8,7 +8,8 @@ from fractions import Fraction as F
 import pytest
 
 from dither import ParameterError, QueryError, RefusedError, connect
-from dither.sql.dialects import IntervalColumn, read_dialect
+from dither.sql.dialect_question import IntervalColumn
+from dither.sql.dialects import read_dialect
 from dither.sql.refusals.refuse import refuse
 from tests.datasets import clinic
 

@@ -54,8 +54,8 @@ FIXTURES = [
     ("SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON " "v.county = " "c.county AND " "v.cost > c.beds",
      "a condition on the left side, or on both, in the ON of a LEFT JOIN: the left side keeps all "
      "of its rows. "
-     "Instead: put it in WHERE, or in a subquery of the right side [rule: every row has one "
-     "owner]\n"
+     "Instead: put it in WHERE, which leaves out the rows where it fails, or in a CASE around the "
+     "columns of the right side [rule: every row has one owner]\n"
      "  SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND v.cost > "
      "c.beds\n"
      "                                              " "     " "     " "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"),
@@ -66,13 +66,24 @@ FIXTURES = [
      "  SELECT MAX(cost) OVER () FROM visits\n"
      "             ^^^^"),
     ("SELECT COUNT(*) FROM counties c JOIN stations s ON c.county = s.county",
-     "a join of two public tables comes after the private one: put the private table first"),
+     "a join of two public tables comes after the private one: put the private table first "
+     "[rule: plans read registered private tables]"),
     ("SELECT COUNT(*) FROM visits WHERE date + 4000000 > DATE '2025-01-01'",
      "add_days: the day could lie outside the years 1 to 9999: narrow the bounds of its arguments "
      "[rule: functions take their declared arguments]\n"
      "  SELECT COUNT(*) FROM visits WHERE date + 4000000 > DATE '2025-01-01'\n"
      "                                    ^^^^^^^^^^^^^^"),
 ]  # fmt: skip
+
+
+def test_a_condition_of_the_left_side_can_be_a_case_around_the_right_sides_columns():
+    """The second remedy of "left condition": it keeps all rows of the left side."""
+    joined = "FROM visits v LEFT JOIN counties c ON v.county = c.county"
+    for condition in ("v.cost > 5", "v.cost > c.beds"):
+        with pytest.raises(QueryError, match="or in a CASE around"):
+            bind(f"SELECT SUM(c.beds) {joined} AND {condition}", CATALOG, FACTS)
+        rewritten = f"SELECT SUM(CASE WHEN {condition} THEN c.beds END) {joined}"
+        assert bind(rewritten, CATALOG, FACTS).queries
 
 
 @pytest.mark.parametrize(("sql", "message"), FIXTURES)

@@ -629,7 +629,7 @@ def test_quantiles_of_one_column_are_one_query(clinic):
     )
     shares = [query.shares for query in recipe.queries if isinstance(query, Quantiles)]
     assert shares == [(Fraction(1, 4), Fraction(1, 2), Fraction(99, 100)), (Fraction(1, 2),)]
-    assert recipe.sets[0].places == ((0, 1), (0, 2), (0, 0), (1, 0))
+    assert recipe.sets[0].positions == ((0, 1), (0, 2), (0, 0), (1, 0))
     assert (
         recipe.outputs[1].note
         == "MAX is the 99% quantile, found privately: the exact one is one person's value"

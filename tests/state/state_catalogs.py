@@ -6,40 +6,27 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.datasets.catalog_texts import write_head, write_private_head
+
 Row = tuple[object, ...]
 
-HOSPITAL = """\
-dither: 1
-dataset: hospital
-lineage: hospital
-population: residents
-neighbours: add_remove
-unit: {kind: person}
-people:
-  person: {protected: true}
-  doctor: {protected: false, because: staff listed on the public web page}
-source: {engine: csv, location: data}
-tables:
-  patients:
-    kind: private
-    from: patients.csv
-    owner: {column: person}
-    unique: [[person]]
-    rows_per_unit: 1
-    max_rows: 1000
-    columns:
+HOSPITAL = (
+    write_head(
+        "hospital",
+        "residents",
+        "person: {protected: true}",
+        "doctor: {protected: false, because: staff listed on the public web page}",
+        location="data",
+    )
+    + write_private_head("patients", "{column: person}", 1, unique="[[person]]")
+    + """\
       person: {type: id}
       sex:    {type: category, values: [f, m], other: drop, nulls: keep}
       born:   {type: date, bounds: [1920-01-01, 2024-12-31], nulls: keep, provenance: law}
       salary: {type: integer, bounds: [0, 300000], nulls: drop, provenance: law}
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {references: patients, by: person}
-    unique: [[visit]]
-    rows_per_unit: 3
-    max_rows: 1000
-    columns:
+"""
+    + write_private_head("visits", "{references: patients, by: person}", 3, unique="[[visit]]")
+    + """\
       visit:  {type: id}
       person: {type: id}
       doctor: {type: id}
@@ -54,14 +41,9 @@ tables:
                zone: +01:00, nulls: keep, provenance: extract}
       note:   {type: text, width: 8, nulls: keep}
       urgent: {type: boolean, nulls: {value: false}}
-  items:
-    kind: private
-    from: items.csv
-    owner: {references: visits, by: visit}
-    unique: []
-    rows_per_unit: 4
-    max_rows: 1000
-    columns:
+"""
+    + write_private_head("items", "{references: visits, by: visit}", 4)
+    + """\
       visit: {type: id}
       qty:   {type: integer, bounds: [0, 9], nulls: keep, provenance: form}
       drug:  {type: category, values: [a, b, c], other: keep, nulls: keep}
@@ -81,76 +63,45 @@ tables:
       county: {type: text, width: 8, nulls: keep}
       level:  {type: integer, bounds: [-5, 5], nulls: keep, provenance: list}
 """
+)
 
-SHOPS = """\
-dither: 1
-dataset: shops
-lineage: shops
-population: customers
-neighbours: replace
-unit: {kind: person}
-people:
-  customer: {protected: true}
-source: {engine: csv, location: data}
-tables:
-  customers:
-    kind: private
-    from: customers.csv
-    owner: {column: customer}
-    unique: [[customer]]
-    rows_per_unit: 1
-    max_rows: 1000
-    columns:
+SHOPS = (
+    write_head(
+        "shops", "customers", "customer: {protected: true}", neighbours="replace", location="data"
+    )
+    + write_private_head("customers", "{column: customer}", 1, unique="[[customer]]")
+    + """\
       customer: {type: id}
       region:   {type: category, values: [north, south], other: drop, nulls: drop}
       age:      {type: integer, bounds: [0, 110], nulls: drop, provenance: life tables}
-  sales:
-    kind: private
-    from: sales.csv
-    owner: {column: customer}
-    unique: []
-    rows_per_unit: 2
-    max_rows: 1000
-    columns:
+"""
+    + write_private_head("sales", "{column: customer}", 2)
+    + """\
       customer: {type: id}
       product:  {type: category, values: undeclared, width: 8, nulls: drop}
       price:    {type: decimal, bounds: [0, 99.9], resolution: 0.1, nulls: drop, provenance: list}
 """
+)
 
-MONTHS = """\
-dither: 1
-dataset: months
-lineage: months
-population: residents
-neighbours: add_remove
-unit: {kind: person_window, column: day, every: month, zone: UTC}
-people:
-  person: {protected: true}
-source: {engine: csv, location: data}
-tables:
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {column: person}
-    unique: []
-    rows_per_unit: 2
-    max_rows: 1000
-    columns:
+MONTHS = (
+    write_head(
+        "months",
+        "residents",
+        "person: {protected: true}",
+        unit="{kind: person_window, column: day, every: month, zone: UTC}",
+        location="data",
+    )
+    + write_private_head("visits", "{column: person}", 2)
+    + """\
       person: {type: id}
       day:    {type: date, bounds: [2026-01-01, 2026-03-31], nulls: drop, provenance: the extract}
       cost:   {type: integer, bounds: [0, 9], nulls: drop, provenance: tariff}
 """
+)
 
-CLOSED = """\
-dither: 1
-dataset: closed
-lineage: closed
-population: parcels
-neighbours: add_remove
-unit: {kind: row}
-people: {}
-source: {engine: csv, location: data}
-tables:
+CLOSED = (
+    write_head("closed", "parcels", unit="{kind: row}", location="data")
+    + """\
   parcels:
     kind: private
     from: parcels.csv
@@ -160,6 +111,7 @@ tables:
     columns:
       size: {type: integer, bounds: [0, 9], nulls: drop, provenance: the form}
 """
+)
 
 
 def write_table(folder: Path, name: str, header: str, rows: Iterable[Row]) -> None:

@@ -1,2 +1,4 @@
-"""From releases to tables that a person can use. Postprocessing: no raw data, no privacy
-decision."""
+"""From releases to tables that a person can use.
+
+Postprocessing: no raw data, no privacy decision.
+"""

@@ -63,7 +63,7 @@ def list_alternatives(formula: Formula) -> tuple[Alternative, ...]:
     """List all values that a formula may show; empty above 64, where no intervals are made."""
     splitter = _Splitter()
     try:
-        shown = splitter.split(formula)
+        choices = splitter.split(formula)
     except _TooMany:
         return ()
     conditions = list(splitter.numbers)
@@ -71,7 +71,7 @@ def list_alternatives(formula: Formula) -> tuple[Alternative, ...]:
         Alternative(
             value, tuple((conditions[number], is_true) for number, is_true in chosen.items())
         )
-        for value, chosen in shown
+        for value, chosen in choices
     )
 
 
@@ -85,10 +85,12 @@ def list_noisy_values(formula: Formula) -> dict[Formula, tuple[Alternative, ...]
 
 
 def is_chosen_by_noise(formula: Formula) -> bool:
-    """Whether released numbers decide what the formula shows, or how many alternatives it has is
-    not known."""
-    shown = list_alternatives(formula)
-    return not shown or any(alternative.is_chosen_by_noise for alternative in shown)
+    """Whether released numbers decide what the formula shows.
+
+    Also true where it has too many alternatives to list.
+    """
+    alternatives = list_alternatives(formula)
+    return not alternatives or any(alternative.is_chosen_by_noise for alternative in alternatives)
 
 
 def select_rows(conditions: Conditions, inputs: FormulaInputs, rows: int) -> NDArray[np.bool_]:
@@ -103,13 +105,13 @@ def group_rows(
     formula: Formula, inputs: FormulaInputs, rows: int
 ) -> list[tuple[Alternative, NDArray[np.int64]]]:
     """List every alternative with the rows that show it. Each condition is evaluated once."""
-    shown = list_alternatives(formula)
+    alternatives = list_alternatives(formula)
     conditions = dict.fromkeys(
-        condition for alternative in shown for condition, _ in alternative.conditions
+        condition for alternative in alternatives for condition, _ in alternative.conditions
     )
     true = {condition: select_rows(((condition, True),), inputs, rows) for condition in conditions}
     pairs = []
-    for alternative in shown:
+    for alternative in alternatives:
         kept = np.ones(rows, np.bool_)
         for condition, is_true in alternative.conditions:
             kept &= true[condition] if is_true else ~true[condition]
@@ -119,29 +121,30 @@ def group_rows(
 
 _Chosen = dict[int, bool]
 """Conditions by number, each with whether it must be true."""
-_Shown = list[tuple[Formula, _Chosen]]
+_Choices = list[tuple[Formula, _Chosen]]
 
 
 class _Splitter:
-    """Splits one formula. Conditions are numbered: comparing long formulas again and again is
-    slow."""
+    """Splits one formula.
+
+    Conditions are numbered: comparing long formulas again and again is slow.
+    """
 
     def __init__(self) -> None:
         self.numbers: dict[Formula, int] = {}
 
-    def split(self, formula: Formula) -> _Shown:
+    def split(self, formula: Formula) -> _Choices:
         match formula:
             case Apply("case", arguments):
                 return self._case(arguments)
             case Apply("coalesce", arguments):
                 return self._coalesce(arguments)
             case Apply("divide", (above, Apply("nullif", (below, Constant(value))))) if value == 0:
-                return self.split(
-                    Apply("divide", (above, below))
-                )  # null where below is 0, with NULLIF or without
+                # Null where below is 0, with NULLIF or without.
+                return self.split(Apply("divide", (above, below)))
             case Apply("nullif", (inner, other)):
                 equal = self._number(Apply("eq", (inner, other)))
-                return _checked(
+                return _check_count(
                     [(_NULL, {equal: True}), *_add_conditions({equal: False}, self.split(inner))]
                 )
             case Apply(name, arguments):
@@ -151,36 +154,37 @@ class _Splitter:
     def _number(self, condition: Formula) -> int:
         return self.numbers.setdefault(condition, len(self.numbers))
 
-    def _case(self, arguments: tuple[Formula, ...]) -> _Shown:
+    def _case(self, arguments: tuple[Formula, ...]) -> _Choices:
         otherwise = arguments[-1] if len(arguments) % 2 else _NULL
-        shown: _Shown = []
+        choices: _Choices = []
         skipped: _Chosen = {}
         for condition, value in zip(arguments[:-1:2], arguments[1::2], strict=False):
             number = self._number(condition)
             if number not in skipped:
-                shown = _checked(
-                    [*shown, *_add_conditions({**skipped, number: True}, self.split(value))]
+                choices = _check_count(
+                    [*choices, *_add_conditions({**skipped, number: True}, self.split(value))]
                 )
                 skipped = {**skipped, number: False}
-        return _checked([*shown, *_add_conditions(skipped, self.split(otherwise))])
+        return _check_count([*choices, *_add_conditions(skipped, self.split(otherwise))])
 
-    def _coalesce(self, arguments: tuple[Formula, ...]) -> _Shown:
-        shown: _Shown = []
+    def _coalesce(self, arguments: tuple[Formula, ...]) -> _Choices:
+        choices: _Choices = []
         skipped: _Chosen = {}
         for value in arguments[:-1]:
-            if isinstance(value, Noisy) or (
-                isinstance(value, Constant) and value != _NULL
-            ):  # never null
-                return _checked([*shown, *_add_conditions(skipped, self.split(value))])
+            # Never null.
+            if isinstance(value, Noisy) or (isinstance(value, Constant) and value != _NULL):
+                return _check_count([*choices, *_add_conditions(skipped, self.split(value))])
             missing = self._number(Apply("is_null", (value,)))
             if missing not in skipped:
                 values = [pair for pair in self.split(value) if pair[0] != _NULL]
-                shown = _checked([*shown, *_add_conditions({**skipped, missing: False}, values)])
+                choices = _check_count(
+                    [*choices, *_add_conditions({**skipped, missing: False}, values)]
+                )
                 skipped = {**skipped, missing: True}
-        return _checked([*shown, *_add_conditions(skipped, self.split(arguments[-1]))])
+        return _check_count([*choices, *_add_conditions(skipped, self.split(arguments[-1]))])
 
 
-def _split_function(name: str, arguments: list[_Shown]) -> _Shown:
+def _split_function(name: str, arguments: list[_Choices]) -> _Choices:
     """A function of choices is a choice among the function's values."""
     combined: list[tuple[tuple[Formula, ...], _Chosen]] = [((), {})]
     for argument in arguments:
@@ -199,9 +203,9 @@ def _split_function(name: str, arguments: list[_Shown]) -> _Shown:
     ]
 
 
-def _add_conditions(conditions: _Chosen, shown: _Shown) -> _Shown:
+def _add_conditions(conditions: _Chosen, choices: _Choices) -> _Choices:
     """Alternatives that show under more conditions; those that contradict them never do."""
-    joined = ((value, _join_conditions(conditions, chosen)) for value, chosen in shown)
+    joined = ((value, _join_conditions(conditions, chosen)) for value, chosen in choices)
     return [(value, together) for value, together in joined if together is not None]
 
 
@@ -212,7 +216,7 @@ def _join_conditions(first: _Chosen, second: _Chosen) -> _Chosen | None:
     return {**first, **second}
 
 
-def _checked(shown: _Shown) -> _Shown:
-    if len(shown) > MOST_ALTERNATIVES:
+def _check_count(choices: _Choices) -> _Choices:
+    if len(choices) > MOST_ALTERNATIVES:
         raise _TooMany
-    return shown
+    return choices

@@ -1,5 +1,7 @@
-"""Which numbers of a question share a noise: each has its own, or several of the same rows and keys
-have one."""
+"""Which numbers of a question share a noise.
+
+Each has its own, or several of the same rows and keys have one.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ MOST_TOGETHER = 4
 
 @dataclass(frozen=True)
 class Share:
-    """Numbers that share one noise: columns of a query, or all that a query of quantiles or keys
-    asks for."""
+    """Numbers that share one noise.
+
+    They are columns of a query, or all that a query of quantiles or keys asks for.
+    """
 
     query: int
     columns: tuple[int, ...] | None
@@ -24,10 +28,11 @@ class Share:
 
 @dataclass(frozen=True)
 class Arranged:
-    """A recipe with one query per noise, in the order of the request's steps, and what each noise
-    is for.
+    """A recipe with one query per noise, and what each noise is for.
 
-    `places` of its grouping sets say in which step an atom is released, and as which number of a
+    The queries are in the order of the request's steps.
+
+    `positions` of its grouping sets say in which step an atom is released, and as which number of a
     cell there.
     """
 
@@ -40,21 +45,25 @@ def arrange_alone(recipe: Recipe) -> Arranged:
     return _arrange(recipe, _list_numbers(recipe))
 
 
-def arrange_together(recipe: Recipe, most: int = MOST_TOGETHER) -> Arranged | None:
-    """At most `most` numbers of the same rows and keys with one noise; None where no two numbers
-    have the same."""
+def arrange_together(recipe: Recipe, most_numbers: int = MOST_TOGETHER) -> Arranged | None:
+    """Give numbers of the same rows and keys one noise, at most `most_numbers` each; None where no
+    two numbers have the same rows and keys."""
     groups: dict[int, list[int | None]] = {}
     for query, column in _list_numbers(recipe):
         groups.setdefault(query, []).append(column)
     if all(len(columns) == 1 for columns in groups.values()):
         return None
-    shares = [(query, run) for query, columns in groups.items() for run in _divide(columns, most)]
+    shares = [
+        (query, run) for query, columns in groups.items() for run in _divide(columns, most_numbers)
+    ]
     return _arrange_shares(recipe, tuple(_share(recipe, query, run) for query, run in shares))
 
 
 def find_positions(alone: Arranged, together: Arranged) -> list[tuple[int, int]]:
-    """For each number that has a noise of its own: its step among those that share one, and its
-    position there."""
+    """Find the numbers that have a noise of their own among the steps that share one.
+
+    For each it is the step, and the position there.
+    """
     steps = _list_steps(together.shares)
     return [
         steps[share.query, None if share.columns is None else share.columns[0]]
@@ -69,7 +78,7 @@ def _list_numbers(recipe: Recipe) -> list[tuple[int, int | None]]:
     for grouping in recipe.sets:
         if grouping.selection is not None:
             numbers[grouping.selection, None] = None
-        for query, column in grouping.places:
+        for query, column in grouping.positions:
             numbers[query, column if isinstance(recipe.queries[query], Cells) else None] = None
     return list(numbers)
 
@@ -87,6 +96,7 @@ def _share(recipe: Recipe, query: int, columns: list[int | None]) -> Share:
 
 
 def _arrange_shares(recipe: Recipe, shares: tuple[Share, ...]) -> Arranged:
+    """Make one query of each share, and point all atoms at their new positions."""
     steps = _list_steps(shares)
 
     def locate(query: int, column: int) -> tuple[int, int]:
@@ -98,7 +108,7 @@ def _arrange_shares(recipe: Recipe, shares: tuple[Share, ...]) -> Arranged:
         replace(
             grouping,
             selection=None if grouping.selection is None else steps[grouping.selection, None][0],
-            places=tuple(locate(query, column) for query, column in grouping.places),
+            positions=tuple(locate(query, column) for query, column in grouping.positions),
         )
         for grouping in recipe.sets
     )
@@ -121,12 +131,12 @@ def _narrow(query: Query, columns: tuple[int, ...] | None) -> Query:
     return Cells(query.plan, query.keys, tuple(query.columns[column] for column in columns))
 
 
-def _divide(columns: list[int | None], most: int = MOST_TOGETHER) -> list[list[int | None]]:
+def _divide(columns: list[int | None], most_numbers: int = MOST_TOGETHER) -> list[list[int | None]]:
     """Divide a sequence into as few runs as possible, of sizes as equal as possible.
 
     >>> _divide([0, 1, 2, 3, 4]), _divide([7])
     ([[0, 1, 2], [3, 4]], [[7]])
     """
-    runs = -(-len(columns) // most)
+    runs = -(-len(columns) // most_numbers)
     ends = [-(-len(columns) * run // runs) for run in range(runs + 1)]
     return [columns[start:end] for start, end in pairwise(ends)]

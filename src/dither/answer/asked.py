@@ -19,7 +19,8 @@ from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
 from dither.sql.bind import bind
-from dither.sql.dialects import DialectQuestion, name_interval_ends, read_dialect
+from dither.sql.dialect_question import DialectQuestion, name_interval_ends
+from dither.sql.dialects import read_dialect
 from dither.sql.parse import read_text
 
 
@@ -40,8 +41,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Bound:
-    """A question that was read: what its dialect said, and the queries and columns that it asks
-    for."""
+    """A question that was read.
+
+    It has what its dialect said, and the queries and columns that it asks for.
+    """
 
     key: tuple[Any, ...]
     dialect: DialectQuestion
@@ -60,8 +63,10 @@ def read_question(
     within: Number | dict[str, Number] | None = None,
     weights: Mapping[str, Number] | None = None,
 ) -> Asked:
-    """Read a question and its terms. Terms without a meaning are refused. Reads neither ledger nor
-    catalog."""
+    """Read a question and its terms.
+
+    Terms without a meaning are refused. Reads neither ledger nor catalog.
+    """
     read_text(sql)
     if within is not None and (epsilon is not None or rho is not None):
         raise ParameterError("within= finds the price: leave epsilon= and rho= out")
@@ -75,8 +80,10 @@ def read_question(
 
 
 def bind_question(question: Asked, key: tuple[Any, ...], catalog: Catalog, facts: Facts) -> Bound:
-    """Find the queries and output columns of a question. Reads the catalog and its public facts, no
-    data."""
+    """Find the queries and output columns of a question.
+
+    Reads the catalog and its public facts, no data.
+    """
     dialect = read_dialect(question.sql)
     _check_unit(dialect, catalog)
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]

@@ -24,7 +24,7 @@ from dither.question.recipe import GroupingSet, KeyColumn, Recipe
 class Block:
     """The rows of one grouping set: values of its keys, and the released integers of every atom."""
 
-    of: GroupingSet
+    grouping_set: GroupingSet
     rows: int
     keys: dict[int, list[Key]]
     atoms: tuple[NDArray[Any], ...]
@@ -32,28 +32,32 @@ class Block:
     def take_rows(self, rows: NDArray[Any]) -> Block:
         """Some of the rows, in the given order."""
         keys = {key: [values[row] for row in rows] for key, values in self.keys.items()}
-        return Block(self.of, len(rows), keys, tuple(atom[rows] for atom in self.atoms))
+        return Block(self.grouping_set, len(rows), keys, tuple(atom[rows] for atom in self.atoms))
 
 
 def make_blocks(recipe: Recipe, values: tuple[Any, ...]) -> tuple[Block, ...]:
     """Make the block of rows of every grouping set of a release."""
-    return tuple(_make_block(recipe, of, values) for of in recipe.sets)
+    return tuple(_make_block(recipe, grouping_set, values) for grouping_set in recipe.sets)
 
 
-def _make_block(recipe: Recipe, of: GroupingSet, values: tuple[Any, ...]) -> Block:
-    listed = [key for key in of.keys if not recipe.keys[key].domain.undeclared]
-    selected = [key for key in of.keys if recipe.keys[key].domain.undeclared]
+def _make_block(recipe: Recipe, grouping_set: GroupingSet, values: tuple[Any, ...]) -> Block:
+    """Make the rows of one grouping set: listed keys in full, others as released."""
+    listed = [key for key in grouping_set.keys if not recipe.keys[key].domain.undeclared]
+    selected = [key for key in grouping_set.keys if recipe.keys[key].domain.undeclared]
     selected_labels = (
-        [()] if of.selection is None else [tuple(labels) for labels in values[of.selection]]
+        [()]
+        if grouping_set.selection is None
+        else [tuple(labels) for labels in values[grouping_set.selection]]
     )
     grid = list(product(*(list_keys(recipe.keys[key]) for key in listed)))
     rows = [(*labels, *cell) for labels in selected_labels for cell in grid]
     names = [*selected, *listed]
     keys = {key: [row[position] for row in rows] for position, key in enumerate(names)}
     atoms = tuple(
-        _read_column(recipe, values, query, column, len(rows)) for query, column in of.places
+        _read_column(recipe, values, query, column, len(rows))
+        for query, column in grouping_set.positions
     )
-    return Block(of, len(rows), keys, atoms)
+    return Block(grouping_set, len(rows), keys, atoms)
 
 
 def list_keys(key: KeyColumn) -> list[Key]:
@@ -64,11 +68,11 @@ def list_keys(key: KeyColumn) -> list[Key]:
     return [date.fromisoformat(label) if isinstance(label, str) else label for label in labels]
 
 
-def count_cells(recipe: Recipe, of: GroupingSet) -> int | None:
+def count_cells(recipe: Recipe, grouping_set: GroupingSet) -> int | None:
     """Count the rows of a grouping set; None if its keys are selected from the data."""
-    if of.selection is not None:
+    if grouping_set.selection is not None:
         return None
-    return math.prod(len(list_keys(recipe.keys[key])) for key in of.keys)
+    return math.prod(len(list_keys(recipe.keys[key])) for key in grouping_set.keys)
 
 
 def count_numbers(recipe: Recipe, query: int) -> int:

@@ -43,8 +43,10 @@ _UNKNOWN = 100
 
 @dataclass(frozen=True)
 class Offered:
-    """A question at a price: what will be asked of the kernel, and how quantiles get their
-    intervals."""
+    """A question at a price.
+
+    It says what will be asked of the kernel, and how quantiles get their intervals.
+    """
 
     recipe: Recipe
     priced: Priced
@@ -66,8 +68,10 @@ def choose_mechanisms(
     weights: Mapping[str, Fraction],
     ends: Ends | None = None,
 ) -> Offered:
-    """Make the priced request of a recipe from what the ledger says. Quantiles get the given ends,
-    if any."""
+    """Make the priced request of a recipe from what the ledger says.
+
+    Quantiles get the given ends, if any.
+    """
     plain = read_quantile_grids(recipe, kernel.at.analyses)
     if not plain.cells or ends is None:
         return Offered(*_choose_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
@@ -87,7 +91,7 @@ def _level_of_shown_value(recipe: Recipe, level: Fraction) -> Fraction:
     is_cut = recipe.having is not None or recipe.limit is not None or bool(recipe.offset)
     if not is_cut and not any(map(is_chosen_by_noise, formulas)):
         return level
-    cells = [count_cells(recipe, of) for of in recipe.sets]
+    cells = [count_cells(recipe, grouping_set) for grouping_set in recipe.sets]
     values = max((len(list_noisy_values(formula)) for formula in formulas), default=1)
     return 1 - (1 - level) / max(
         1, values * sum(_UNKNOWN if count is None else count for count in cells)
@@ -125,8 +129,8 @@ def _choose_cheapest(
             _, equal = calibrate_all(
                 make_equal_steps(wide.queries, alone.shares, family, adds_epsilons)
             )
-            wanted = compute_demands(plain, equal, family, weights)
-            steps = weigh_steps(wide.queries, alone.shares, wanted, family, weights, adds_epsilons)
+            demands = compute_demands(plain, equal, family, weights)
+            steps = weigh_steps(wide.queries, alone.shares, demands, family, weights, adds_epsilons)
             request, mechanisms = calibrate_all(steps)
             offers.append((predict_loss(plain, mechanisms, weights), alone.recipe, request))
             for joint in joint_families("epsilon", adds_epsilons) if family == "laplace" else ():
@@ -134,9 +138,9 @@ def _choose_cheapest(
                 if together is None:
                     continue
                 positions = find_positions(alone, together)
-                joint_wanted = join_demands(wanted, positions, joint.name)
+                joint_demands = join_demands(demands, positions, joint.name)
                 steps = weigh_steps(
-                    wide.queries, together.shares, joint_wanted, joint.name, weights, adds_epsilons
+                    wide.queries, together.shares, joint_demands, joint.name, weights, adds_epsilons
                 )
                 request, mechanisms = calibrate_all(steps)
                 laws = [find_error_law(mechanisms[step], column) for step, column in positions]
@@ -150,14 +154,17 @@ def _choose_cheapest(
 
 
 def adds_up_epsilons(view: LedgerView) -> bool:
-    """Whether every pot on the path adds up epsilons. Families of which only the epsilon is known
-    need that."""
+    """Whether every pot on the path adds up epsilons.
+
+    Families of which only the epsilon is known need that.
+    """
     return all(pot.rule in ("pure", "approx") for pot in view.path)
 
 
 def list_families(view: LedgerView, price: Price) -> list[Family]:
-    """List the noise families that a price can buy: Laplace for epsilon; Gaussian for rho, or with
-    a delta.
+    """List the noise families that a price can buy.
+
+    Laplace noise for epsilon. Gaussian noise for rho, or where the pot states a delta.
 
     A pure pot cannot pay for Gaussian noise, wherever it is on the path.
     """

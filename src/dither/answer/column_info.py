@@ -61,7 +61,9 @@ def describe_column(
     if role == "key":
         return ResultColumn(name, role)
     read = atoms_of(output.formula)
-    steps = tuple(sorted({of.places[atom][0] for of in recipe.sets for atom in read}))
+    steps = tuple(
+        sorted({grouping_set.positions[atom][0] for grouping_set in recipe.sets for atom in read})
+    )
     mechanisms: list[Any] = [release.priced.steps[step].mechanism for step in steps]
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
     notes = [output.note] if output.note else []
@@ -95,13 +97,15 @@ def describe_column(
 def _list_marginals(
     output: Output, recipe: Recipe, release: Release
 ) -> list[tuple[AdditiveErrorLaw, Sensitivity]]:
-    """List law and sensitivity of a column that is one count or sum, for every grouping set; else
-    nothing."""
+    """List law and sensitivity of a column that is one count or sum, for every grouping set.
+
+    The list is empty for every other column.
+    """
     if not isinstance(output.formula, Noisy):
         return []
     marginals = []
-    for of in recipe.sets:
-        step, column = of.places[output.formula.atom]
+    for grouping_set in recipe.sets:
+        step, column = grouping_set.positions[output.formula.atom]
         mechanism = release.priced.steps[step].mechanism
         law = find_error_law(mechanism, column)
         sensitivity = mechanism.column_sensitivity(column)
@@ -112,16 +116,16 @@ def _list_marginals(
 
 def _write_choice_notes(output: Output, selection: IntervalSelection, level: Fraction) -> list[str]:
     """Say what noisy values chose to show, and what that does to intervals."""
-    shown = list_alternatives(output.formula)
-    if not shown:
+    alternatives = list_alternatives(output.formula)
+    if not alternatives:
         return [TOO_MANY]
     notes = []
     if selection.is_choice:
-        noun = "rows" if len(shown) == 1 else "values"
+        noun = "rows" if len(alternatives) == 1 else "values"
         notes.append(
-            f"{selection.shown} of {selection.of} {noun} were chosen by noisy values: intervals "
-            f"are widened so that "
-            f"of the {noun} shown at most {float(1 - level) * 100:.4g}% miss, on average"
+            f"{selection.shown_count} of {selection.candidate_count} {noun} were chosen by noisy "
+            f"values: intervals are widened so that of the {noun} shown at most "
+            f"{float(1 - level) * 100:.4g}% miss, on average"
         )
     if is_chosen_by_noise(output.formula):
         notes.append(OF_WHAT_IS_SHOWN)

@@ -15,10 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dither.answer.blocks import Block, make_blocks
+from dither.answer.choose_rows import Rows, choose_rows
 from dither.answer.column_info import ResultColumn
 from dither.answer.evaluate import scale_integers
 from dither.answer.result import Result, find_column, list_names, list_noises
-from dither.answer.table import Rows, choose_rows
 from dither.errors import RefusedError
 from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.algebra import Cells, Count, CountDistinct, CountUnits, CountValues, Sum
@@ -78,15 +78,17 @@ def raise_negative_values(result: Result, columns: tuple[str, ...]) -> Result:
 
 def _is_count(output: Output, recipe: Recipe) -> bool:
     """Whether a column is a count, or counts added up: COUNT(*) - 100 may be negative."""
-    of = affine(output.formula)
+    linear_form = affine(output.formula)
     if (
-        of is None
-        or not of.weights
-        or of.constant < 0
-        or any(weight < 0 for _, weight in of.weights)
+        linear_form is None
+        or not linear_form.weights
+        or linear_form.constant < 0
+        or any(weight < 0 for _, weight in linear_form.weights)
     ):
         return False
-    positions = [grouping.places[atom] for grouping in recipe.sets for atom, _ in of.weights]
+    positions = [
+        grouping.positions[atom] for grouping in recipe.sets for atom, _ in linear_form.weights
+    ]
     queries = [(recipe.queries[query], column) for query, column in positions]
     counts = (Count, CountValues, CountUnits, CountDistinct)
     return all(
@@ -104,8 +106,9 @@ def _compute_empty_bias(result: Result, column: ResultColumn) -> float:
 
 
 def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
-    """Counts and sums that add up over a rollup: the weighted least squares fit to all grouping
-    sets.
+    """Counts and sums that add up over a rollup.
+
+    The weighted least squares fit to all grouping sets.
 
     Unbiased, and no cell is noisier than before. Only columns that are one additive number change;
     their intervals use the fit's own deviation with the wider of the normal quantile and that of
@@ -134,7 +137,7 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
         level = _level_of_dependent(rows, confidence)
         unit = float(recipe.atoms[atom].unit)
         normal = _find_normal_quantile(0.5 + float(level) / 2)
-        lists: list[list[Any]] = [[None] * rows.shown for _ in range(3)]
+        lists: list[list[Any]] = [[None] * rows.shown_count for _ in range(3)]
         for i, (block, positions) in enumerate(rows.chosen):
             law = laws[i]
             assert law is not None
@@ -154,17 +157,18 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
         raise RefusedError("no column is a plain count or sum", rule=PrivacyRule.ADDITIVE_FIT)
     note = (
         f"{', '.join(changed)}: fitted by least squares so that totals equal the sums of their "
-        f"parts; unbiased, whole "
-        "numbers no longer; other columns are as released"
+        "parts; unbiased, whole numbers no longer; other columns are as released"
     )
     table = table.replace_schema_metadata(result.table.schema.metadata)
     return replace(result, _changed=table, notes=(*result.notes, note))
 
 
 def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
-    """Fitted rows share their noise: where noise chose some, all intervals must hold at once (union
-    bound)."""
-    return 1 - (1 - confidence) / rows.of if rows.is_choice else confidence
+    """Fitted rows share their noise.
+
+    Where noise chose some, all intervals must hold at once (union bound).
+    """
+    return 1 - (1 - confidence) / rows.candidate_count if rows.is_choice else confidence
 
 
 def _find_finest(recipe: Recipe) -> int:
@@ -173,10 +177,10 @@ def _find_finest(recipe: Recipe) -> int:
         raise RefusedError(
             "consistent() needs totals beside parts: GROUP BY ROLLUP", rule=PrivacyRule.ADDITIVE_FIT
         )
-    everything = {key for of in recipe.sets for key in of.keys}
-    for i, of in enumerate(recipe.sets):
-        if set(of.keys) == everything:
-            if any(recipe.keys[key].domain.undeclared for key in of.keys):
+    everything = {key for grouping_set in recipe.sets for key in grouping_set.keys}
+    for i, grouping_set in enumerate(recipe.sets):
+        if set(grouping_set.keys) == everything:
+            if any(recipe.keys[key].domain.undeclared for key in grouping_set.keys):
                 raise RefusedError(
                     "the parts of undeclared keys do not add up: some are not shown",
                     rule=PrivacyRule.ADDITIVE_FIT,
@@ -189,8 +193,8 @@ def _find_finest(recipe: Recipe) -> int:
 
 
 def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
-    for of in recipe.sets:
-        query, column = of.places[formula.atom]
+    for grouping_set in recipe.sets:
+        query, column = grouping_set.positions[formula.atom]
         released_query = recipe.queries[query]
         if not isinstance(released_query, Cells) or not isinstance(
             released_query.columns[column], (Count, CountValues, Sum)
@@ -210,8 +214,10 @@ def _list_row_names(block: Block) -> list[tuple[Any, ...]]:
 def _fit_cells(
     all_blocks: tuple[Block, ...], finest: int, values: list[NDArray[Any]], deviations: list[float]
 ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
-    """x = (A' W A)^-1 A' W y for the finest cells; every set's totals of x, and their deviations in
-    grid steps."""
+    """Fit the finest cells by least squares: x = (A' W A)^-1 A' W y.
+
+    Returns every set's totals of x, and their deviations in grid steps.
+    """
     fine = all_blocks[finest]
     if fine.rows > MOST_CELLS:
         raise RefusedError(

@@ -1,5 +1,7 @@
-"""Previews as canonical JSON, both ways: what a question would cost, for a client that prices
-nothing itself."""
+"""Previews as canonical JSON, both ways.
+
+A client that prices nothing itself can show what a question would cost.
+"""
 
 from __future__ import annotations
 

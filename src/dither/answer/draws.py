@@ -61,8 +61,10 @@ def make_noise_law(error: AdditiveErrorLaw) -> NoiseLaw:
 
 @lru_cache(maxsize=8)
 def make_points(count: int, dimension: int, start: int = 0) -> Floats:
-    """`count` points (an even number) of the open unit cube, symmetric about its middle, after the
-    first `start`."""
+    """Make `count` points of the open unit cube, after the first `start`.
+
+    The count is even, and the points are symmetric about the middle of the cube.
+    """
     ratio = 2.0
     for _ in range(64):  # the root of x^(d+1) = x + 1
         ratio = (1 + ratio) ** (1 / (dimension + 1))
@@ -73,8 +75,10 @@ def make_points(count: int, dimension: int, start: int = 0) -> Floats:
 
 
 def count_points(level: float, rows: int, work: int = 1 << 21) -> int:
-    """Count the points needed: thousands for few rows, at least twenty beyond each end; 0 if out of
-    reach."""
+    """Count the points needed: thousands for few rows, at least twenty beyond each end.
+
+    Returns 0 where so many are out of reach.
+    """
     if 1 - level < 2 * FEWEST_IN_TAIL / MOST:
         return 0
     least = 2 * math.ceil(FEWEST_IN_TAIL / (1 - level))
@@ -83,15 +87,19 @@ def count_points(level: float, rows: int, work: int = 1 << 21) -> int:
 
 
 def count_size_points(level: float) -> int:
-    """Count the points needed for the size of a sum: at least 160 beyond its bound; 0 if out of
-    reach."""
+    """Count the points needed for the size of a sum: at least 160 beyond its bound.
+
+    Returns 0 where so many are out of reach.
+    """
     least = FEWEST_BEYOND / max(1 - level, 1e-300)
     return 0 if least > MOST_SIZES else max(1 << 13, 2 * math.ceil(least / 2))
 
 
 def count_block_points(level: float, rows: int) -> int:
-    """As `count_points`, in blocks and for few rows: up to four million points; 0 where that is out
-    of reach."""
+    """As `count_points`, in blocks and for few rows: up to four million points.
+
+    Returns 0 where so many are out of reach.
+    """
     if 1 - level < 2 * FEWEST_IN_TAIL * max(1, rows) / _WORK:
         return 0
     return 2 * math.ceil(FEWEST_IN_TAIL / (1 - level))
@@ -104,14 +112,17 @@ def draw_blocks(laws: tuple[NoiseLaw, ...], count: int) -> Iterator[Floats]:
 
 
 def draw_sizes(laws: tuple[NoiseLaw, ...], count: int) -> Floats:
-    """Noise at `count` points for the sizes of its sums: a mirror image has the same size, and is
-    left out."""
+    """Noise at `count` points for the sizes of its sums.
+
+    A mirror image has the same size, and is left out.
+    """
     return draw_noise(laws, 2 * count)[:count]
 
 
 def draw_noise(laws: tuple[NoiseLaw, ...], count: int, start: int = 0, total: int = 0) -> Floats:
-    """Noise at the points, one row for every point: numbers that share their noise together, all
-    others independent.
+    """Noise at the points, one row for every point.
+
+    Numbers that share their noise are drawn together, all others independently.
 
     The size of the first box rises from point to point (of `total`). Its tail is then a run of
     neighbours, which fill the other directions evenly; a direction of its own would leave the few
@@ -143,8 +154,10 @@ def draw_noise(laws: tuple[NoiseLaw, ...], count: int, start: int = 0, total: in
 
 
 def _group_laws(laws: tuple[NoiseLaw, ...]) -> list[list[tuple[int, int]]]:
-    """The indices of laws that are drawn together, with their numbers of the cell; -1 for noise of
-    its own."""
+    """The indices of laws that are drawn together, with their numbers of the cell.
+
+    The number is -1 for noise of its own.
+    """
     groups: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
     for index, law in enumerate(laws):
         if law.error.is_joint:

@@ -34,8 +34,9 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class FormulaInputs:
-    """What a formula may read: a number for every atom, the keys of every row, and which keys a row
-    leaves out.
+    """What a formula may read.
+
+    A number for every atom, the keys of every row, and which keys a row leaves out.
 
     `guarded`: the first axis holds draws, the first of them the release itself. A division then has
     no value where the sign of its denominator differs from the released one: the draw has passed
@@ -69,8 +70,10 @@ def make_inputs(recipe: Recipe, block: Block) -> FormulaInputs:
 
 
 def read_keys(recipe: Recipe, block: Block) -> tuple[dict[int, Array], dict[int, float]]:
-    """Read the keys of a block as arrays, and for each key of the question whether the block leaves
-    it out."""
+    """Read the keys of a block as arrays.
+
+    Also, for each key of the question, whether the block leaves it out.
+    """
     keys = {}
     for key in range(len(recipe.keys)):
         values: list[Any] = block.keys.get(key, [None] * block.rows)
@@ -78,7 +81,7 @@ def read_keys(recipe: Recipe, block: Block) -> tuple[dict[int, Array], dict[int,
             keys[key] = np.array([_to_number(value) for value in values], np.float64)
         else:
             keys[key] = _make_objects(values)
-    return keys, {key: float(key not in block.of.keys) for key in range(len(recipe.keys))}
+    return keys, {key: float(key not in block.grouping_set.keys) for key in range(len(recipe.keys))}
 
 
 def _make_objects(values: list[Any]) -> Array:
@@ -188,8 +191,8 @@ def _coalesce(*values: Array) -> Array:
     return result
 
 
-def _nullif(value: Array, other: Array) -> Array:
-    equal = _compare(value, other, "eq") == 1
+def _nullif(value: Array, nulled_value: Array) -> Array:
+    equal = _compare(value, nulled_value, "eq") == 1
     empty: Array = np.array(None if value.dtype == object else np.nan, value.dtype)
     return np.where(equal, empty, value)
 
@@ -274,9 +277,9 @@ def _extreme(keep: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     """Make LEAST or GREATEST, which leave nulls out."""
 
     def keep_extreme(*values: Array) -> Array:
-        first, *others = (_to_numbers(value) for value in values)
-        for other in others:
-            first = keep(first, other)
+        first, *later_numbers = (_to_numbers(value) for value in values)
+        for numbers in later_numbers:
+            first = keep(first, numbers)
         return first
 
     return keep_extreme

@@ -92,10 +92,10 @@ class Explanation:
         yield table
         for i, step in enumerate(self.steps):
             yield make_rich_cell(f"step {i}: {step.describes}")
-        shown: list[tuple[str, ...]] = []
+        printed_plans: list[tuple[str, ...]] = []
         for i, step in enumerate(self.steps):
-            if step.plan not in shown:
-                shown.append(step.plan)
+            if step.plan not in printed_plans:
+                printed_plans.append(step.plan)
                 yield make_rich_text(f"plan of step {i}: {step.stability}")
                 yield from (make_rich_cell(f"  {line}") for line in step.plan)
         yield self.preview

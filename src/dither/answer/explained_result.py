@@ -117,7 +117,7 @@ def _refuse() -> NoReturn:
     raise ParameterError("an explanation holds no answer: ask without EXPLAIN PRIVACY")
 
 
-def build_explained_result(explanation: Explanation, info: dict[str, Any]) -> ExplainedResult:
+def make_explained_result(explanation: Explanation, info: dict[str, Any]) -> ExplainedResult:
     """The result of EXPLAIN PRIVACY."""
     level = explanation.preview.confidence
     no_release = cast(Release, None)

@@ -1,5 +1,7 @@
-"""What was asked from a pot: parameters and prices; values only of releases that this pot paid
-for."""
+"""What was asked from a pot: parameters and prices.
+
+Values are shown only of releases that this pot paid for.
+"""
 
 from __future__ import annotations
 

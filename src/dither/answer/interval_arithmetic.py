@@ -72,8 +72,10 @@ def absolute_ends(ends: Ends) -> Ends:
 
 
 def raise_ends(base: Ends, exponent: Floats) -> Ends:
-    """x to a public power: even powers have their least value at 0, roots need x >= 0, negative
-    powers invert."""
+    """x to a public power.
+
+    Even powers have their least value at 0, roots need x >= 0, negative powers invert.
+    """
     size = np.abs(exponent)
     is_even = size % 2 == 0
     is_odd = size % 2 == 1
@@ -94,8 +96,10 @@ def exponential_ends(base: Floats, exponent: Ends) -> Ends:
 
 
 def remainder_ends(ends: Ends, divisor: Floats) -> Ends:
-    """x % divisor with the sign of x: shifted ends between two multiples, the whole range across
-    one."""
+    """Bound x % divisor, which has the sign of x.
+
+    Between two multiples the ends are shifted; across a multiple it is the whole range.
+    """
     low, high = ends
     size = np.abs(divisor)
     quotient = np.trunc(low / size)
@@ -121,8 +125,10 @@ COMPARISONS: dict[str, Callable[[Floats, Floats], tuple[NDArray[np.bool_], NDArr
 
 
 def compare_ends(name: str, difference: Ends) -> Ends:
-    """A truth value between "true for all numbers in doubt" and "true for one of them", as 0 and
-    1."""
+    """Bound a truth value by two, as 0 and 1.
+
+    The first is "true for all numbers in doubt", the second "true for one of them".
+    """
     surely, perhaps = COMPARISONS[name](*difference)
     return surely.astype(np.float64), perhaps.astype(np.float64)
 

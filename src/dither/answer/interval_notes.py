@@ -49,8 +49,10 @@ def _list_used(
 def write_interval_notes(
     formula: Formula, bands: Bands, level: Fraction, mechanisms: Sequence[Any]
 ) -> list[str]:
-    """Write what a reader must know about the quantiles of a column, and whether it has an
-    interval."""
+    """Write what a reader must know about the quantiles of a column.
+
+    Also says whether the column has an interval.
+    """
     base_facts = BaseFacts(frozenset(atom for atom, _ in bands.cells))
     values = list(list_noisy_values(formula))
     laws = [law for mechanism in mechanisms for law in list_rank_laws(mechanism)]
@@ -72,5 +74,5 @@ def write_interval_notes(
 def _is_bounded(value: Formula, bands: Bands, base_facts: BaseFacts, level: Fraction) -> bool:
     """Whether a value can have an interval, with the quantile ends that were bought."""
     needed = find_base_level(value, base_facts, level)
-    covered = frozenset(atom for atom, band in bands.of if needed <= band.level)
+    covered = frozenset(atom for atom, band in bands.ends if needed <= band.level)
     return has_interval(value, base_facts, covered)

@@ -146,8 +146,10 @@ def list_quantiles_used(formula: Formula, base_facts: BaseFacts) -> frozenset[in
 
 
 def _has_rule(formula: Formula) -> bool:
-    """Whether interval arithmetic bounds the function: not for noisy decimals, nor noisy powers of
-    noisy numbers."""
+    """Whether interval arithmetic bounds the function.
+
+    It bounds neither noisy decimals nor noisy powers of noisy numbers.
+    """
     match formula:
         case Apply("round", (_, decimals)):
             return not atoms_of(decimals)
@@ -163,8 +165,10 @@ def _has_rule(formula: Formula) -> bool:
 
 
 def is_measured(formula: Formula, base_facts: BaseFacts) -> bool:
-    """Whether this is a variance, a covariance, a slope or a correlation with noise as it was
-    measured."""
+    """Whether this is a variance, a covariance, a slope or a correlation.
+
+    Its noise must be as it was measured.
+    """
     moments = _list_moments(formula)
     return bool(moments) and all(_is_led_by_linear_noise(moment, base_facts) for moment in moments)
 

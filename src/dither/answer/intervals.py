@@ -1,5 +1,6 @@
-"""Intervals from the known noise law: they cover the exact answer on the registered table as often
-as said.
+"""Intervals from the known noise law.
+
+They cover the exact answer on the registered table as often as said.
 
 * One atom, or an affine function of one: exact, from the law itself; at least the level.
 * An affine function of several: the law of the weighted sum of noises, at fixed points; of more
@@ -98,7 +99,7 @@ class Noises:
     bands: Bands = NO_BANDS
 
     @classmethod
-    def of(
+    def from_mechanisms(
         cls,
         atoms: Sequence[Atom],
         mechanisms: Sequence[HasErrorTerms],
@@ -125,8 +126,10 @@ class Noises:
 def compute_interval(
     formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends:
-    """Compute both ends for every row, in the units of the formula; NaN for no bound or no
-    value."""
+    """Compute both ends for every row, in the units of the formula.
+
+    An end is NaN where there is no bound or no value.
+    """
     value = evaluate(formula, inputs)
     rows = int(np.prod(value.shape))
     low = np.full(value.shape, np.nan)
@@ -178,10 +181,12 @@ def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level
 # --------------------------------------------------------------------------------------------------
 
 
-def _weigh_positions(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
+def _weigh_positions(
+    linear_form: Affine, noises: Noises
+) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
     """Weight and law of every released number that an affine function reads, in grid steps."""
     by_position: dict[tuple[int, int], tuple[float, NoiseLaw]] = {}
-    for atom, weight in of.weights:
+    for atom, weight in linear_form.weights:
         law = noises.laws[atom]
         assert law is not None
         position = noises.positions[atom]
@@ -190,17 +195,18 @@ def _weigh_positions(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[
     return by_position
 
 
-def find_noise_deviation(of: Affine, noises: Noises) -> float:
+def find_noise_deviation(linear_form: Affine, noises: Noises) -> float:
     """The standard deviation of the noise of an affine function of atoms."""
     squares = [
-        (weight * law.deviation) ** 2 for weight, law in _weigh_positions(of, noises).values()
+        (weight * law.deviation) ** 2
+        for weight, law in _weigh_positions(linear_form, noises).values()
     ]
     return math.sqrt(sum(squares))
 
 
-def find_affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
+def find_affine_half(linear_form: Affine, noises: Noises, level: Fraction) -> float:
     """The half-width of an affine function of atoms: the same for every cell."""
-    return _compute_half(tuple(_weigh_positions(of, noises).values()), level)
+    return _compute_half(tuple(_weigh_positions(linear_form, noises).values()), level)
 
 
 @lru_cache(maxsize=256)
@@ -209,25 +215,28 @@ def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) ->
     weights = tuple(weight for weight, _ in terms)
     count = draws.count_size_points(float(level))
     is_joint = len(terms) > 1 and any(law.joint is not None for law in laws)
-    if (
-        not is_joint or not count or len(terms) > FEW
-    ):  # points fill a cube of few dimensions, and few tails
+    # Points fill a cube of few dimensions, and few tails.
+    if not is_joint or not count or len(terms) > FEW:
         return find_sum_bound(laws, weights, level, 1 << 13 if len(terms) <= FEW else 0)
     return draws.find_size_quantile(draws.draw_sizes(laws, count) @ np.array(weights), float(level))
 
 
-def _read_band(of: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends | None:
+def _read_band(
+    linear_form: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction
+) -> Ends | None:
     """A quantile (or an affine function of one) between its ends, and never outside them."""
-    if len(of.weights) != 1:
+    if len(linear_form.weights) != 1:
         return None
-    ((atom, weight),) = of.weights
+    ((atom, weight),) = linear_form.weights
     band = noises.bands.get(atom)
     if band is None or level > band.level:
         return None
     low = np.minimum(inputs.atoms[band.low], inputs.atoms[atom])
     high = np.maximum(inputs.atoms[band.high], inputs.atoms[atom])
     high = high + float(dict(noises.bands.coarse).get(atom, 0))
-    first_end, second_end = (float(weight) * end + float(of.constant) for end in (low, high))
+    first_end, second_end = (
+        float(weight) * end + float(linear_form.constant) for end in (low, high)
+    )
     return np.minimum(first_end, second_end), np.maximum(first_end, second_end)
 
 
@@ -245,9 +254,9 @@ def _compute_ratio_ends(
     )
 
 
-def _evaluate_affine(of: Affine, inputs: FormulaInputs) -> Floats:
-    total = np.zeros(1) + float(of.constant)
-    for atom, weight in of.weights:
+def _evaluate_affine(linear_form: Affine, inputs: FormulaInputs) -> Floats:
+    total = np.zeros(1) + float(linear_form.constant)
+    for atom, weight in linear_form.weights:
         total = total + float(weight) * inputs.atoms[atom]
     return total
 
@@ -259,8 +268,10 @@ def _evaluate_affine(of: Affine, inputs: FormulaInputs) -> Floats:
 def _apply_function(
     formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends:
-    """Apply the outer function to the ends of its inner values, which hold at once (interval
-    arithmetic)."""
+    """Apply the outer function to the ends of its inner values.
+
+    This is interval arithmetic: the inner intervals hold at once.
+    """
     ends = [
         open_ends(_compute_ends(inner, inputs, noises, level))
         for inner in list_inner_values(formula)
@@ -297,8 +308,10 @@ def _apply_function(
 
 
 def _raise_public(formula: Apply, inputs: FormulaInputs, exponent: Ends) -> Ends:
-    """A public number to a noisy power; a noisy number to a noisy power, or to noisy decimals, has
-    no bounds."""
+    """Bound a public number to a noisy power.
+
+    A noisy number to a noisy power, or rounded to noisy decimals, has no bounds.
+    """
     base = formula.arguments[0]
     if formula.name == "round" or atoms_of(base):
         return no_ends()
@@ -319,8 +332,10 @@ def _pick_extreme(
 
 
 def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> Ends:
-    """Sums, differences, products and quotients. Equal factors are a power: x times x is never
-    negative."""
+    """Sums, differences, products and quotients.
+
+    Equal factors are a power: x times x is never negative.
+    """
     if name == "subtract":
         return add_ends(ends[0], negate_ends(ends[1]))
     if name == "divide":
@@ -377,8 +392,8 @@ def _draw_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: F
     return low, high
 
 
-def _keep_tails(values: Array, before: Ends | None, most: int) -> Ends:
-    """The `most` least and largest of a block and of those before; what has no value counts as
+def _keep_tails(values: Array, before: Ends | None, count: int) -> Ends:
+    """The `count` least and largest of a block and of those before; what has no value counts as
     beyond both ends."""
     unknown = np.isnan(values)
     least = np.where(unknown, -np.inf, values)
@@ -386,7 +401,7 @@ def _keep_tails(values: Array, before: Ends | None, most: int) -> Ends:
     if before is not None:
         least = np.concatenate([before[0], least])
         largest = np.concatenate([before[1], largest])
-    if len(least) > most:
-        least = np.partition(least, most - 1, axis=0)[:most]
-        largest = np.partition(largest, len(largest) - most, axis=0)[-most:]
+    if len(least) > count:
+        least = np.partition(least, count - 1, axis=0)[:count]
+        largest = np.partition(largest, len(largest) - count, axis=0)[-count:]
     return least, largest

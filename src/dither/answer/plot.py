@@ -11,8 +11,9 @@ from dither.surfaces import PLOT_TEXT, escape_label
 
 
 def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
-    """Bars of one value column (the first, unless named) with intervals; returns the matplotlib
-    axes.
+    """Bars of one value column (the first, unless named) with intervals.
+
+    Returns the matplotlib axes.
 
     A row without a value has no bar, an interval without an end no whisker on that side.
     """
@@ -31,10 +32,10 @@ def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
     values = [math.nan if value is None else float(value) for value in table[name]]
     below, above = (
         [
-            0.0 if end is None or math.isnan(value) else max(0.0, side * (float(end) - value))
+            0.0 if end is None or math.isnan(value) else max(0.0, sign * (float(end) - value))
             for value, end in pairs
         ]
-        for side, pairs in (
+        for sign, pairs in (
             (-1, list(zip(values, table[low], strict=True))),
             (1, list(zip(values, table[high], strict=True))),
         )

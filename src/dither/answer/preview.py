@@ -1,5 +1,7 @@
-"""Preview: price and error of a question, from catalog and plan alone. Reads no data, spends
-nothing."""
+"""Preview: price and error of a question, from catalog and plan alone.
+
+Reads no data, spends nothing.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ class Preview:
             f"all cells {level}",
         ]
         heads += ["relative"] if self.group_size else []
-        shown = RichTable(*heads, "limits")
+        table = RichTable(*heads, "limits")
         for column in self.columns:
             figures = [
                 column.scale,
@@ -107,8 +109,8 @@ class Preview:
                     "–" if column.relative_error is None else f"{column.relative_error:.2%}"
                 )
             cells.append("; ".join(column.limits))
-            shown.add_row(*map(make_rich_cell, cells))
-        yield shown
+            table.add_row(*map(make_rich_cell, cells))
+        yield table
         yield from map(make_rich_text, self.lines())
 
     @property
@@ -119,9 +121,9 @@ class Preview:
         """The sentences below the table: price, accuracy, keys, notes and what is left."""
         lines = [self._price()]
         if self.within is not None:
-            wanted = ", ".join(f"{name} ± {width:g}" for name, width in self.within.items())
+            widths = ", ".join(f"{name} ± {width:g}" for name, width in self.within.items())
             lines.append(
-                f"this is the least price for {wanted}"
+                f"this is the least price for {widths}"
                 + ("" if self.fits else "; it does not fit the pot")
             )
         elif not self.fits:
@@ -143,8 +145,7 @@ class Preview:
         if self.smallest_group is not None:
             lines.append(
                 f"keys are not declared: a group of {self.smallest_group:,} {self._unit} is shown "
-                f"with 95%, smaller "
-                "ones less often; how many are left out is not said"
+                "with 95%, smaller ones less often; how many are left out is not said"
             )
         lines += list(
             dict.fromkeys(
@@ -156,11 +157,11 @@ class Preview:
         if self.balance is None:
             lines.append("no pot is open yet: the data steward runs 'dither budget open'")
         else:
-            left = float(self.balance.left)
+            balance = float(self.balance.left)
             after = float(self.balance.left - self.charged.amount)
             more = f"enough for {self.questions_left} like this"
             whole = (
-                f"{self.charged_in} {left:g}, delta "
+                f"{self.charged_in} {balance:g}, delta "
                 f"{float(self.balance.delta_left):g}, for one {self.unit}"
             )
             lines.append(f"left in the pot: {whole}; {more}" + self._afterwards(after))
@@ -245,7 +246,7 @@ def make_preview(
     measure = price.name if pot is None else pot.filter.measure
     laws = [find_error_law(mechanism) for mechanism in mechanisms]
     sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
-    cells = [count_cells(recipe, of) for of in recipe.sets]
+    cells = [count_cells(recipe, grouping_set) for grouping_set in recipe.sets]
     return Preview(
         price.value,
         price.name,

@@ -55,8 +55,10 @@ _ROWS = 4
 )
 @dataclass(frozen=True)
 class PreviewColumn:
-    """The error that one value column will have, in its own units; None where it depends on the
-    data."""
+    """The error that one value column will have, in its own units.
+
+    None where it depends on the data.
+    """
 
     name: str
     scale: float | None
@@ -74,8 +76,10 @@ class PreviewColumn:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a preview is made for: the level, the group size, and the public facts that bounds come
-    from."""
+    """What a preview is made for.
+
+    The level, the group size, and the public facts that bounds come from.
+    """
 
     level: Fraction
     analyses: Analyses
@@ -88,11 +92,13 @@ def list_preview_columns(
 ) -> tuple[PreviewColumn, ...]:
     """List the previews of all value columns, in every grouping set."""
     columns: list[PreviewColumn] = []
-    for of, noises in zip(recipe.sets, list_noises(recipe, mechanisms, terms.bands), strict=True):
-        inputs = make_reference_cell(recipe, of, terms)
+    for grouping_set, noises in zip(
+        recipe.sets, list_noises(recipe, mechanisms, terms.bands), strict=True
+    ):
+        inputs = make_reference_cell(recipe, grouping_set, terms)
         values = [output for output in recipe.outputs if output.role == "value"]
         columns += [
-            _preview_column(recipe, of, output, mechanisms, noises, inputs, terms)
+            _preview_column(recipe, grouping_set, output, mechanisms, noises, inputs, terms)
             for output in values
         ]
     return tuple(columns)
@@ -100,24 +106,25 @@ def list_preview_columns(
 
 def _preview_column(
     recipe: Recipe,
-    of: GroupingSet,
+    grouping_set: GroupingSet,
     output: Output,
     mechanisms: Sequence[Any],
     noises: Noises,
     inputs: FormulaInputs | None,
     terms: Terms,
 ) -> PreviewColumn:
+    """Preview one value column in one grouping set."""
     formula = output.formula
     read = atoms_of(output.formula)
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
     values = tuple(list_noisy_values(formula))
-    cells = (count_cells(recipe, of) or 0) * len(values)
+    cells = (count_cells(recipe, grouping_set) or 0) * len(values)
     foreseen = foresee(recipe, formula, terms.level)
     half = _find_widest(values, noises, inputs, foreseen.level)
     scale = sensitivity = None
     law = noises.laws[formula.atom] if isinstance(formula, Noisy) else None
     if isinstance(formula, Noisy) and law is not None:
-        query, column = of.places[formula.atom]
+        query, column = grouping_set.positions[formula.atom]
         unit = float(recipe.atoms[formula.atom].unit)
         scale = float(law.error.noise_scale) * unit
         sensitivity = mechanisms[query].column_sensitivity(column).l1 * unit
@@ -131,7 +138,7 @@ def _preview_column(
         half,
         sensitivity,
         limits,
-        ", ".join(recipe.keys[key].column for key in of.keys) or "all",
+        ", ".join(recipe.keys[key].column for key in grouping_set.keys) or "all",
         None
         if not cells
         else _find_widest(values, noises, inputs, find_joint_level(terms.level, cells)),
@@ -160,9 +167,8 @@ def find_joint_level(level: Fraction, cells: int) -> Fraction:
     >>> round(float(find_joint_level(Fraction(95, 100), 100)) ** 100, 9)
     0.95
     """
-    if level < Fraction(
-        1, 10**9
-    ):  # as a float 1 - level may be 1, and has no logarithm of its complement
+    # As a float 1 - level may be 1, and has no logarithm of its complement.
+    if level < Fraction(1, 10**9):
         return Fraction(math.exp(math.log(level) / cells) * (1 + 1e-12))
     miss = -math.expm1(math.log1p(-float(1 - level)) / cells)
     return 1 - Fraction(miss)
@@ -174,8 +180,10 @@ def _find_widest(
     inputs: FormulaInputs | None,
     level: Fraction | None,
 ) -> float | None:
-    """Half the length of the widest interval that a column may show; None where one of them is not
-    known."""
+    """Half the length of the widest interval that a column may show.
+
+    None where one of them is not known.
+    """
     halves = [
         None if level is None else _find_half(value, noises, inputs, level) for value in values
     ]
@@ -186,8 +194,10 @@ def _find_widest(
 def _find_half(
     formula: Formula, noises: Noises, inputs: FormulaInputs | None, level: Fraction
 ) -> float | None:
-    """Half the length of an interval: known for affine functions, at the reference cell for
-    others."""
+    """Half the length of an interval.
+
+    For affine functions it is known; for others it is taken at the reference cell.
+    """
     if any(noises.laws[atom] is None for atom in atoms_of(formula)):
         return None
     whole = affine(formula)
@@ -212,7 +222,9 @@ def _find_deviation(formula: Formula, noises: Noises) -> float | None:
     )
 
 
-def make_reference_cell(recipe: Recipe, of: GroupingSet, terms: Terms) -> FormulaInputs | None:
+def make_reference_cell(
+    recipe: Recipe, grouping_set: GroupingSet, terms: Terms
+) -> FormulaInputs | None:
     """The reference cell: counts of `group_size`, sums half-way between their bounds; None without
     a group size.
 
@@ -222,8 +234,8 @@ def make_reference_cell(recipe: Recipe, of: GroupingSet, terms: Terms) -> Formul
     if terms.group_size is None:
         return None
     atoms = []
-    rows = min(_ROWS, count_cells(recipe, of) or _ROWS)
-    for atom, (query, column) in zip(recipe.atoms, of.places, strict=True):
+    rows = min(_ROWS, count_cells(recipe, grouping_set) or _ROWS)
+    for atom, (query, column) in zip(recipe.atoms, grouping_set.positions, strict=True):
         released_query = recipe.queries[query]
         middle = Fraction(1)
         aggregate = released_query.columns[column] if isinstance(released_query, Cells) else None
@@ -240,5 +252,7 @@ def make_reference_cell(recipe: Recipe, of: GroupingSet, terms: Terms) -> Formul
         for key in range(len(recipe.keys))
     }
     return FormulaInputs(
-        tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))}
+        tuple(atoms),
+        keys,
+        {key: float(key not in grouping_set.keys) for key in range(len(recipe.keys))},
     )

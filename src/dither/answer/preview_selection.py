@@ -1,5 +1,6 @@
-"""How few intervals a column may show, before anything is released: the widest that the result can
-have.
+"""How few intervals a column may show, before anything is released.
+
+The fewer are shown, the wider they are: a preview states the widest that a result can have.
 
 From the question and the catalog alone. How many values noise will choose is not known beforehand,
 so a preview takes the fewest, unless LIMIT fixes their number.
@@ -13,9 +14,9 @@ from fractions import Fraction
 
 from dither.answer.alternatives import is_chosen_by_noise, list_alternatives, list_noisy_values
 from dither.answer.blocks import count_cells, count_numbers, list_keys
+from dither.answer.choose_rows import choose_rows, chooses_rows_by_noise, list_conjuncts
 from dither.answer.column_info import OF_WHAT_IS_SHOWN, TOO_MANY
 from dither.answer.selection import IntervalSelection, count_candidates
-from dither.answer.table import choose_rows, chooses_rows_by_noise, list_conjuncts
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
 from dither.question.shapes import atoms_of
@@ -38,7 +39,7 @@ def foresee(recipe: Recipe, formula: Formula, level: Fraction) -> Foreseen:
     if not by_formula and not chooses_rows_by_noise(recipe):
         return Foreseen(level)
     notes = (OF_WHAT_IS_SHOWN,) if by_formula else ()
-    if any(of.selection is not None for of in recipe.sets):
+    if any(grouping_set.selection is not None for grouping_set in recipe.sets):
         words = (
             "noisy values choose what is shown, of keys whose number is not known: "
             "how wide intervals are is not"
@@ -47,10 +48,10 @@ def foresee(recipe: Recipe, formula: Formula, level: Fraction) -> Foreseen:
     selection = count_fewest_shown(recipe, formula)
     if selection.is_choice:
         words = (
-            f"noisy values choose what is shown: ± is that of {selection.shown:,} of "
-            f"{selection.of:,} values"
+            f"noisy values choose what is shown: ± is that of {selection.shown_count:,} of "
+            f"{selection.candidate_count:,} values"
         )
-        fixed = "" if selection.shown > 1 else ", and less where more are shown"
+        fixed = "" if selection.shown_count > 1 else ", and less where more are shown"
         notes = (f"{words}{fixed}", *notes)
     return Foreseen(selection.level(level), notes)
 
@@ -61,8 +62,8 @@ def count_fewest_shown(recipe: Recipe, formula: Formula) -> IntervalSelection:
     is_fixed = not atoms_of(recipe.having) and all(
         alternative.is_noisy for alternative in list_alternatives(formula)
     )
-    shown = limit_rows(recipe, count_listed_rows(recipe)) if is_fixed else 1
-    return IntervalSelection(min(max(1, shown), candidates), candidates)
+    rows = limit_rows(recipe, count_listed_rows(recipe)) if is_fixed else 1
+    return IntervalSelection(min(max(1, rows), candidates), candidates)
 
 
 def _count_candidates(recipe: Recipe, formula: Formula) -> int:
@@ -71,7 +72,9 @@ def _count_candidates(recipe: Recipe, formula: Formula) -> int:
         alternative.public_conditions() for same in values.values() for alternative in same
     )
     if not is_public and _keeps_all(recipe):
-        return len(values) * sum(count_cells(recipe, of) or 0 for of in recipe.sets)
+        return len(values) * sum(
+            count_cells(recipe, grouping_set) or 0 for grouping_set in recipe.sets
+        )
     rows = choose_rows(recipe, _make_empty_cells(recipe))
     return sum(count_candidates(formula, recipe, block) for block in rows.candidates)
 
@@ -86,8 +89,8 @@ def _keeps_all(recipe: Recipe) -> bool:
 def count_listed_rows(recipe: Recipe) -> int:
     """Count the rows listed: all declared keys, less those that a public condition leaves out."""
     if not any(not atoms_of(condition) for condition in list_conjuncts(recipe.having)):
-        return sum(count_cells(recipe, of) or 0 for of in recipe.sets)
-    return choose_rows(recipe, _make_empty_cells(recipe)).of
+        return sum(count_cells(recipe, grouping_set) or 0 for grouping_set in recipe.sets)
+    return choose_rows(recipe, _make_empty_cells(recipe)).candidate_count
 
 
 def limit_rows(recipe: Recipe, rows: int) -> int:
@@ -103,7 +106,9 @@ def _make_empty_cells(recipe: Recipe) -> tuple[tuple[int, ...], ...]:
 
 def _make_zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
     keys = next(
-        of.keys for of in recipe.sets if any(position[0] == query for position in of.places)
+        grouping_set.keys
+        for grouping_set in recipe.sets
+        if any(position[0] == query for position in grouping_set.positions)
     )
     return (0,) * (
         math.prod(len(list_keys(recipe.keys[key])) for key in keys) * count_numbers(recipe, query)

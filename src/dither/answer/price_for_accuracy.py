@@ -20,8 +20,10 @@ from dither.question.shapes import affine, atoms_of
 
 
 def read_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
-    """Read half-widths by column: one number for all value columns, or one for each that is
-    named."""
+    """Read half-widths by column.
+
+    One number for all value columns, or one for each that is named.
+    """
     names = [output.name for output in recipe.outputs if output.role == "value"]
     widths = within if isinstance(within, dict) else dict.fromkeys(names, within)
     for name in widths:
@@ -59,21 +61,25 @@ def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:
     if foresee(recipe, formula, Fraction(1, 2)).level is None:
         raise ParameterError(
             f"noisy values choose what {name} shows, of keys whose number is not known: leave it "
-            f"out of within, or "
-            "declare the keys in the catalog"
+            "out of within, or declare the keys in the catalog"
         )
 
 
 def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
-    queries = {of.places[atom][0] for of in recipe.sets for atom in atoms_of(formula)}
+    queries = {
+        grouping_set.positions[atom][0]
+        for grouping_set in recipe.sets
+        for atom in atoms_of(formula)
+    }
     return any(isinstance(recipe.queries[query], Quantiles) for query in queries)
 
 
 def find_least_price(
     meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)
 ) -> Fraction:
-    """Find the least price, rounded up to three digits, that meets the wish. Errors fall as it
-    rises.
+    """Find the least price, rounded up to three digits, that meets the wish.
+
+    Errors fall as it rises.
 
     >>> find_least_price(lambda price: price >= Fraction(1, 3))
     Fraction(167, 500)
@@ -99,11 +105,11 @@ def _round_up(price: Fraction) -> Fraction:
     return math.ceil(price / step) * step
 
 
-def meets_widths(columns: Sequence[PreviewColumn], wanted: dict[str, float]) -> bool:
+def meets_widths(columns: Sequence[PreviewColumn], widths: dict[str, float]) -> bool:
     """Whether every column is at least as narrow as wanted, in all grouping sets."""
     for column in columns:
-        if column.name in wanted and (
-            column.half_width is None or column.half_width > wanted[column.name]
+        if column.name in widths and (
+            column.half_width is None or column.half_width > widths[column.name]
         ):
             return False
     return True

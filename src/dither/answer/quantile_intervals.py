@@ -25,22 +25,27 @@ from dither.question.recipe import Recipe
 
 _USUAL = Fraction(95, 100)  # ends are bought at least at this level: a lower one is then free
 EIGHTH = Fraction(1, 8)
-"""Of a quantile's price, for its ends: in ranks the quantile itself errs by a seventh more than
-without."""
+"""The share of a quantile's price that pays for its ends.
+
+In ranks the quantile itself then errs by a seventh more than without ends.
+"""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The ends that a question asks for: their level, and the share of the price of quantiles that
-    buys them."""
+    """The ends that a question asks for.
+
+    Their level, and the share of the price of quantiles that buys them.
+    """
 
     level: Fraction
     price_share: Fraction = EIGHTH
 
 
 def read_ends(how: bool | Number, level: Fraction) -> Ends | None:
-    """Read `quantile_intervals=`: True for an eighth of the price, False for none, or the share
-    itself.
+    """Read `quantile_intervals=`: which share of the price of quantiles buys their ends.
+
+    True is an eighth, False is none; a number is the share itself.
 
     >>> read_ends(True, Fraction(9, 10)), read_ends(False, Fraction(9, 10))
     (Ends(level=Fraction(9, 10), price_share=Fraction(1, 8)), None)
@@ -60,8 +65,10 @@ def read_ends(how: bool | Number, level: Fraction) -> Ends | None:
 
 @dataclass(frozen=True)
 class Band:
-    """The atoms that are the ends of a quantile atom, and the level at which they hold it between
-    them."""
+    """The atoms that are the ends of a quantile atom.
+
+    At the level they hold the quantile between them.
+    """
 
     low: int
     high: int
@@ -78,14 +85,14 @@ class Bands:
     """
 
     cells: tuple[tuple[int, int], ...] = ()
-    of: tuple[tuple[int, Band], ...] = ()
+    ends: tuple[tuple[int, Band], ...] = ()
     coarse: tuple[tuple[int, Fraction], ...] = ()
 
     def is_quantile(self, atom: int) -> bool:
         return atom in dict(self.cells)
 
     def get(self, atom: int) -> Band | None:
-        return dict(self.of).get(atom)
+        return dict(self.ends).get(atom)
 
     def note(
         self, atom: int, level: Fraction, laws: Sequence[RankErrorLaw], is_bound: bool = True
@@ -114,8 +121,7 @@ class Bands:
         )
         return (
             f"a private quantile: {rank}; its interval is {how}, aimed {away:,} rows below and "
-            f"above, "
-            f"for {band.price_share} of its price (quantile_intervals=False leaves them out)"
+            f"above, for {band.price_share} of its price (quantile_intervals=False leaves them out)"
         )
 
 
@@ -127,7 +133,10 @@ def list_quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
     return tuple(
         atom
         for atom in range(len(recipe.atoms))
-        if any(isinstance(recipe.queries[of.places[atom][0]], Quantiles) for of in recipe.sets)
+        if any(
+            isinstance(recipe.queries[grouping_set.positions[atom][0]], Quantiles)
+            for grouping_set in recipe.sets
+        )
     )
 
 
@@ -136,7 +145,7 @@ def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
     cells = []
     coarse = []
     for atom in list_quantile_atoms(recipe):
-        query = recipe.queries[recipe.sets[0].places[atom][0]]
+        query = recipe.queries[recipe.sets[0].positions[atom][0]]
         assert isinstance(query, Quantiles)
         points = analyses.analyse_query(query).points
         cells.append((atom, points.count))
@@ -145,16 +154,20 @@ def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
 
 
 def list_rank_laws(mechanism: Any) -> list[RankErrorLaw]:
-    """The error laws of all quantiles that a mechanism chooses; none where it chooses no
-    quantiles."""
+    """The error laws of all quantiles that a mechanism chooses.
+
+    None where it chooses no quantiles.
+    """
     if not isinstance(find_error_law(mechanism), RankErrorLaw):
         return []
     return [find_error_law(mechanism, column) for column in range(len(mechanism.shares))]
 
 
 def count_rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
-    """Count the rows by which the rank of any answer is off at most, over all choices, at this
-    level."""
+    """Count the rows by which the rank of any answer is off at most.
+
+    This holds over all choices at once, at this level.
+    """
     return max(law.rows(cells, level) for law in list_rank_laws(mechanism))
 
 
@@ -170,7 +183,7 @@ def add_quantile_ends(
     level = find_bought_level(ends)
     price_share = ends.price_share
     chosen = [atom for atom in list_quantile_atoms(recipe) if usable is None or atom in usable]
-    paid = {of.places[atom][0] for of in recipe.sets for atom in chosen}
+    paid = {grouping_set.positions[atom][0] for grouping_set in recipe.sets for atom in chosen}
     queries = tuple(
         replace(query, ends=(level, price_share))
         if index in paid and isinstance(query, Quantiles)
@@ -178,10 +191,10 @@ def add_quantile_ends(
         for index, query in enumerate(recipe.queries)
     )
     atoms = list(recipe.atoms)
-    positions = [list(of.places) for of in recipe.sets]
+    positions = [list(grouping_set.positions) for grouping_set in recipe.sets]
     bands = []
     for atom in list_quantile_atoms(recipe):
-        if all(of.places[atom][0] not in paid for of in recipe.sets):
+        if all(grouping_set.positions[atom][0] not in paid for grouping_set in recipe.sets):
             continue
         bands.append((atom, Band(len(atoms), len(atoms) + 1, level, price_share)))
         atoms += [recipe.atoms[atom]] * 2
@@ -194,8 +207,9 @@ def add_quantile_ends(
                 (query, share + 2 * len(quantile_query.shares)),
             ]
     sets = tuple(
-        replace(of, places=tuple(into)) for of, into in zip(recipe.sets, positions, strict=True)
+        replace(grouping_set, positions=tuple(into))
+        for grouping_set, into in zip(recipe.sets, positions, strict=True)
     )
     return replace(recipe, queries=queries, atoms=tuple(atoms), sets=sets), replace(
-        plain, of=tuple(bands)
+        plain, ends=tuple(bands)
     )

@@ -1,5 +1,6 @@
-"""Ends of a ratio of two affine functions of released numbers, by Fieller's test inverted (AVG,
-shares, percentages).
+"""Ends of a ratio of two affine functions of released numbers (AVG, shares, percentages).
+
+They are found by inverting Fieller's test.
 
 A number r is kept iff |N - r D| is no larger than the noise of N - r D is with the probability
 asked for. As an angle, r = tan(phi), the size of the noise of cos(phi) N - sin(phi) D is tabulated:
@@ -78,9 +79,8 @@ def _tabulate_bounds(
     sizes = _tabulate_sizes(laws, upper, lower, level + turning)
     turn = math.pi / (4 * _ANGLES)
     added = turn * find_union_bound(laws, tuple(np.hypot(upper, lower)), 1 - turning)
-    around = np.concatenate(
-        [sizes[-2:-1], sizes, sizes[1:2]]
-    )  # half a turn further is the same line
+    # Half a turn further is the same line.
+    around = np.concatenate([sizes[-2:-1], sizes, sizes[1:2]])
     largest: Floats = np.maximum(np.maximum(around[:-2], around[1:-1]), around[2:])[::2]
     return largest + added
 
@@ -91,9 +91,8 @@ def _tabulate_sizes(
     """The size of the noise at twice as many angles, from one quarter turn to the other."""
     angles = np.linspace(-math.pi / 2, math.pi / 2, 2 * _ANGLES + 1)
     weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
-    is_mirrored = not np.any(
-        upper * lower
-    )  # noise is symmetric: then an angle and its mirror image have one size
+    # Noise is symmetric: then an angle and its mirror image have one size.
+    is_mirrored = not np.any(upper * lower)
     kept = weights[_ANGLES:] if is_mirrored else weights
     count = draws.count_size_points(float(level))
     if len(laws) > 1 and any(law.joint is not None for law in laws) and count and len(laws) <= FEW:
@@ -112,15 +111,17 @@ def _tabulate_sizes(
 
 
 def _invert_test(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
-    """Outermost kept angles on both sides of the released one; no bound if the vertical (D = 0) is
-    kept."""
+    """Outermost kept angles on both sides of the released one.
+
+    No bound if the vertical (D = 0) is kept.
+    """
     x, y = np.broadcast_arrays(x, y)
     starts = range(0, max(1, len(x)), _ROWS)
     ends = [
         _find_outermost(x[start : start + _ROWS], y[start : start + _ROWS], bounds)
         for start in starts
     ]
-    low, high = (unit * np.tan(np.concatenate(side)) for side in zip(*ends, strict=True))
+    low, high = (unit * np.tan(np.concatenate(angles)) for angles in zip(*ends, strict=True))
     bounded = np.abs(x) > max(bounds[0], bounds[-1])
     return np.where(bounded, low, np.nan), np.where(bounded, high, np.nan)
 
@@ -142,12 +143,12 @@ def _find_outermost(x: Floats, y: Floats, bounds: Floats) -> Ends:
             + 1e-15
         )
     least = centre[:, 0]
-    most = centre[:, 0]
+    greatest = centre[:, 0]
     for turn in (0.0, -math.pi, math.pi):
         first = np.maximum(centre + turn - near, edges[:-1])
         last = np.minimum(centre + turn + near, edges[1:])
         least = np.minimum(least, np.where(first <= last, first, math.inf).min(axis=1))
-        most = np.maximum(most, np.where(first <= last, last, -math.inf).max(axis=1))
+        greatest = np.maximum(greatest, np.where(first <= last, last, -math.inf).max(axis=1))
         if turn == 0.0 and bool(np.all(np.abs(centre) + near < math.pi / 2)):
             break  # none of the other two reaches any segment
-    return least, most
+    return least, greatest

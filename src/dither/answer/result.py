@@ -13,7 +13,7 @@ released.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -23,31 +23,32 @@ from typing import Any, Literal
 
 import pyarrow as pa
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
 
+from dither.answer.choose_rows import Rows, choose_rows, count_selection
 from dither.answer.column_info import ResultColumn, describe_column
 from dither.answer.intervals import Noises, read_level
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.selection import IntervalSelection
-from dither.answer.table import Rows, choose_rows, count_selection, make_column
+from dither.answer.show_result import (
+    explain_columns,
+    list_footnotes,
+    make_rich_table,
+    write_html_table,
+    write_price,
+)
+from dither.answer.table import make_column
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
 from dither.laws import HasErrorTerms
-from dither.pages.html import Html, join, join_lines, write_element
 from dither.plan.algebra import Keys
 from dither.privacy.kernel.kernel import Release
 from dither.publish.commitment import commitment, make_nonce, plain
 from dither.publish.seal import write_certificate
 from dither.publish.text import render_text
 from dither.question.recipe import Output, Recipe
-from dither.surfaces import escape_json, escape_label, escape_lines, make_rich_cell, make_rich_text
+from dither.surfaces import escape_json, make_rich_text
 
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
-_COVERED = (
-    "Intervals cover the exact answer on the registered table; what limits and clamps did to the "
-    "data before is named "
-    "above, not covered. An end that is NULL is no bound."
-)
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,12 @@ class Result:
 
     @cached_property
     def table(self) -> pa.Table:
-        """Keys, values and the ends of their intervals; `info` is in the schema's metadata under
-        `dither`."""
+        """Keys, values and the ends of their intervals.
+
+        `info` is in the schema's metadata under `dither`.
+        """
         return (
-            self._add_metadata(self._build_table(intervals=True))
+            self._add_metadata(self._make_table(intervals=True))
             if self._changed is None
             else self._changed
         )
@@ -115,7 +118,7 @@ class Result:
         """The released integers (and selected keys), one column per step."""
         return make_raw_table(self._release)
 
-    def _build_table(self, *, intervals: bool) -> pa.Table:
+    def _make_table(self, *, intervals: bool) -> pa.Table:
         steps = self._release.priced.steps
         noises = list_noises(
             self._recipe, [calibrated.mechanism for calibrated in steps], self._bands
@@ -136,7 +139,7 @@ class Result:
     def _values(self) -> pa.Table:
         """The table without intervals, which are then not computed."""
         if self._changed is None and "table" not in self.__dict__:
-            return self._build_table(intervals=False)
+            return self._make_table(intervals=False)
         return self.table.select([output.names[0] for output in self._recipe.outputs])
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
@@ -170,15 +173,17 @@ class Result:
         A derived result stays derived: what nonnegative() and consistent() did is done again, in
         the same order.
         """
-        result = build_result(self._release, self._recipe, level, self.info, self._bands)
+        result = make_result(self._release, self._recipe, level, self.info, self._bands)
         result = replace(result, _certify=self._certify)
         for derive in self._derived:
             result = derive(result)
         return replace(result, _derived=self._derived)
 
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
-        """What was promised for this release, as signed JSON; written to `file` too, for `dither
-        verify FILE`."""
+        """What was promised for this release, as signed JSON.
+
+        Written to `file` too, for `dither verify FILE`.
+        """
         if self._certify is None:
             raise DitherError(
                 "a certificate is made by the connection that asked: con.sql(...).certificate()"
@@ -202,8 +207,10 @@ class Result:
         return opening
 
     def nonnegative(self, *columns: str) -> Result:
-        """Negative values of counts (or of the columns named) become 0; a new result that states
-        its bias."""
+        """Derive a result in which negative values of counts are 0.
+
+        Names of columns choose other columns than the counts. The new result states its bias.
+        """
         from dither.answer.derive import raise_negative_values
 
         def derive(result: Result) -> Result:
@@ -227,130 +234,26 @@ class Result:
         return plot(self, column, ax)
 
     def explain(self) -> str:
-        """Explain in words what each column holds, what was done to the rows, and what is
-        unprotected."""
-        lines = [f"Question: {self.info['sql'].strip()}", *self._paid(), ""]
-        for column in self.columns:
-            if column.role in ("low", "high"):
-                continue
-            lines.append(
-                f"{column.name}: " + ("a key" if column.role == "key" else _describe_noise(column))
-            )
-            lines += [f"  {note}" for note in (*column.limits, *column.notes)]
-        lines += ["", *self.notes, _COVERED]
-        unprotected = "; ".join(self.info.get("unprotected", ()))
-        return escape_lines("\n".join([*lines, f"Not protected: {unprotected}."]))
+        """Explain in words what each column holds, and what is unprotected.
 
-    def _paid(self) -> Iterator[str]:
-        if "measure" in self.info:
-            yield f"Paid: {self._price()}; neighbours {self.info['neighbours']}"
-
-    def _price(self) -> str:
-        """The price with its delta and whom it protects: never an epsilon alone."""
-        info = self.info
-        delta = info.get("charges", {}).get(info["pot"], ("0", "0"))[1]
-        paid = f"{info['measure']} {_format_number(info['charged'])}, delta {_format_number(delta)}"
-        return f"{paid}, for one {info['unit']}, from pot {info['pot']}"
+        Says also what was done to the rows.
+        """
+        return explain_columns(self.info, self.columns, self.notes)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shown = RichTable()
-        for column in self.columns:
-            if column.role in ("key", "value"):
-                shown.add_column(
-                    make_rich_cell(column.name),
-                    justify="right" if column.role == "value" else "left",
-                )
-            elif column.role == "low" and column.confidence is not None:
-                shown.add_column(_write_level(column), justify="right")
-        for row in self.table.to_pylist():
-            shown.add_row(*map(make_rich_cell, self._cells(row)))
-        yield shown
+        yield make_rich_table(self.columns, self.table.to_pylist())
         repeated = "asked before: the stored answer, " if self.info["repeated"] else ""
-        yield from map(make_rich_text, [repeated + self._price(), *self._footnotes()])
-
-    def _footnotes(self) -> list[str]:
-        notes = list(self.notes)
-        for column in self.columns:
-            if column.role == "value":
-                notes += [
-                    f"{column.name}: {note}" for note in column.notes if note not in self.notes
-                ]
-        return notes
-
-    def _cells(self, row: dict[str, Any]) -> Iterator[str]:
-        for index, column in enumerate(self.columns):
-            if column.role == "low":
-                yield (
-                    f"{_format_value(row[column.name])} … "
-                    f"{_format_value(row[self.columns[index + 1].name])}"
-                )
-            elif column.role != "high":
-                yield _format_value(row[column.name])
+        footnotes = list_footnotes(self.columns, self.notes)
+        yield from map(make_rich_text, [repeated + write_price(self.info), *footnotes])
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: intervals in small grey type beside their values."""
-        names = [column.name for column in self.columns if column.role in ("key", "value")]
-        head = write_element("tr", *(write_element("th", _format_label(name)) for name in names))
-        rows = [write_element("tr", *self._html_cells(row)) for row in self.table.to_pylist()]
-        table = write_element("table", write_element("thead", head), write_element("tbody", *rows))
-        level = next((_write_level(column) for column in self.columns if column.role == "low"), "")
-        notes = [*([f"small: {level}"] if level else []), *self._footnotes()]
-        return join([table, write_element("small", join_lines(notes))])
-
-    def _html_cells(self, row: dict[str, Any]) -> Iterator[Html]:
-        for index, shown in enumerate(self.columns):
-            value = _format_label(row[shown.name])
-            if shown.role == "key":
-                yield write_element("td", value)
-            elif shown.role == "value":
-                low, high = (
-                    _format_label(row[end.name]) for end in self.columns[index + 1 : index + 3]
-                )
-                ends = write_element("small", f"{low} … {high}", style="color:gray")
-                yield write_element(
-                    "td", value, write_element("br"), ends, style="text-align:right"
-                )
+        return write_html_table(self.columns, self.table.to_pylist(), self.notes)
 
     def __str__(self) -> str:
         return render_text(self)
 
 
-def _write_level(column: ResultColumn) -> str:
-    assert column.confidence is not None
-    return f"{float(column.confidence) * 100:.6g}% interval"
-
-
-def _format_number(text: str) -> str:
-    return f"{float(Fraction(text)):g}"
-
-
-def _describe_noise(column: ResultColumn) -> str:
-    noise = (
-        f", {column.mechanism} with scale {float(column.scale):g}"
-        if column.scale is not None
-        else ""
-    )
-    return f"{column.aggregate}{noise}" + (
-        "" if column.confidence is None else f", {_write_level(column)} beside it"
-    )
-
-
-def _format_value(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-        return str(value)
-    if isinstance(value, float):
-        return f"{value:,.2f}" if abs(value) >= 10 or value == 0 else f"{value:,.4g}"
-    return f"{value:,}"
-
-
-def _format_label(value: Any) -> str:
-    """A value on one line."""
-    return escape_label(_format_value(value))
-
-
-def build_result(
+def make_result(
     release: Release,
     recipe: Recipe,
     confidence: Number,
@@ -363,11 +266,11 @@ def build_result(
 
 def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     """List the public width of each atom, that of its own number in a cell."""
-    positions_by_atom = zip(*(of.places for of in recipe.sets), strict=True)
+    positions_by_atom = zip(*(grouping_set.positions for grouping_set in recipe.sets), strict=True)
     own = [getattr(calibrated, "widths", ()) for calibrated in steps]
     return [
-        max(own[step][position] if own[step] else steps[step].width for step, position in of)
-        for of in positions_by_atom
+        max(own[step][position] if own[step] else steps[step].width for step, position in positions)
+        for positions in positions_by_atom
     ]
 
 
@@ -375,12 +278,16 @@ def list_noises(
     recipe: Recipe, mechanisms: Sequence[HasErrorTerms], bands: Bands = NO_BANDS
 ) -> list[Noises]:
     """List the noises of every grouping set."""
-    return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
+    return [
+        Noises.from_mechanisms(recipe.atoms, mechanisms, grouping_set.positions, bands)
+        for grouping_set in recipe.sets
+    ]
 
 
 def make_raw_table(release: Release) -> pa.Table:
-    """The released integers (and selected keys), one column per step; steps of fewer cells end in
-    nulls.
+    """The released integers (and selected keys), one column per step.
+
+    Steps of fewer cells end in nulls.
 
     Where a step asks for several numbers of a cell, they follow each other, cell by cell.
     """

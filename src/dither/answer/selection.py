@@ -32,23 +32,29 @@ from dither.question.shapes import affine, atoms_of
 class IntervalSelection:
     """How many intervals a column shows, and from how many candidates noisy values chose them."""
 
-    shown: int
-    of: int
+    shown_count: int
+    candidate_count: int
 
     @property
     def is_choice(self) -> bool:
         """Whether noisy values left any candidate out."""
-        return self.shown < self.of
+        return self.shown_count < self.candidate_count
 
     def level(self, level: Fraction) -> Fraction:
         """The level at which the intervals shown are taken."""
-        return 1 - (1 - level) * Fraction(max(1, self.shown), self.of) if self.is_choice else level
+        return (
+            1 - (1 - level) * Fraction(max(1, self.shown_count), self.candidate_count)
+            if self.is_choice
+            else level
+        )
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a block that show the same alternative of a formula; `rows` is None for all of
-    them."""
+    """Rows of a block that show the same alternative of a formula.
+
+    `rows` is None for all of them.
+    """
 
     value: Formula
     count: int
@@ -67,11 +73,11 @@ class Piece:
 def split_pieces(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Piece]:
     """Split rows by what they show. A constant or key that noisy values chose is no estimate and
     has no ends."""
-    shown = list_alternatives(formula)
-    if not shown:
+    alternatives = list_alternatives(formula)
+    if not alternatives:
         return [Piece(formula, rows, has_ends=False)]
-    if not shown[0].conditions:
-        return [Piece(shown[0].value, rows)]
+    if not alternatives[0].conditions:
+        return [Piece(alternatives[0].value, rows)]
     return [
         Piece(
             alternative.value,
@@ -86,23 +92,25 @@ def split_pieces(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Pie
 
 def count_shown(formula: Formula, inputs: FormulaInputs, rows: int) -> int:
     """Count the rows that show an estimate: a value made of released numbers that is not null."""
-    shown = 0
+    count = 0
     for piece in split_pieces(formula, inputs, rows):
         if not piece.has_ends or not atoms_of(piece.value):
             continue
         if affine(piece.value) is not None:  # never null
-            shown += piece.count
+            count += piece.count
         else:
             values = np.broadcast_to(
                 evaluate(piece.value, piece.select_inputs(inputs)), (piece.count,)
             )
-            shown += int((~is_null(values)).sum())
-    return shown
+            count += int((~is_null(values)).sum())
+    return count
 
 
 def count_candidates(formula: Formula, recipe: Recipe, block: Block) -> int:
-    """Count the estimates that a block might show: different noisy values that public conditions
-    allow."""
+    """Count the estimates that a block might show.
+
+    These are the different noisy values that public conditions allow.
+    """
     count = 0
     for same in list_noisy_values(formula).values():
         conditions = [alternative.public_conditions() for alternative in same]

@@ -13,11 +13,11 @@ Key = str | int | bool | float | datetime.date | datetime.datetime | None
 def list_shown_keys(domain: Domain) -> list[Key]:
     """List what a person sees for each code of a key, in order."""
     keys = list_keys("key", domain)
-    shown: list[Key] = [_shown(domain, keys.first + code) for code in range(keys.size)]
-    return [*shown, None] if domain.nullable else shown
+    labels: list[Key] = [_label_grid_point(domain, keys.first + code) for code in range(keys.size)]
+    return [*labels, None] if domain.nullable else labels
 
 
-def _shown(domain: Domain, grid: int) -> Key:
+def _label_grid_point(domain: Domain, grid: int) -> Key:
     match domain.kind:
         case "category":
             return domain.labels[grid]

@@ -42,8 +42,10 @@ from dither.question.shapes import atoms_of
 
 KEYS_SHARE = Fraction(1, 4)
 MOST_WEIGHT = 10**30
-"""The largest weight of a column; 1 / MOST_WEIGHT is the smallest. Shares are rounded to 1/10000
-anyway."""
+"""The largest weight of a column; 1 / MOST_WEIGHT is the smallest.
+
+Shares are rounded to 1/10000 anyway.
+"""
 _DIGITS = 10_000
 
 
@@ -53,8 +55,10 @@ def make_equal_steps(
     family: Family = "laplace",
     allow_permute_and_flip: bool = False,
 ) -> tuple[Step, ...]:
-    """Make steps of equal weights. Sensitivities are read from them before the weights are
-    known."""
+    """Make steps of equal weights.
+
+    Sensitivities are read from them before the weights are known.
+    """
     return tuple(
         _make_step(queries, share, family, Fraction(1), allow_permute_and_flip) for share in shares
     )
@@ -114,14 +118,14 @@ def check_weights(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[
 def weigh_steps(
     queries: Sequence[Query],
     shares: Sequence[Share],
-    wanted: Sequence[float],
+    demands: Sequence[float],
     family: Family,
     weights: Mapping[str, Fraction],
     allow_permute_and_flip: bool = False,
 ) -> tuple[Step, ...]:
-    """Weigh the steps so that the loss is least; `wanted` are the demands of the shares."""
+    """Weigh the steps so that the loss is least; `demands` are the demands of the shares."""
     power = 1 / (1 + FAMILIES[family].variance_power)
-    step_weights = [demand**power for demand in wanted]
+    step_weights = [demand**power for demand in demands]
     selections = [i for i, share in enumerate(shares) if isinstance(queries[share.query], Keys)]
     rest = (
         sum(step_weight for i, step_weight in enumerate(step_weights) if i not in selections) or 1.0
@@ -143,23 +147,28 @@ def weigh_steps(
 
 
 def join_demands(
-    wanted: Sequence[float], positions: Sequence[tuple[int, int]], family: Family = "box"
+    demands: Sequence[float], positions: Sequence[tuple[int, int]], family: Family = "box"
 ) -> list[float]:
     """Join the demands of queries that share a noise into one demand each."""
     joint_demand = FAMILIES[family].joint_demand
     assert joint_demand is not None
     totals = [0.0] * (1 + max(query for query, _ in positions))
-    for demand, (query, _) in zip(wanted, positions, strict=True):
+    for demand, (query, _) in zip(demands, positions, strict=True):
         totals[query] += demand
-    sides = [sum(query == index for query, _ in positions) for index in range(len(totals))]
-    return [joint_demand(demand, numbers) for demand, numbers in zip(totals, sides, strict=True)]
+    columns_per_query = [
+        sum(query == index for query, _ in positions) for index in range(len(totals))
+    ]
+    return [
+        joint_demand(demand, numbers)
+        for demand, numbers in zip(totals, columns_per_query, strict=True)
+    ]
 
 
 def compute_demands(
     recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]
 ) -> list[float]:
     """Compute A_i of every query: how much of the loss its noise makes."""
-    wanted = [0.0] * len(recipe.queries)
+    demands = [0.0] * len(recipe.queries)
     read: set[int] = set()
     formulas = [
         (o.formula, float(weights.get(o.name, Fraction(1))))
@@ -169,12 +178,14 @@ def compute_demands(
     for formula, weight in formulas:
         read.update(atoms_of(formula))
         for atoms, error_share in _split_error(formula, recipe, weight):
-            for of in recipe.sets:
-                _add_demand(wanted, recipe, mechanisms, family, of.places, atoms, error_share)
-    for of in recipe.sets:  # atoms that only HAVING or ORDER BY reads
+            for grouping_set in recipe.sets:
+                _add_demand(
+                    demands, recipe, mechanisms, family, grouping_set.positions, atoms, error_share
+                )
+    for grouping_set in recipe.sets:  # atoms that only HAVING or ORDER BY reads
         for atom in set(range(len(recipe.atoms))) - read:
-            _add_demand(wanted, recipe, mechanisms, family, of.places, (atom,), 1.0)
-    return [demand or 1e-9 for demand in wanted]
+            _add_demand(demands, recipe, mechanisms, family, grouping_set.positions, (atom,), 1.0)
+    return [demand or 1e-9 for demand in demands]
 
 
 def _split_error(
@@ -196,7 +207,7 @@ def _split_error(
 
 
 def _add_demand(
-    wanted: list[float],
+    demands: list[float],
     recipe: Recipe,
     mechanisms: Sequence[Any],
     family: Family,
@@ -210,17 +221,19 @@ def _add_demand(
     }
     total = sum(square for square in moved.values())
     for atom, square in moved.items():
-        wanted[positions[atom][0]] += weight * (square / total if total else 1 / len(moved))
+        demands[positions[atom][0]] += weight * (square / total if total else 1 / len(moved))
 
 
 def _square_sensitivity(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
-    """(importance times sensitivity)^2 of an atom, in its own units; a quantile stands for
-    itself."""
+    """(importance times sensitivity)^2 of an atom, in its own units.
+
+    A quantile stands for itself.
+    """
     sensitivity = mechanism.column_sensitivity()
     if sensitivity is None:
         return 1.0
-    of = recipe.atoms[atom]
-    return float(of.importance * of.unit) ** 2 * _square_move(sensitivity, family)
+    released = recipe.atoms[atom]
+    return float(released.importance * released.unit) ** 2 * _square_move(sensitivity, family)
 
 
 def predict_loss(
@@ -229,26 +242,31 @@ def predict_loss(
     weights: Mapping[str, Fraction],
     laws: Sequence[ErrorLaw] | None = None,
 ) -> float:
-    """Predict the loss of calibrated mechanisms, comparable between families: noise over L1
-    sensitivity.
+    """Predict the loss of calibrated mechanisms, comparable between families.
+
+    Noise is measured in units of the L1 sensitivity.
 
     `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
     """
-    wanted = compute_demands(recipe, mechanisms, "laplace", weights)
+    demands = compute_demands(recipe, mechanisms, "laplace", weights)
     own = [find_error_law(mechanism) for mechanism in mechanisms] if laws is None else laws
     errors = [_square_error(mechanism, law) for mechanism, law in zip(mechanisms, own, strict=True)]
-    return sum(demand * error for demand, error in zip(wanted, errors, strict=True))
+    return sum(demand * error for demand, error in zip(demands, errors, strict=True))
 
 
 def _square_error(mechanism: Any, law: ErrorLaw) -> float:
-    """The squared error of one number: noise over the L1 sensitivity, or rows of a quantile; none
-    for keys."""
+    """The squared error of one number.
+
+    It is noise over the L1 sensitivity, or rows of a quantile. Keys have none.
+    """
     if isinstance(law, AdditiveErrorLaw):
         return float(law.variance) / max(1.0, float(mechanism.column_sensitivity().l1)) ** 2
     return float(law.row_scale) ** 2 if isinstance(law, RankErrorLaw) else 0.0
 
 
 def _square_move(sensitivity: Sensitivity, family: Family) -> float:
-    """The square of what one unit can move, in the norm that the noise of a family is calibrated
-    to."""
+    """The square of what one unit can move.
+
+    It is taken in the norm that the noise of a family is calibrated to.
+    """
     return float(sensitivity.l1**2 if FAMILIES[family].norm == "l1" else sensitivity.l2_squared)

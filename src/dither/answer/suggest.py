@@ -48,7 +48,7 @@ class Wish:
     """What is to be bought: the recipe, and how its answers become numbers of the catalog."""
 
     what: What
-    of: str
+    column_path: str
     keep: Fraction
     recipe: Recipe
     edges: tuple[Fraction, ...] | None = None  # where magnitudes are searched: the ends of each
@@ -111,16 +111,17 @@ def _format_number(value: Fraction) -> str:
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.10g}"
 
 
-def read_wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wish:
+def read_wish(what: str, column_path: str, keep: Number, catalog: Catalog, facts: Facts) -> Wish:
     """Read a wish into the question behind it; refused where nothing of the kind is declared."""
     share = exact(keep, "keep")
     if not 0 < share < 1 or not 0.0 < float(share) < 1.0:
         raise ParameterError(f"keep must lie in (0, 1), got {number_text(share)}: choose e.g. 0.99")
-    if not isinstance(of, str):
+    if not isinstance(column_path, str):
         raise ParameterError(
-            f"suggest for what? say table.column, as in 'visits.cost', got {type(of).__name__}"
+            "suggest for what? say table.column, as in 'visits.cost', got "
+            f"{type(column_path).__name__}"
         )
-    table, _, name = of.partition(".")
+    table, _, name = column_path.partition(".")
     try:
         private_table = catalog.table(table)
     except KeyError:
@@ -130,14 +131,14 @@ def read_wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) 
     if private_table.kind != "private":
         raise ParameterError(f"{table} is public: its bounds can be read off it")
     if what == "bounds":
-        return _wish_bounds(of, private_table, name, share, facts)
+        return _wish_bounds(column_path, private_table, name, share, facts)
     if what == "rows_per_unit":
         plan: Plan = PerUnit(Scan(private_table.name), (), (Named(COUNTED, Count()),))
         return Wish(
             "rows_per_unit",
-            of,
+            column_path,
             share,
-            _make_recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)),
+            _make_recipe(column_path, plan, COUNTED, (share,), Fraction(1), Fraction(0)),
         )
     if what == "max_groups":
         if not name:
@@ -149,9 +150,9 @@ def read_wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) 
         plan = PerUnit(once, (), (Named(COUNTED, Count()),))
         return Wish(
             "max_groups",
-            of,
+            column_path,
             share,
-            _make_recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)),
+            _make_recipe(column_path, plan, COUNTED, (share,), Fraction(1), Fraction(0)),
         )
     raise ParameterError(
         f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {quote(what)}"
@@ -165,11 +166,17 @@ def _find_column(table: Table, name: str) -> Any:
         raise ParameterError(f"no column {shorten(name)!r} in {table.name}") from None
 
 
-def _wish_bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> Wish:
+def _wish_bounds(column_path: str, table: Table, name: str, keep: Fraction, facts: Facts) -> Wish:
+    """Read a wish for bounds as quantiles of the column.
+
+    A column whose grid is too fine for that is replaced by its magnitude: the number of thresholds
+    that a value exceeds. The suggestion then lies between two thresholds.
+    """
     column = _find_column(table, name) if name else None
     if not isinstance(column, Bounded) or isinstance(column, (Boolean, Date, Timestamp)):
         raise ParameterError(
-            f"{of} is no number with declared bounds: bounds are bought inside wide declared ones"
+            f"{column_path} is no number with declared bounds: bounds are bought inside wide "
+            "declared ones"
         )
     domain = declared_domain(table.column(name), table, facts)
     declared = (domain.low * domain.step, domain.high * domain.step)
@@ -177,14 +184,14 @@ def _wish_bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts)
     one_sided = domain.low == 0
     shares = (keep,) if one_sided else ((1 - keep) / 2, (1 + keep) / 2)
     if points.step <= _COARSEST:
-        recipe = _make_recipe(of, Scan(table.name), name, shares, domain.step, Fraction(0))
-        return Wish("bounds", of, keep, recipe, None, declared, one_sided)
+        recipe = _make_recipe(column_path, Scan(table.name), name, shares, domain.step, Fraction(0))
+        return Wish("bounds", column_path, keep, recipe, None, declared, one_sided)
     thresholds = list_magnitudes(domain.low, domain.high)
     terms = tuple(_compare_threshold(name, threshold * domain.step) for threshold in thresholds)
     magnitude = Project(Scan(table.name), (Named("magnitude", _add_terms(terms)),))
-    recipe = _make_recipe(of, magnitude, "magnitude", shares, Fraction(1), Fraction(0))
+    recipe = _make_recipe(column_path, magnitude, "magnitude", shares, Fraction(1), Fraction(0))
     edges = (declared[0], *(threshold * domain.step for threshold in thresholds), declared[1])
-    return Wish("bounds", of, keep, recipe, edges, declared, one_sided)
+    return Wish("bounds", column_path, keep, recipe, edges, declared, one_sided)
 
 
 def list_magnitudes(low: int, high: int) -> tuple[int, ...]:
@@ -216,8 +223,14 @@ def _compare_threshold(name: str, threshold: Fraction) -> Call:
 
 
 def _make_recipe(
-    of: str, plan: Plan, column: str, shares: tuple[Fraction, ...], unit: Fraction, offset: Fraction
+    column_path: str,
+    plan: Plan,
+    column: str,
+    shares: tuple[Fraction, ...],
+    unit: Fraction,
+    offset: Fraction,
 ) -> Recipe:
+    """Make a recipe that asks for quantiles of one column over all rows."""
     query = Quantiles(plan, (), column, shares)
     atoms = tuple(
         Atom(
@@ -233,28 +246,30 @@ def _make_recipe(
     )
     positions = tuple((0, i) for i in range(len(shares)))
     return Recipe(
-        f"suggest {of}", (query,), (), atoms, (GroupingSet((), None, positions),), outputs
+        f"suggest {column_path}", (query,), (), atoms, (GroupingSet((), None, positions),), outputs
     )
 
 
 def make_suggestion(
     wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str
 ) -> Suggestion:
-    """Make the suggestion from the released quantiles. Bounds are rounded outwards to two
-    digits."""
+    """Make the suggestion from the released quantiles.
+
+    Bounds are rounded outwards to two digits.
+    """
     quantiles = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
     low: Fraction | None = None
     if wished.what == "bounds":
         assert wished.declared is not None
-        least, most = wished.declared
+        declared_low, declared_high = wished.declared
         lowest = quantiles[0]
         highest = quantiles[-1]
         if wished.edges is not None:  # the quantile is how many edges lie below
             lowest = wished.edges[int(lowest)]
             highest = wished.edges[min(len(wished.edges) - 1, int(highest) + 1)]
-        high = min(most, round_up_to_two_digits(highest) if highest > 0 else highest)
+        high = min(declared_high, round_up_to_two_digits(highest) if highest > 0 else highest)
         if not wished.one_sided:
-            low = max(least, -round_up_to_two_digits(-lowest) if lowest < 0 else lowest)
+            low = max(declared_low, -round_up_to_two_digits(-lowest) if lowest < 0 else lowest)
     else:
         high = max(Fraction(1), quantiles[-1])
     delta = Fraction(info["charges"].get(info["pot"], ("0", "0"))[1])
@@ -263,7 +278,9 @@ def make_suggestion(
     provenance = (
         f"bought: release {info['release_id']}, {paid}, {float(wished.keep) * 100:.4g}% quantile"
     )
-    return Suggestion(wished.what, wished.of, low, high, wished.keep, provenance, info, rank)
+    return Suggestion(
+        wished.what, wished.column_path, low, high, wished.keep, provenance, info, rank
+    )
 
 
 def round_up_to_two_digits(value: Fraction) -> Fraction:

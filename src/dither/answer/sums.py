@@ -48,17 +48,19 @@ def find_union_bound(
 def find_sum_bound(
     laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction, cells: int = 0
 ) -> float:
-    """A w with P(|sum of weight * noise| <= w) at least the level; the union bound where that is
-    smaller."""
+    """A w with P(|sum of weight * noise| <= w) at least the level.
+
+    The union bound where that is smaller.
+    """
     terms = [(law, abs(weight)) for law, weight in zip(laws, weights, strict=True) if weight]
-    most = find_union_bound(laws, weights, level)
+    union_bound = find_union_bound(laws, weights, level)
     miss = float(1 - level)
     if (
         len(terms) <= 1
         or miss < _LEAST_MISS * len(terms)
         or any(law.joint is not None for law, _ in terms)
     ):
-        return most
+        return union_bound
     cut = 1 - Fraction(miss) * _CUT / len(terms)
     reaches = [weight * (law.half_width(cut) + 1) for law, weight in terms]
     step = 2 * sum(reaches) / (cells or (1 << 16 if len(terms) <= _MANY else 1 << 18))
@@ -74,10 +76,9 @@ def find_sum_bound(
     mass = np.maximum(np.fft.irfft(product, length), 0)
     beyond = np.cumsum(mass[::-1])[::-1]  # P(sum >= (index - sum(sizes)) * step)
     room = miss / 2 * float(1 - _CUT) - _FLOAT_ERROR * len(terms)
-    index = (
-        int(np.argmax(beyond <= room)) - 1
-    )  # the last index whose tail is too heavy: the bound itself
-    return float(min(most, max(0, index - sum(sizes)) * step))
+    # The last index whose tail is too heavy: the bound itself.
+    index = int(np.argmax(beyond <= room)) - 1
+    return float(min(union_bound, max(0, index - sum(sizes)) * step))
 
 
 def _round_law_up(law: NoiseLaw, weight: float, step: float, size: int) -> Floats:

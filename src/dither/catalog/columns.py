@@ -100,8 +100,10 @@ class Date(_WholeBounds):
 
 @dataclass(frozen=True)
 class Timestamp(_WholeBounds):
-    """A second, counted from 1970-01-01T00:00:00 UTC; texts without an offset are read at
-    `offset_seconds` east."""
+    """A second, counted from 1970-01-01T00:00:00 UTC.
+
+    Texts without an offset are read at `offset_seconds` east.
+    """
 
     type: ClassVar[str] = "timestamp"
     offset_seconds: int
@@ -124,8 +126,10 @@ class Boolean(Bounded):
 
 @dataclass(frozen=True)
 class Decimal(Bounded):
-    """A number rounded to a multiple of `resolution` = `divisor` / `multiplier`, one of which is
-    1."""
+    """A number rounded to a multiple of `resolution`.
+
+    The resolution is `divisor` / `multiplier`, one of which is 1.
+    """
 
     type: ClassVar[str] = "decimal"
     lower: Fraction
@@ -165,16 +169,20 @@ class FromPublic:
 
 @dataclass(frozen=True)
 class Undeclared:
-    """The labels are private: only keys that enough people share are ever shown. Labels are cut at
-    `width`."""
+    """The labels are private: only keys that enough people share are ever shown.
+
+    Labels are cut at `width`.
+    """
 
     width: int
 
 
 @dataclass(frozen=True)
 class Category(_Valued):
-    """A label out of a list. `other` says what becomes of a value outside it (None where there is
-    no list)."""
+    """A label out of a list.
+
+    `other` says what becomes of a value outside it (None where there is no list).
+    """
 
     type: ClassVar[str] = "category"
     values: tuple[str, ...] | FromPublic | Undeclared
@@ -194,9 +202,9 @@ class Category(_Valued):
                     f"version"
                 )
             labels = self.values
-        other = (OTHER,) if self.other == "keep" else ()
+        unlisted = (OTHER,) if self.other == "keep" else ()
         null = (None,) if self.nulls.rule == "keep" else ()
-        return labels + other + null
+        return labels + unlisted + null
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
-"""The guarantee in plain words, from the catalog alone: who is protected, how far, and who and what
-is not."""
+"""The guarantee in plain words, from the catalog alone.
+
+Who is protected, how far, and who and what is not.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ UNPROTECTED: tuple[str, ...] = (
     "refusals",
     "whether registration succeeded",
 )
-"""The closed list of quantities that no noise covers (rule who-is-protected); every certificate
-carries it."""
+"""The closed list of quantities that no noise covers (rule who-is-protected).
+
+Every certificate carries it.
+"""
 
 _WIDTH = 100
 
@@ -74,8 +78,9 @@ def _describe_protected(catalog: Catalog) -> str:
 
 
 def horizon(catalog: Catalog) -> int | None:
-    """How many windows lie within the bounds of the window's column: the most that one person can
-    be in.
+    """Count the windows within the bounds of the window's column.
+
+    No person can be in more.
 
     None unless the unit is a window. Values outside the bounds are moved to them, so there are no
     others.
@@ -94,6 +99,7 @@ def horizon(catalog: Catalog) -> int | None:
 
 
 def _number_window(catalog: Catalog, column: Date | Timestamp, grid: int) -> int:
+    """Number the window that a day or second lies in: windows that follow each other count up."""
     days = (
         (grid + (catalog.unit.offset_seconds or 0)) // 86_400
         if isinstance(column, Timestamp)
@@ -107,29 +113,27 @@ def _number_window(catalog: Catalog, column: Date | Timestamp, grid: int) -> int
 
 
 def _describe_person_level(catalog: Catalog) -> list[str]:
-    """What the figure of one window is worth for a whole person: group privacy
-    (docs/proofs/composition.md)."""
+    """What the figure of one window is worth for a whole person.
+
+    By group privacy: docs/proofs/composition.md.
+    """
     windows = horizon(catalog)
     every = catalog.unit.every
     if windows is None:
         return []
     sentences = [
         f"A whole person is hidden less well than one {every} of theirs. Someone with rows in W "
-        f"{every}s is hidden at "
-        "W times its epsilon, W^2 times its rho, and delta * (e^(W epsilon) - 1) / (e^epsilon - "
-        "1).",
+        f"{every}s is hidden at W times its epsilon, W^2 times its rho, and delta * (e^(W epsilon) "
+        "- 1) / (e^epsilon - 1).",
         f"W is at most {windows} here, the {every}s within the bounds of {catalog.unit.column}: an "
-        f"answer at epsilon "
-        f"0.1, delta 0, for one person in one {every} is then one at epsilon "
-        f"{_write_tenths(windows)}, delta 0, for a "
-        "person who was always there.",
+        f"answer at epsilon 0.1, delta 0, for one person in one {every} is then one at epsilon "
+        f"{_write_tenths(windows)}, delta 0, for a person who was always there.",
     ]
     if any(isinstance(table.owner, OwnerReference) for table in catalog.private_tables):
         sentences.append(
             f"A row that finds its owner in another table does so within one {every}: rows whose "
-            f"parent lies in "
-            f"another {every} are left out, else taking one {every} of a person away would take "
-            f"rows of others."
+            f"parent lies in another {every} are left out, else taking one {every} of a person "
+            "away would take rows of others."
         )
     return sentences
 
@@ -151,8 +155,7 @@ def _describe_hidden(catalog: Catalog) -> list[str]:
     return [
         hidden,
         f"Hidden means: {nearly}; how nearly is the epsilon of the budget. What is true of the "
-        f"population can be "
-        "learned, and can concern people whether or not they are in the data.",
+        "population can be learned, and can concern people whether or not they are in the data.",
     ]
 
 

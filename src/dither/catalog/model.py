@@ -17,8 +17,10 @@ Neighbours = Literal["add_remove", "replace"]
 
 @dataclass(frozen=True)
 class Unit:
-    """Whom the guarantee protects. For `person_window`: rows of one person in one window of
-    `column`."""
+    """Whom the guarantee protects.
+
+    For `person_window`: rows of one person in one window of `column`.
+    """
 
     kind: Literal["person", "row", "person_window"]
     column: str | None = None

@@ -6,8 +6,10 @@ from dither.catalog.model import Catalog, OwnerReference, Table
 
 
 def owner_names(catalog: Catalog, table: Table) -> frozenset[str]:
-    """The columns of a table that name the owner of its rows: the owner column, and keys that refer
-    to one."""
+    """The columns of a table that name the owner of its rows.
+
+    The owner column, and keys that refer to one.
+    """
     owner = table.owner
     column = catalog.owner_column(table)
     names = {column} if column in table.column_names else set()

@@ -17,8 +17,10 @@ def write_days(days: int) -> str:
 
 
 def write_seconds(seconds: int, offset_seconds: int) -> str:
-    """The time so many seconds after 1970-01-01T00:00:00 UTC, as a clock at that offset shows
-    it."""
+    """Write the time so many seconds after 1970-01-01T00:00:00 UTC.
+
+    It is the time that a clock at that offset shows.
+    """
     return (_EPOCH + timedelta(seconds=seconds + offset_seconds)).isoformat()
 
 

@@ -41,8 +41,10 @@ def days(text: str) -> int | None:
 
 
 def seconds(text: str, offset_seconds: int) -> int | None:
-    """Seconds from 1970-01-01T00:00:00 UTC to a time written as YYYY-MM-DDTHH:MM:SS at that
-    offset."""
+    """Seconds from 1970-01-01T00:00:00 UTC to a time at that offset.
+
+    The time is written as YYYY-MM-DDTHH:MM:SS.
+    """
     if not _SECOND.fullmatch(text):
         return None
     try:
@@ -52,8 +54,10 @@ def seconds(text: str, offset_seconds: int) -> int | None:
 
 
 def offset(text: str) -> int | None:
-    """Seconds east of UTC: `UTC` or a fixed offset. Named zones change by law, so they are no
-    public constant."""
+    """Seconds east of UTC: `UTC` or a fixed offset.
+
+    Named zones change by law, so they are no public constant.
+    """
     if text == "UTC":
         return 0
     match = _OFFSET.fullmatch(text)

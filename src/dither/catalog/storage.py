@@ -126,6 +126,7 @@ def _write_reference(owner: OwnerReference) -> Any:
 
 
 def _write_column(column: Column) -> dict[str, Any]:
+    """Write one column: its type, its name and its keys, numbers as canonical text."""
     tree: dict[str, Any] = {"name": column.name, "type": column.type}
     if isinstance(column, Id):
         return tree

@@ -136,8 +136,10 @@ def _read_nulls(tree: dict[str, Any], read: Callable[[Any], int | str]) -> Nulls
 
 
 def _require(value: T | None) -> T:
-    """The value that a reader returned; ValueError for None, its answer to a text that it cannot
-    read."""
+    """The value that a reader returned.
+
+    ValueError for None, its answer to a text that it cannot read.
+    """
     if value is None:
         raise ValueError
     return value

@@ -27,6 +27,8 @@ def is_label(text: str) -> bool:
 
 
 def has_control_characters(text: str) -> bool:
-    """Line breaks, control characters or halves of characters: invisible in a table, so refused in
-    one."""
+    """Line breaks, control characters or halves of characters.
+
+    They are invisible in a table, and therefore refused in one.
+    """
     return any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)

@@ -38,16 +38,17 @@ def read_loss(
     neighbours: str | None,
     unit: str | None,
 ) -> ls.Loss:
-    """A loss from an expression, a JSON loss (text or file), an Opacus history file, or a printed
-    DpEvent."""
+    """Read a loss from a text or a file.
+
+    It may be an expression, a JSON loss, an Opacus history file, or a printed DpEvent.
+    """
     if dp_event is not None:
         relation: Any = neighbours or "add_remove"
         return parse_dp_event(dp_event.read_text(), neighbours=relation, unit=unit or "unit")
     if opacus is not None:
         history = read_document(opacus.read_text(), "the Opacus history", allow_floats=True)
-        history = (
-            history["history"] if isinstance(history, dict) else history
-        )  # accountant.state_dict()
+        # accountant.state_dict()
+        history = history["history"] if isinstance(history, dict) else history
         return from_opacus([(row[0], row[1], row[2]) for row in history], unit=unit or "unit")
     if text is None:
         raise typer.BadParameter(
@@ -124,8 +125,7 @@ def _show(
     console.print(table)
     console.print(
         f"bracket [{ladder.bounds.lower!r}, {ladder.bounds.upper!r}] at delta {ladder.delta:g}, "
-        f"for one {unit}; worst "
-        f"direction: {ladder.direction}",
+        f"for one {unit}; worst direction: {ladder.direction}",
         soft_wrap=True,
     )
     if delta_bounds is not None:

@@ -90,23 +90,23 @@ def preview(
         make_console().print(answer_preview)
 
 
-def _preview_document(shown: Preview) -> dict[str, Any]:
+def _preview_document(preview: Preview) -> dict[str, Any]:
     return {
         "price": {
-            "asked": shown.price,
-            "in": shown.measure,
-            "charged": shown.charged.amount,
-            "delta": shown.charged.delta,
-            "charged_in": shown.charged_in,
-            "unit": shown.unit,
+            "asked": preview.price,
+            "in": preview.measure,
+            "charged": preview.charged.amount,
+            "delta": preview.charged.delta,
+            "charged_in": preview.charged_in,
+            "unit": preview.unit,
         },
-        "fits": shown.fits,
-        "left": shown.left,
-        "questions_left": shown.questions_left,
-        "rows": shown.rows,
-        "confidence": shown.confidence,
-        "smallest_group": shown.smallest_group,
-        "stored": shown.stored,
+        "fits": preview.fits,
+        "left": preview.left,
+        "questions_left": preview.questions_left,
+        "rows": preview.rows,
+        "confidence": preview.confidence,
+        "smallest_group": preview.smallest_group,
+        "stored": preview.stored,
         "columns": [
             {
                 "name": column.name,
@@ -119,7 +119,7 @@ def _preview_document(shown: Preview) -> dict[str, Any]:
                 "limits": list(column.limits),
                 "notes": list(column.notes),
             }
-            for column in shown.columns
+            for column in preview.columns
         ],
     }
 
@@ -196,9 +196,8 @@ def sql(
         "quantile_intervals": quantile_intervals,
     }
     price: dict[str, Any] = {"epsilon": epsilon, "rho": rho}
-    if (
-        within
-    ):  # the least price that the preview finds; whether the pot can pay is decided by asking
+    # The least price that the preview finds; whether the pot can pay is decided by asking.
+    if within:
         answer_preview = con.preview(
             strip_explain_prefix(question) or question,
             within=_read_widths(within),

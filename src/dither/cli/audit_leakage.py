@@ -121,12 +121,12 @@ def _show_book(console: Console, *, full: bool, runs: int, as_json: bool) -> Non
 
 
 def _pair_counts(printed: tables.Counts, measured: tables.Counts) -> list[str]:
-    shown = [
+    columns = [
         ["X" if count is None else f"{count:,}" for count in row] for row in (printed, measured)
     ]
     return [
         f"{printed_text} / {measured_text}"
-        for printed_text, measured_text in zip(*shown, strict=True)
+        for printed_text, measured_text in zip(*columns, strict=True)
     ]
 
 
@@ -136,13 +136,13 @@ def _show_progress(console: Console, full: bool) -> Iterator[_Tick]:
     total = sum(full or experiment.quick is not None for experiment in tables.EXPERIMENTS) + (
         len(places.PRINTED) if full else 0
     )
-    shown = (
+    columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*shown, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("the book's systems", total=total)
         yield lambda name, done: bar.update(task, advance=done, description=name)
 

@@ -1,5 +1,6 @@
-"""An invented clinic: patients, visits and prescriptions that look like real files, with nobody in
-them.
+"""An invented clinic.
+
+Patients, visits and prescriptions that look like real files, with nobody in them.
 
 Counties differ in size, age drives visits and costs, smokers meet cardiology more often, few drugs
 make most prescriptions, a few people come very often and a few bills are enormous; some cells are
@@ -121,8 +122,10 @@ def write_clinic(folder: Path, people: int) -> None:
 
 
 class Draws:
-    """Random numbers for invented data: floats, from the operating system's generator. Never for
-    noise."""
+    """Random numbers for invented data: floats, from the operating system's generator.
+
+    Never for noise.
+    """
 
     def __init__(self) -> None:
         self._source = SystemSource()
@@ -159,9 +162,8 @@ def _draw_visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, ND
     people = len(patients["age"])
     age = patients["age"]
     mean = 0.6 + age / 35 + 0.7 * patients["smoker"]
-    often = np.floor(-mean * np.log1p(-draw.uniform(people))).astype(
-        np.int64
-    )  # geometric: most few, some many
+    # Geometric: most few, some many.
+    often = np.floor(-mean * np.log1p(-draw.uniform(people))).astype(np.int64)
     often = np.where(draw.uniform(people) < 0.002, often + 30, often)
     who = np.repeat(np.arange(people), np.minimum(often, 60))
     count = len(who)

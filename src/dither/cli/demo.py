@@ -104,8 +104,7 @@ QUESTIONS: tuple[tuple[str, str, str], ...] = (
         "How many people meet cardiology, by smoking?",
         "Most people, by whether they smoke",
         "SELECT smoker, COUNT(DISTINCT patient_id) AS people FROM visits JOIN patients USING "
-        "(patient_id) "
-        "WHERE ward = 'cardiology' GROUP BY smoker",
+        "(patient_id) WHERE ward = 'cardiology' GROUP BY smoker",
     ),
 )
 
@@ -205,12 +204,12 @@ class _Walk:
         return con
 
     def _ask_first(self, con: Connection) -> None:
-        title, most, sql = QUESTIONS[0]
+        title, top_label, sql = QUESTIONS[0]
         self.console.rule("3. the analyst sees price and error first; no data is read")
         self.console.print(Syntax(sql, "sql", background_color="default", word_wrap=True))
         self.console.print(con.preview(sql, rho=PRICE))
         self.console.rule("4. the analyst asks, and pays")
-        answer = self._ask(con, title, most, sql)
+        answer = self._ask(con, title, top_label, sql)
         self.console.print(answer.result)
         self.console.print("the exact answer, which only a dev lineage can show:")
         for label, value in answer.truth.items():
@@ -219,28 +218,30 @@ class _Walk:
     def _ask_dozen(self, con: Connection) -> None:
         self.console.rule("5. a dozen questions, beside the truth")
         with _show_progress(self.console, "asking") as say:
-            for title, most, sql in QUESTIONS[1:]:
+            for title, top_label, sql in QUESTIONS[1:]:
                 say(title)
-                self._ask(con, title, most, sql)
+                self._ask(con, title, top_label, sql)
         table = Table("question", "answers", "preview: ± at 95%", "intervals that hold the truth")
         for answer in self.answers:
-            inside, of = count_covered(answer)
+            inside, intervals = count_covered(answer)
             half = answer.preview.columns[0].half_width
-            shown = "by group size" if half is None else f"{half:,.4g}"
+            half_width = "by group size" if half is None else f"{half:,.4g}"
             table.add_row(
                 answer.title,
                 str(answer.result.table.num_rows),
-                shown,
-                f"{inside} of {of}" if of else "no bounds",
+                half_width,
+                f"{inside} of {intervals}" if intervals else "no bounds",
             )
         self.console.print(table)
 
-    def _ask(self, con: Connection, title: str, most: str, sql: str) -> DemoAnswer:
+    def _ask(self, con: Connection, title: str, top_label: str, sql: str) -> DemoAnswer:
         preview: Preview = con.preview(sql, rho=PRICE)
         result = con.sql(sql, rho=PRICE)
         assert isinstance(result, Result)
         truth = list_truths(self.state, result)
-        answer = DemoAnswer(title, most, sql, preview, result, truth, list_points(result, truth))
+        answer = DemoAnswer(
+            title, top_label, sql, preview, result, truth, list_points(result, truth)
+        )
         self.answers.append(answer)
         return answer
 

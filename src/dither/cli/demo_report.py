@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dither.answer.preview import Preview
-from dither.answer.result import Result, build_result
+from dither.answer.result import Result, make_result
 from dither.answer.shown_keys import list_shown_keys
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.registry import read_deployment
@@ -32,7 +32,7 @@ class DemoAnswer:
     """A question of the demonstration: before, the answer, and the truth by label."""
 
     title: str
-    most: str
+    top_label: str
     sql: str
     preview: Preview
     result: Result
@@ -45,7 +45,7 @@ def list_truths(state: State, result: Result) -> dict[str, float]:
     release, recipe = _release_and_recipe(result)
     exact = replace(release, values=measure_truth(state, release))
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
-    table = build_result(exact, whole, Fraction(95, 100), result.info)
+    table = make_result(exact, whole, Fraction(95, 100), result.info)
     return {point.label: point.value for point in _list_points(table, {})}
 
 
@@ -110,7 +110,7 @@ def demo_report(
     meaning = interpret_pot(pot)
     inside = [count_covered(answer) for answer in answers]
     hits = sum(a for a, _ in inside)
-    of = sum(b for _, b in inside)
+    intervals = sum(b for _, b in inside)
     releases = con.history().releases
     balance = Paid(
         pot.name,
@@ -121,19 +121,16 @@ def demo_report(
         tuple(
             (f"release {paid.release_id}: {paid.asks}", float(paid.charged)) for paid in releases
         ),
-        "Whatever is asked, and whatever is raised later, all answers "
-        "together "
-        "stay "
-        f"within {meaning.stated}",
+        "Whatever is asked, and whatever is raised later, all answers together stay within "
+        f"{meaning.stated}",
         refusal,
         f", delta {float(pot.delta_spent):g}, for one {pot.unit}",
     )
     report = ReportPage(
         title="A dozen questions to an invented clinic",
         lead=f"{people:,} invented patients, their visits and prescriptions. Each answer "
-        "carries noise that hides any "
-        f"one person, and an interval that says how much; {hits} of {of} intervals hold the exact "
-        f"answer, at 95% each.",
+        "carries noise that hides any one person, and an interval that says how much; "
+        f"{hits} of {intervals} intervals hold the exact answer, at 95% each.",
         context="dev",
         meaning=tuple(meaning.lines()),
         questions=tuple(map(_describe_question, answers)),
@@ -208,7 +205,7 @@ def _state_finding(answer: DemoAnswer) -> str:
         if top.low is None
         else f", between {format_number(top.low)} and {format_number(top.high)}"
     )
-    sentence = f"{answer.most}: {top.label}, {format_number(top.value)}{between}."
+    sentence = f"{answer.top_label}: {top.label}, {format_number(top.value)}{between}."
     if not rest:
         return sentence
     return sentence + (
@@ -234,12 +231,12 @@ def _describe_stages(
     return _describe_wards(first, cost), _describe_drugs(second, drugs)
 
 
-def _describe_wards(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
+def _describe_wards(stages: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     """The cost of each ward from the file to the answer."""
     recipe = _release_and_recipe(demo_answer.result)[1]
     unit = float(recipe.atoms[0].unit)
     cells_by_stage = [
-        {cell: values[0] * unit for cell, values in stage.cells.items()} for stage in of
+        {cell: values[0] * unit for cell, values in stage.cells.items()} for stage in stages
     ]
     labels = [_format_label(key) for key in list_shown_keys(recipe.keys[0].domain)]
     answers = {p.label: p for p in demo_answer.points}
@@ -262,23 +259,22 @@ def _describe_wards(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
         ("clamps", "limits", "noise"),
         tuple(rows),
         "Bills above 2,000 are cut, and of each person at most five visits count: both pull sums "
-        "down, by far more "
-        "than the noise. Intervals cover the noise alone; the rest is decided by the catalog, "
-        "before anyone asks.",
+        "down, by far more than the noise. Intervals cover the noise alone; the rest is decided by "
+        "the catalog, before anyone asks.",
     )
 
 
-def _describe_drugs(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
+def _describe_drugs(stages: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     """Prescriptions: drugs that few people take are not shown at all."""
     release, recipe = _release_and_recipe(demo_answer.result)
     cells_by_stage = [
-        {cell: float(values[0]) for cell, values in stage.cells.items()} for stage in of
+        {cell: float(values[0]) for cell, values in stage.cells.items()} for stage in stages
     ]
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
     answers = {
         p.label: p
         for p in _list_points(
-            build_result(release, whole, Fraction(95, 100), demo_answer.result.info), {}
+            make_result(release, whole, Fraction(95, 100), demo_answer.result.info), {}
         )
     }
     drugs = sorted(
@@ -292,7 +288,7 @@ def _describe_drugs(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
         raw, clamped, limited = (
             sum(stage_cells.get(cell, 0.0) for cell in cells) for stage_cells in cells_by_stage
         )
-        shown = [
+        points = [
             answers[_format_label(cell[0][0])]
             for cell in cells
             if _format_label(cell[0][0]) in answers
@@ -302,8 +298,8 @@ def _describe_drugs(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
             for cell in cells
             if _format_label(cell[0][0]) in answers
         )
-        value = sum(p.value for p in shown)
-        half = math.sqrt(sum(((p.high or 0.0) - p.value) ** 2 for p in shown))
+        value = sum(p.value for p in points)
+        half = math.sqrt(sum(((p.high or 0.0) - p.value) ** 2 for p in points))
         changes = (clamped - raw, limited - clamped, kept - limited, value - kept)
         return label, raw, changes, value, half
 
@@ -314,7 +310,6 @@ def _describe_drugs(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
         ("clamps", "limits", "suppression", "noise"),
         tuple(rows),
         "The list of drugs is not in the catalog, so a drug is shown only if enough people take "
-        "it; which ones are "
-        "missing, and how many, is never said about real data. The last row adds up many drugs and "
-        "all their noise.",
+        "it; which ones are missing, and how many, is never said about real data. The last row "
+        "adds up many drugs and all their noise.",
     )

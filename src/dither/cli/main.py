@@ -17,9 +17,8 @@ from dither.version import __version__
 
 _CODES = (
     "Exit codes: 0 done; 1 refused or failed; 2 wrong command line; 3 a certificate is intact but "
-    "its key unknown; "
-    "4 the budget cannot pay; 5 the answer is unavailable and the charge stays; 70 a fault of "
-    "dither; 130 interrupted."
+    "its key unknown; 4 the budget cannot pay; 5 the answer is unavailable and the charge stays; "
+    "70 a fault of dither; 130 interrupted."
 )
 _COMMANDS = {
     "demo": ("demo", "dither demo"),
@@ -47,8 +46,10 @@ _GROUPS = ("budget", "ledger", "catalog", "registry", "local", "audit")
 
 
 class LazyGroup(TyperGroup):
-    """Commands whose modules are imported when they are needed: `dither --version` imports none of
-    them."""
+    """Commands whose modules are imported when they are needed.
+
+    `dither --version` imports none of them.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*_COMMANDS, *_GROUPS]
@@ -119,9 +120,8 @@ def main() -> None:
             "a question that was charged is answered and stored: ask it again, for free",
             INTERRUPTED,
         )
-    except (
-        BrokenPipeError
-    ):  # the reader of our output went away: nothing to say, and nowhere to say it
+    # The reader of our output went away: nothing to say, and nowhere to say it.
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
@@ -140,8 +140,10 @@ def main() -> None:
 
 
 def _locate_error(error: BaseException) -> str:
-    """Find the last line of dither's own code that an error passed; nothing of what it worked
-    on."""
+    """Find the last line of dither's own code that an error passed.
+
+    It says nothing of what that line worked on.
+    """
     home = Path(__file__).parents[1]
     frames = [
         f

@@ -19,13 +19,17 @@ CANNOT_PAY = 4
 UNAVAILABLE = 5
 BROKEN = 70
 INTERRUPTED = 130
-"""Beside 0 (done), 1 (refused or failed) and 2 (the command line itself was wrong):
-docs/reference/cli.md."""
+"""The exit status beside 0 (done), 1 (refused or failed) and 2 (wrong command line).
+
+See docs/reference/cli.md.
+"""
 
 
 class SafeConsole(Console):
-    """A console on which texts are read and nothing else: no control characters, markup or emoji
-    names."""
+    """A console on which texts are read and nothing else.
+
+    No control characters, markup or emoji names.
+    """
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(escape_lines(text), **options)

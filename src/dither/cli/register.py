@@ -16,7 +16,7 @@ from dither.state import State
 from dither.surfaces import escape_label
 
 
-class _Shown:
+class _ProgressBar:
     """The bar: which step it is, and how far the engine says it is within the step."""
 
     def __init__(self, progress: Progress) -> None:
@@ -81,7 +81,7 @@ def register(
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        shown = _Shown(progress)
+        progress_bar = _ProgressBar(progress)
         dataset_state = State.beside(catalog, state)
         done = steward.register(
             catalog,
@@ -90,8 +90,8 @@ def register(
             ledger_url=ledger,
             memory=memory,
             spill=spill,
-            stage=shown.stage,
-            share=shown.share,
+            stage=progress_bar.stage,
+            share=progress_bar.share,
         )
     if as_json:
         repaired = {

@@ -1,5 +1,4 @@
-"""`dither registry`: an entry for the public register of deployments, and a statement for
-reviewers."""
+"""`dither registry`: an entry for the public register, and a statement for reviewers."""
 
 from __future__ import annotations
 
@@ -15,7 +14,8 @@ from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import DitherError
 from dither.publish.deployment import Deployment
 from dither.publish.hazards import find_hazards
-from dither.publish.registry import fill_entry, find_problems, list_prompts, read_entry
+from dither.publish.registry import fill_entry
+from dither.publish.registry_schema import find_problems, list_prompts, read_entry
 from dither.publish.statement import write_statement
 from dither.state import State
 from dither.surfaces import escape_label
@@ -61,7 +61,7 @@ def export(
     facts = read_deployment(State.beside(catalog, state))
     filled = fill_entry(facts)
     warned = find_hazards(facts)
-    left = list_prompts(filled)
+    prompts = list_prompts(filled)
     wrong = [problem for problem in find_problems(filled) if "PLEASE WRITE" not in problem]
     if as_json:
         documents = [
@@ -73,7 +73,7 @@ def export(
                 "statement": write_statement(facts),
                 "hazards": documents,
                 "problems": wrong,
-                "prompts": dict(left),
+                "prompts": dict(prompts),
             }
         )
         return
@@ -91,7 +91,7 @@ def export(
     for line in wrong:
         console.print(f"does not fit the register's schema: {line}", markup=False, highlight=False)
     console.print(
-        f"{len(left)} prompts are left for a person; then: dither registry check "
+        f"{len(prompts)} prompts are left for a person; then: dither registry check "
         f"{to / 'registry.yaml'}",
         highlight=False,
         soft_wrap=True,
@@ -109,10 +109,8 @@ def check(
         open_problems = find_problems(read_entry(file.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise DitherError(f"cannot read {file}: {error}") from None
-    except (
-        ValueError,
-        RecursionError,
-    ):  # a date that is none, an integer without end, lists in lists
+    # A date that is none, an integer without end, lists in lists.
+    except (ValueError, RecursionError):
         raise DitherError(
             f"cannot read {file}: write it as 'dither registry export' does"
         ) from None

@@ -61,8 +61,7 @@ def report(
         )
     lead = (
         f"Lineage {facts.catalog.lineage}, population {facts.catalog.population}: {len(releases)} "
-        f"releases. Parameters "
-        "only: values belong to those whose pots paid for them."
+        "releases. Parameters only: values belong to those whose pots paid for them."
     )
     text = write_report(
         ReportPage(

@@ -56,11 +56,11 @@ def verify(
     Known keys are those given with --key, or else those of the datasets on this machine.
     """
     if show_key is not None:
-        shown = seal.public_hex(ensure_signing_key(State.beside(show_key, state)).public_key())
+        public_key = seal.public_hex(ensure_signing_key(State.beside(show_key, state)).public_key())
         if as_json:
-            print_json({"public_key": shown})
+            print_json({"public_key": public_key})
         else:
-            typer.echo(shown)
+            typer.echo(public_key)
         return
     if file is None:
         raise ParameterError("say which certificate to check: dither verify certificate.json")
@@ -99,8 +99,10 @@ def _check_values(
 
 
 def _describe(verdict: seal.SealVerdict, file: Path, values: Path | None) -> Iterator[str]:
-    """The verdict in lines; what others wrote is escaped, so that it cannot draw on the
-    terminal."""
+    """The verdict in lines.
+
+    What others wrote is escaped, so that it cannot draw on the terminal.
+    """
     name = escape_label(str(file))
     if verdict.body is None:
         yield f"{name}: {typer.style('not what was signed', fg='red', bold=True)}"

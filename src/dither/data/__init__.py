@@ -1,2 +1,4 @@
-"""The data access layer: the only one that sees rows. Deterministic; imported by the kernel and the
-steward alone."""
+"""The data access layer: the only one that sees rows.
+
+Deterministic; imported by the kernel and the steward alone.
+"""

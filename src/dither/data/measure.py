@@ -43,8 +43,10 @@ class Compiled(NamedTuple):
 
 
 class Measurer:
-    """Answers queries over one registered version. `prepare` may fail freely; `measure` only after
-    a charge."""
+    """Answers queries over one registered version.
+
+    `prepare` may fail freely; `measure` only after a charge.
+    """
 
     def __init__(
         self,
@@ -55,8 +57,9 @@ class Measurer:
         analyses: Analyses | None = None,
         scratch: Path | None = None,
     ) -> None:
-        """`facts` and the folder `scratch`, into which the engine spills, lie beside the copy,
-        unless given.
+        """`facts` and the folder `scratch` lie beside the copy, unless given.
+
+        The engine spills into `scratch`.
 
         `analyses` are those of the version, shared with whoever priced the question.
         """
@@ -125,6 +128,10 @@ class Measurer:
         return cells if self._analyses.analyse_query(query).unlisted else cells[()]
 
     def _measure_cells(self, query: Cells, sample_key: bytes | None) -> dict[OpenKey, Any]:
+        """Measure the cells of a query by the values of its unlisted keys.
+
+        A full array where all keys are listed, else only the cells that hold rows.
+        """
         analysed = self._analyses.analyse_query(query)
         size = (analysed.cells, analysed.width)
         if analysed.cells <= _FEW_CELLS and not analysed.unlisted:
@@ -160,13 +167,17 @@ class Measurer:
     def _measure_histograms(
         self, query: Quantiles, sample_key: bytes | None
     ) -> dict[OpenKey, dict[int, Histogram]]:
+        """Count the rows at every point of the grid, by unlisted key and cell.
+
+        Where the catalog bounds the points, they are counted in an array; else the engine groups
+        them.
+        """
         if (layout := spots(query, self._analyses.analyse_rows(query.plan).columns)) is not None:
             filled = self._fill_array(query, sample_key, layout.room)
-            filled[layout.held - 1] += filled[
-                layout.held :
-            ].sum()  # 0: nothing lies outside its grid
-            points = np.flatnonzero(filled[: layout.held])
-            if layout.held == layout.points:
+            # The sum is 0: nothing lies outside its grid.
+            filled[layout.counters - 1] += filled[layout.counters :].sum()
+            points = np.flatnonzero(filled[: layout.counters])
+            if layout.counters == layout.points:
                 return {(): {0: (points, filled[points])} if len(points) else {}}
             return {
                 (): dict(_split(points // layout.points, points % layout.points, filled[points]))
@@ -176,9 +187,8 @@ class Measurer:
         codes, points, counts = (
             table.column(first + i).to_numpy().astype(np.int64) for i in range(3)
         )
-        order = np.argsort(
-            codes * MOST_POINTS + points
-        )  # fewer than 2**20 points, at most 10**6 codes
+        # Fewer than 2**20 points, at most 10**6 codes: the products fit in 64 bits.
+        order = np.argsort(codes * MOST_POINTS + points)
         if not first:
             return {(): dict(_split(codes[order], points[order], counts[order]))}
         rows_of: dict[OpenKey, list[int]] = {}

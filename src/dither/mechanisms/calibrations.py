@@ -44,7 +44,8 @@ def fit_gaussian(
     safe = IntegerGaussian.for_rho(rho_for(price, allowed), sensitivity, **towards)
     if sensitivity.l0 != 1:
         return safe
-    low, high = SMALLEST, safe.sigma
+    low = SMALLEST
+    high = safe.sigma
     while high - low > high / 2**18:
         middle = round_up((low + high) / 2)
         if middle in (low, high):
@@ -57,8 +58,10 @@ def fit_gaussian(
 def fit_gaussian_keys(
     epsilon: Number, delta: Number, *, groups: int, public_size: int | None = None, **towards: Any
 ) -> GaussianKeys:
-    """Key selection at (epsilon, delta): half of delta for the conversion from zCDP, half for lone
-    owners."""
+    """Key selection at (epsilon, delta).
+
+    Half of delta is for the conversion from zCDP, half for lone owners.
+    """
     allowed = small_delta(delta, public_size)
     return GaussianKeys.for_rho(
         rho_for(epsilon, allowed / 2), allowed / 2, groups=groups, **towards
@@ -68,8 +71,10 @@ def fit_gaussian_keys(
 def fit_gaussian_interval(
     half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
 ) -> IntegerGaussian:
-    """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to
-    each side."""
+    """The most noise (least loss) whose interval is narrow enough.
+
+    At `confidence` it is no wider than `half_width` to each side.
+    """
     return _fit_interval(
         half_width, confidence, lambda sigma: IntegerGaussian(sigma, sensitivity, **towards)
     )
@@ -78,8 +83,10 @@ def fit_gaussian_interval(
 def fit_laplace_interval(
     half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
 ) -> IntegerLaplace:
-    """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to
-    each side."""
+    """The most noise (least loss) whose interval is narrow enough.
+
+    At `confidence` it is no wider than `half_width` to each side.
+    """
     return _fit_interval(
         half_width, confidence, lambda scale: IntegerLaplace(scale, sensitivity, **towards)
     )
@@ -88,14 +95,16 @@ def fit_laplace_interval(
 def _fit_interval(
     half_width: int, confidence: Number, build: Callable[[Fraction], Mechanism]
 ) -> Mechanism:
-    wanted = positive(half_width, "half_width")
-    low, high = SMALLEST, LARGEST
-    if find_error_law(build(low)).interval(confidence) > wanted:
+    """Search the largest scale, by bisection, whose interval is within `half_width`."""
+    largest = positive(half_width, "half_width")
+    low = SMALLEST
+    high = LARGEST
+    if find_error_law(build(low)).interval(confidence) > largest:
         raise ParameterError(f"no noise gives an interval of {half_width}: allow a wider one")
     while high - low > low / 2**19:
         middle = round_bits((low + high) / 2, up=False)
         if middle in (low, high):
             break
-        is_narrow = find_error_law(build(middle)).interval(confidence) <= wanted
+        is_narrow = find_error_law(build(middle)).interval(confidence) <= largest
         low, high = (middle, high) if is_narrow else (low, middle)
     return build(low)

@@ -1,5 +1,6 @@
-"""Count, mean and variance of values clamped to public bounds: exact integer sums whose sensitivity
-is known.
+"""Count, mean and variance of values clamped to public bounds.
+
+All three come from exact integer sums whose sensitivity is known.
 
 A value x is clamped to [low, high] and centred, y = 2 x - (low + high), so |y| <= w = high - low;
 the sums are n, sum of y, and sum of 2 y^2 - w^2 (each term at most w^2 in size). Clamping is a
@@ -45,8 +46,10 @@ class MomentsErrorLaw:
     counted: bool
 
     def mean_spread(self, people: int) -> float:
-        """The standard deviation of the mean's noise for so many people, if the mean is near the
-        middle."""
+        """The standard deviation of the mean's noise for so many people.
+
+        It holds if the mean is near the middle.
+        """
         first = self.sums[1 if self.counted else 0]
         return math.sqrt(first.variance) / (2 * people)
 

@@ -1,5 +1,6 @@
-"""The exponential mechanism: candidate h with probability proportional to weight(h) exp(score(h) /
-scale).
+"""The exponential mechanism.
+
+Candidate h has a probability proportional to weight(h) exp(score(h) / scale).
 
 Guarantee: its log-ratios span a range of at most epsilon, BoundedRange(epsilon), which is
 epsilon-DP and epsilon^2 / 8-zCDP; it is the only selection with that loss. Drawn as a race of
@@ -42,13 +43,17 @@ class ExponentialMechanism(SelectionMechanism):
         weights: Sequence[int] | NDArray[Any] | None = None,
         source: Words | None = None,
     ) -> int:
-        """The place of the winner. `weights` are public: a candidate of weight w stands for w with
-        equal scores."""
+        """The place of the winner.
+
+        `weights` are public: a candidate of weight w stands for w with equal scores.
+        """
         return argmax_gumbel(scores, self.scale, weights=weights, source=source)
 
     def law(self, scores: Sequence[int]) -> list[float]:
-        """The probability of every candidate if these were the scores: for planning on public or
-        made-up scores."""
+        """The probability of every candidate if these were the scores.
+
+        For planning, on public or made-up scores.
+        """
         top = max(scores)
         shares = [math.exp(float((score - top) / self.scale)) for score in scores]
         return [share / sum(shares) for share in shares]

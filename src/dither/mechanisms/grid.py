@@ -1,5 +1,6 @@
-"""A public grid for quantiles: the values that may be answered, in order, known before any data is
-seen.
+"""A public grid for quantiles: the values that may be answered, in order.
+
+It is fixed before any data is seen.
 
 A large domain is coarsened by the rule of `dither.plan.grids.coarse_step`. A value belongs to the
 last grid point at or below it, after clamping to the ends.
@@ -26,8 +27,10 @@ from dither.plan.grids import MOST_POINTS, coarse_step
 
 @dataclass(frozen=True)
 class QuantileGrid:
-    """Either low, low + step, ... (`cells` of them) or an explicit increasing tuple of any ordered
-    type."""
+    """Either low, low + step, ...
+
+    (`cells` of them) or an explicit increasing tuple of any ordered type.
+    """
 
     low: Any
     step: Any
@@ -58,8 +61,10 @@ class QuantileGrid:
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> QuantileGrid:
-        """Exactly these values, of any ordered type (dates, decimals, text in its collation),
-        strictly increasing."""
+        """The grid of exactly these values, strictly increasing.
+
+        They can be of any ordered type: dates, decimals, text in its collation.
+        """
         if not len(values) or any(not a < b for a, b in pairwise(values)):
             raise ParameterError(
                 "the values of a grid must be strictly increasing, and at least one"

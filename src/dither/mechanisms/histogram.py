@@ -1,5 +1,6 @@
-"""A histogram of which one unit can move only so much: each unit's own rows are limited before they
-are counted.
+"""A histogram of which one unit can move only so much.
+
+Each unit's own rows are limited before they are counted.
 
 Each unit keeps its `most_cells` lowest cells (a function of its own rows as a set, no other's) and
 at most `most_each` rows in each; then all rows are counted. One unit moves at most most_cells

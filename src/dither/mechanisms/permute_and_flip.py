@@ -1,5 +1,6 @@
-"""Permute-and-flip: in random order, stop at candidate h with probability exp((score(h) - best) /
-scale).
+"""Permute-and-flip.
+
+In random order, it stops at candidate h with probability exp((score(h) - best) / scale).
 
 Guarantee: Pure(epsilon), nothing tighter: its range exceeds epsilon (1.490 at epsilon 1 with two
 candidates), so it must not be priced as BoundedRange. Its expected score is never below the

@@ -41,8 +41,10 @@ class StoppingLaw:
         return float(1 / self.gamma)
 
     def miss(self, good: Number) -> float:
-        """The chance that no run is good if one run is with probability `good`: g (1-p) / (1 -
-        (1-g) (1-p))."""
+        """The chance that no run is good if one run is with probability `good`.
+
+        It is g (1-p) / (1 - (1-g) (1-p)).
+        """
         bad = 1 - exact(good, "good")
         return float(self.gamma * bad / (1 - (1 - self.gamma) * bad))
 
@@ -79,8 +81,10 @@ class PrivateSelection:
     def release(
         self, run: Callable[[Words], tuple[int, Output]], *, source: Words | None = None
     ) -> tuple[int, Output]:
-        """The (score, output) of the best run; of equal scores the first, which by symmetry favours
-        no output."""
+        """The (score, output) of the best run.
+
+        Of equal scores the first, which by symmetry favours no output.
+        """
         supply = check_source(source)
         best = run(supply)
         while not bernoulli(self.gamma, source=supply):

@@ -1,5 +1,6 @@
-"""Randomised response: the truth with probability e^eps / (e^eps + k - 1), each of the k - 1 lies
-equally often.
+"""Randomised response.
+
+The truth has probability e^eps / (e^eps + k - 1), the k - 1 lies share the rest equally.
 
 Guarantee: epsilon-DP for the one who answers (neighbours: any two values, `replace`); binary it is
 the loss RandomizedResponse(epsilon), k-ary Pure(epsilon). The chance to lie, (k - 1) / (e^eps + k -
@@ -61,14 +62,15 @@ class ResponseErrorLaw:
         return self.lie * (1 - self.lie) / (self.truth - self.lie) ** 2
 
     def estimate(self, answers: Sequence[int] | NDArray[Any]) -> list[float]:
-        """Unbiased counts from counts of answers: (answers - n lie) / (truth - lie); may be
-        negative."""
+        """Unbiased counts from counts of answers: (answers - n lie) / (truth - lie).
+
+        May be negative.
+        """
         people = sum(int(count) for count in answers)
         return [(int(count) - people * self.lie) / (self.truth - self.lie) for count in answers]
 
     def bound(self, people: int, confidence: Number) -> float:
-        """Chebyshev: the error of an estimated share is at most this with at least this confidence
-        (binary)."""
+        """By Chebyshev: how far an estimated share may be off, at this confidence (binary)."""
         doubt = float(1 - exact(confidence, "confidence"))
         return math.sqrt(1 / doubt) / (2 * (self.truth - self.lie) * math.sqrt(people))
 
@@ -126,8 +128,8 @@ def lie_chance(epsilon: Fraction, categories: int, bits: int) -> Enclosure:
     work = bits + 64
     a = exp_minus(epsilon, work)
     full = 1 << work
-    others = categories - 1
-    low, high = (others * end for end in a)
+    wrong_categories = categories - 1
+    low, high = (wrong_categories * end for end in a)
     return Enclosure((low << bits) // (full + low), -(-(high << bits) // (full + high)))
 
 

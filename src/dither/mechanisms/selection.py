@@ -20,8 +20,10 @@ from dither.privacy.losses import Loss, Neighbours
 
 @dataclass(frozen=True)
 class SelectionMechanism:
-    """The parameters of a selection; its scale is 2 sensitivity / epsilon, or sensitivity / epsilon
-    if monotone."""
+    """The parameters of a selection.
+
+    Its scale is 2 sensitivity / epsilon, or sensitivity / epsilon if monotone.
+    """
 
     epsilon: Fraction
     sensitivity: Fraction

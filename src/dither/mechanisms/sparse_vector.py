@@ -48,8 +48,10 @@ class SparseVectorErrorLaw:
     query: LaplaceErrorLaw
 
     def margin(self, queries: int, confidence: Number) -> int:
-        """With this confidence every one of `queries` answers is right for values this far from
-        their threshold."""
+        """How far from their threshold values must be for all answers to be right.
+
+        It holds for `queries` answers at once, with this confidence.
+        """
         doubt = (1 - exact(confidence, "confidence")) / 2
         return self.threshold.interval(1 - doubt) + self.query.interval(1 - doubt / queries)
 
@@ -144,8 +146,10 @@ class SparseVector:
         *,
         source: Words | None = None,
     ) -> list[Answer]:
-        """The answers to a list of queries, up to and including the last hit; each as
-        `SparseVectorRun.ask` says."""
+        """The answers to a list of queries, up to and including the last hit.
+
+        Each as `SparseVectorRun.ask` says.
+        """
         run = self.start(source=source)
         exact_values = exact_integers(values).tolist()
         levels = repeat(thresholds) if isinstance(thresholds, int) else list(thresholds)

@@ -38,8 +38,10 @@ from dither.privacy.numbers import refuse_beyond_floats
 
 @dataclass(frozen=True)
 class StaircaseErrorLaw:
-    """P(z), z = +-(k D + j): base * b^k for j < reach, base * b^(k+1) for j >= reach, b =
-    e^-eps."""
+    """P(z) for z = +-(k D + j), with b = e^-eps.
+
+    It is base * b^k for j < reach, and base * b^(k+1) for j >= reach.
+    """
 
     epsilon: Fraction
     width: int
@@ -66,11 +68,12 @@ class StaircaseErrorLaw:
         b = self._decay
         r = self.reach
         d = self.width
+        # Sums of b^k, k b^k, k^2 b^k.
         stairs = [
             1 / (1 - b),
             b / (1 - b) ** 2,
             b * (1 + b) / (1 - b) ** 3,
-        ]  # sums of b^k, k b^k, k^2 b^k
+        ]
 
         def offset_sums(a: int, e: int) -> list[float]:
             return [
@@ -116,7 +119,8 @@ class StaircaseErrorLaw:
     def interval(self, confidence: Number) -> int:
         """The smallest w with P(|z| <= w) at least the confidence."""
         doubt = float(1 - exact(confidence, "confidence"))
-        low, high = -1, self.width
+        low = -1
+        high = self.width
         while self.tail(high + 1) > doubt:
             high *= 2
         while high - low > 1:

@@ -1,5 +1,6 @@
-"""Running sums of a stream: noise on dyadic blocks of 1..n, each drawn once; a prefix is a few
-blocks.
+"""Running sums of a stream: noise on dyadic blocks of 1..n, each drawn once.
+
+A prefix is a few blocks.
 
 A step lies in at most levels = n.bit_length() released blocks (not ceil(log2 n): that is one too
 few for every power of two), so the blocks are a vector of which a unit that appears in at most
@@ -76,9 +77,8 @@ class TreeCounter:
         if self.noise.sensitivity.l0 < least.l0:
             raise ParameterError(
                 f"{self.steps} steps have {self.steps.bit_length()} levels, so one unit moves at "
-                f"least {least.l0} "
-                f"blocks, but the noise is for {self.noise.sensitivity.l0}: build it by "
-                f"for_epsilon or for_rho"
+                f"least {least.l0} blocks, but the noise is for {self.noise.sensitivity.l0}: build "
+                "it by for_epsilon or for_rho"
             )
 
     @classmethod
@@ -91,8 +91,10 @@ class TreeCounter:
         steps_per_unit: int = 1,
         **towards: Any,
     ) -> TreeCounter:
-        """Integer Laplace noise of scale levels * steps_per_unit * largest / epsilon on every
-        block."""
+        """A tree counter whose blocks have integer Laplace noise.
+
+        Its scale is levels * steps_per_unit * largest / epsilon.
+        """
         moved = tree_sensitivity(
             steps, largest, steps_per_unit, towards.get("neighbours", "add_remove")
         )
@@ -137,9 +139,8 @@ class TreeCounter:
         )
         upto = np.concatenate([[0], np.cumsum(step_values.astype(object) if wide else step_values)])
         total: NDArray[Any] = np.zeros(self.steps + 1, np.int64)
-        for level in reversed(
-            range(self.levels)
-        ):  # t = odd * 2^level: its last block on top of the prefix before it
+        # t = odd * 2^level: its last block on top of the prefix before it.
+        for level in reversed(range(self.levels)):
             size = 1 << level
             ends = np.arange(size, self.steps + 1, 2 * size)
             blocks = self.noise.release(upto[ends] - upto[ends - size], source=supply)
@@ -154,8 +155,10 @@ class TreeCounter:
 
 
 class RunningCounter:
-    """A tree counter in progress: keeps the one open block of each level, adds its noise once when
-    it closes."""
+    """A tree counter in progress.
+
+    It keeps the one open block of each level, and adds its noise once when the block closes.
+    """
 
     def __init__(self, counter: TreeCounter, source: Words) -> None:
         self._counter = counter
@@ -188,8 +191,9 @@ class RunningCounter:
 def quantiles_from_sums(
     sums: Sequence[int] | NDArray[Any], shares: Sequence[Fraction]
 ) -> list[int]:
-    """Quantiles read off the running sums of a histogram: postprocessing, any number at no further
-    price.
+    """Quantiles read off the running sums of a histogram.
+
+    This is postprocessing: any number of them, at no further price.
 
     The sums are made increasing first; the answer to q is the first cell whose sum reaches q times
     the last.

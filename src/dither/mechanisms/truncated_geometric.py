@@ -35,8 +35,10 @@ from dither.privacy.noise import Words
 
 @dataclass(frozen=True)
 class TruncatedErrorLaw:
-    """The law of the answer; it depends on the true count near the bounds, so it is shown per
-    count."""
+    """The law of the answer.
+
+    It depends on the true count near the bounds, so it is shown per count.
+    """
 
     scale: Fraction
     low: int
@@ -54,8 +56,10 @@ class TruncatedErrorLaw:
         return LaplaceErrorLaw(self.scale).pmf(answer - count)
 
     def interval(self, confidence: Number) -> int:
-        """Half-width around the answer that holds a count inside the bounds: clamping moves it no
-        further away."""
+        """Half-width around the answer that holds a count inside the bounds.
+
+        Clamping moves such a count no further away.
+        """
         return LaplaceErrorLaw(self.scale).interval(confidence)
 
 
@@ -108,8 +112,10 @@ class TruncatedGeometric:
         return TruncatedErrorLaw(self.scale, self.low, self.high)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
-        """Noisy counts, clamped to the public bounds; a count outside them is clamped first
-        (1-Lipschitz)."""
+        """Noisy counts, clamped to the public bounds.
+
+        A count outside them is clamped first (1-Lipschitz).
+        """
         inside = np.clip(exact_integers(values).astype(object), self.low, self.high)
         clamped: NDArray[Any] = np.clip(
             self._noise.release(inside, source=source), self.low, self.high

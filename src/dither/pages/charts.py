@@ -133,8 +133,10 @@ def draw_signed_bar(share: float) -> Html:
     """
     size = min(abs(share), 1.0) * 50
     start = 50 - size if share < 0 else 50
-    side = "less" if share < 0 else "more"
-    bar = write_element("rect", class_=side, x=f"{start:.2f}%", width=f"{size:.2f}%", height="8")
+    direction = "less" if share < 0 else "more"
+    bar = write_element(
+        "rect", class_=direction, x=f"{start:.2f}%", width=f"{size:.2f}%", height="8"
+    )
     return write_element(
         "svg",
         bar,

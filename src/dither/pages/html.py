@@ -14,8 +14,10 @@ _VOID = frozenset({"br", "circle", "line", "polyline", "rect"})
 
 
 class Html(str):
-    """Markup that may be put into a page as it is; + and f-strings turn it into plain text
-    again."""
+    """Markup that may be put into a page as it is.
+
+    Adding to it by + or in an f-string makes plain text of it again.
+    """
 
     __slots__ = ()
 

@@ -59,8 +59,10 @@ class PotBalances:
         )
 
     def so_far(self, pot: Pot) -> LabelledGuarantee:
-        """The running sum as an epsilon; for pure and (epsilon, delta) sums it is the sum
-        itself."""
+        """The running sum as an epsilon.
+
+        For pure and (epsilon, delta) sums it is the sum itself.
+        """
         label = f"{pot.name}, so far" + ("" if pot.rule in ("pure", "approx") else f", {AS_IF}")
         total = pot.spent + pot.reissued
         epsilon, delta = pot.filter.guarantee(total) if total else (Fraction(0), Fraction(0))
@@ -153,8 +155,9 @@ class PotBalances:
 
 
 def convert_over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:
-    """(epsilon, delta) for all rows of a person with rows in W windows, by group privacy:
-    docs/proofs/filters.md.
+    """(epsilon, delta) for all rows of a person who has rows in W windows.
+
+    By group privacy: docs/proofs/filters.md.
 
     zCDP: W^2 rho, then converted, where no delta of key selection is in the way; else
     `convert_steps`.

@@ -52,8 +52,9 @@ def write_body(
     over_windows: LabelledGuarantee | None = None,
     commitment: str = "",
 ) -> dict[str, Any]:
-    """Write the body of a release's certificate; `pot_path` is the paying pot and all pots around
-    it.
+    """Write the body of a release's certificate.
+
+    `pot_path` is the paying pot and all pots around it.
 
     The pots stand as they do when the certificate is made, by what was released until then: what is
     under way does not show (rule release-times-only).
@@ -115,8 +116,10 @@ def write_body(
 
 
 def _state_over_windows(guarantee: LabelledGuarantee) -> str:
-    """The person-level figure of a (person, window) unit, over the windows that the catalog
-    declares."""
+    """The person-level figure of a (person, window) unit.
+
+    It holds over all windows that the catalog declares.
+    """
     pair = (
         f"epsilon {format_rounded_up(guarantee.epsilon)} at delta "
         f"{format_rounded_up(guarantee.delta)}"
@@ -150,8 +153,10 @@ def format_exact(value: Fraction) -> str:
 
 
 def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
-    """State the guarantee of this release alone: the rule's own parameters, and (epsilon,
-    delta)."""
+    """State the guarantee of this release alone.
+
+    It has the rule's own parameters, and (epsilon, delta).
+    """
     rule = pot.filter
     taken = release.charges.get(pot.name)
     priced = release.priced
@@ -216,6 +221,7 @@ def _describe_pot(pot: Pot, release: Release) -> dict[str, Any]:
 
 
 def _describe_mechanism(calibrated: Calibrated) -> dict[str, Any]:
+    """Describe the mechanism of one step: its noise, its scale and what it was asked."""
     mechanism = calibrated.mechanism
     step = calibrated.step
     document: dict[str, Any] = {
@@ -235,8 +241,10 @@ def _describe_mechanism(calibrated: Calibrated) -> dict[str, Any]:
 
 
 def list_used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
-    """List the columns that the plans name, by registered table. A name anywhere in a plan
-    counts."""
+    """List the columns that the plans name, by registered table.
+
+    A name anywhere in a plan counts.
+    """
     used: dict[str, tuple[Column, ...]] = {}
     for calibrated in release.priced.steps:
         tree = plan_json(calibrated.step.query)
@@ -274,6 +282,7 @@ def _list_bounds(catalog: Catalog, used: dict[str, tuple[Column, ...]]) -> dict[
 
 
 def _describe_bound(column: Column) -> dict[str, Any]:
+    """Describe what a column may hold, and where that is known from."""
     if isinstance(column, Category):
         if isinstance(column.values, tuple):
             return {
@@ -317,8 +326,10 @@ def _format_second(value: Fraction) -> str:
 
 
 def _is_stated(limit: str) -> bool:
-    """Whether a limit is stated as it is: rows per unit are stated for each table instead, with its
-    name."""
+    """Whether a limit is stated as it is.
+
+    Rows per unit are stated for each table instead, with its name.
+    """
     return not re.fullmatch(r"at most \d+ rows? per \w+", limit)
 
 

@@ -31,8 +31,10 @@ def make_nonce() -> str:
 
 
 def plain(value: Any) -> Any:
-    """What JSON has no word for, as text: fractions as p/q; times, dates and decimals as they
-    print."""
+    """What JSON has no word for, as text.
+
+    Fractions become p/q; times, dates and decimals are written as they print.
+    """
     return f"{value.numerator}/{value.denominator}" if isinstance(value, Fraction) else str(value)
 
 

@@ -37,8 +37,10 @@ class Deployment:
         return None if self.total is None else self.total.filter.guarantee(self.total.ceiling)
 
     def meaning(self) -> tuple[str, ...]:
-        """The guarantee of the total in words; for (person, window) units over all declared
-        windows."""
+        """The guarantee of the total in words.
+
+        For (person, window) units it is that over all declared windows.
+        """
         if self.total is None:
             return ()
         return tuple(interpret_pot(self.total).lines(windows=horizon(self.catalog)))
@@ -55,8 +57,10 @@ class Deployment:
         return days[0] if days else None
 
     def unused_columns(self) -> tuple[str, ...]:
-        """Columns of private tables that no released question named: candidates for not being held
-        at all."""
+        """Columns of private tables that no released question named.
+
+        Perhaps they need not be kept at all.
+        """
         named = {
             text.lower()
             for record in self.releases

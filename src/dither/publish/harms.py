@@ -1,5 +1,4 @@
-"""What differential privacy does and does not do about the harms that privacy law and practice
-name.
+"""What differential privacy does about the harms that privacy law names, and what not.
 
 A table for every report, so that nobody reads a guarantee as more than it is. The families are
 Solove's taxonomy; what is said about each is ours. It bounds what the *answers* add to what anyone

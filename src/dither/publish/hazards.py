@@ -37,20 +37,22 @@ class Hazard:
         return f"{'to answer' if self.ask else 'warning'} [{self.name}]: {self.message}"
 
 
-def find_hazards(of: Deployment) -> tuple[Hazard, ...]:
-    """Find all hazards, in the order of the draft's layers: parameters, unit, algorithms, trust,
-    data."""
+def find_hazards(deployment: Deployment) -> tuple[Hazard, ...]:
+    """Find all hazards, in the order of the draft's layers.
+
+    Parameters, unit, algorithms, trust, data.
+    """
     return (
-        *_check_parameters(of),
-        *_check_unit(of),
-        *_check_algorithms(of),
-        *_check_trust(of),
-        *_check_collection(of),
+        *_check_parameters(deployment),
+        *_check_unit(deployment),
+        *_check_algorithms(deployment),
+        *_check_trust(deployment),
+        *_check_collection(deployment),
     )
 
 
-def _check_parameters(of: Deployment) -> Iterator[Hazard]:
-    guarantee = of.guarantee()
+def _check_parameters(deployment: Deployment) -> Iterator[Hazard]:
+    guarantee = deployment.guarantee()
     if guarantee is None:
         yield Hazard(
             "no-budget", "no pot is open, so nothing bounds what may be learned: dither budget open"
@@ -59,7 +61,7 @@ def _check_parameters(of: Deployment) -> Iterator[Hazard]:
     epsilon, delta = guarantee
     stated = (
         f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(delta)} "
-        f"for one {of.catalog.unit.label}"
+        f"for one {deployment.catalog.unit.label}"
     )
     if epsilon > EMPTY:
         yield Hazard(
@@ -70,7 +72,7 @@ def _check_parameters(of: Deployment) -> Iterator[Hazard]:
         yield Hazard(
             "large-epsilon", f"{stated}: odds may move by more than 20; say why this much is needed"
         )
-    total = of.total
+    total = deployment.total
     if total is not None and total.rule == "approx":
         yield Hazard(
             "catastrophic-delta",
@@ -81,11 +83,11 @@ def _check_parameters(of: Deployment) -> Iterator[Hazard]:
         yield Hazard(
             "large-delta", f"{stated}: a delta above 1e-5 makes epsilon look smaller than it is"
         )
-    most = max((table.max_rows or 0) for table in of.catalog.private_tables)
-    if delta * most >= 1:
+    max_rows = max((table.max_rows or 0) for table in deployment.catalog.private_tables)
+    if delta * max_rows >= 1:
         yield Hazard(
             "delta-and-size",
-            f"delta times max_rows ({most}) reaches 1: releasing one row would satisfy it",
+            f"delta times max_rows ({max_rows}) reaches 1: releasing one row would satisfy it",
         )
     yield Hazard(
         "comparing",
@@ -94,8 +96,8 @@ def _check_parameters(of: Deployment) -> Iterator[Hazard]:
     )
 
 
-def _check_unit(of: Deployment) -> Iterator[Hazard]:
-    unit = of.catalog.unit
+def _check_unit(deployment: Deployment) -> Iterator[Hazard]:
+    unit = deployment.catalog.unit
     if unit.kind == "row":
         yield Hazard(
             "event-level",
@@ -106,10 +108,9 @@ def _check_unit(of: Deployment) -> Iterator[Hazard]:
         yield Hazard(
             "event-level",
             f"the unit is a person in one {unit.every}: a secret that lasts longer is protected "
-            f"less, by as many "
-            f"{unit.every}s (dither interpret --windows)",
+            f"less, by as many {unit.every}s (dither interpret --windows)",
         )
-    for person in of.catalog.people:
+    for person in deployment.catalog.people:
         if not person.protected:
             yield Hazard(
                 "unprotected-people",
@@ -120,7 +121,7 @@ def _check_unit(of: Deployment) -> Iterator[Hazard]:
         "families, firms or regions may be harmed by what is true of many",
         ask=True,
     )
-    for name, column in of.columns():
+    for name, column in deployment.columns():
         if isinstance(column, Text):
             yield Hazard(
                 "unstructured",
@@ -129,13 +130,13 @@ def _check_unit(of: Deployment) -> Iterator[Hazard]:
             )
 
 
-def _check_algorithms(of: Deployment) -> Iterator[Hazard]:
+def _check_algorithms(deployment: Deployment) -> Iterator[Hazard]:
     yield Hazard(
         "implementation",
         "one implementation, not certified by others: run 'make test' and the audit",
         ask=True,
     )
-    for name, column in of.columns():
+    for name, column in deployment.columns():
         if isinstance(column, (Integer, Decimal, Date, Timestamp)) and _READ_OFF.search(
             column.provenance.lower()
         ):
@@ -147,13 +148,13 @@ def _check_algorithms(of: Deployment) -> Iterator[Hazard]:
             yield Hazard(
                 "keys-not-given", f"the keys of {name} are not listed: rare ones are never shown"
             )
-    for table in of.catalog.private_tables:
+    for table in deployment.catalog.private_tables:
         if table.rows_per_unit is not None and table.rows_per_unit > 10:
             yield Hazard(
                 "contribution-bound",
-                f"{table.name} keeps up to {table.rows_per_unit} rows per {of.catalog.unit.label}: "
-                f"noise grows with "
-                "it; a lower limit trades noise for bias",
+                f"{table.name} keeps up to {table.rows_per_unit} rows per "
+                f"{deployment.catalog.unit.label}: noise grows with it; a lower limit trades noise "
+                "for bias",
             )
     yield Hazard(
         "statistical-bias",
@@ -165,7 +166,7 @@ def _check_algorithms(of: Deployment) -> Iterator[Hazard]:
     )
 
 
-def _check_trust(of: Deployment) -> Iterator[Hazard]:
+def _check_trust(deployment: Deployment) -> Iterator[Hazard]:
     yield Hazard(
         "interactive", "questions are chosen after seeing answers: the budget is a filter, and ends"
     )
@@ -176,32 +177,33 @@ def _check_trust(of: Deployment) -> Iterator[Hazard]:
         "side-channels",
         "embedded mode makes no promise about time; answers should not be timed by outsiders",
     )
-    if of.incidents:
-        codes = ", ".join(sorted({incident.code for incident in of.incidents}))
+    if deployment.incidents:
+        codes = ", ".join(sorted({incident.code for incident in deployment.incidents}))
         yield Hazard(
             "incidents",
-            f"{len(of.incidents)} failures after a charge are on record ({codes}): unprotected",
+            f"{len(deployment.incidents)} failures after a charge are on record ({codes}): "
+            "unprotected",
         )
     yield Hazard(
         "security",
         "access control, encryption at rest and backups are outside of differential privacy",
         ask=True,
     )
-    if of.context == "dev":
+    if deployment.context == "dev":
         yield Hazard(
             "dev", "this is a dev lineage: exact answers can be shown, so no real data may be in it"
         )
 
 
-def _check_collection(of: Deployment) -> Iterator[Hazard]:
+def _check_collection(deployment: Deployment) -> Iterator[Hazard]:
     yield Hazard(
         "other-releases",
         "what else was published from the same data without noise adds to the risk",
         ask=True,
     )
-    for note in of.population_notes:
+    for note in deployment.population_notes:
         yield Hazard("same-people", note)
-    if of.releases and (unused := of.unused_columns()):
+    if deployment.releases and (unused := deployment.unused_columns()):
         yield Hazard(
             "over-collection",
             f"no release used {', '.join(unused)}: does the dataset need to hold them?",

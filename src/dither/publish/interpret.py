@@ -1,5 +1,6 @@
-"""What (epsilon, delta) means, in plain words and in numbers that a person can hold against their
-own worry.
+"""What (epsilon, delta) means, in plain words and in numbers.
+
+A person can hold the numbers against their own worry.
 
 Everything follows from one inequality, P(E) <= e^epsilon Q(E) + delta for every event E, where P
 and Q are the laws of all answers together on two neighbouring databases. Nothing here depends on
@@ -37,8 +38,10 @@ RATES = (0.01, 0.05)
 
 @dataclass(frozen=True)
 class Meaning:
-    """A guarantee with the questions that people ask of it. `loss` sharpens the answers where it is
-    known."""
+    """A guarantee with the questions that people ask of it.
+
+    `loss` sharpens the answers where it is known.
+    """
 
     epsilon: Fraction
     delta: Fraction
@@ -54,8 +57,9 @@ class Meaning:
         )
 
     def posterior(self, prior: float) -> tuple[float, float]:
-        """How far all answers can move someone's belief: prior odds times at most e^epsilon either
-        way.
+        """How far all answers can move someone's belief.
+
+        The prior odds are multiplied by at most e^epsilon either way.
 
         With a delta the odds move by at most 2 e^epsilon, in all but `exception` of the cases.
         """
@@ -69,8 +73,10 @@ class Meaning:
 
     @property
     def exception(self) -> float:
-        """How often the posterior may leave its interval: (2 + e^-epsilon) delta, by Markov's
-        inequality."""
+        """How often the posterior may leave its interval.
+
+        At most (2 + e^-epsilon) delta, by Markov's inequality.
+        """
         return float(self.delta) * (2 + math.exp(-min(float(self.epsilon), 700.0))) * _UP
 
     def power(self, false_positive: float) -> float:
@@ -91,8 +97,9 @@ class Meaning:
         return min(1.0, max(a, largest_share))
 
     def together(self, size: int) -> Meaning:
-        """The guarantee towards `size` units at once: a household, a person with so many rows, so
-        many windows.
+        """The guarantee towards `size` units at once.
+
+        Such as a household, a person with so many rows, or so many windows.
 
         (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)); where the loss has a group rule,
         at the same delta.
@@ -124,9 +131,8 @@ class Meaning:
         if self.delta:
             sentences.append(
                 f"That holds in all but {_format_rare(self.exception)} of cases; in those, nothing "
-                f"is promised. "
-                "A delta far below 1 / number of people keeps this from being the whole story of "
-                "anyone."
+                "is promised. A delta far below 1 / number of people keeps this from being the "
+                "whole story of anyone."
             )
         sentences += [self._test(rate, who) for rate in RATES]
         many = self.together(household)
@@ -190,8 +196,7 @@ class Meaning:
         if self.neighbours == "add_remove":
             return (
                 f"A test that wrongly names {wrong} of the absent finds at most {right} of the "
-                f"present, "
-                f"one {who} at a time."
+                f"present, one {who} at a time."
             )
         return (
             f"A test that is wrong for {wrong} of one kind of {who} is right for at "
@@ -310,6 +315,7 @@ def _format_percent_down(share: float) -> str:
 
 
 def _format_digits(share: float, to: Any) -> str:
+    """Write a share in percent, with three digits, rounded by `to` (math.ceil or math.floor)."""
     if share >= 1:
         return "100%"
     if share <= 0:

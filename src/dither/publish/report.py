@@ -1,5 +1,6 @@
-"""`report.html`: what was asked, learned and paid, with its errors, its guarantee, and what is not
-protected.
+"""`report.html`: what was asked, learned and paid.
+
+It states errors, the guarantee, and what is not protected.
 
 One self-contained page: no script, nothing fetched. Sections that a caller has nothing for are left
 out; a report made from a ledger alone has no values, since values belong to those who paid for
@@ -22,8 +23,10 @@ from dither.publish.harms import HARMS
 
 @dataclass(frozen=True)
 class AnsweredQuestion:
-    """One question: what was asked, what it cost, and its chart; `expected` is what the preview
-    said."""
+    """One question: what was asked, what it cost, and its chart.
+
+    `expected` is what the preview said.
+    """
 
     title: str
     sql: str
@@ -145,7 +148,7 @@ def _show_answer(answer: AnsweredQuestion) -> Html:
 
 
 def _show_stages(staged: Staged) -> Html:
-    most = (
+    largest_change = (
         max((abs(change) for *_, changes, _, _ in staged.rows for change in changes), default=0.0)
         or 1.0
     )
@@ -154,7 +157,10 @@ def _show_stages(staged: Staged) -> Html:
         (
             label,
             format_number(start),
-            *(join([_format_change(change), draw_signed_bar(change / most)]) for change in changes),
+            *(
+                join([_format_change(change), draw_signed_bar(change / largest_change)])
+                for change in changes
+            ),
             format_number(end),
             format_number(half),
         )
@@ -175,15 +181,15 @@ def _show_payment(report: ReportPage) -> Html:
         return EMPTY
     spent = f"spent {paid.measure} {paid.spent}{paid.delta_and_unit}"
     balance = f": {spent}; cap {paid.cap}, ceiling {paid.ceiling}. {paid.guarantee}."
-    shown = [
+    elements = [
         write_element("p", "Pot ", write_element("b", paid.pot), balance),
         draw_meter(paid.charges, float(paid.cap), float(paid.ceiling)),
     ]
     if paid.refusal:
-        shown.append(write_element("p", paid.refusal, class_="refusal"))
+        elements.append(write_element("p", paid.refusal, class_="refusal"))
     if report.releases:
-        shown.append(write_table(("release", "asked", "paid"), report.releases))
-    return join(shown)
+        elements.append(write_table(("release", "asked", "paid"), report.releases))
+    return join(elements)
 
 
 _TONES: dict[str, Tone] = {"bounded": "good", "partly": "fair", "not covered": "bad"}
@@ -195,24 +201,23 @@ def _show_limits(report: ReportPage) -> Html:
         (harm.family, harm.harm, Cell(harm.coverage, _TONES[harm.coverage]), harm.note)
         for harm in HARMS
     ]
-    shown = [
+    elements = [
         write_element(
             "p",
             "The guarantee bounds what the answers add to what anyone could learn about one "
-            "protected unit. It is "
-            "relative, not absolute: what is true of a population can be learned, and can be used "
-            "against people who "
-            "are not even in the data. It is evidence towards a judgement, never the judgement.",
+            "protected unit. It is relative, not absolute: what is true of a population can be "
+            "learned, and can be used against people who are not even in the data. It is evidence "
+            "towards a judgement, never the judgement.",
         ),
         write_table(head, rows),
     ]
     if report.unprotected:
-        shown.append(
+        elements.append(
             write_element("p", f"Outside the noise altogether: {'; '.join(report.unprotected)}.")
         )
     if report.hazards:
-        shown.append(write_details("hazards to look at", write_list(report.hazards)))
-    return join(shown)
+        elements.append(write_details("hazards to look at", write_list(report.hazards)))
+    return join(elements)
 
 
 def _show_certificate(report: ReportPage) -> Html:

@@ -53,8 +53,10 @@ def _hash_field(path: str, value: Any) -> str:
 
 
 def sign(body: dict[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
-    """Sign a body: the certificate has body, header with one digest a field, and a signature over
-    both."""
+    """Sign a body.
+
+    The certificate has body, header with one digest a field, and a signature over both.
+    """
     public_key = public_hex(key.public_key())
     header = {
         "format": FORMAT,
@@ -122,8 +124,8 @@ def check(text: str, trusted: Iterable[str] = ()) -> SealVerdict:
         problems.append("signature: this document is not the one that was signed")
     problems += changed
     problems = problems or find_field_problems(body, header["v"])
-    shown = None if problems else read_json(dumps(body))
-    return SealVerdict(key if _is_hex(key, 64) else "", key in keys, tuple(problems), shown)
+    body_copy = None if problems else read_json(dumps(body))
+    return SealVerdict(key if _is_hex(key, 64) else "", key in keys, tuple(problems), body_copy)
 
 
 def _read_document(text: str) -> tuple[dict[str, Any], dict[str, Any], Any]:

@@ -1,5 +1,6 @@
-"""The signing key of one dataset, and the public keys that this machine knows. Files and bytes
-only.
+"""The signing key of one dataset, and the public keys that this machine knows.
+
+Files and bytes only.
 
 The private key lies in the state folder, mode 0600, made when the first certificate is; the public
 one beside it and in `$XDG_STATE_HOME/dither/keys`, so that certificates made on this machine are
@@ -22,8 +23,10 @@ from dither.state import State
 
 
 def ensure_signing_key(state: State) -> Ed25519PrivateKey:
-    """Read the dataset's key, or make it for the first certificate. Two processes at once get the
-    same one."""
+    """Read the dataset's key, or make it for the first certificate.
+
+    Two processes at once get the same one.
+    """
     file = state.root / "signing.key"
     if not file.exists():
         state.installation_id()  # refused where nothing was registered

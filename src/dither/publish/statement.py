@@ -14,39 +14,40 @@ from dither.catalog.explain import UNPROTECTED
 from dither.publish.certificate import VARIANTS, format_rounded_up
 from dither.publish.deployment import Deployment
 from dither.publish.hazards import Hazard, find_hazards
-from dither.publish.registry import PROMPT, fill_entry
+from dither.publish.registry import fill_entry
+from dither.publish.registry_schema import PROMPT
 from dither.surfaces import escape_lines
 from dither.version import __version__
 
 
-def write_statement(of: Deployment) -> str:
+def write_statement(deployment: Deployment) -> str:
     """Write the statement as Markdown."""
-    lines = [f"# Privacy statement: {of.catalog.dataset}", "", *_write_intro(of)]
-    for title, body in _list_sections(of):
+    lines = [f"# Privacy statement: {deployment.catalog.dataset}", "", *_write_intro(deployment)]
+    for title, body in _list_sections(deployment):
         lines += ["", f"## {title}", "", *(f"- {line}" for line in body)]
     return escape_lines("\n".join(lines) + "\n")
 
 
-def _write_intro(of: Deployment) -> Iterator[str]:
+def _write_intro(deployment: Deployment) -> Iterator[str]:
     yield (
         f"Filled by dither {__version__} from the registered catalog and the ledger of the lineage "
-        f"{of.catalog.lineage} ({of.context}). Lines that begin with *{PROMPT.strip()}* are for a "
-        f"person."
+        f"{deployment.catalog.lineage} ({deployment.context}). Lines that begin with "
+        f"*{PROMPT.strip()}* are for a person."
     )
 
 
-def _list_sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
-    filled = fill_entry(of)["deployment"]
+def _list_sections(deployment: Deployment) -> Iterator[tuple[str, list[str]]]:
+    filled = fill_entry(deployment)["deployment"]
     loss = filled["privacy_loss"]
     model = filled["deployment_model"]
-    yield "a. Variant and parameters", _state_parameters(of)
-    yield "b. Unit of privacy", [loss["privacy_unit_details"], *_list_unprotected(of)]
+    yield "a. Variant and parameters", _state_parameters(deployment)
+    yield "b. Unit of privacy", [loss["privacy_unit_details"], *_list_unprotected(deployment)]
     yield "c. Trust", [model["model_name_details"], model["actors"]]
     yield "d. Query model and budget", [model["release_type_details"], model["access_type_details"]]
     other_releases = [
         PROMPT + "what else was or will be published from the same data without noise"
     ]
-    yield "e. Other releases from the same data", other_releases + list(of.population_notes)
+    yield "e. Other releases from the same data", other_releases + list(deployment.population_notes)
     yield "f. Mechanisms and library", [filled["implementation"]["mechanisms"]]
     yield (
         "g. Bins, keys and bounds",
@@ -78,20 +79,20 @@ def _list_sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
     yield (
         "k. Why the data was collected",
         [
-            *(f"pot {pot.name}: {pot.question} About {pot.population}." for pot in of.pots),
+            *(f"pot {pot.name}: {pot.question} About {pot.population}." for pot in deployment.pots),
             PROMPT + "why it was collected, on what basis, and when it is deleted",
         ],
     )
-    yield "Hazards to look at", [_write_line(hazard) for hazard in find_hazards(of)]
+    yield "Hazards to look at", [_write_line(hazard) for hazard in find_hazards(deployment)]
 
 
 def _write_line(hazard: Hazard) -> str:
     return f"**{hazard.name}**{' (to answer)' if hazard.ask else ''}: {hazard.message}"
 
 
-def _state_parameters(of: Deployment) -> list[str]:
-    total = of.total
-    guarantee = of.guarantee()
+def _state_parameters(deployment: Deployment) -> list[str]:
+    total = deployment.total
+    guarantee = deployment.guarantee()
     if total is None or guarantee is None:
         return [PROMPT + "no budget was opened yet: dither budget open"]
     cap = (
@@ -104,12 +105,12 @@ def _state_parameters(of: Deployment) -> list[str]:
     pair = (
         f"as a pair: epsilon {epsilon} at delta {delta}, for one {total.unit} ({total.neighbours})"
     )
-    return [native, pair, *of.meaning()[1:]]
+    return [native, pair, *deployment.meaning()[1:]]
 
 
-def _list_unprotected(of: Deployment) -> list[str]:
+def _list_unprotected(deployment: Deployment) -> list[str]:
     return [
         f"not protected: people named by {p.key}, because {p.because}"
-        for p in of.catalog.people
+        for p in deployment.catalog.people
         if not p.protected
     ]

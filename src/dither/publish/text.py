@@ -9,10 +9,10 @@ from rich.console import Console, RenderableType
 from dither.surfaces import escape_lines
 
 
-def render_text(shown: RenderableType, width: int = 120) -> str:
+def render_text(renderable: RenderableType, width: int = 120) -> str:
     """The text of something rich, without colours; a notebook is not written to beside."""
     page = io.StringIO()
     Console(
         file=page, width=width, force_terminal=False, force_jupyter=False, color_system=None
-    ).print(shown)
+    ).print(renderable)
     return escape_lines(page.getvalue())  # what an object forgot

@@ -1,5 +1,7 @@
-"""Recipes as canonical JSON, both ways: a client that has bound nothing can show what a curator
-answered."""
+"""Recipes as canonical JSON, both ways.
+
+A client that has bound nothing can show what a curator answered.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Expressions over released numbers: what a person asked for, as arithmetic on noisy cells. Pure
-data.
+"""Expressions over released numbers: what a person asked for, as arithmetic on noisy cells.
+
+Pure data.
 
 >>> Apply("divide", (Noisy(0), Noisy(1)))
 Apply(name='divide', arguments=(Noisy(atom=0), Noisy(atom=1)))
@@ -37,8 +38,10 @@ class Constant:
 @stored("key_value", key="key")
 @dataclass(frozen=True)
 class KeyValue:
-    """The row's value of a key, by its index in `Recipe.keys`; null in grouping sets that leave it
-    out."""
+    """The row's value of a key, by its index in `Recipe.keys`.
+
+    Null in grouping sets that leave it out.
+    """
 
     key: int
 
@@ -92,5 +95,7 @@ FUNCTIONS = {
         ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null"), "conditions"
     ),
 }
-"""`case` takes condition, value, condition, value, ..., otherwise. `round` takes a number and
-decimals."""
+"""`case` takes condition, value, condition, value, ..., otherwise.
+
+`round` takes a number and decimals.
+"""

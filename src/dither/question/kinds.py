@@ -1,5 +1,7 @@
-"""What a formula holds: a number, a date, a time, a truth value or a text, from the recipe
-alone."""
+"""What a formula holds.
+
+A number, a date, a time, a truth value or a text, from the recipe alone.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,20 @@ from dither.question.expressions import (
     KeyValue,
     Noisy,
 )
-from dither.question.recipe import KeyColumn, Recipe, Shown
+from dither.question.recipe import DisplayKind, KeyColumn, Recipe
 
 _MAX_EXACT = 2**53
-"""Larger whole constants are shown as numbers: formulas are computed in floats, which round
-them."""
+"""Larger whole constants are shown as numbers.
+
+Formulas are computed in floats, which round them.
+"""
 
 
-def infer_kind(formula: Formula, recipe: Recipe) -> Shown | None:
+def infer_kind(formula: Formula, recipe: Recipe) -> DisplayKind | None:
     """The kind of a formula's values; None for NULL, which goes with every kind."""
     match formula:
         case Noisy(atom):
-            return recipe.atoms[atom].shown
+            return recipe.atoms[atom].display
         case Constant():
             return _infer_constant_kind(formula)
         case Grouping():
@@ -41,7 +45,7 @@ def infer_kind(formula: Formula, recipe: Recipe) -> Shown | None:
     return "number"
 
 
-def key_kind(key: KeyColumn) -> Shown:
+def key_kind(key: KeyColumn) -> DisplayKind:
     """The kind of a key's values, as they are shown."""
     if key.dated:
         return "date"
@@ -63,7 +67,7 @@ def values_of_choice(choice: Apply) -> tuple[Formula, ...]:
     return choice.arguments
 
 
-def _infer_constant_kind(constant: Constant) -> Shown | None:
+def _infer_constant_kind(constant: Constant) -> DisplayKind | None:
     value = constant.value
     if value is None or constant.kind is not None:
         return constant.kind

@@ -18,14 +18,15 @@ from dither.plan.domain import Domain
 from dither.question.expressions import Formula
 from dither.stored import stored
 
-Shown = Literal["integer", "number", "date", "timestamp", "boolean", "text"]
+DisplayKind = Literal["integer", "number", "date", "timestamp", "boolean", "text"]
 
 
 @stored("key_column", column="column", domain="domain", dated="dated")
 @dataclass(frozen=True)
 class KeyColumn:
-    """A key of the question: its column in the plans, and the domain that its values are shown
-    from.
+    """A key of the question.
+
+    Its column in the plans, and the domain that its values are shown from.
 
     The two count alike: code 0 of the column is the first value of the domain, and so on. `dated`:
     the labels of the domain are days, written YYYY-MM-DD (the first of each month, say).
@@ -41,7 +42,7 @@ class KeyColumn:
     aggregate="aggregate",
     unit="unit",
     offset="offset",
-    shown="shown",
+    shown="display",
     limits="limits",
     importance="importance",
 )
@@ -58,24 +59,24 @@ class Atom:
     aggregate: str
     unit: Fraction = Fraction(1)
     offset: Fraction = Fraction(0)
-    shown: Shown = "integer"
+    display: DisplayKind = "integer"
     limits: tuple[str, ...] = ()
     importance: Fraction = Fraction(1)
 
 
-@stored("grouping_set", keys="keys", selection="selection", places="places")
+@stored("grouping_set", keys="keys", selection="selection", places="positions")
 @dataclass(frozen=True)
 class GroupingSet:
     """The cells of one GROUP BY: which keys it has, and where its atoms are answered.
 
     `keys` are indexes into `Recipe.keys`, in the order of the queries' own keys. `selection` is the
-    index of the `Keys` query that selects the undeclared ones, if any. `places` has for each atom
-    (index of the query, index of the column or share in it).
+    index of the `Keys` query that selects the undeclared ones, if any. `positions` has for each
+    atom (index of the query, index of the column or share in it).
     """
 
     keys: tuple[int, ...]
     selection: int | None
-    places: tuple[tuple[int, int], ...]
+    positions: tuple[tuple[int, int], ...]
 
 
 @stored(

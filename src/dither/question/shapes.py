@@ -27,12 +27,12 @@ class Affine:
             tuple((atom, weight * factor) for atom, weight in self.weights), self.constant * factor
         )
 
-    def plus(self, other: Affine) -> Affine:
+    def plus(self, addend: Affine) -> Affine:
         weights = dict(self.weights)
-        for atom, weight in other.weights:
+        for atom, weight in addend.weights:
             weights[atom] = weights.get(atom, _ZERO) + weight
         nonzero = tuple(sorted((atom, weight) for atom, weight in weights.items() if weight))
-        return Affine(nonzero, self.constant + other.constant)
+        return Affine(nonzero, self.constant + addend.constant)
 
 
 def affine(formula: Formula) -> Affine | None:
@@ -85,8 +85,10 @@ def _multiply_terms(factors: list[Affine | None]) -> Affine | None:
 
 
 def ratio(formula: Formula) -> tuple[Affine, Affine] | None:
-    """Numerator and denominator, both affine, the denominator noisy; None if the formula is no such
-    ratio."""
+    """Numerator and denominator, both affine, the denominator noisy.
+
+    None if the formula is no such ratio.
+    """
     match formula:
         case Apply("divide", (above, below)):
             top = _find_fraction(above)
@@ -112,9 +114,8 @@ def _find_fraction(formula: Formula) -> tuple[Affine, Affine] | None:
     match formula:
         case Apply("divide", _):
             return ratio(formula)
-        case Apply("nullif", (inner, Constant(value))) if (
-            value == 0
-        ):  # below a fraction it changes nothing
+        case Apply("nullif", (inner, Constant(value))) if value == 0:
+            # Below a fraction it changes nothing.
             return _find_fraction(inner)
         case Apply("multiply", (left, right)):
             pair = _find_fraction(left), _find_fraction(right)

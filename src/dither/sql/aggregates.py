@@ -57,8 +57,10 @@ def read_aggregate(node: exp.Expr, question: QuestionDraft) -> Formula:
 
 
 def note_counts(nodes: list[exp.Expr], question: QuestionDraft) -> None:
-    """Note which values are counted anyway. Sums of the same values are then made from centred
-    sums."""
+    """Note which values are counted anyway.
+
+    Sums of the same values are then made from centred sums.
+    """
     for node in nodes:
         for descendant in walk(node):
             if not isinstance(descendant, _COUNTING):
@@ -235,6 +237,7 @@ def _release_quantile(
     filter_condition: Expression | None,
     question: QuestionDraft,
 ) -> Formula:
+    """Note a quantile as a released number of the question."""
     scope = question.scope
     if isinstance(argument, exp.Distinct):
         raise make_refusal("distinct aggregate", scope.context, node)
@@ -309,8 +312,10 @@ AGGREGATES: dict[
 def read_histogram(
     node: exp.Anonymous, question: QuestionDraft
 ) -> tuple[Expression, Expression, Fraction]:
-    """HISTOGRAM(x, bins): x, the key of its bins (0, w, 2w, ...), and the lower edge of the
-    first."""
+    """Read HISTOGRAM(x, bins).
+
+    Returns x, the key of its bins (0, w, 2w, ...), and the lower edge of the first.
+    """
     scope = question.scope
     if not 1 <= len(node.expressions) <= 2:
         raise scope.context.error("HISTOGRAM takes a number and perhaps how many bins", node)

@@ -27,7 +27,7 @@ from dither.sql.kinds import settle_kinds
 from dither.sql.names import name_output
 from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import has_aggregates
-from dither.sql.queries import QuestionQueries, build_queries
+from dither.sql.queries import QuestionQueries, make_queries
 from dither.sql.question import Key, QuestionDraft
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.refusals.table import REFUSALS
@@ -78,7 +78,7 @@ def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
     check_tables(query, context)
     check_shape(query, context)
     question = _read_query(query, context, {}, max_groups)
-    built = build_queries(question.draft, question.sets, context)
+    built = make_queries(question.draft, question.sets, context)
     having = [*question.having, *_require_public_keys(question.draft, built)]
     recipe = Recipe(
         sql=context.sql,

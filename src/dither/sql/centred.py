@@ -82,11 +82,11 @@ class Centred:
         value: Expression,
         words: str,
         question: QuestionDraft,
-        others: tuple[Expression, ...] = (),
+        also_not_null: tuple[Expression, ...] = (),
     ) -> None:
-        """`others`: rows count only where these are not null either."""
+        """`also_not_null`: rows count only where these are not null either."""
         scope = question.scope
-        for other in others:
+        for other in also_not_null:
             if scope.domain(other).nullable:
                 value = Call("case", (Call("is_not_null", (other,)), value))
         domain = scope.domain(value)

@@ -24,7 +24,10 @@ from dither.sql.scope import Scope
 
 
 def make_chain_rule(function: str) -> Callable[[exp.Expr, Scope], Expression]:
-    """AND and OR, flattened: a long list of conditions is not a deep one."""
+    """Make the rule of AND or OR: a long list of operands is one call, and not a deep one.
+
+    A call takes at most 50 operands; a longer list becomes calls of calls.
+    """
 
     def rule(node: exp.Expr, scope: Scope) -> Expression:
         operands = [
@@ -112,7 +115,7 @@ def resolve_case(node: exp.Expr, scope: Scope) -> Expression:
     branches.append(
         _Branch(None, _resolve_or_null(default, scope) if default is not None else None)
     )
-    return _build_case(branches, node, scope)
+    return _make_case(branches, node, scope)
 
 
 def resolve_if(node: exp.Expr, scope: Scope) -> Expression:
@@ -120,7 +123,7 @@ def resolve_if(node: exp.Expr, scope: Scope) -> Expression:
     first = _Branch(
         resolve_expression(node.this, scope), _resolve_or_null(node.args["true"], scope)
     )
-    return _build_case(
+    return _make_case(
         [first, _Branch(None, _resolve_or_null(rest, scope) if rest is not None else None)],
         node,
         scope,
@@ -131,7 +134,7 @@ def _resolve_or_null(node: exp.Expr, scope: Scope) -> Expression | None:
     return None if isinstance(node, exp.Null) else resolve_expression(node, scope)
 
 
-def _build_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expression:
+def _make_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expression:
     """CASE without a null constant, which plans have not: what falls through is null."""
     arguments: list[Expression] = []
     skipped: list[Expression] = []
@@ -164,8 +167,10 @@ def _build_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expres
 
 
 def _align_values(values: list[Expression], node: exp.Expr, scope: Scope) -> list[Expression]:
-    """Values of one kind: categories beside other texts become texts, text constants beside days
-    become days."""
+    """Values of one kind.
+
+    Categories beside other texts become texts, text constants beside days become days.
+    """
     domains = [scope.domain(value, node) for value in values]
     category = next((domain for domain in domains if domain.kind == "category"), None)
     if category is not None:

@@ -1,5 +1,7 @@
-"""WHERE: a condition in SQL becomes a condition of the plan, plain comparisons where they narrow
-bounds."""
+"""WHERE: a condition in SQL becomes a condition of the plan.
+
+Conditions that narrow bounds become plain comparisons.
+"""
 
 from __future__ import annotations
 

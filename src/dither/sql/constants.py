@@ -33,8 +33,10 @@ def read_literal(node: exp.Literal) -> Value | None:
 
 
 def as_kind(value: Value, kind: str, offset: int = 0) -> Value | None:
-    """A text constant as a day, a second at a zone, or a truth value, as SQL reads it; None if it
-    is none."""
+    """A text constant as a day, a second at a zone, or a truth value, as SQL reads it.
+
+    Returns None where it is none of these.
+    """
     text = str(value.value).strip()
     if kind == "date":
         days = scalars.days(text)

@@ -75,6 +75,7 @@ def _add_days(day: Expression, days: Expression, node: exp.Expr, scope: Scope) -
 def _add_interval(
     source: exp.Expr, interval: exp.Interval, sign: int, node: exp.Expr, scope: Scope
 ) -> Expression:
+    """Add an interval to a day or second; constant days are computed here."""
     day = resolve_expression(source, scope)
     amount_and_unit = constants.read_interval(interval)
     if isinstance(day, Value) and day.kind == "text":

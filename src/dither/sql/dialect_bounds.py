@@ -11,13 +11,16 @@ from dither.sql.parse import parse_trees
 from dither.sql.refusals.refuse import refuse
 
 BOUNDED = "DITHER_BOUNDED"
-"""The function that marks an aggregate with its bounds per group, until the question is
-rewritten."""
+"""The function that marks an aggregate with its bounds per group.
+
+It is there until the question is rewritten.
+"""
 
 
 def nest_per_person(sql: str, unit_column: str | None, original: str) -> str | None:
-    """The question over one row per person and group, with the bounded numbers of all persons
-    together.
+    """The question over one row per person and group.
+
+    The bounded numbers of all persons are added up.
 
     None where the question is no plain SELECT. `original` is the text as it was written, for
     errors.
@@ -90,8 +93,7 @@ def _rewrite_node(
     else:
         raise refuse(
             f"{aggregate.sql(dialect='duckdb')} beside contribution_bounds_per_group is not "
-            f"answered: ask for it in a "
-            "question of its own",
+            "answered: ask for it in a question of its own",
             original,
         )
     if low is not None and high is not None:

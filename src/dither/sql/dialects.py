@@ -1,5 +1,6 @@
-"""The SQL people already know: GoogleSQL's DIFFERENTIAL_PRIVACY clause and Snowflake's interval
-functions.
+"""The SQL people already know.
+
+GoogleSQL's DIFFERENTIAL_PRIVACY clause, and Snowflake's interval functions.
 
 A pass over tokens cuts what is not plain SQL and hands the rest to the stock parser; positions in
 the text are kept. Options may tighten what the catalog and the pot allow, never loosen it.
@@ -14,9 +15,7 @@ Differences: docs/reference/dialects.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -26,8 +25,8 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dither.canonical import exact
 from dither.errors import ParameterError, QueryError
-from dither.question.recipe import Recipe
 from dither.sql.dialect_bounds import BOUNDED, nest_per_person
+from dither.sql.dialect_question import DialectQuestion, IntervalColumn
 from dither.sql.parse import read_text
 from dither.sql.refusals.refuse import refuse
 from dither.sql.refusals.table import REFUSALS
@@ -44,17 +43,14 @@ _OPTIONS = (
 _NOT_OURS = {
     "AGGREGATION_THRESHOLD": (
         "WITH AGGREGATION_THRESHOLD is not differential privacy: it hides small groups and shows "
-        "the others exactly, "
-        "so two questions that differ in one person reveal that person. Leave it out and ask with "
-        "epsilon=; groups "
-        "without a list of keys are then shown by private key selection"
+        "the others exactly, so two questions that differ in one person reveal that person. Leave "
+        "it out and ask with epsilon=; groups without a list of keys are then shown by private key "
+        "selection"
     ),
     "ANONYMIZATION": (
         "WITH ANONYMIZATION is the older form of WITH DIFFERENTIAL_PRIVACY, and its k_threshold "
-        "has no guarantee by "
-        "itself. Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=..., "
-        "privacy_unit_column=...), or plain SQL "
-        "with epsilon="
+        "has no guarantee by itself. Write SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=..., "
+        "privacy_unit_column=...), or plain SQL with epsilon="
     ),
 }
 _UNKNOWN = {
@@ -64,60 +60,6 @@ _UNKNOWN = {
     "K_THRESHOLD": "the threshold follows from epsilon and delta",
     "KAPPA": "write max_groups_contributed",
 }
-
-
-@dataclass(frozen=True)
-class IntervalColumn:
-    """A column that shows one end of another column's interval."""
-
-    of: str
-    end: str
-    name: str
-
-
-@dataclass(frozen=True)
-class DialectQuestion:
-    """A question in plain SQL, and what its dialect said beside it."""
-
-    original: str
-    sql: str
-    epsilon: Fraction | None = None
-    delta: Fraction | None = None
-    max_groups: int | None = None
-    unit: str | None = None
-    public_groups: bool = False
-    intervals: tuple[IntervalColumn, ...] = ()
-    edits: tuple[tuple[int, int, str], ...] = ()
-    rewritten: bool = False
-
-    @property
-    def is_plain(self) -> bool:
-        return self.sql == self.original
-
-    @contextmanager
-    def locate_errors(self) -> Iterator[None]:
-        """Errors raised inside are shown in the text that was written, not in the rewritten one."""
-        try:
-            yield
-        except QueryError as error:
-            if self.is_plain or error.start is None:
-                raise
-            message = str(error).rsplit("\n  ", 2)[0]
-            if self.rewritten:
-                raise QueryError(message) from None
-            start = self._find_original(error.start)
-            end = self._find_original(error.end or error.start)
-            raise refuse(message, self.original, span=(start, end)) from None
-
-    def _find_original(self, position: int) -> int:
-        shift = 0
-        for start, end, text in self.edits:
-            if position < start + shift:
-                break
-            if position < start + shift + len(text):
-                return start
-            shift += len(text) - (end - start)
-        return position - shift
 
 
 def read_dialect(sql: str) -> DialectQuestion:
@@ -207,6 +149,7 @@ class _Reader:
         self.edits.append((start, end, " " * (end - start)))
 
     def _read_clause(self, index: int) -> None:
+        """Read one WITH DIFFERENTIAL_PRIVACY and its OPTIONS, and blank it in the text."""
         self.clauses += 1
         if self.clauses > 1:
             raise self._refuse(
@@ -241,6 +184,7 @@ class _Reader:
             index = end + 1
 
     def _read_options(self) -> dict[str, Any]:
+        """Check the values of the options, and name them as `DialectQuestion` does."""
         options: dict[str, Any] = {}
         for name, (value, token) in self.options.items():
             match name:
@@ -261,8 +205,7 @@ class _Reader:
                     if number is None or number.denominator != 1 or number < 1:
                         raise self._refuse(
                             "max_groups_contributed must be a whole number from 1 on: NULL means "
-                            "no limit, and with no "
-                            "limit nothing would be guaranteed",
+                            "no limit, and with no limit nothing would be guaranteed",
                             token,
                         )
                     options["max_groups"] = int(number)
@@ -286,8 +229,10 @@ class _Reader:
         return options
 
     def _read_bounds(self, index: int, word: str) -> None:
-        """`F(x, contribution_bounds_per_row => (lo, hi))`: the argument clamped. Per group: only
-        marked."""
+        """`F(x, contribution_bounds_per_row => (lo, hi))`: the argument clamped.
+
+        Per group: only marked.
+        """
         if (
             self._token_type(index + 2) != TokenType.L_PAREN
             or self._token_type(index - 1) != TokenType.COMMA
@@ -347,8 +292,10 @@ class _Reader:
         raise self._refuse("this call is never closed", self.tokens[first])
 
     def _read_interval(self, index: int) -> None:
-        """`, DP_INTERVAL_LOW(alias) [AS name]` leaves the list of columns: the interval is there
-        already."""
+        """Take `, DP_INTERVAL_LOW(alias) [AS name]` out of the list of columns.
+
+        The interval is in the result already.
+        """
         token = self.tokens[index]
         last = self._find_closing(index + 1)
         is_named = self._token_type(last + 1) == TokenType.ALIAS
@@ -368,40 +315,11 @@ class _Reader:
         self._blank_tokens(index - 1, last)
 
 
-def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
-    """The columns of intervals under the names that the question gave them."""
-    outputs = list(recipe.outputs)
-    for interval in dialect.intervals:
-        index = next(
-            (
-                position
-                for position, output in enumerate(outputs)
-                if output.role == "value" and output.name == interval.of
-            ),
-            None,
-        )
-        if index is None:
-            names = ", ".join(output.name for output in outputs if output.role == "value")
-            raise QueryError(
-                f"DP_INTERVAL_{interval.end.upper()}({interval.of}): there is no value column "
-                f"{interval.of}, "
-                f"only {names}"
-            )
-        low, high = (
-            (interval.name, outputs[index].high)
-            if interval.end == "low"
-            else (outputs[index].low, interval.name)
-        )
-        outputs[index] = replace(outputs[index], low=low, high=high)
-    taken = [name.lower() for output in outputs for name in output.names]
-    if twice := next((name for name in taken if taken.count(name) > 1), None):
-        raise QueryError(f"two columns would be called {twice}: rename one with AS")
-    return replace(recipe, outputs=tuple(outputs))
-
-
 def _read_number(text: str | None) -> Fraction | None:
-    """The number that an option states; None where it states none, or one beyond the limits of
-    numbers."""
+    """The number that an option states.
+
+    Returns None where it states none, or one beyond the limits of numbers.
+    """
     try:
         return exact(text or "", "an option")
     except ParameterError:

@@ -178,6 +178,7 @@ def _resolve_like(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _resolve_named_function(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve a function that the parser left by name, or refuse it with a hint."""
     name = str(node.this).lower()
     name = SAME.get(name, name)
     if (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -22,6 +22,7 @@ from dither.question.expressions import (
 from dither.rules import PrivacyRule
 from dither.sql.aggregates import read_aggregate
 from dither.sql.expressions import flatten_chain, refuse_node, resolve_expression
+from dither.sql.formula_rules import FORMULA_RULES
 from dither.sql.functions import REFUSED_TYPES
 from dither.sql.per_unit import contains_aggregate, is_aggregate
 from dither.sql.question import QuestionDraft
@@ -56,15 +57,13 @@ _VARIADIC: dict[type[exp.Expr], str] = {
     exp.Greatest: "greatest",
     exp.Coalesce: "coalesce",
 }
-_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UINT", "UBIGINT")
 
 
 MAX_NODES = 2_000
 MOST_POWER = 100
 TOO_LARGE = (
     "a constant beside aggregates lies beyond 1e100 or below 1e-100, where no error can be "
-    "computed: rescale it "
-    f"{PrivacyRule.BOUNDED_WORK.label}"
+    f"computed: rescale it {PrivacyRule.BOUNDED_WORK.label}"
 )
 
 
@@ -93,19 +92,21 @@ def read_formula(node: exp.Expr, outer: Outer) -> Formula:
 def check_size(
     formulas: Iterable[Formula], question: QuestionDraft, node: exp.Expr | None = None
 ) -> None:
-    """Refuse formulas that are too long together. Formulas over answers grow with every SELECT
-    around them."""
+    """Refuse formulas that are too long together.
+
+    Formulas over answers grow with every SELECT around them.
+    """
     if sum(map(count_nodes, formulas)) > MAX_NODES:
         raise question.scope.context.error(
             f"columns, HAVING and ORDER BY together have more than {MAX_NODES} steps when the "
-            f"columns that they read "
-            f"are written out: ask fewer of them, or compute them from the answer "
-            f"{PrivacyRule.BOUNDED_WORK.label}",
+            "columns that they read are written out: ask fewer of them, or compute them from the "
+            f"answer {PrivacyRule.BOUNDED_WORK.label}",
             node,
         )
 
 
 def _read_node(node: exp.Expr, outer: Outer) -> Formula:
+    """Read one node: an output by name, an aggregate, a key, a constant, or a function of those."""
     question = outer.question
     if not isinstance(node, exp.Expr):
         raise question.scope.context.error("an argument is missing")
@@ -158,6 +159,7 @@ def read_condition(node: exp.Expr, outer: Outer) -> Formula:
 
 
 def _is_truth(value: Formula, question: QuestionDraft) -> bool:
+    """Whether a formula gives a truth value, whatever it reads."""
     if isinstance(value, Constant):
         return value.value in (None, 0, 1)
     if isinstance(value, KeyValue):
@@ -238,9 +240,10 @@ def _read_grouping(node: exp.Expr, question: QuestionDraft) -> Formula:
 
 
 def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
+    """Apply the rule of a node's kind to the formulas inside it; refuse kinds without one."""
     tests: dict[int, Formula] = {}
 
-    def of(*nodes: exp.Expr) -> tuple[Formula, ...]:
+    def read_nodes(*nodes: exp.Expr) -> tuple[Formula, ...]:
         return tuple(
             tests[id(child)] if id(child) in tests else read_formula(child, outer)
             for child in nodes
@@ -248,24 +251,24 @@ def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
 
     kind = type(node)
     if kind in _BINARY:
-        result = Apply(_BINARY[kind], of(node.this, node.expression))
+        result = Apply(_BINARY[kind], read_nodes(node.this, node.expression))
         if isinstance(node, (exp.Mul, exp.Div)):
             _check_factors(result, node, outer)
         return result
     if isinstance(node, exp.Not):
         return Apply("not", (read_condition(node.this, outer),))
     if kind in _UNARY:
-        return Apply(_UNARY[kind], of(node.this))
+        return Apply(_UNARY[kind], read_nodes(node.this))
     if kind in _VARIADIC:
-        return Apply(_VARIADIC[kind], of(node.this, *node.expressions))
+        return Apply(_VARIADIC[kind], read_nodes(node.this, *node.expressions))
     if isinstance(node, (exp.And, exp.Or)):
         operands = tuple(read_condition(operand, outer) for operand in flatten_chain(node, kind))
         return Apply("and" if isinstance(node, exp.And) else "or", operands)
     # Each test is read once: reading it again in its rule would double the work at each level of
     # nesting.
     tests.update({id(test): read_condition(test, outer) for test in _list_tests(node)})
-    if rule := _RULES.get(kind):
-        return rule(node, of)
+    if rule := FORMULA_RULES.get(kind):
+        return rule(node, read_nodes)
     if kind in REFUSED_TYPES or not list(node.find_all(exp.Column)):
         raise refuse_node(node, outer.question.scope)
     if not contains_aggregate(node):
@@ -300,8 +303,8 @@ def _find_magnitudes(formula: Formula) -> tuple[int, int]:
             return power, power
         case Apply("divide", (above, below)):
             low, high = _find_magnitudes(above)
-            least, most = _find_magnitudes(below)
-            return low - most, high - least
+            term_low, term_high = _find_magnitudes(below)
+            return low - term_high, high - term_low
         case Apply("multiply", arguments):
             ends = [_find_magnitudes(argument) for argument in arguments]
             return sum(low for low, _ in ends), sum(high for _, high in ends)
@@ -309,96 +312,3 @@ def _find_magnitudes(formula: Formula) -> tuple[int, int]:
             ends = [_find_magnitudes(argument) for argument in arguments]
             return min(low for low, _ in ends), max(high for _, high in ends)
     return 0, 0
-
-
-Of = Callable[..., tuple[Formula, ...]]
-
-
-def _read_round(node: exp.Expr, of: Of) -> Formula:
-    decimals = node.args.get("decimals")
-    return Apply(
-        "round",
-        (*of(node.this), *(of(decimals) if decimals is not None else (Constant(Fraction(0)),))),
-    )
-
-
-def _read_case(node: exp.Expr, of: Of) -> Formula:
-    arguments: list[Formula] = []
-    for branch in node.args["ifs"]:
-        test = of(node.this, branch.this) if node.args.get("this") is not None else of(branch.this)
-        arguments += [Apply("eq", test) if len(test) == 2 else test[0], *of(branch.args["true"])]
-    default = node.args.get("default")
-    return Apply("case", (*arguments, *(of(default) if default is not None else (Constant(None),))))
-
-
-def _read_if(node: exp.Expr, of: Of) -> Formula:
-    rest = node.args.get("false")
-    return Apply(
-        "case",
-        (*of(node.this, node.args["true"]), *(of(rest) if rest is not None else (Constant(None),))),
-    )
-
-
-def _read_is(node: exp.Expr, of: Of) -> Formula:
-    (value,) = of(node.this)
-    if isinstance(node.expression, exp.Null):
-        test = Apply("is_null", (value,))
-    else:
-        truth = Constant(Fraction(int(bool(node.expression.this))))
-        test = Apply("coalesce", (Apply("eq", (value, truth)), Constant(Fraction(0))))
-    return Apply("not", (test,)) if node.args.get("negate") else test
-
-
-def _read_between(node: exp.Expr, of: Of) -> Formula:
-    value, low, high = of(node.this, node.args["low"], node.args["high"])
-    return Apply("and", (Apply("ge", (value, low)), Apply("le", (value, high))))
-
-
-def _read_in(node: exp.Expr, of: Of) -> Formula:
-    value, *elements = of(node.this, *node.expressions)
-    comparisons = tuple(Apply("eq", (value, element)) for element in elements)
-    return comparisons[0] if len(comparisons) == 1 else Apply("or", comparisons)
-
-
-def _truncate(value: Formula) -> Formula:
-    return Apply("multiply", (Apply("sign", (value,)), Apply("floor", (Apply("abs", (value,)),))))
-
-
-def _read_integer_divide(node: exp.Expr, of: Of) -> Formula:
-    return _truncate(Apply("divide", of(node.this, node.expression)))
-
-
-def _read_mod(node: exp.Expr, of: Of) -> Formula:
-    left, right = of(node.this, node.expression)
-    return Apply(
-        "subtract", (left, Apply("multiply", (right, _truncate(Apply("divide", (left, right))))))
-    )
-
-
-def _read_cast(node: exp.Expr, of: Of) -> Formula:
-    to = node.args["to"]
-    name = to.this.name if hasattr(to.this, "name") else ""
-    (value,) = of(node.this)
-    if name in _NUMBERS:
-        return Apply("round", (value, Constant(Fraction(0))))
-    if name == "DECIMAL" and len(to.expressions) == 2:
-        return Apply("round", (value, *of(to.expressions[1].this)))
-    if name in ("DOUBLE", "FLOAT", "DECIMAL"):
-        return value
-    raise QueryError(
-        f"CAST to {name.lower()} over aggregates is not answered: CAST to DOUBLE, DECIMAL or "
-        f"INTEGER"
-    )
-
-
-_RULES: dict[type[exp.Expr], Callable[[exp.Expr, Of], Formula]] = {
-    exp.Round: _read_round,
-    exp.Case: _read_case,
-    exp.If: _read_if,
-    exp.Is: _read_is,
-    exp.Between: _read_between,
-    exp.In: _read_in,
-    exp.IntDiv: _read_integer_divide,
-    exp.Mod: _read_mod,
-    exp.Cast: _read_cast,
-}

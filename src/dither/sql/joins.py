@@ -87,7 +87,8 @@ def bind_join(
         is_outer = False
     elif isinstance(stabilities[0], Public):
         raise context.error(
-            "a join of two public tables comes after the private one: put the private table first",
+            "a join of two public tables comes after the private one: put the private table first "
+            f"{PrivacyRule.REGISTERED_TABLES.label}",
             node,
         )
     result = _join_on(first, second, node, "left" if is_outer else "inner", select, context)
@@ -107,8 +108,10 @@ def bind_join(
 def _list_public_keys(
     private_fields: tuple[Field, ...], public_fields: tuple[Field, ...]
 ) -> frozenset[str]:
-    """Columns of the private side that a public table's column was joined with: its values are the
-    keys."""
+    """Columns of the private side that a public table's column was joined with.
+
+    The values of the public column are the keys.
+    """
     private_names = {field.of.name for field in private_fields if isinstance(field.of, Column)}
     return frozenset(
         field.of.name
@@ -120,6 +123,7 @@ def _list_public_keys(
 def _join_on(
     left: Relation, right: Relation, node: exp.Join, kind: str, select: exp.Expr, context: Context
 ) -> Relation:
+    """Join two relations by the equalities of ON or USING; other conditions become filters."""
     on = _read_on(node, Scope(context, left), Scope(context, right))
     if kind == "left" and on.rest:
         raise make_refusal("left condition", context, node.args["on"])
@@ -177,6 +181,7 @@ def have_same_owner(pairs: list[tuple[Field, Field]]) -> bool:
 
 
 def _read_on(node: exp.Join, left: Scope, right: Scope) -> _On:
+    """Sort the conditions of ON and USING: pairs of columns, those on the right alone, the rest."""
     on = _On([], [], [])
     for name in node.args.get("using") or ():
         column = exp.Column(this=name)
@@ -185,8 +190,8 @@ def _read_on(node: exp.Join, left: Scope, right: Scope) -> _On:
         return on
     for term in flatten_chain(node.args["on"], exp.And):
         term = term.unnest()
-        sides = {find_side(column, left, right) for column in term.find_all(exp.Column)}
-        if isinstance(term, exp.EQ) and sides == {"left", "right"}:
+        sources = {find_side(column, left, right) for column in term.find_all(exp.Column)}
+        if isinstance(term, exp.EQ) and sources == {"left", "right"}:
             first = term.this.unnest()
             second = term.expression.unnest()
             if isinstance(first, exp.Column) and isinstance(second, exp.Column):
@@ -194,7 +199,7 @@ def _read_on(node: exp.Join, left: Scope, right: Scope) -> _On:
                     first, second = second, first
                 on.pairs.append((left.field(first), right.field(second)))
                 continue
-        (on.right if sides == {"right"} else on.rest).append(term)
+        (on.right if sources == {"right"} else on.rest).append(term)
     return on
 
 
@@ -248,9 +253,8 @@ def join_relations(
     """
     if any(left_field.is_owner != right_field.is_owner for left_field, right_field in pairs):
         raise make_refusal("join without owner", context, node)
-    if (
-        kind == "left"
-    ):  # what is computed from the right side is null where there is none: compute it before
+    # What is computed from the right side is null where there is none: compute it before.
+    if kind == "left":
         right = compute_fields(right, context)
     pairs = align_texts(
         [pair for pair in pairs if not pair[0].is_owner],
@@ -336,14 +340,14 @@ def align_texts(
 
 
 def add_columns(
-    relation: Relation, wanted: list[Field], context: Context
+    relation: Relation, fields: list[Field], context: Context
 ) -> tuple[Relation, list[str]]:
     """The relation with each wanted field a column of its plan, and their names."""
     columns = context.analyse(relation.plan).columns
     taken = {name.lower() for name in columns}
     added: list[Named] = []
     names: list[str] = []
-    for field in wanted:
+    for field in fields:
         assert field.of is not None
         value = decode_labels(field.of, field.labels) if field.labels else field.of
         if not isinstance(value, Column):

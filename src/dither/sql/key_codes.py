@@ -1,5 +1,6 @@
-"""Keys of a GROUP BY as integers: labels of a CASE by their index, first days of periods by their
-number.
+"""Keys of a GROUP BY as integers.
+
+Labels of a CASE by their index, first days of periods by their number.
 
 A key has a list of all its values. A text has none, and the first days of months are few among all
 days; so such keys are grouped as integers, and shown as the labels that the integers stand for.
@@ -20,16 +21,19 @@ _MONDAY = date(1970, 1, 5)
 
 
 def period_of(value: Expression) -> str:
-    """The period whose first day an expression is: "year", "quarter", "month", "week", or
-    nothing."""
+    """The period whose first day an expression is.
+
+    It is "year", "quarter", "month", "week", or nothing.
+    """
     if isinstance(value, Call) and value.function in PERIODS:
         return value.function.removeprefix("trunc_")
     return ""
 
 
 def encode_choice(value: Expression) -> tuple[Expression, tuple[str, ...]] | None:
-    """A choice between text constants as codes, with the texts in the order they are written; else
-    None.
+    """A choice between text constants as codes, with the texts in the order they are written.
+
+    Returns None for any other expression.
 
     >>> code, labels = encode_choice(Call("case", (Call("is_null", ()), Value("text", "none"),
     ...     Value("text", "some"))))
@@ -42,6 +46,7 @@ def encode_choice(value: Expression) -> tuple[Expression, tuple[str, ...]] | Non
 
 
 def _encode(value: Expression, labels: list[str]) -> Expression | None:
+    """Replace texts by their index in `labels`, which grows; None where a value is no text."""
     if isinstance(value, Value) and value.kind == "text":
         if value.value not in labels:
             labels.append(str(value.value))
@@ -89,8 +94,10 @@ class KeyEncoding:
 
 
 def encode_key(value: Expression, period: str, domain: Domain) -> KeyEncoding:
-    """How an expression is grouped by. `domain` is its own, `period` what its days are the first
-    of."""
+    """How an expression is grouped by.
+
+    `domain` is its own, `period` what its days are the first of.
+    """
     if codes := encode_choice(value):
         return KeyEncoding(codes[0], codes[1])
     if not period or domain.kind != "date":

@@ -20,13 +20,11 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _FAMILIES = {"integer": "number", "boolean": "number"}
 _SEPARATE = (
     "make them columns of their own, or write constants in the kind of the values beside them, "
-    "such as TRUE or "
-    "DATE '2024-01-31'"
+    "such as TRUE or DATE '2024-01-31'"
 )
 _SEPARATE_TIMES = (
     "after the noise, times go with other released times only. Compare with constants in WHERE, or "
-    "make them columns "
-    "of their own"
+    "make them columns of their own"
 )
 _NAMES = {
     **dict(zip(_COMPARISONS, ("=", "<>", "<", "<=", ">", ">="), strict=True)),
@@ -38,8 +36,10 @@ _NAMES = {
 
 
 def settle_kinds(recipe: Recipe) -> Recipe:
-    """The recipe with text constants read as the kind beside them; refuses formulas of mixed
-    kinds."""
+    """The recipe with text constants read as the kind beside them.
+
+    Refuses formulas of mixed kinds.
+    """
     settler = _Settler(recipe)
     return replace(
         recipe,
@@ -81,8 +81,8 @@ class _Settler:
 
     def _align(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
         """Formulas of one kind, text constants read as that of the others."""
-        others = tuple(formula for formula in formulas if not _is_text(formula))
-        families = dict.fromkeys(self._list_families(others))
+        not_texts = tuple(formula for formula in formulas if not _is_text(formula))
+        families = dict.fromkeys(self._list_families(not_texts))
         if len(families) == 1:
             formulas = tuple(_read_text(formula, *families) for formula in formulas)
         families = dict.fromkeys(self._list_families(formulas))
@@ -90,8 +90,7 @@ class _Settler:
             remedy = _SEPARATE_TIMES if "timestamp" in families else _SEPARATE
             raise QueryError(
                 f"{_name_function(name)} of different kinds, {' and '.join(sorted(families))}: "
-                f"{remedy} "
-                f"{PrivacyRule.NO_RULE.label}"
+                f"{remedy} {PrivacyRule.NO_RULE.label}"
             )
         if name in ("least", "greatest") and "text" in families:
             raise QueryError(
@@ -101,12 +100,15 @@ class _Settler:
         return formulas
 
     def _settle_arithmetic(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
-        """Numbers; days may be added to a date, and dates and times be subtracted from their
-        like."""
-        others = self._list_families(
+        """Give the arguments of an arithmetic function their kinds.
+
+        They are numbers, but days may be added to a date, and dates and times subtracted from their
+        like.
+        """
+        not_text_families = self._list_families(
             tuple(formula for formula in formulas if not _is_text(formula))
         )
-        beside = others[0] if name == "subtract" and others else "number"
+        beside = not_text_families[0] if name == "subtract" and not_text_families else "number"
         formulas = tuple(_read_text(formula, beside) for formula in formulas)
         families = self._list_families(formulas)
         times = sorted({family for family in families if family != "number"})
@@ -120,10 +122,8 @@ class _Settler:
         if times and not is_difference and not (is_moved and times == ["date"]):
             raise QueryError(
                 f"{_name_function(name)} takes numbers, not {' and '.join(times)}. Of dates, "
-                f"differences such as "
-                "MEDIAN(day) - DATE '2024-01-31' are numbers of days, and days may be added to a "
-                "date "
-                f"{PrivacyRule.NO_RULE.label}"
+                "differences such as MEDIAN(day) - DATE '2024-01-31' are numbers of days, and days "
+                f"may be added to a date {PrivacyRule.NO_RULE.label}"
             )
         return formulas
 

@@ -53,8 +53,10 @@ def _pair_columns(
     filter_condition: Expression | None,
     question: QuestionDraft,
 ) -> tuple[Centred, Centred, Formula, Formula]:
-    """Two columns where both are not null: their sums, their count, and SUM((x - mean)(y -
-    mean))."""
+    """Two columns where both are not null.
+
+    Their sums, their count, and SUM((x - mean)(y - mean)).
+    """
     word = type(node).__name__.upper()
     values = [
         read_argument(node, argument, filter_condition, question, word)

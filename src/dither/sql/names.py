@@ -24,8 +24,10 @@ _SHORT = {
 
 
 def name_output(node: exp.Expr, position: int) -> str:
-    """The name of a column or of a function with its first column; else its position in the
-    list."""
+    """The name of a column or of a function with its first column.
+
+    Any other expression is named by its position in the list.
+    """
     node = node.unnest()
     if isinstance(node, exp.Column):
         return str(node.name)

@@ -1,5 +1,7 @@
-"""Text to one query, by sqlglot's parser; none of its rewrites. What a text may hold is bounded
-here."""
+"""Text to one query, by sqlglot's parser; none of its rewrites.
+
+What a text may hold is bounded here.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,10 @@ def parse(sql: str) -> exp.Query:
 
 
 def parse_trees(sql: str) -> list[exp.Expr]:
-    """The statements in a text, each of bounded depth and size; whatever the parser raises is a
-    QueryError."""
+    """The statements in a text, each of bounded depth and size.
+
+    Whatever the parser raises is a QueryError.
+    """
     read_text(sql)
     try:
         trees = _parse_statements(sql)
@@ -74,8 +78,9 @@ def _parse_statements(sql: str) -> list[exp.Expr]:
 
 
 def read_text(sql: str) -> str:
-    """The text itself, if it is one that a parser may be given: bounded in length, words and
-    nesting.
+    """The text itself, if it is one that a parser may be given.
+
+    Its length, words and nesting are bounded.
 
     Quotes are not read: a bracket in a text counts as one outside.
     """

@@ -84,8 +84,10 @@ def list_key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
 
 
 def find_key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
-    """A key with its position or alias looked up: a column of FROM comes before an alias, as in
-    SQL."""
+    """A key with its position or alias looked up.
+
+    A column of FROM comes before an alias, as in SQL.
+    """
     node = node.unnest()
     columns: list[exp.Expr] = select.expressions
     key: exp.Expr
@@ -121,17 +123,17 @@ class _Inside:
     columns: dict[Expression, str] = field(default_factory=dict)
     aggregates: dict[Aggregate, str] = field(default_factory=dict)
 
-    def column(self, value: Expression, wanted: str) -> str:
+    def column(self, value: Expression, suggested_name: str) -> str:
         """The name of the column that holds a value before grouping."""
         if value not in self.columns:
             self.columns[value] = fresh_name(
-                value.name if isinstance(value, Column) else wanted, self.taken
+                value.name if isinstance(value, Column) else suggested_name, self.taken
             )
         return self.columns[value]
 
-    def aggregate(self, aggregate: Aggregate, wanted: str) -> Expression:
+    def aggregate(self, aggregate: Aggregate, suggested_name: str) -> Expression:
         if aggregate not in self.aggregates:
-            self.aggregates[aggregate] = fresh_name(wanted, self.taken)
+            self.aggregates[aggregate] = fresh_name(suggested_name, self.taken)
         return Column(self.aggregates[aggregate])
 
 
@@ -212,6 +214,7 @@ def _read_output(
     owner: Field | None,
     keys: dict[Expression, Field],
 ) -> Field:
+    """Read one column of a subquery per person: an aggregate, a key, or an expression of those."""
     node = column.this if isinstance(column, exp.Alias) else column
     name = column.alias if isinstance(column, exp.Alias) else name_output(node, position)
     if isinstance(node, exp.Star):

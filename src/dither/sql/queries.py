@@ -1,5 +1,7 @@
-"""Queries of a question: for each grouping set one per set of rows, and one for keys without a
-list."""
+"""The queries of a question.
+
+Each grouping set has one query for each set of rows, and one for keys without a list.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,10 @@ class QuestionQueries:
 
 
 class _Queries:
-    """The queries of a question: equal numbers once, all numbers over the same rows and keys in one
-    query."""
+    """Make the queries of a question.
+
+    Equal numbers are asked once, and all numbers over the same rows and keys in one query.
+    """
 
     def __init__(self) -> None:
         self._columns: dict[Any, tuple[int, dict[Aggregate, int]]] = {}
@@ -82,11 +86,10 @@ class _Queries:
         return tuple(queries[index] for index in range(self._count))
 
 
-def build_queries(question: QuestionDraft, sets: Sets, context: Context) -> QuestionQueries:
-    """The queries of a question.
+def make_queries(question: QuestionDraft, sets: Sets, context: Context) -> QuestionQueries:
+    """Make the queries of a question.
 
-    Equal queries are asked once; counts and sums over the same rows and keys are columns of one
-    query.
+    Equal numbers are asked once, and all numbers over the same rows and keys in one query.
     """
     plan, names = _project_columns(question)
     columns = context.analyse(plan).columns

@@ -1,5 +1,7 @@
-"""A question while it is read: its keys, its atoms, and the columns that both need before they are
-grouped."""
+"""A question while it is read.
+
+Its keys, its atoms, and the columns that both need before they are grouped.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from dither.plan.algebra import Expression, Scan, nodes_of
 from dither.plan.domain import Domain
 from dither.plan.stability import Owned
 from dither.question.expressions import Formula, Noisy
-from dither.question.recipe import Atom, Shown
+from dither.question.recipe import Atom, DisplayKind
 from dither.sql.key_codes import KeyEncoding
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Scope
@@ -30,8 +32,10 @@ class Key:
 
 @dataclass(frozen=True)
 class AtomMeasure:
-    """What an atom is: a count, a sum, a number of distinct values or units, or a quantile of an
-    expression."""
+    """What an atom is.
+
+    A count, a sum, a number of distinct values or units, or a quantile of an expression.
+    """
 
     kind: str
     of: Expression | None = None
@@ -64,20 +68,21 @@ class QuestionDraft:
             self.atoms[released] = self._describe(released, words, importance, clamped)
         elif importance > atom.importance:
             self.atoms[released] = Atom(
-                atom.aggregate, atom.unit, atom.offset, atom.shown, atom.limits, importance
+                atom.aggregate, atom.unit, atom.offset, atom.display, atom.limits, importance
             )
         return Noisy(list(self.atoms).index(released))
 
     def _describe(
         self, released: AtomMeasure, words: str, importance: Fraction, clamped: str | None
     ) -> Atom:
+        """Describe a released number: its words, its unit, and what was done to the rows before."""
         limits = list(list_limits(self))
         unit: Fraction = Fraction(1)
-        shown: Shown = "integer"
+        display: DisplayKind = "integer"
         if released.kind in ("sum", "quantile") and released.of is not None:
             domain = self.scope.domain(released.of)
             unit = domain.step
-            shown = shown_as(domain)
+            display = choose_display(domain)
             if clamped is not None:
                 limits.append(clamped)
             elif domain.kind == "number":
@@ -85,15 +90,15 @@ class QuestionDraft:
                 low = domain.low * domain.step
                 high = domain.high * domain.step
                 limits.append(f"{name.split(',')[0]} clamped to [{float(low):g}, {float(high):g}]")
-            if released.kind == "sum" and shown in ("date", "timestamp", "boolean"):
-                shown = "integer"
-        return Atom(words, unit, Fraction(0), shown, tuple(limits), importance)
+            if released.kind == "sum" and display in ("date", "timestamp", "boolean"):
+                display = "integer"
+        return Atom(words, unit, Fraction(0), display, tuple(limits), importance)
 
     def find_key(self, value: Expression) -> int | None:
         return next((index for index, key in enumerate(self.keys) if key.value == value), None)
 
 
-def shown_as(domain: Domain) -> Shown:
+def choose_display(domain: Domain) -> DisplayKind:
     """How a value of a domain is shown."""
     match domain.kind:
         case "number":

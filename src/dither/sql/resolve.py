@@ -1,5 +1,6 @@
-"""Expressions of SQL become expressions of plans: how a node finds its rule, and a function its
-arguments.
+"""Expressions of SQL become expressions of plans.
+
+How a node finds its rule, and a function its arguments.
 
 The rules stand in `choices`, `dates` and `expressions`, which fills the table; a node without one
 is refused.
@@ -96,8 +97,7 @@ def refuse_node(node: exp.Expr, scope: Scope) -> Exception:
         return make_refusal("aggregate in where", context, node)
     return context.error(
         f"no rule for {quote_node(node)}: the functions that a question can use are in "
-        f"docs/reference/functions.md "
-        f"{PrivacyRule.LISTED_FUNCTIONS.label}",
+        f"docs/reference/functions.md {PrivacyRule.LISTED_FUNCTIONS.label}",
         node,
     )
 
@@ -175,8 +175,10 @@ def as_text(argument: Expression, domain: Domain) -> Expression:
 def _align_constants(
     function: str, arguments: tuple[Expression, ...], node: exp.Expr, scope: Scope
 ) -> tuple[Expression, ...]:
-    """Text constants as what they stand beside: days, times, labels; an error that says what was
-    expected."""
+    """Read text constants as what they stand beside: days, times, labels.
+
+    A text that is no such value is an error that says what was expected.
+    """
     domain = next(
         (
             domain

@@ -62,8 +62,10 @@ Names = dict[str, Cte]
 
 
 def bind_rows(query: exp.Expr, context: Context, names: Names) -> Relation:
-    """The relation of a subquery: rows of people, values per person, or rows that belong to
-    nobody."""
+    """The relation of a subquery.
+
+    Rows of people, values per person, or rows that belong to nobody.
+    """
     if isinstance(query, exp.Subquery):
         if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
             raise make_refusal("inner limit", context, query)
@@ -329,8 +331,10 @@ def materialise(relation: Relation, context: Context, node: exp.Expr) -> Relatio
 
 
 def make_distinct(relation: Relation, context: Context, node: exp.Expr) -> Relation:
-    """Each row once per owner where the owner is selected, else once in all, after which nobody
-    owns it."""
+    """Keep each row once per owner where the owner is selected, else once in all.
+
+    Rows that are kept once in all belong to nobody.
+    """
     owned = any(field.is_owner for field in relation.fields)
     only = all(field.is_owner and field.marker is None for field in relation.fields)
     if owned and only and isinstance(context.analyse(relation.plan, node).node, Owned):
@@ -342,21 +346,22 @@ def make_distinct(relation: Relation, context: Context, node: exp.Expr) -> Relat
 
 
 def _bind_union(query: exp.SetOperation, context: Context, names: Names) -> Relation:
+    """Bind UNION and UNION ALL: rows of two queries with the same columns, in one relation."""
     if not isinstance(query, exp.Union):
         raise make_refusal("set operation", context, query)
     if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
         raise make_refusal("inner limit", context, query)
     if query.args.get("by_name") or query.args.get("on"):
         raise make_refusal("union by name", context, query)
-    sides = [bind_rows(operand, context, names) for operand in (query.this, query.expression)]
-    kinds = [tuple(field.is_owner for field in side.fields) for side in sides]
+    operands = [bind_rows(operand, context, names) for operand in (query.this, query.expression)]
+    kinds = [tuple(field.is_owner for field in relation.fields) for relation in operands]
     if len(kinds[0]) != len(kinds[1]):
         raise make_refusal("union by name", context, query)
     if kinds[0] != kinds[1]:
         raise make_refusal("id", context, query)
     left, right = (
-        materialise(side, context, query)
-        for side in align_sides(sides[0], sides[1], context, query)
+        materialise(aligned, context, query)
+        for aligned in align_sides(operands[0], operands[1], context, query)
     )
     assert isinstance(left.plan, Project) and isinstance(right.plan, Project)
     names_left = [column.name for column in left.plan.columns]

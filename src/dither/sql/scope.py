@@ -52,8 +52,10 @@ class Field:
 
     @property
     def present(self) -> tuple[Expression, ...]:
-        """Conditions that hold exactly where an id is not null; owners and references never are
-        null."""
+        """Conditions that hold exactly where an id is not null.
+
+        Owners and references never are null.
+        """
         expressions = [] if self.marker is None else [self.marker]
         expressions += [self.of] if self.of is not None and not self.is_reference else []
         return tuple(Call("is_not_null", (expression,)) for expression in expressions)
@@ -140,6 +142,7 @@ class Scope:
         return list(fields.values())
 
     def _unknown(self, node: exp.Column) -> str:
+        """Say which table or column is not there, and which one may be meant."""
         sources = list(
             dict.fromkeys(
                 candidate.source for candidate in self.relation.fields if candidate.source
@@ -178,13 +181,13 @@ class Scope:
         )
 
 
-def fresh_name(wanted: str, taken: set[str]) -> str:
+def fresh_name(suggested_name: str, taken: set[str]) -> str:
     """A plain name that is not taken in any case; it is taken afterwards.
 
     >>> fresh_name("total", {"total"})
     'total_2'
     """
-    base = wanted[:50] if is_name(wanted[:50]) else "value"
+    base = suggested_name[:50] if is_name(suggested_name[:50]) else "value"
     name = base
     number = 1
     while name.lower() in taken:

@@ -87,8 +87,10 @@ def semi_join(
 def _split_correlation(
     query: exp.Expr, outer: Relation, node: exp.Expr, context: Context, bind: Bind
 ) -> tuple[Relation, list[Pair]]:
-    """The subquery's rows without the conditions on the outer row, and those conditions as
-    pairs."""
+    """Split the conditions on the outer row off a subquery.
+
+    Returns the subquery's rows without them, and those conditions as pairs.
+    """
     where = query.args.get("where") if isinstance(query, exp.Select) else None
     if where is None:
         return bind(query, None), []
@@ -107,14 +109,16 @@ def _split_correlation(
             own_terms.append(term)
             continue
         term = term.unnest()
-        sides = [term.this.unnest(), term.expression.unnest()] if isinstance(term, exp.EQ) else []
+        operands = (
+            [term.this.unnest(), term.expression.unnest()] if isinstance(term, exp.EQ) else []
+        )
         if (
-            len(sides) != 2
-            or not all(isinstance(side, exp.Column) for side in sides)
+            len(operands) != 2
+            or not all(isinstance(operand, exp.Column) for operand in operands)
             or len(outside) != 1
         ):
             raise make_refusal("correlation", context, term)
-        inner_column = sides[1] if sides[0] is outside[0] else sides[0]
+        inner_column = operands[1] if operands[0] is outside[0] else operands[0]
         pairs.append((around.field(outside[0]), scope.field(inner_column)))
     if not pairs:
         return bind(query, None), []
@@ -124,8 +128,10 @@ def _split_correlation(
 
 
 def _is_inside(column: exp.Column, term: exp.Expr, scope: Scope, around: Scope) -> bool:
-    """Whether a column belongs to the subquery: its own names come first. Nested subqueries see to
-    their own."""
+    """Whether a column belongs to the subquery: its own names come first.
+
+    Nested subqueries see to their own.
+    """
     parent = column.parent
     while parent is not None and parent is not term:
         if isinstance(parent, exp.Query):
@@ -138,8 +144,8 @@ def _pair_columns(
     node: exp.In, fields: list[Field], outer: Relation, inner: Relation, context: Context, use: str
 ) -> list[Pair]:
     """The pairs of `a IN (SELECT b ...)` and `(a, b) IN (SELECT c, d ...)`."""
-    left = node.this.unnest()
-    nodes = left.expressions if isinstance(left, exp.Tuple) else [left]
+    tested = node.this.unnest()
+    nodes = tested.expressions if isinstance(tested, exp.Tuple) else [tested]
     if len(fields) != len(nodes):
         raise context.error(f"IN compares {len(nodes)} columns with {len(fields)}", node)
     around = Scope(context, outer)
@@ -183,6 +189,7 @@ def _select_fields(query: exp.Expr, scope: Scope) -> list[Field]:
 def _join_matches(
     outer: Relation, inner: Relation, pairs: list[Pair], node: exp.Expr, context: Context, use: str
 ) -> tuple[Relation, Expression]:
+    """Join a subquery as IN or EXISTS; `use` says whether matches are kept, left out or marked."""
     pairs = align_texts(pairs, Scope(context, outer), Scope(context, inner))
     outer, outer_names = add_columns(outer, [outer_field for outer_field, _ in pairs], context)
     inner, inner_names = add_columns(inner, [inner_field for _, inner_field in pairs], context)
@@ -212,8 +219,10 @@ def _keep_once(
     node: exp.Expr,
     context: Context,
 ) -> Plan:
-    """The subquery with one row per owner and value, or per value of a public table, and a
-    marker."""
+    """The subquery with one row per owner and value, and a marker.
+
+    Of a public table it has one row per value.
+    """
     named = tuple(Named(new, Column(old)) for old, new in names.items())
     if isinstance(context.analyse(plan, node).node, Owned):
         if all(is_stored(domain) or domain.undeclared for domain in columns.values()):

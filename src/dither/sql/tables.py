@@ -73,8 +73,10 @@ def bind_table(table: Table, context: Context) -> Relation:
 
 
 def _find_anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
-    """The part of a parent's key that an id is, where registration made sure that the key has one
-    owner."""
+    """The part of a parent's key that an id is.
+
+    Registration made sure that the key has one owner.
+    """
     if table.kind == "public":
         return None
     references = [(table.owner, 0)] if isinstance(table.owner, OwnerReference) else []
@@ -83,9 +85,9 @@ def _find_anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
         for child in catalog.private_tables
         if isinstance(child.owner, OwnerReference) and child.owner.references == table.name
     ]
-    for reference, side in references:
+    for reference, position in references:
         for pair in reference.by:
-            if pair[side] == column:
+            if pair[position] == column:
                 return (
                     reference.references,
                     tuple(parent_column for _, parent_column in reference.by),

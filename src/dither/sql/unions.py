@@ -1,5 +1,6 @@
-"""UNION ALL of columns that differ in resolution, bounds, labels or kind, where one domain can hold
-both.
+"""UNION ALL of columns that differ in resolution, bounds, labels or kind.
+
+It is answered where one domain can hold both.
 
 Numbers meet on the coarsest grid that both lie on, truth values beside numbers count as 0 and 1,
 and texts that have a list (categories, CASE, constants) as codes of one list, so that the result
@@ -43,14 +44,15 @@ def align_sides(
 def _align_fields(
     left: Field, right: Field, left_scope: Scope, right_scope: Scope, node: exp.Expr
 ) -> tuple[Field, Field]:
+    """Give two columns that meet in a UNION one kind, one grid and one list of labels."""
     if left.of is None or right.of is None:
         return left, right
-    sides = ((left, left_scope), (right, right_scope))
-    domains = [scope.domain(field.of, node) for field, scope in sides if field.of is not None]
+    operands = ((left, left_scope), (right, right_scope))
+    domains = [scope.domain(field.of, node) for field, scope in operands if field.of is not None]
     same_labels = domains[0].kind == "category" and domains[0].labels == domains[1].labels
     if same_labels and not left.labels and not right.labels:
         return left, right
-    codes = [_find_codes(field, scope, node) for field, scope in sides]
+    codes = [_find_codes(field, scope, node) for field, scope in operands]
     if codes[0] is not None and codes[1] is not None:
         labels = tuple(dict.fromkeys((*codes[0][1], *codes[1][1])))
         if len(labels) <= MOST_LABELS:
@@ -60,23 +62,26 @@ def _align_fields(
             )
     kinds: set[str] = {domain.kind for domain in domains}
     if kinds <= {"number", "boolean"}:
-        values = [_as_number(field, scope, kinds, node) for field, scope in sides]
+        values = [_as_number(field, scope, kinds, node) for field, scope in operands]
         steps = [
-            scope.domain(value, node).step for value, (_, scope) in zip(values, sides, strict=True)
+            scope.domain(value, node).step
+            for value, (_, scope) in zip(values, operands, strict=True)
         ]
         step = common_step(*steps)
         left_value, right_value = (
             _refine_grid(value, step, scope, node)
-            for value, (_, scope) in zip(values, sides, strict=True)
+            for value, (_, scope) in zip(values, operands, strict=True)
         )
         return replace(left, of=left_value), replace(right, of=right_value)
-    left_value, right_value = (_as_text(field, scope, node) for field, scope in sides)
+    left_value, right_value = (_as_text(field, scope, node) for field, scope in operands)
     return replace(left, of=left_value, labels=()), replace(right, of=right_value, labels=())
 
 
 def _find_codes(field: Field, scope: Scope, node: exp.Expr) -> Codes | None:
-    """The texts that a column can hold, and its codes in that order; None where there is no
-    list."""
+    """The texts that a column can hold, and its codes in that order.
+
+    Returns None where there is no list.
+    """
     assert field.of is not None
     if field.labels:
         return field.of, field.labels
@@ -113,8 +118,10 @@ def _as_number(field: Field, scope: Scope, kinds: set[str], node: exp.Expr) -> E
 
 
 def _refine_grid(value: Expression, step: Fraction, scope: Scope, node: exp.Expr) -> Expression:
-    """A number on a finer grid: clamped to its own bounds, one finer step further, which moves
-    nothing."""
+    """A number on a finer grid.
+
+    It is clamped to its own bounds, one finer step further, which moves nothing.
+    """
     domain = scope.domain(value, node)
     if domain.kind != "number" or domain.step == step:
         return value
@@ -128,7 +135,6 @@ def _as_text(field: Field, scope: Scope, node: exp.Expr) -> Expression:
     if field.labels:
         return decode_labels(field.of, field.labels)
     domain = scope.domain(field.of, node)
-    is_listed = domain.kind == "text" and bool(
-        domain.labels
-    )  # of a public table: beside other texts just a text
+    # Of a public table: beside other texts just a text.
+    is_listed = domain.kind == "text" and bool(domain.labels)
     return Call("concat", (field.of, Value("text", ""))) if is_listed else as_text(field.of, domain)

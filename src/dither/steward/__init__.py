@@ -1,5 +1,7 @@
-"""The data steward's acts: register data, open and raise budgets, verify the ledger, see true
-values."""
+"""The data steward's acts.
+
+Register data, open and raise budgets, verify the ledger, see true values.
+"""
 
 from dither.steward.budgets import (
     clear_incidents,

@@ -1,5 +1,7 @@
-"""The steward's acts on budgets: open, raise, clear incidents, reissue; and what a population adds
-up to."""
+"""The steward's acts on budgets: open, raise, clear incidents, reissue.
+
+Also what the budgets of one population add up to.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,10 @@ def open_pot(
     relations: dict[str, str] | None = None,
     **terms: Any,
 ) -> Pot:
-    """Open a pot for the unit and neighbours of the registered catalog; the first is the dataset's
-    total."""
+    """Open a pot for the unit and neighbours of the registered catalog.
+
+    The first is the dataset's total.
+    """
     stated: Any = {key: terms.pop(key) for key in _DELTAS if terms.get(key) is not None}
     for key, value in stated.items():
         as_float(value, key)  # deltas below 1e-300 are no promise that anybody can compute with
@@ -76,9 +80,8 @@ def open_pot(
         if registered is None:
             raise DitherError("nothing is registered: run 'dither register CATALOG' first")
         this = _describe_lineage(state, catalog)
-        counted = (
-            registered.public["context"] != "dev"
-        )  # invented data has no people to protect twice
+        # Invented data has no people to protect twice.
+        counted = registered.public["context"] != "dev"
         if "inside" not in settings and counted:
             settings["relations"] = lineages.declared(
                 lineages.known(this.installation), relations or {}
@@ -98,9 +101,8 @@ def open_pot(
             return ledger.open_pot(name, cap, ceiling, **settings)
         if not ledger.pots():
             lineages.check_not_lost(this.installation)
-            lineages.remember(
-                this
-            )  # before the pot exists: a crash between the two asks too much, never too little
+            # Before the pot exists: a crash between the two asks too much, never too little.
+            lineages.remember(this)
         total = ledger.open_pot(name, cap, ceiling, **settings)
         lineages.remember(replace(this, opened=True))
         return total
@@ -116,8 +118,10 @@ def _open_windows(
     ceiling: Number,
     settings: dict[str, Any],
 ) -> Pot:
-    """Open a pot for every window inside the catalog's bounds, with this cap and ceiling (rule
-    every-window-pays)."""
+    """Open a pot for every window inside the catalog's bounds, with this cap and ceiling.
+
+    Rule every-window-pays.
+    """
     windows = windows_of(catalog)
     if windows is None:
         raise ParameterError(
@@ -199,8 +203,10 @@ def reissue(state: State, request: Request, supersedes: str, note: str) -> Relea
 
 @dataclass(frozen=True)
 class DatasetPromise:
-    """What one dataset promises to a person of a population: over all its windows, for its
-    neighbours."""
+    """What one dataset promises to a person of a population.
+
+    The promise holds over all its windows, for its neighbours.
+    """
 
     name: str
     relation: str
@@ -209,16 +215,19 @@ class DatasetPromise:
     so_far: Pair
 
     def under(self, neighbours: str) -> tuple[Pair, Pair]:
-        """The pairs for these neighbours: replacing a person is two steps of adding or removing
-        one."""
+        """The pairs for these neighbours.
+
+        Replacing a person is two steps of adding or removing one.
+        """
         if neighbours == self.neighbours:
             return self.promised, self.so_far
         return convert_steps(self.promised, 2), convert_steps(self.so_far, 2)
 
 
 def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
-    """What the datasets of one population promise together: same people, so budgets add up (rule
-    populations-add-up).
+    """What the datasets of one population promise together.
+
+    Same people, so budgets add up (rule populations-add-up).
 
     Basic composition over datasets, which holds however questions to one are chosen after answers
     of another. A relation is what the later of two openings declared. Row units promise nothing to
@@ -273,8 +282,10 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
 
 
 def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise | str | None:
-    """Read what a dataset promises to one person: a sentence if nothing, None if it cannot be
-    read."""
+    """Read what a dataset promises to one person.
+
+    Returns a sentence if it promises nothing, and None if it cannot be read.
+    """
     pots = _read_pots(state)
     if not pots:
         return None
@@ -282,11 +293,15 @@ def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise |
     if root.unit == "row":
         return "it protects rows, not people"
     windows = horizon(_read_catalog(state)) or 1
-    most = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
+    ceiling = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
     sums = root.spent + root.reissued
     so_far = convert_over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
     return DatasetPromise(
-        lineage, relation, root.neighbours, convert_over_windows(root.filter, most, windows), so_far
+        lineage,
+        relation,
+        root.neighbours,
+        convert_over_windows(root.filter, ceiling, windows),
+        so_far,
     )
 
 

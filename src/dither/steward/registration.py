@@ -32,10 +32,10 @@ from dither.data.register.source_types import SourceError
 from dither.data.register.sources import (
     check_source_types,
     column_names,
+    list_source_columns,
+    list_source_types,
     missing_columns,
-    names_at,
     table_names,
-    types_at,
 )
 from dither.errors import CatalogError, DitherError, ParameterError, RefusedError
 from dither.plan.algebra import Cells, Query
@@ -56,8 +56,10 @@ Context = Literal["prod", "dev"]
 
 @dataclass(frozen=True)
 class Registration:
-    """What a registration did. `repairs` are true counts: for the steward's eyes, never for
-    analysts."""
+    """What a registration did.
+
+    `repairs` are true counts: for the steward's eyes, never for analysts.
+    """
 
     catalog: Catalog
     version: int
@@ -76,8 +78,9 @@ def register(
     spill: Path | None = None,
     share: Callable[[float], None] | None = None,
 ) -> Registration:
-    """Register the data that the catalog names as the next version; above `memory` ("2GB") the
-    engine spills.
+    """Register the data that the catalog names as the next version.
+
+    Above `memory` ("2GB") the engine spills.
 
     It spills encrypted into the state folder, or in plain into a folder inside `spill`, removed
     afterwards.
@@ -95,8 +98,7 @@ def register(
             if before is not None and before.public["context"] != context:
                 raise RefusedError(
                     f"this lineage was first registered as {before.public['context']} and stays "
-                    f"so: "
-                    "use another state folder for another purpose",
+                    "so: use another state folder for another purpose",
                     rule=PrivacyRule.DEV,
                 )
             source = str(folder.resolve())
@@ -115,8 +117,10 @@ def register(
 
 
 def check_source(catalog: Catalog, catalog_file: Path) -> str:
-    """Compare the catalog with the names in the source's schema, and say the outcome. Reads no
-    value."""
+    """Compare the catalog with the names in the source's schema, and say the outcome.
+
+    Reads no value.
+    """
     source_path = catalog_file.parent / catalog.source.location
     if not source_path.exists():
         return f"the source {source_path} is not here: its columns were not compared"
@@ -144,8 +148,10 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
 
 
 def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
-    """Draft a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to
-    decide."""
+    """Draft a catalog for the files in a folder, or the tables of a DuckDB file.
+
+    The draft has the names, and ??? where a person must decide.
+    """
     connection = open_for_schema()
     try:
         if engine == "duckdb":
@@ -156,9 +162,11 @@ def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]
             raise DitherError(f"no {engine} tables in {source_path}")
         tables: list[tuple[str, str, list[tuple[str, str | None]]]] = []
         for table, source in sources:
-            names = names_at(connection, engine, source_path, source)
+            names = list_source_columns(connection, engine, source_path, source)
             types = (
-                {} if engine == "csv" else dict(types_at(connection, engine, source_path, source))
+                {}
+                if engine == "csv"
+                else dict(list_source_types(connection, engine, source_path, source))
             )
             tables.append((table, source, [(column, types.get(column)) for column in names]))
         return draft(source_path.stem, engine, str(source_path), tables)
@@ -188,14 +196,12 @@ def _write_version(
     spilling: _Spilling,
     share: Callable[[float], None] | None,
 ) -> tuple[list[Repairs], Facts]:
+    """Write copy, facts and catalog of the next version, which appear under its name at once."""
     new = state.versions / "new"
     spill = spilling.folder(state)
-    remove_spilled(state, held=True)
-    for leftover in (
-        new,
-        spill,
-        state.version(version),
-    ):  # of a registration that was killed before the ledger knew it
+    remove_spilled(state, has_lock=True)
+    # Leftovers of a registration that was killed before the ledger knew it.
+    for leftover in (new, spill, state.version(version)):
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
     if spilling.plain is not None:
@@ -230,8 +236,10 @@ def _write_version(
 
 
 def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
-    """Open the dataset's ledger. The very first registration makes the installation's id, key and
-    ledger."""
+    """Open the dataset's ledger.
+
+    The very first registration makes the installation's id, key and ledger.
+    """
     registered = state.versions.exists() and any(state.versions.iterdir())
     if ledger_url is not None and state.ledger_location() != ledger_url:
         if registered or state.ledger.exists():
@@ -247,9 +255,8 @@ def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
         ):
             if not path.exists():
                 _write(path, content)
-        with suppress(
-            RefusedError
-        ):  # a registration that was killed here before left an empty ledger
+        # A registration that was killed here before left an empty ledger.
+        with suppress(RefusedError):
             return open_ledger(state)
         return StewardLedger.create(
             state.ledger_location(), default_head_path(state.installation_id())
@@ -298,9 +305,8 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
             raise ParameterError(
                 f"the anchor of {signed.at} is of another installation, {signed.installation}"
             )
-        if (
-            signed.public_key != own_key
-        ):  # else anyone who knows the installation could make a sound ledger look cut
+        # Else anyone who knows the installation could make a sound ledger look cut.
+        if signed.public_key != own_key:
             raise ParameterError(
                 f"the anchor of {signed.at} was signed by another key, {signed.public_key}, than "
                 f"this dataset's"
@@ -309,8 +315,10 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
 
 
 def anchor_line(state: State) -> str:
-    """A signed line that says how far the ledger has come, to be kept where this user cannot
-    rewrite it."""
+    """A signed line that says how far the ledger has come.
+
+    It is to be kept where this user cannot rewrite it.
+    """
     ledger = open_ledger(state)
     try:
         anchor = ledger.newest_entry()

@@ -32,8 +32,10 @@ class Rehearsals:
         self._folder: TemporaryDirectory[str] | None = None
 
     def rehearse(self, priced: Priced) -> Release:
-        """Answers a request that was priced in the context of a dry run; charges and stores
-        nothing."""
+        """Answers a request that was priced in the context of a dry run.
+
+        Charges and stores nothing.
+        """
         if priced.at.context != DRY_RUN:
             raise RefusedError(
                 "only a dry run is rehearsed: price the request with context='dry_run'",

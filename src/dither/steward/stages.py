@@ -47,10 +47,10 @@ class Stage(NamedTuple):
 def measure_truth(state: State, release: Release) -> Values:
     """Measure a release without noise, for the keys that it shows; dev lineages only."""
     with _open_measurer(state, release.at.catalog) as measurer:
-        shown = dict(zip(release.priced.steps, release.values, strict=True))
+        values_by_step = dict(zip(release.priced.steps, release.values, strict=True))
         selected = {
             (calibrated.step.query.plan, calibrated.step.query.keys): keys
-            for calibrated, keys in shown.items()
+            for calibrated, keys in values_by_step.items()
             if isinstance(calibrated.step.query, Keys)
         }
         return tuple(
@@ -61,6 +61,7 @@ def measure_truth(state: State, release: Release) -> Values:
 def _measure_exactly(
     calibrated: Calibrated, measurer: Measurer, selected: dict[Any, Any]
 ) -> tuple[Any, ...]:
+    """Measure one step without noise, for the keys that the release selected."""
     query = calibrated.step.query
     if isinstance(query, Keys):
         return tuple(selected[query.plan, query.keys])
@@ -100,8 +101,10 @@ def _find_quantiles(
 def measure_stages(
     state: State, catalog_file: Path, *queries: Cells
 ) -> tuple[tuple[Stage, ...], ...]:
-    """Measure each query on the file's rows, after clamping, and after the limits; dev lineages
-    only."""
+    """Measure each query on the file's rows, after clamping, and after the limits.
+
+    Only for dev lineages.
+    """
     catalog = load(catalog_file)
     unlimited = [replace(query, plan=_drop_limits(query.plan)) for query in queries]
     needed = _keep_needed_tables(catalog, *(query.plan for query in queries))
@@ -145,6 +148,7 @@ def _measure_cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ..
 
 @contextmanager
 def _open_measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
+    """Open the registered copy of a dev lineage; any other is refused."""
     ledger = open_ledger(state)
     try:
         registered = ledger.registered()
@@ -177,8 +181,10 @@ def _drop_limits(plan: Plan) -> Plan:
 
 
 def _keep_needed_tables(catalog: Catalog, *plans: Plan) -> Catalog:
-    """Keep only the tables that the plans read, those on the path to their owners, and lists of
-    labels."""
+    """Keep only the tables that the plans need.
+
+    They are the tables read, those on the path to their owners, and lists of labels.
+    """
     names = set()
     for node in (node for plan in plans for node in nodes_of(plan)):
         if isinstance(node, Scan):

@@ -1,2 +1,4 @@
-"""Catalogs as files: read YAML with the line of each mistake, draft a first one, import other
-formats."""
+"""Catalogs as files.
+
+Read YAML with the line of each mistake, draft a first one, import other formats.
+"""

@@ -61,8 +61,7 @@ def _check_protected_columns(catalog: Catalog, person: Person) -> None:
         raise _error(
             catalog,
             f"people: {person.key} cannot be protected under {{kind: row}}, which hides one row "
-            f"and not a person: "
-            "take {kind: person}, or say protected: false and why",
+            "and not a person: take {kind: person}, or say protected: false and why",
             person.line,
         )
     for table in catalog.tables:
@@ -96,8 +95,7 @@ def _check_owners(catalog: Catalog) -> None:
                 raise _error(
                     catalog,
                     f"table {table.name}: owner has no place under {{kind: row}}, where each row "
-                    f"stands for itself: "
-                    "remove it, or take {kind: person}",
+                    "stands for itself: remove it, or take {kind: person}",
                     table.owner.line,
                 )
             if table.rows_per_unit != 1:
@@ -110,8 +108,7 @@ def _check_owners(catalog: Catalog) -> None:
             raise _error(
                 catalog,
                 f"table {table.name}: owner is missing: say whom a row belongs to: {{column: c}}, "
-                f"or "
-                "{references: table, by: key} for the owner of another table's row",
+                "or {references: table, by: key} for the owner of another table's row",
                 table.line,
             )
         elif isinstance(table.owner, OwnerColumn):
@@ -126,20 +123,19 @@ def _check_owner_column(catalog: Catalog, table: Table, owner: OwnerColumn) -> N
         raise _error(
             catalog,
             f"table {table.name}: its owner '{owner.column}' must be listed under people with "
-            f"protected: true: "
-            "the owner is whom the guarantee protects",
+            "protected: true: the owner is whom the guarantee protects",
             owner.line,
         )
 
 
 def _check_owner_reference(catalog: Catalog, table: Table, owner: OwnerReference) -> None:
-    names = [other.name for other in catalog.private_tables if other is not table]
+    """Check an owner reference: to another private table, by a unique key of ids, in no circle."""
+    names = [candidate.name for candidate in catalog.private_tables if candidate is not table]
     if owner.references not in names:
         raise _error(
             catalog,
             f"table {table.name}: owner references '{owner.references}', which is not another "
-            f"private table: "
-            f"{did_you_mean(owner.references, names)}",
+            f"private table: {did_you_mean(owner.references, names)}",
             owner.line,
         )
     parent = catalog.table(owner.references)
@@ -152,8 +148,7 @@ def _check_owner_reference(catalog: Catalog, table: Table, owner: OwnerReference
         raise _error(
             catalog,
             f"table {table.name}: '{unique_names}' must be unique in {parent.name}, else a row "
-            f"would have two owners: "
-            f"add [{unique_names}] to its unique keys",
+            f"would have two owners: add [{unique_names}] to its unique keys",
             owner.line,
         )
     path = [table.name]
@@ -173,14 +168,15 @@ def _check_owner_reference(catalog: Catalog, table: Table, owner: OwnerReference
         step = catalog.table(step.owner.references)
 
 
-def _check_id_column(catalog: Catalog, table: Table, side: Table, name: str, line: int) -> None:
-    ids = [column.name for column in side.columns if isinstance(column, Id)]
+def _check_id_column(
+    catalog: Catalog, table: Table, near_table: Table, name: str, line: int
+) -> None:
+    ids = [column.name for column in near_table.columns if isinstance(column, Id)]
     if name not in ids:
         raise _error(
             catalog,
             f"table {table.name}: its owner is found by '{name}', which is not an id column of "
-            f"{side.name}: "
-            f"{did_you_mean(name, ids)}",
+            f"{near_table.name}: {did_you_mean(name, ids)}",
             line,
         )
 
@@ -203,10 +199,8 @@ def _one_protected_owner_per_table(catalog: Catalog) -> None:
                 raise _error(
                     catalog,
                     f"column {table.name}.{column.name}: the row would have two protected owners, "
-                    f"'{owner}' and "
-                    f"'{column.name}', and no guarantee covers both: protect one and say why the "
-                    f"other needs none, "
-                    "or leave the column out",
+                    f"'{owner}' and '{column.name}', and no guarantee covers both: protect one and "
+                    "say why the other needs none, or leave the column out",
                     column.line,
                 )
 
@@ -257,9 +251,8 @@ def _check_windows(catalog: Catalog) -> None:
             raise _error(
                 catalog,
                 f"table {table.name}: the unit is a window of '{unit.column}', and this private "
-                f"table has no date or "
-                "timestamp column of that name: add it, make the table public, or take {kind: "
-                "person}",
+                "table has no date or timestamp column of that name: add it, make the table "
+                "public, or take {kind: person}",
                 table.line,
             )
         if column.nulls.rule != "drop":
@@ -297,7 +290,6 @@ def _check_values_from_public_tables(catalog: Catalog) -> None:
                 raise _error(
                     catalog,
                     f"{what} '{source.table}.{source.column}', which is not a text column or a "
-                    f"category with a list: "
-                    f"{did_you_mean(source.column, texts)}",
+                    f"category with a list: {did_you_mean(source.column, texts)}",
                     source.line,
                 )

@@ -10,17 +10,14 @@ DECIDE: dict[str, dict[str, str]] = {
     "catalog": {
         "dither": "write `dither: 1`, the version of this format",
         "dataset": "name the dataset; results and certificates show it",
-        "lineage": "name the data that the budget follows; a copy or update of the same "
-        "data has the same lineage, "
-        "since charges about the same people add up",
+        "lineage": "name the data that the budget follows; a copy or update of the same data has "
+        "the same lineage, since charges about the same people add up",
         "population": "name the people the data is about; reports add up the losses of "
         "all datasets of one population",
-        "neighbours": "decide between add_remove (whether someone is in the data is "
-        "hidden; the usual choice) and "
-        "replace (only their values are hidden)",
-        "unit": "decide whom the guarantee protects: {kind: person}, {kind: row} or "
-        "{kind: person_window, ...}; "
-        "a row is less than a person wherever a person has several rows",
+        "neighbours": "decide between add_remove (whether someone is in the data is hidden; the "
+        "usual choice) and replace (only their values are hidden)",
+        "unit": "decide whom the guarantee protects: {kind: person}, {kind: row} or {kind: "
+        "person_window, ...}; a row is less than a person wherever a person has several rows",
         "people": "list every key that names a person, and say of each whether it is protected; "
         "whoever is not protected must be named too",
         "source": "say where the rows lie, such as {engine: csv, location: data}",
@@ -30,9 +27,8 @@ DECIDE: dict[str, dict[str, str]] = {
         "kind": "decide whom the guarantee protects: person, row or person_window",
         "column": "name the date or timestamp column, present in every private table, "
         "that puts a row in its window",
-        "every": "decide the length of a window: day, week, month or year; a person "
-        "active in W windows is "
-        "protected W times less",
+        "every": "decide the length of a window: day, week, month or year; a person active in W "
+        "windows is protected W times less",
         "zone": "decide where a day begins: UTC or an offset such as +01:00; the border "
         "of a window must not move",
     },
@@ -50,31 +46,26 @@ DECIDE: dict[str, dict[str, str]] = {
         "kind": "decide private (rows about people) or public (known to everybody "
         "already, shown without noise)",
         "from": "write the name of the file or table at the source",
-        "owner": "say whom a row belongs to: {column: c}, or {references: table, by: key} "
-        "for the owner of another "
-        "table's row",
-        "unique": "list the keys that are unique, such as [[visit_id]], or write [] if "
-        "there are none; "
-        "registration enforces them per owner",
+        "owner": "say whom a row belongs to: {column: c}, or {references: table, by: key} for the "
+        "owner of another table's row",
+        "unique": "list the keys that are unique, such as [[visit_id]], or write [] if there are "
+        "none; registration enforces them per owner",
         "rows_per_unit": "decide how many rows of one unit may count; noise grows with it, "
         "and rows beyond it are left out",
-        "max_rows": "state a number that the rows of this table will never pass; widths "
-        "of sums follow from it, "
-        "and registration stops beyond it",
+        "max_rows": "state a number that the rows of this table will never pass; widths of sums "
+        "follow from it, and registration stops beyond it",
         "columns": "describe the columns; what is not described is not read",
     },
     "owner": {
         "column": "name the id column that holds the person",
         "references": "name the private table whose owner this row shares",
-        "by": "name the id column that both tables have, unique in the other one; where "
-        "the names differ write "
-        "{column here: column there}",
+        "by": "name the id column that both tables have, unique in the other one; where the names "
+        "differ write {column here: column there}",
     },
     "column": {
         "type": "choose id, integer, decimal, boolean, category, date, timestamp or text",
-        "bounds": "decide [lower, upper] from what is publicly known, never from the "
-        "data: values outside are moved "
-        "to the nearest bound, and the noise of a sum grows with the larger one",
+        "bounds": "decide [lower, upper] from what is publicly known, never from the data: values "
+        "outside are moved to the nearest bound, and the noise of a sum grows with the larger one",
         "provenance": "say where the bounds come from; bounds read off the data leak the "
         "rows that made them",
         "resolution": "decide the step to which values are rounded: 1, 0.1, 0.01, ... or "

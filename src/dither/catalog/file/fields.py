@@ -1,5 +1,7 @@
-"""Reading the keys of one mapping: each error names the subject, the rule and the remedy, with file
-and line."""
+"""Reading the keys of one mapping.
+
+Each error names the subject, the rule and the remedy, with file and line.
+"""
 
 from __future__ import annotations
 
@@ -105,24 +107,24 @@ class Where:
             if not scalars.is_name(entry.key):
                 raise self.error(
                     f"the {what} name '{_shorten(entry.key)}' is not usable: letters, digits and "
-                    f"_, not starting with "
-                    "a digit or with dither_, at most 63 characters; SQL takes such names without "
-                    "quotes",
+                    "_, not starting with a digit or with dither_, at most 63 characters; SQL "
+                    "takes such names without quotes",
                     entry.line,
                 )
             if entry.key.lower() in spellings:
                 raise self.error(
                     f"the {what} names '{spellings[entry.key.lower()]}' and '{entry.key}' differ "
-                    f"in case only, and SQL "
-                    "cannot tell them apart: rename one",
+                    "in case only, and SQL cannot tell them apart: rename one",
                     entry.line,
                 )
             spellings[entry.key.lower()] = entry.key
 
 
 class Fields:
-    """The keys of one mapping. `kind` is its entry in DECIDE; `keys` the keys that may stand
-    here."""
+    """The keys of one mapping.
+
+    `kind` is its entry in DECIDE; `keys` the keys that may stand here.
+    """
 
     def __init__(
         self, where: Where, node: Node, line: int, kind: str, keys: Iterable[str] | None = None

@@ -1,5 +1,6 @@
-"""Catalogs from what people already have: SmartNoise metadata, Snowflake privacy domains, dbt
-schemas.
+"""Catalogs from what people already have.
+
+It reads SmartNoise metadata, Snowflake privacy domains and dbt schemas.
 
 What the other format says is taken over; what our catalog needs and the other does not say stands
 as `???`, with a comment on what to decide. Nothing is guessed, and nothing that loosens a guarantee
@@ -108,6 +109,7 @@ def import_catalog(kind: str, text: str, file: str = "the file") -> str:
 
 
 def _write_catalog(tables: list[_Table]) -> str:
+    """Write the YAML of a draft, with ??? wherever a person must decide."""
     owners = sorted({table.owner for table in tables if table.owner})
     is_row_unit = all(table.owner is None for table in tables) and any(
         "row_privacy" in note for described in tables for note in described.notes
@@ -152,6 +154,7 @@ def _write_catalog(tables: list[_Table]) -> str:
 
 
 def _write_keys(column: _Column) -> list[str]:
+    """Write the keys of one column in the order of the catalog's format."""
     if column.is_id:
         return ["type: id"]
     bounds = f"bounds: [{_write_scalar(column.low)}, {_write_scalar(column.high)}]"
@@ -281,8 +284,10 @@ def _read_smartnoise_table(name: str, body: dict[str, Any], file: str) -> _Table
 
 
 def _read_dbt(tree: Any, file: str) -> list[_Table]:
-    """models or sources of a dbt schema; privacy domains and the entity key in `meta`, labels in
-    accepted_values."""
+    """Read the models or sources of a dbt schema.
+
+    Privacy domains and the entity key are in `meta`, labels in accepted_values.
+    """
     if not isinstance(tree, dict):
         raise CatalogError("a dbt schema has models: or sources: at the top", file=file, line=1)
     models = list(tree.get("models") or [])
@@ -344,8 +349,10 @@ _ITEM = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,']+?))\s*(?:,|$)")
 
 
 def _read_snowflake(text: str, file: str) -> list[_Table]:
-    """CREATE/ALTER statements with PRIVACY DOMAIN and ENTITY KEY; everything else in them is left
-    alone."""
+    """CREATE/ALTER statements with PRIVACY DOMAIN and ENTITY KEY.
+
+    Everything else in them is left alone.
+    """
     tables: dict[str, _Table] = {}
     for statement in re.sub(r"--[^\n]*", "", text).split(";"):
         altered = _ALTER.search(statement)

@@ -194,8 +194,10 @@ def _read_owner(outer: Fields, file: str, table: str) -> Owner:
 
 
 def _read_reference(fields: Fields) -> tuple[tuple[str, str], ...]:
-    """One name that both tables have, or pairs {column here: column there}; their order means
-    nothing."""
+    """One name that both tables have, or pairs {column here: column there}.
+
+    Their order means nothing.
+    """
     node = fields.node("by")
     where = fields.where
     if not isinstance(node, Mapping):

@@ -6,22 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal
 
-from dither.catalog import scalars, written
-from dither.catalog.columns import (
-    OTHER,
-    Boolean,
-    Category,
-    Column,
-    Date,
-    Decimal,
-    FromPublic,
-    Id,
-    Integer,
-    Nulls,
-    Text,
-    Timestamp,
-    Undeclared,
-)
+from dither.catalog import columns, scalars, written
 from dither.catalog.file.decide import COLUMN_KEYS, DECIDE
 from dither.catalog.file.fields import Fields, Where
 from dither.catalog.file.tree import Entry, Mapping, Node, Scalar, Sequence
@@ -33,7 +18,7 @@ A_LIST_HAS_WIDTH = "it belongs to `values: undeclared`; a list bounds its labels
 ReadGrid = Callable[[Node, str], int]
 
 
-def read_column(entry: Entry, table: str, file: str) -> Column:
+def read_column(entry: Entry, table: str, file: str) -> columns.Column:
     """The column `entry` of the table."""
     where = Where(file, f"column {table}.{entry.key}")
     kind = Fields(where, entry.node, entry.line, "column").choice("type", tuple(COLUMN_KEYS))
@@ -42,36 +27,36 @@ def read_column(entry: Entry, table: str, file: str) -> Column:
     return _READERS[kind](fields, entry.key)
 
 
-def _read_id(fields: Fields, name: str) -> Column:
-    return Id(name, line=fields.line)
+def _read_id(fields: Fields, name: str) -> columns.Column:
+    return columns.Id(name, line=fields.line)
 
 
-def _read_boolean(fields: Fields, name: str) -> Column:
+def _read_boolean(fields: Fields, name: str) -> columns.Column:
     def read(node: Node, what: str) -> int:
         return int(fields.where.typed(node, what, written.boolean, "true or false"))
 
-    return Boolean(name, _read_nulls(fields, read), line=fields.line)
+    return columns.Boolean(name, _read_nulls(fields, read), line=fields.line)
 
 
-def _read_integer(fields: Fields, name: str) -> Column:
+def _read_integer(fields: Fields, name: str) -> columns.Column:
     def read(node: Node, what: str) -> int:
         return fields.where.typed(node, what, written.whole, "a whole number")
 
     lower, upper = _read_bounds(fields, read, Fraction(1))
     nulls = _read_nulls(fields, read, (lower, upper))
-    return Integer(name, nulls, lower, upper, fields.prose("provenance"), line=fields.line)
+    return columns.Integer(name, nulls, lower, upper, fields.prose("provenance"), line=fields.line)
 
 
-def _read_date(fields: Fields, name: str) -> Column:
+def _read_date(fields: Fields, name: str) -> columns.Column:
     def read(node: Node, what: str) -> int:
         return fields.where.typed(node, what, scalars.days, A_DATE)
 
     lower, upper = _read_bounds(fields, read, Fraction(1))
     nulls = _read_nulls(fields, read, (lower, upper))
-    return Date(name, nulls, lower, upper, fields.prose("provenance"), line=fields.line)
+    return columns.Date(name, nulls, lower, upper, fields.prose("provenance"), line=fields.line)
 
 
-def _read_timestamp(fields: Fields, name: str) -> Column:
+def _read_timestamp(fields: Fields, name: str) -> columns.Column:
     offset = fields.offset("zone")
 
     def read(node: Node, what: str) -> int:
@@ -79,12 +64,12 @@ def _read_timestamp(fields: Fields, name: str) -> Column:
 
     lower, upper = _read_bounds(fields, read, Fraction(1))
     nulls = _read_nulls(fields, read, (lower, upper))
-    return Timestamp(
+    return columns.Timestamp(
         name, nulls, lower, upper, fields.prose("provenance"), offset, line=fields.line
     )
 
 
-def _read_decimal(fields: Fields, name: str) -> Column:
+def _read_decimal(fields: Fields, name: str) -> columns.Column:
     resolution = _read_resolution(fields)
 
     def read(node: Node, what: str) -> int:
@@ -93,8 +78,8 @@ def _read_decimal(fields: Fields, name: str) -> Column:
         if grid.denominator != 1:
             raise fields.where.error(
                 f"{what} {_write_decimal(value)} is not a multiple of the resolution "
-                f"{_write_decimal(resolution)}: "
-                "values are rounded to the resolution, so take a bound that can occur",
+                f"{_write_decimal(resolution)}: values are rounded to the resolution, so take a "
+                "bound that can occur",
                 node.line,
             )
         return int(grid)
@@ -102,7 +87,7 @@ def _read_decimal(fields: Fields, name: str) -> Column:
     lower, upper = _read_bounds(fields, read, resolution)
     nulls = _read_nulls(fields, read, (lower, upper))
     provenance = fields.prose("provenance")
-    return Decimal(
+    return columns.Decimal(
         name,
         nulls,
         lower * resolution,
@@ -113,12 +98,12 @@ def _read_decimal(fields: Fields, name: str) -> Column:
     )
 
 
-def _read_text(fields: Fields, name: str) -> Column:
+def _read_text(fields: Fields, name: str) -> columns.Column:
     width = fields.count("width")
-    return Text(name, _read_text_nulls(fields, width), width, line=fields.line)
+    return columns.Text(name, _read_text_nulls(fields, width), width, line=fields.line)
 
 
-def _read_category(fields: Fields, name: str) -> Column:
+def _read_category(fields: Fields, name: str) -> columns.Column:
     values = fields.node("values")
     if not isinstance(values, Sequence):
         return _read_category_without_list(fields, name, values)
@@ -130,16 +115,19 @@ def _read_category(fields: Fields, name: str) -> Column:
         raise fields.error(
             f"nulls: value '{nulls.value}' is not one of the values: choose one of them", "nulls"
         )
-    return Category(name, nulls, labels, other, line=fields.line)
+    return columns.Category(name, nulls, labels, other, line=fields.line)
 
 
-def _read_category_without_list(fields: Fields, name: str, values: Scalar | Mapping) -> Column:
-    domain: FromPublic | Undeclared
+def _read_category_without_list(
+    fields: Fields, name: str, values: Scalar | Mapping
+) -> columns.Column:
+    """Read a category whose labels are in a public table, or are not declared."""
+    domain: columns.FromPublic | columns.Undeclared
     other: Literal["keep", "drop"] | None
     if isinstance(values, Scalar):
         fields.where.choice(values, "values", ("undeclared",))
         fields.forbid("other", "undeclared values have no list to be outside of")
-        domain = Undeclared(fields.count("width"))
+        domain = columns.Undeclared(fields.count("width"))
         other = None
         nulls = _read_text_nulls(fields, domain.width)
     else:
@@ -147,9 +135,9 @@ def _read_category_without_list(fields: Fields, name: str, values: Scalar | Mapp
         domain = _read_from_public(fields, values)
         other = fields.choice("other", KEEP_OR_DROP)
         nulls = _read_text_nulls(fields, None)
-    if nulls.value == OTHER:
-        _refuse_other(fields, OTHER, fields.line_of("nulls"))
-    return Category(name, nulls, domain, other, line=fields.line)
+    if nulls.value == columns.OTHER:
+        _refuse_other(fields, columns.OTHER, fields.line_of("nulls"))
+    return columns.Category(name, nulls, domain, other, line=fields.line)
 
 
 def _read_labels(fields: Fields, values: Sequence) -> tuple[str, ...]:
@@ -166,16 +154,15 @@ def _read_labels(fields: Fields, values: Sequence) -> tuple[str, ...]:
 
 
 def _refuse_other(fields: Fields, label: str, line: int) -> None:
-    if label == OTHER:
+    if label == columns.OTHER:
         raise fields.where.error(
-            f"the value '{OTHER}' is taken: it is the name under which values outside the list are "
-            f"shown; "
-            "use `other: keep` for them, or rename the label at the source",
+            f"the value '{columns.OTHER}' is taken: it is the name under which values outside the "
+            "list are shown; use `other: keep` for them, or rename the label at the source",
             line,
         )
 
 
-def _read_from_public(fields: Fields, values: Mapping) -> FromPublic:
+def _read_from_public(fields: Fields, values: Mapping) -> columns.FromPublic:
     if [entry.key for entry in values.entries] != ["from"]:
         raise fields.where.error(
             "values must be a list, {from: table.column} or undeclared", values.line
@@ -184,7 +171,7 @@ def _read_from_public(fields: Fields, values: Mapping) -> FromPublic:
     names = fields.where.text(node, "from").split(".")
     if len(names) != 2 or not all(scalars.is_name(name) for name in names):
         raise fields.where.error("from must be written as table.column", node.line)
-    return FromPublic(names[0], names[1], line=node.line)
+    return columns.FromPublic(names[0], names[1], line=node.line)
 
 
 def _read_resolution(fields: Fields) -> Fraction:
@@ -219,27 +206,28 @@ def _read_bounds(fields: Fields, read: ReadGrid, step: Fraction) -> tuple[int, i
         if abs(grid) >= 2**63:
             raise fields.where.error(
                 f"a bound is 2^63 or more steps of {_write_decimal(step)} away from 0, and sums "
-                f"would leave exact "
-                "integers: take a narrower bound or a coarser resolution",
+                "would leave exact integers: take a narrower bound or a coarser resolution",
                 end.line,
             )
     return lower, upper
 
 
-def _read_nulls(fields: Fields, read: ReadGrid, bounds: tuple[int, int] | None = None) -> Nulls:
+def _read_nulls(
+    fields: Fields, read: ReadGrid, bounds: tuple[int, int] | None = None
+) -> columns.Nulls:
     node = fields.node("nulls")
     replacement = _find_replacement(fields, node)
     if replacement is None:
-        return Nulls(fields.choice("nulls", KEEP_OR_DROP))
+        return columns.Nulls(fields.choice("nulls", KEEP_OR_DROP))
     value = read(replacement, "nulls: value")
     if bounds and not bounds[0] <= value <= bounds[1]:
         raise fields.where.error(
             "nulls: value lies outside the bounds: take one inside", replacement.line
         )
-    return Nulls("value", value)
+    return columns.Nulls("value", value)
 
 
-def _read_text_nulls(fields: Fields, width: int | None) -> Nulls:
+def _read_text_nulls(fields: Fields, width: int | None) -> columns.Nulls:
     def read(node: Node, what: str) -> str:
         text = fields.where.text(node, what)
         if width is not None and len(text) > width:
@@ -251,8 +239,8 @@ def _read_text_nulls(fields: Fields, width: int | None) -> Nulls:
     node = fields.node("nulls")
     replacement = _find_replacement(fields, node)
     if replacement is None:
-        return Nulls(fields.choice("nulls", KEEP_OR_DROP))
-    return Nulls("value", read(replacement, "nulls: value"))
+        return columns.Nulls(fields.choice("nulls", KEEP_OR_DROP))
+    return columns.Nulls("value", read(replacement, "nulls: value"))
 
 
 def _find_replacement(fields: Fields, node: Node) -> Node | None:
@@ -276,7 +264,7 @@ def _write_decimal(value: Fraction) -> str:
     return text if len(text) <= 30 else text[:27] + "..."
 
 
-_READERS: dict[str, Callable[[Fields, str], Column]] = {
+_READERS: dict[str, Callable[[Fields, str], columns.Column]] = {
     "id": _read_id,
     "integer": _read_integer,
     "decimal": _read_decimal,

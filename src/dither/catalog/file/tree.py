@@ -68,7 +68,7 @@ def read_tree(text: str, file: str) -> Mapping:
             "long lists of values belong in a public table (values: {from: table.column})",
             file=file,
         )
-    root = _build_node(_read_events(text, file), file)
+    root = _make_node(_read_events(text, file), file)
     if not isinstance(root, Mapping):
         raise CatalogError(
             "a catalog is a mapping that starts with `dither: 1`", file=file, line=root.line
@@ -92,8 +92,10 @@ def make_mapping(entries: list[Entry], line: int, file: str) -> Mapping:
 
 
 def _read_events(text: str, file: str) -> Iterator[yaml.Event]:
-    """The parser's events, its errors turned into ours; what a catalog may not contain is refused
-    here."""
+    """The parser's events, its errors turned into ours.
+
+    What a catalog may not contain is refused here.
+    """
     documents = 0
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -109,16 +111,14 @@ def _read_events(text: str, file: str) -> Iterator[yaml.Event]:
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise CatalogError(
                     "anchors (&name) and aliases (*name) are refused: write each fact out where it "
-                    "holds; "
-                    "a text that starts with & or * needs quotes",
+                    "holds; a text that starts with & or * needs quotes",
                     file=file,
                     line=line,
                 )
             if getattr(event, "tag", None):
                 raise CatalogError(
                     f"the tag {event.tag} is refused: every scalar is text and the catalog's "
-                    f"format gives it its type; "
-                    "a text that starts with ! needs quotes",
+                    "format gives it its type; a text that starts with ! needs quotes",
                     file=file,
                     line=line,
                 )
@@ -155,7 +155,7 @@ class _Open:
     nodes: list[Node]
 
 
-def _build_node(events: Iterator[yaml.Event], file: str) -> Node:
+def _make_node(events: Iterator[yaml.Event], file: str) -> Node:
     """Events to nodes with a stack, not by recursion: depth is limited, not discovered."""
     stack = [_Open(False, 1, [])]
     for event in events:

@@ -39,8 +39,9 @@ _guard = threading.Lock()
 
 
 def claim_folder(parent: Path) -> Path:
-    """The scratch folder of this process in `parent`, made at the first call; leftovers are
-    removed.
+    """The scratch folder of this process in `parent`, made at the first call.
+
+    Leftovers are removed.
 
     It stays until `release_folder` was called as often, or the process ends. A forked child keeps
     using its parent's folder, as it does the engine's settings. The lock is theirs together: the
@@ -91,20 +92,19 @@ def remove_leftovers(parent: Path) -> None:
         _remove_unlocked(parent)
 
 
-def remove_spilled(state: State, *, held: bool = False) -> None:
+def remove_spilled(state: State, *, has_lock: bool = False) -> None:
     """Remove what a registration that was killed has spilled, unless one is running.
 
-    `held` says that the caller is the registration, which holds the lock of the state folder.
+    `has_lock` says that the caller is the registration, which holds the lock of the state folder.
     """
     if not state.spill.exists() and not state.plain_spill_file.exists():
         return
-    with nullcontext(True) if held else _try_lock(state.root / LOCK_NAME) as is_alone:
+    with nullcontext(True) if has_lock else _try_lock(state.root / LOCK_NAME) as is_alone:
         if is_alone:
             with suppress(OSError, DitherError):
                 plain = Path(os.fsdecode(state.plain_spill_file.read_bytes()))
-                if (
-                    plain.is_absolute() and plain.name == f"dither-{state.installation_id()}"
-                ):  # as registration names it
+                # As registration names it.
+                if plain.is_absolute() and plain.name == f"dither-{state.installation_id()}":
                     shutil.rmtree(plain, ignore_errors=True)
                 state.plain_spill_file.unlink()
             shutil.rmtree(state.spill, ignore_errors=True)

@@ -26,8 +26,9 @@ def aggregate_sql(
     shifts: Mapping[str, int] = {},
     inside: Collection[str] = (),
 ) -> str:
-    """SQL: an exact integer; the argument of a sum is clamped to the bounds that its sensitivity
-    used.
+    """SQL: an exact integer.
+
+    The argument of a sum is clamped to the bounds that its sensitivity used.
 
     `shifts`: of columns that stand for their value less so much (lower/shifted.py). `inside`:
     columns that no row brings here from outside their bounds (lower/stored.py).
@@ -40,7 +41,7 @@ def aggregate_sql(
         case CountValues(column):
             return f"CAST({_count(name(column), columns[column])} AS HUGEINT)"
         case CountDistinct(column):
-            return f"CAST({_different(name(column), columns[column])} AS HUGEINT)"
+            return f"CAST({_count_distinct(name(column), columns[column])} AS HUGEINT)"
         case Sum(column):
             total = f"sum({name(column) if column in inside else _summand(name(column), columns[column])})"
             if by := shifts.get(column, 0):
@@ -62,7 +63,7 @@ def _count(column: str, domain: Domain) -> str:
     )
 
 
-def _different(column: str, domain: Domain) -> str:
+def _count_distinct(column: str, domain: Domain) -> str:
     """Null is above all values, so it is among them if it is the largest."""
     if not holds_null(domain):
         return f"count(DISTINCT {column})"
@@ -80,8 +81,7 @@ def _maximum(column: str, domain: Domain) -> str:
         return f"max({column})"
     below = domain.low - 1
     wide = integer(column, domain)
-    moved = (
-        null_code(domain) - below
-    )  # one literal, so that it has a type that holds it: the engine subtracts narrowly
-    most = f"max({wide} - {null_flag(column, domain)} * {moved})"
-    return f"({most} + CAST({most} = {below} AS TINYINT) * {moved})"
+    # One literal, so that it has a type that holds it: the engine subtracts narrowly.
+    moved = null_code(domain) - below
+    maximum = f"max({wide} - {null_flag(column, domain)} * {moved})"
+    return f"({maximum} + CAST({maximum} = {below} AS TINYINT) * {moved})"

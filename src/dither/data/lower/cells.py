@@ -1,5 +1,7 @@
-"""Queries as one SQL statement each: the keys without a list, a code for the listed ones, exact
-integers."""
+"""Queries as one SQL statement each.
+
+A statement selects the keys without a list, one code for the listed keys, and exact integers.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
 
 MOST_SPOTS = 1 << 24
 _SMALL = 127
-"""Codes up to 127 fit a TINYINT: DuckDB then counts in an array, by the type alone, whatever the
-rows hold.
+"""Codes up to 127 fit a TINYINT.
+
+By that type alone, whatever the rows hold, DuckDB counts in an array.
 
 A number is masked before it is made narrow. That changes no code, and the cast cannot fail whatever
 row reaches it: a WHERE that lets only such codes through is no guard, since engines compute in the
@@ -44,10 +47,10 @@ def query_sql(query: Query, rows: Analysed, sample_key: bytes | None = None) -> 
             f"SELECT {list_names(unlisted)}, count(DISTINCT {UNIT}) FROM {source} GROUP "
             f"BY {list_names(unlisted)}"
         )
-    shown = [name(key) for key in unlisted]
-    shown.append(f"{_code(key_domains_in(query.keys, columns), columns)} AS code")
+    outputs = [name(key) for key in unlisted]
+    outputs.append(f"{_code(key_domains_in(query.keys, columns), columns)} AS code")
     if isinstance(query, Quantiles):
-        shown.append(
+        outputs.append(
             f"CAST({_grid_index(query, points_in(query.column, columns), columns)} AS BIGINT) AS "
             f"place"
         )
@@ -59,16 +62,16 @@ def query_sql(query: Query, rows: Analysed, sample_key: bytes | None = None) -> 
             aggregate_sql(aggregate, columns, shifts, stored) for aggregate in query.columns
         )
         source += inside(stored, plain)
-    groups = ", ".join(str(1 + index) for index in range(len(shown)))
+    groups = ", ".join(str(1 + index) for index in range(len(outputs)))
     grouped = f" GROUP BY {groups}" if query.keys or isinstance(query, Quantiles) else ""
-    return f"SELECT {', '.join(shown)}, {measured} FROM {source}{grouped}"
+    return f"SELECT {', '.join(outputs)}, {measured} FROM {source}{grouped}"
 
 
 class Spots(NamedTuple):
     """Points of the grid, points of all cells together, and the power of two that holds these."""
 
     points: int
-    held: int
+    counters: int
     room: int
 
 
@@ -81,8 +84,12 @@ def spots(query: Quantiles, columns: Columns) -> Spots | None:
     if open_keys_in(query.keys, columns):
         return None
     points = points_in(query.column, columns).count
-    held = points * prod(domain.codes for domain in key_domains_in(query.keys, columns))
-    return Spots(points, held, 1 << (held - 1).bit_length()) if held <= MOST_SPOTS else None
+    counters = points * prod(domain.codes for domain in key_domains_in(query.keys, columns))
+    return (
+        Spots(points, counters, 1 << (counters - 1).bit_length())
+        if counters <= MOST_SPOTS
+        else None
+    )
 
 
 def spots_sql(query: Quantiles, rows: Analysed, room: int, sample_key: bytes | None = None) -> str:
@@ -137,6 +144,8 @@ def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
 
 
 def _is_code(domain: KeyDomain, columns: Columns) -> bool:
-    """Whether null, if there is one, is stored as the integer after the last key: a WHERE moves
-    it."""
+    """Whether null, if there is one, is stored as the integer after the last key.
+
+    It no longer is where a WHERE moved the bounds.
+    """
     return not domain.has_null or null_code(columns[domain.column]) == domain.first + domain.size

@@ -1,5 +1,6 @@
-"""What a lowered node carries: the owner with its hash, the columns, and what travels beside some
-of them.
+"""What a lowered node carries.
+
+The owner with its hash, the columns, and what travels beside some of them.
 
 Integers are never null in the engine: a null is the integer after the last one of its column's
 domain. So the same arithmetic runs whatever the data: with the engine's own nulls, a column half
@@ -16,8 +17,10 @@ from dither.plan.stability import Node, Owned, Public
 OWNER = "dither_owner"
 RANK = "dither_rank"
 UNIT = "dither_unit"
-"""The owner's number, the same in all tables of a copy: it says who is who, nothing else may depend
-on it."""
+"""The owner's number, the same in all tables of a copy.
+
+It says who is who; nothing else may depend on it.
+"""
 HASH_A = "dither_a"
 HASH_B = "dither_b"
 PRIME = 2**31 - 1

@@ -49,9 +49,8 @@ def condition_sql(
     match condition:
         case IsNull(column):
             return _is_null(name(column), columns[column], answer)
-        case Holds(
-            Column(column)
-        ):  # as it is stored: null may be the integer 1, where only false is a value
+        case Holds(Column(column)):
+            # As it is stored: null may be the integer 1, where only false is a value.
             return _compare(name(column), "=", Fraction(int(answer)), columns[column])
         case Holds(expression):
             return computed[expression].is_one if answer else computed[expression].is_zero

@@ -1,5 +1,6 @@
-"""Expressions as columns: each call of the function table is one column over the columns of its
-arguments.
+"""Expressions as columns.
+
+Each call of the function table is one column over the columns of its arguments.
 
 Calls are computed level by level, so that the SQL of an argument is always a name or a literal and
 the text stays as long as the expression. Every function of the table is total: whatever rows reach
@@ -90,8 +91,10 @@ def _split(
     levels: dict[int, list[Call]],
     lowered: dict[Expression, Lowered],
 ) -> None:
-    """Columns that calls read, as pairs: the integer after the last is null, and the last one its
-    place holder."""
+    """Columns that calls read, as pairs.
+
+    The integer after the last is null, and the last one its place holder.
+    """
     added = []
     arguments = {
         argument: None for calls in levels.values() for call in calls for argument in call.arguments
@@ -115,6 +118,11 @@ def _lower_call(
     layers: _Layers,
     layers_of_columns: tuple[list[str], list[str], list[str]],
 ) -> Lowered:
+    """Lower one call to a column, and to a flag for null where it can be null.
+
+    A function that has SQL for value and flag apart needs one layer. Any other is given the
+    engine's nulls in the layer before, and its result is taken apart in the layer after.
+    """
     before, here, after = layers_of_columns
     function = TABLE[call.function]
     operands = [lowered[argument] for argument in call.arguments]

@@ -12,15 +12,17 @@ from dither.plan.analyse import Analysed
 
 
 def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> str:
-    """The engine may evaluate what stands above before the WHERE, so no later expression may trust
-    it: a narrowed column is clamped here, and is inside its bounds whatever the engine does (rule
-    clamp-to-priced-bounds)."""
-    wanted = expressions_in(plan.condition)
-    inner, lowered = compute_columns(source, before.columns, wanted)
+    """Keep the rows where the condition holds, and clamp columns whose bounds it narrowed.
+
+    The engine may evaluate later expressions before the WHERE, so none of them may trust it. A
+    clamped column is inside its bounds whatever the engine does (rule clamp-to-priced-bounds).
+    """
+    expressions = expressions_in(plan.condition)
+    inner, lowered = compute_columns(source, before.columns, expressions)
     condition = condition_sql(
-        plan.condition, before.columns, dict(zip(wanted, lowered, strict=True))
+        plan.condition, before.columns, dict(zip(expressions, lowered, strict=True))
     )
-    shown = []
+    outputs = []
     for column in list_carried(here.node, here.columns):
         quoted = name(column)
         domain = here.columns.get(column)
@@ -30,7 +32,7 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
             and old is not None
             and (domain.low, domain.high) != (old.low, old.high)
         ):
-            shown.append(f"{clamp_value(f's.{quoted}', domain.low, domain.high)} AS {quoted}")
+            outputs.append(f"{clamp_value(f's.{quoted}', domain.low, domain.high)} AS {quoted}")
         else:
-            shown.append(f"s.{quoted}")
-    return f"SELECT {', '.join(shown)} FROM ({inner}) AS s WHERE {condition}"
+            outputs.append(f"s.{quoted}")
+    return f"SELECT {', '.join(outputs)} FROM ({inner}) AS s WHERE {condition}"

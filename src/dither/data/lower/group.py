@@ -11,8 +11,8 @@ from dither.plan.analyse import Analysed
 
 def group_sql(plan: Group, source: str, before: Analysed, here: Analysed) -> str:
     """One row per key that occurs; nobody owns it."""
-    shown = [list_names(list(plan.keys))]
+    outputs = [list_names(list(plan.keys))]
     for column in plan.columns:
         value = aggregate_sql(column.of, before.columns)  # type: ignore[arg-type]
-        shown.append(f"{integer(value, here.columns[column.name])} AS {name(column.name)}")
-    return f"SELECT {', '.join(shown)} FROM ({source}) GROUP BY {list_names(list(plan.keys))}"
+        outputs.append(f"{integer(value, here.columns[column.name])} AS {name(column.name)}")
+    return f"SELECT {', '.join(outputs)} FROM ({source}) GROUP BY {list_names(list(plan.keys))}"

@@ -19,9 +19,11 @@ from dither.plan.analyse import Analysed
 from dither.plan.stability import Owned
 
 
-def join_sql(plan: Join, left: str, right: str, sides: tuple[Analysed, ...], here: Analysed) -> str:
+def join_sql(
+    plan: Join, left: str, right: str, operands: tuple[Analysed, ...], here: Analysed
+) -> str:
     """The private left side is the preserved one."""
-    left_rows, right_rows = sides
+    left_rows, right_rows = operands
     conditions = [f"l.{UNIT} = r.{UNIT}"] if isinstance(right_rows.node, Owned) else []
     for left_column, right_column in plan.on:
         if (
@@ -31,20 +33,21 @@ def join_sql(plan: Join, left: str, right: str, sides: tuple[Analysed, ...], her
             # the code of null is no label's
             conditions.append(f"l.{name(left_column)} = r.{name(code_column(right_column))}")
             continue
-        left_key = engine_null(
-            f"l.{name(left_column)}", left_rows.columns[left_column]
-        )  # null meets nothing
+        # Null meets nothing.
+        left_key = engine_null(f"l.{name(left_column)}", left_rows.columns[left_column])
         right_key = engine_null(f"r.{name(right_column)}", right_rows.columns[right_column])
         conditions.append(f"{left_key} = {right_key}")
     from_left = list_carried(left_rows.node, left_rows.columns)
     from_right = [
         column for column in list_carried(here.node, here.columns) if column not in from_left
     ]
-    shown = list_names(from_left, "l.")
+    outputs = list_names(from_left, "l.")
     for column in from_right:
         value = f"r.{name(column)}"
         domain = here.columns.get(column)
         kept = from_engine_null(value, domain) if domain and plan.kind == "left" else value
-        shown += f", {kept} AS {name(column)}"
+        outputs += f", {kept} AS {name(column)}"
     kind = "LEFT JOIN" if plan.kind == "left" else "JOIN"
-    return f"SELECT {shown} FROM ({left}) AS l {kind} ({right}) AS r ON {' AND '.join(conditions)}"
+    return (
+        f"SELECT {outputs} FROM ({left}) AS l {kind} ({right}) AS r ON {' AND '.join(conditions)}"
+    )

@@ -1,5 +1,7 @@
-"""At most so many groups per owner: the least (a*x + b) mod p; x indexes the key, a and b are the
-owner's."""
+"""At most so many groups per owner: those with the least (a*x + b) mod p.
+
+Here x indexes the key, and a and b are the owner's.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ MULTIPLIER = 48_271
 
 
 def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
-    """Ties are broken by the keys themselves, so that the choice is a function of the owner's own
+    """Keep at most so many groups of each owner.
+
+    Ties are broken by the keys themselves, so that the choice is a function of the owner's own
     rows.
 
     The place in the order is computed before the rows are ranked: the window then sorts one small
@@ -44,25 +48,27 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
         f"{PRIME} AS INTEGER)"
     )
     ties = [] if _is_own_index(plan, here) else [f"{name(key)} NULLS LAST" for key in plan.keys]
-    shown = list_names(list_carried(here.node, here.columns))
-    placed = f"SELECT {shown}, {order} AS dither_order FROM ({source})"
+    outputs = list_names(list_carried(here.node, here.columns))
+    placed = f"SELECT {outputs}, {order} AS dither_order FROM ({source})"
     window = f"(PARTITION BY {UNIT} ORDER BY {', '.join(['dither_order', *ties])})"
     ranked = f"SELECT *, dense_rank() OVER {window} AS dither_place FROM ({placed})"
-    return f"SELECT {shown} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
+    return f"SELECT {outputs} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
 
 
 def _is_own_index(plan: LimitGroups, here: Analysed) -> bool:
-    """Whether there is one key, and its values and null are different integers from 0 to p - 1 as
-    they stand."""
+    """Whether there is one key, whose values can be hashed as they stand.
+
+    They and null are then different integers from 0 to p - 1.
+    """
     domain = here.columns[plan.keys[0]]
     return (
         len(plan.keys) == 1
-        and _stands(domain)
+        and _is_index(domain)
         and (domain.high < PRIME - 1 or not holds_null(domain))
     )
 
 
-def _stands(domain: Domain) -> bool:
+def _is_index(domain: Domain) -> bool:
     """Whether all values of a key, and all that a declaration lists, are their own index."""
     first, last = domain.listed
     return not domain.undeclared and min(first, domain.low) >= 0 and max(last, domain.high) < PRIME
@@ -71,7 +77,7 @@ def _stands(domain: Domain) -> bool:
 def _index(key: str, domain: Domain) -> str:
     """SQL: the index of a key, from 0 to p - 1; null has p - 1."""
     value = name(index_column(key)) if domain.undeclared else name(key)
-    if _stands(domain):
+    if _is_index(domain):
         index = f"CAST({value} AS BIGINT)"  # most keys are their own index
     else:
         whole = f"CAST({value} AS BIGINT)" if domain.undeclared else integer(value, domain)

@@ -21,8 +21,10 @@ Pair: TypeAlias = tuple[str, str | None]
 
 
 def pair(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair | None:
-    """SQL of the value and of the flag (None if never null); None where the engine's own nulls have
-    to serve."""
+    """SQL of the value and of the flag (None if never null).
+
+    Returns None where the engine's own nulls have to serve.
+    """
     stored = (
         is_stored(domain) or constant is not None
         for domain, constant in zip(a.domains, a.constants, strict=True)

@@ -12,10 +12,10 @@ from dither.plan.analyse import Analysed
 def per_unit_sql(plan: PerUnit, source: str, before: Analysed, here: Analysed) -> str:
     """The owner's hash is one value per owner, so its minimum is that value."""
     grouped = [UNIT, *plan.keys]
-    shown = [list_names(grouped), f"min({HASH_A}) AS {HASH_A}", f"min({HASH_B}) AS {HASH_B}"]
+    outputs = [list_names(grouped), f"min({HASH_A}) AS {HASH_A}", f"min({HASH_B}) AS {HASH_B}"]
     besides = [companion(key, here.columns[key]) for key in plan.keys]
-    shown += [f"min({name(beside)}) AS {name(beside)}" for beside in besides if beside]
+    outputs += [f"min({name(beside)}) AS {name(beside)}" for beside in besides if beside]
     for column in plan.columns:
         value = aggregate_sql(column.of, before.columns)  # type: ignore[arg-type]
-        shown.append(f"{integer(value, here.columns[column.name])} AS {name(column.name)}")
-    return f"SELECT {', '.join(shown)} FROM ({source}) GROUP BY {list_names(grouped)}"
+        outputs.append(f"{integer(value, here.columns[column.name])} AS {name(column.name)}")
+    return f"SELECT {', '.join(outputs)} FROM ({source}) GROUP BY {list_names(grouped)}"

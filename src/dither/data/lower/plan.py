@@ -1,5 +1,7 @@
-"""An analysed plan as one SQL statement: the tree that was analysed, node by node, and nothing
-else."""
+"""An analysed plan as one SQL statement.
+
+It is the tree that was analysed, node by node, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,10 @@ from dither.rules import PrivacyRule
 
 
 def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
-    """SELECT of the plan's rows, in no order; a sample of units is drawn by the key of this
-    release."""
+    """SELECT of the plan's rows, in no order.
+
+    A sample of units is drawn by the key of this release.
+    """
     plan = rows.plan
     sources = [plan_sql(source, sample_key) for source in rows.sources]
     match plan:

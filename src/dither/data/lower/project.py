@@ -13,21 +13,21 @@ from dither.plan.stability import Loose, Owned
 
 def project_sql(plan: Project, source: str, before: Analysed, here: Analysed) -> str:
     """One row for each row."""
-    wanted: list[Expression] = [column.of for column in plan.columns]  # type: ignore[misc]
-    inner, lowered_columns = compute_columns(source, before.columns, wanted)
-    shown = [UNIT, HASH_A, HASH_B] if isinstance(here.node, Owned) else []
+    expressions: list[Expression] = [column.of for column in plan.columns]  # type: ignore[misc]
+    inner, lowered_columns = compute_columns(source, before.columns, expressions)
+    outputs = [UNIT, HASH_A, HASH_B] if isinstance(here.node, Owned) else []
     for column, lowered in zip(plan.columns, lowered_columns, strict=True):
         value = (
             encode_null(lowered.value, lowered.null, here.columns[column.name])
             if lowered.null
             else lowered.value
         )
-        shown.append(f"{value} AS {name(column.name)}")
+        outputs.append(f"{value} AS {name(column.name)}")
     if not isinstance(here.node, Loose):
         for column in plan.columns:
             if beside := companion(column.name, here.columns[column.name]):
                 assert isinstance(column.of, Column)
                 kept = companion(column.of.name, before.columns[column.of.name])
                 assert kept is not None
-                shown.append(f"{name(kept)} AS {name(beside)}")
-    return f"SELECT {', '.join(shown)} FROM ({inner})"
+                outputs.append(f"{name(kept)} AS {name(beside)}")
+    return f"SELECT {', '.join(outputs)} FROM ({inner})"

@@ -1,5 +1,7 @@
-"""A sample by unit: a universal hash of the owner's own hash, by a key that the kernel drew for
-this release."""
+"""A sample by unit.
+
+A universal hash of the owner's own hash, by a key that the kernel drew for this release.
+"""
 
 from __future__ import annotations
 

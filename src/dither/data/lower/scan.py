@@ -10,10 +10,12 @@ from dither.plan.stability import Public
 
 
 def scan_sql(plan: Scan, here: Analysed) -> str:
-    """Owner, hash and declared columns. Private nulls are stored as integers; public ones become so
-    here."""
+    """Owner, hash and declared columns.
+
+    Private nulls are stored as integers; public ones become so here.
+    """
     if isinstance(here.node, Public):
-        shown = [
+        outputs = [
             f"{from_engine_null(name(column), domain)} AS {name(column)}"
             for column, domain in here.columns.items()
         ]
@@ -22,5 +24,5 @@ def scan_sql(plan: Scan, here: Analysed) -> str:
             for column in list_carried(here.node, here.columns)
             if column not in here.columns
         ]
-        return f"SELECT {', '.join(shown + besides)} FROM {name(plan.table)}"
+        return f"SELECT {', '.join(outputs + besides)} FROM {name(plan.table)}"
     return f"SELECT {list_names(list_carried(here.node, here.columns))} FROM {name(plan.table)}"

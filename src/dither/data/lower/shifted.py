@@ -14,8 +14,9 @@ _LARGEST = 2**62
 
 
 def remove_shifts(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int]]:
-    """Rows with x in place of x - c, and c in grid integers by column, for columns that are only
-    summed.
+    """Rows with x in place of x - c, for columns that are only summed.
+
+    Returns also c in grid integers, by column.
 
     The other projection is analysed like any: a shift is used only where both have the same
     domains, moved by c.
@@ -44,11 +45,13 @@ def remove_shifts(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int
 
 def _base(named: Named) -> Expression | None:
     """x, where a column is x less a constant."""
-    of = named.of
+    expression = named.of
     shifts = (
-        isinstance(of, Call) and of.function == "subtract" and isinstance(of.arguments[1], Value)
+        isinstance(expression, Call)
+        and expression.function == "subtract"
+        and isinstance(expression.arguments[1], Value)
     )
-    return of.arguments[0] if isinstance(of, Call) and shifts else None
+    return expression.arguments[0] if isinstance(expression, Call) and shifts else None
 
 
 def _is_summed(named: Named, query: Cells) -> bool:

@@ -24,8 +24,10 @@ def stored_sums(query: Cells, rows: Analysed) -> frozenset[str]:
 
 
 def _is_stored(column: str, rows: Analysed) -> bool:
-    """Whether a column comes from a table as it is there; a WHERE that narrows its bounds clamps
-    it."""
+    """Whether a column comes from a table as it is there.
+
+    A WHERE that narrows its bounds clamps it.
+    """
     match rows.plan:
         case Scan():
             return True
@@ -33,8 +35,8 @@ def _is_stored(column: str, rows: Analysed) -> bool:
             (source,) = rows.sources
             return rows.columns[column] == source.columns[column] and _is_stored(column, source)
         case Project(_, shown):
-            of = next(named.of for named in shown if named.name == column)
-            return isinstance(of, Column) and _is_stored(of.name, rows.sources[0])
+            expression = next(named.of for named in shown if named.name == column)
+            return isinstance(expression, Column) and _is_stored(expression.name, rows.sources[0])
     return False
 
 

@@ -7,19 +7,19 @@ from dither.data.lower.columns import holds_null, list_carried, null_code, recod
 from dither.plan.analyse import Analysed
 
 
-def union_sql(left: str, right: str, sides: tuple[Analysed, ...], here: Analysed) -> str:
+def union_sql(left: str, right: str, operands: tuple[Analysed, ...], here: Analysed) -> str:
     """The rows of both; the owner only where both have one."""
     return " UNION ALL ".join(
-        f"SELECT {_list_columns(side, here)} FROM ({source})"
-        for source, side in zip((left, right), sides, strict=True)
+        f"SELECT {_list_columns(operand, here)} FROM ({source})"
+        for source, operand in zip((left, right), operands, strict=True)
     )
 
 
-def _list_columns(side: Analysed, here: Analysed) -> str:
+def _list_columns(operand: Analysed, here: Analysed) -> str:
     """The columns of one side, null as the integer that stands for it on both."""
-    shown = []
+    outputs = []
     for column in list_carried(here.node, here.columns):
-        domain = side.columns.get(column)
+        domain = operand.columns.get(column)
         quoted = name(column)
         moved = (
             domain is not None
@@ -31,5 +31,5 @@ def _list_columns(side: Analysed, here: Analysed) -> str:
             if domain and moved
             else quoted
         )
-        shown.append(f"{value} AS {quoted}")
-    return ", ".join(shown)
+        outputs.append(f"{value} AS {quoted}")
+    return ", ".join(outputs)

@@ -1,5 +1,7 @@
-"""Connections to DuckDB that registration needs: one that writes a copy, one that reads a source's
-schema."""
+"""Connections to DuckDB that registration needs.
+
+One that writes a copy, one that reads a source's schema.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ CANNOT_ENCRYPT = "read-only crypto module"
 def open_for_registration(
     path: Path, spill: Path, memory: str | None = None, *, plain: bool = False
 ) -> duckdb.DuckDBPyConnection:
-    """A connection that writes a new file; what does not fit in memory spills, encrypted unless
-    `plain`.
+    """A connection that writes a new file.
+
+    What does not fit in memory spills, encrypted unless `plain`.
 
     DuckDB encrypts with OpenSSL, which comes with its extension httpfs; nothing is downloaded here.
     """
@@ -31,12 +34,10 @@ def open_for_registration(
     connection.execute(f"SET temp_file_encryption = {'false' if plain else 'true'}")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET preserve_insertion_order = false")
-    with suppress(
-        duckdb.Error
-    ):  # refused in a notebook without ipywidgets: no share of the work is told then
-        connection.execute(
-            "SET enable_progress_bar = true"
-        )  # for query_progress; nothing is printed
+    # Refused in a notebook without ipywidgets: no share of the work is told then.
+    with suppress(duckdb.Error):
+        # For query_progress; nothing is printed.
+        connection.execute("SET enable_progress_bar = true")
         connection.execute("SET enable_progress_bar_print = false")
     connection.execute(f"SET temp_directory = {text(str(spill))}")
     resources = Resources.from_environment()

@@ -96,9 +96,9 @@ def _generate_public(table: Table, facts: Facts) -> list[Row]:
 def _generate_private(table: Table, facts: Facts, rows_by_table: dict[str, list[Row]]) -> list[Row]:
     """One to `rows_per_unit` rows for each person, or one to three for each row of the parent."""
     rows: list[Row] = []
-    most = min(table.rows_per_unit or 1, 3)
+    most_rows = min(table.rows_per_unit or 1, 3)
     for parent in range(len(_list_parents(table, rows_by_table))):
-        for _ in range(1 + _pick(f"{table.name}/rows/{parent}", most)):
+        for _ in range(1 + _pick(f"{table.name}/rows/{parent}", most_rows)):
             if len(rows) >= (table.max_rows or 0):
                 return rows
             row_number = len(rows)
@@ -127,21 +127,23 @@ def _list_parents(table: Table, rows_by_table: dict[str, list[Row]]) -> list[Row
 
 
 def _pick(what: str, below: int) -> int:
-    """A number below `below`, by a hash of its name: the same for every dataset with this
-    catalog."""
+    """A number below `below`, by a hash of its name.
+
+    The same for every dataset with this catalog.
+    """
     return int.from_bytes(hashlib.sha256(what.encode()).digest()[:8]) % below
 
 
 def _generate_value(table: Table, column: Column, row: int, facts: Facts, unique: set[str]) -> str:
+    """Invent the text of one cell: by the row's number where values are unique, else by a hash."""
     name = f"{table.name}/{column.name}/{row}"
     if isinstance(column, Id):
         return f"{column.name}-{row}"
     if column.nulls.rule == "keep" and column.name not in unique and _pick(f"{name}/null", 20) == 0:
         return ""
     if isinstance(column, Category):
-        labels = _list_labels(column, facts) or (
-            OUTSIDE,
-        )  # an empty list of a public table: nobody has a label
+        # An empty list of a public table: nobody has a label.
+        labels = _list_labels(column, facts) or (OUTSIDE,)
         return labels[(row if column.name in unique else _pick(name, len(labels))) % len(labels)]
     if isinstance(column, Text):
         return (str(row) if column.name in unique else f"text {_pick(name, 50)}")[: column.width]
@@ -160,8 +162,10 @@ def _list_labels(column: Category, facts: Facts) -> tuple[str, ...]:
 
 
 def _write_decimal(column: Column, grid_value: int) -> str:
-    """The grid integer in the column's own units, exactly: the resolution is a power of ten or a
-    whole number."""
+    """The grid integer in the column's own units, exactly.
+
+    The resolution is a power of ten or a whole number.
+    """
     assert isinstance(column, Decimal)
     value = grid_value * column.resolution
     decimals = len(str(column.multiplier)) - 1

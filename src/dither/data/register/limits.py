@@ -39,8 +39,9 @@ def stored_columns(catalog: Catalog, table: Table) -> list[Column]:
 def limit_rows_sql(
     catalog: Catalog, table: Table, source: str, facts: Facts = NO_FACTS, *, by_prefix: bool = True
 ) -> str:
-    """SQL: repaired rows, made unique per owner, ranked by content within the owner, cut at the
-    limit.
+    """SQL: repaired rows, unique for each owner and cut at the owner's limit.
+
+    Rows are ranked by their content within the owner.
 
     Rows are ordered by digest, then by the columns. Sorting by the first 64 bits of the digest
     gives that order unless two rows of an owner share them; then the statement fails (`TIE`) and
@@ -51,7 +52,7 @@ def limit_rows_sql(
     names = ", ".join([OWNER, *(name(column.name) for column in columns)])
     sql = f"SELECT {names}, row_number() OVER (PARTITION BY {names}) AS dither_n FROM ({source})"
     written = ", ".join(
-        f"CAST({name(column.name)} AS VARCHAR) AS {_written(column)}" for column in columns
+        f"CAST({name(column.name)} AS VARCHAR) AS {_name_text(column)}" for column in columns
     )
     sql = (
         f"SELECT *, {written or 'NULL AS dither_none'}, CAST(dither_n AS VARCHAR) AS "
@@ -114,8 +115,10 @@ def make_units() -> str:
 
 
 def add_units(source: str) -> str:
-    """SQL: the owners of some rows, numbered after those that are known; a number only says who is
-    who."""
+    """SQL: the owners of some rows, numbered after those that are known.
+
+    A number only says who is who.
+    """
     new = f"SELECT DISTINCT {OWNER} FROM ({source}) ANTI JOIN {UNITS} USING ({OWNER})"
     return (
         f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM "
@@ -137,35 +140,38 @@ def _add_hash(rows: str) -> str:
     return f"SELECT * EXCLUDE (dither_hashed), {numbers} FROM ({digested})"
 
 
-def _written(column: Column) -> str:
+def _name_text(column: Column) -> str:
     return name(f"dither_text_{column.name}")
 
 
 def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str:
-    """SQL: the columns of the copy, undeclared labels with their key index and every owner with its
-    hash.
+    """SQL: the columns of the copy.
+
+    Undeclared labels come with their key index, every owner with its hash.
 
     Nulls of integers become the integer that stands for them (lower/columns.py).
     """
-    shown = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
+    outputs = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
     for column in columns:
         domain = declared_domain(column, table, facts)
         value = name(column.name)
         if holds_null(domain):
             kind = storage_type(column, domain.labels)
             value = f"CAST(coalesce({value}, {null_code(domain)}) AS {kind}) AS {value}"
-        shown.append(value)
-    shown += [
+        outputs.append(value)
+    outputs += [
         f"{key_index(name(column.name))} AS {name(index_column(column.name))}"
         for column in columns
         if column.type == "category" and is_text(column)
     ]
-    return ", ".join(shown)
+    return ", ".join(outputs)
 
 
 def _hash(start: int) -> str:
-    """SQL: a number from 1 to p - 1 that is the owner's own, from eight hex digits of its
-    digest."""
+    """SQL: a number from 1 to p - 1 that is the owner's own.
+
+    It is made of eight hex digits of the owner's digest.
+    """
     return (
         f"CAST(CAST(concat('0x', substr(dither_hashed, {start}, 8)) AS BIGINT) % "
         f"{PRIME - 1} + 1 AS INTEGER)"
@@ -184,7 +190,7 @@ def digest(columns: list[Column]) -> str:
     fields = [
         KEY,
         field(OWNER),
-        *(field(_written(column)) for column in columns),
+        *(field(_name_text(column)) for column in columns),
         field("dither_ordinal"),
     ]
     return f"sha256(concat({', '.join(fields)}))"

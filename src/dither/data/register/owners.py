@@ -16,12 +16,15 @@ from dither.data.register.repair import parse_sql, repair_sql
 from dither.errors import DitherError
 
 WINDOW = "dither_window"
-FIRST, LAST = "dither_first_owner", "dither_last_owner"  # a key may be called owner
+FIRST = "dither_first_owner"  # a key may be called owner
+LAST = "dither_last_owner"
 
 
 class RegistrationError(DitherError):
-    """Registration stopped; the message is for the steward only, the version in use stays in
-    use."""
+    """Registration stopped.
+
+    The message is for the steward only, the version in use stays in use.
+    """
 
 
 def map_name(parent: Table, key: tuple[str, ...]) -> str:
@@ -50,34 +53,34 @@ def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
     return "''", ""  # rows stand for themselves: limits.py names them by content
 
 
-def build_map(
+def make_owner_map(
     connection: duckdb.DuckDBPyConnection,
     catalog: Catalog,
     parent: Table,
     key: tuple[str, ...],
     rows: str,
 ) -> None:
-    """Key -> owner over all raw rows of the parent that have both; under windows, within one
-    window."""
+    """Key -> owner over all raw rows of the parent that have both.
+
+    Under windows, within one window.
+    """
     owner, join = owner_sql(catalog, parent)
     owner_map = map_name(parent, key)
     columns = [*map(name, key), *([WINDOW] if catalog.unit.column else [])]
     present = " AND ".join(f"raw.{column} IS NOT NULL" for column in columns)
     connection.execute(
         f"CREATE TEMP TABLE {owner_map} AS SELECT "
-        f"{', '.join(f'raw.{column}' for column in columns)}, "
-        f"min({owner}) AS {FIRST}, max({owner}) AS {LAST} FROM {add_window(catalog, parent, rows)} "
-        f"AS raw{join} "
-        f"WHERE {present} AND {owner} IS NOT NULL GROUP BY "
+        f"{', '.join(f'raw.{column}' for column in columns)}, min({owner}) AS {FIRST}, "
+        f"max({owner}) AS {LAST} FROM {add_window(catalog, parent, rows)} AS raw{join} WHERE "
+        f"{present} AND {owner} IS NOT NULL GROUP BY "
         f"{', '.join(f'raw.{column}' for column in columns)}"
     )
     two = connection.execute(f"SELECT count(*) FROM {owner_map} WHERE {FIRST} <> {LAST}").fetchone()
     if two is not None and two[0]:
         raise RegistrationError(
             f"{parent.name}: {two[0]} values of {', '.join(key)} belong to two owners, so rows "
-            f"that refer to them "
-            "would too. Nothing was registered: repair the source, or make the key include the "
-            "owner"
+            "that refer to them would too. Nothing was registered: repair the source, or make the "
+            "key include the owner"
         )
 
 

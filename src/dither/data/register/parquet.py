@@ -67,8 +67,8 @@ def _make_microseconds(values: pa.Array) -> pa.Array:
     """What is no time in microseconds becomes the greatest one, which DuckDB takes for infinity."""
     factor = {"s": 10**6, "ms": 10**3}[values.type.unit]
     numbers = values.view(pa.int64())
-    most = _MOST // factor - 1
-    is_inside = pc.and_(pc.less_equal(numbers, most), pc.greater_equal(numbers, -most))
+    largest = _MOST // factor - 1
+    is_inside = pc.and_(pc.less_equal(numbers, largest), pc.greater_equal(numbers, -largest))
     scaled = pc.multiply(pc.if_else(is_inside, numbers, 0), factor)
     return pc.if_else(is_inside, scaled, _MOST).view(pa.timestamp("us", values.type.tz))
 

@@ -34,8 +34,8 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
     listed = sorted(
         {
             values.column
-            for other in catalog.tables
-            for values in _list_borrowed(other)
+            for borrower in catalog.tables
+            for values in _list_borrowed(borrower)
             if values.table == table.name
         }
     )
@@ -56,8 +56,7 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
         if key in table.unique and rows_per_key > 1:
             raise RegistrationError(
                 f"{table_name}: [{', '.join(key)}] is declared unique, and a value occurs "
-                f"{rows_per_key} times: "
-                "repair the public table, or remove the key from `unique`"
+                f"{rows_per_key} times: repair the public table, or remove the key from `unique`"
             )
     lists = tuple(
         (table.name, column, _read_labels(connection, table, column)) for column in listed
@@ -90,6 +89,7 @@ def _measure_multiplicity(
 def _read_labels(
     connection: duckdb.DuckDBPyConnection, table: Table, column: str
 ) -> tuple[str, ...]:
+    """Read the labels that a public column lists; a list that cannot serve is refused."""
     declared = table.column(column)
     if isinstance(declared, Category):
         assert isinstance(declared.values, tuple)

@@ -33,8 +33,8 @@ from dither.data.register.limits import (
 from dither.data.register.owners import (
     RegistrationError,
     add_window,
-    build_map,
     key_of,
+    make_owner_map,
     owner_sql,
     window_sql,
 )
@@ -50,8 +50,10 @@ Counts = list[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Repairs:
-    """What registration did to one table's rows. For the steward's eyes only: these are true
-    counts."""
+    """What registration did to one table's rows.
+
+    For the steward's eyes only: these are true counts.
+    """
 
     table: str
     counts: tuple[tuple[str, int], ...]
@@ -80,8 +82,10 @@ class _Registering:
         return int(row[0] or 0)
 
     def read(self, table: Table, use_rows: Callable[[str], None]) -> None:
-        """Use the rows of a source, given as SQL; where a value stops the engine's reader, read
-        through Arrow."""
+        """Use the rows of a source, given as SQL.
+
+        Where a value stops the engine's reader, read through Arrow.
+        """
         try:
             use_rows(self.read_rows_sql(table))
         except (duckdb.InvalidInputException, duckdb.ConversionException):
@@ -105,8 +109,10 @@ def write_copy(
     spill: Path,
     stage: Callable[[str], None],
 ) -> list[Repairs]:
-    """Write the prepared copy of every table of `catalog` (source at `folder`) into a new file
-    `target`."""
+    """Write the prepared copy of every table of `catalog` into a new file `target`.
+
+    The source lies at `folder`.
+    """
     return write_copy_and_facts(catalog, folder, key, target, spill, stage)[0]
 
 
@@ -134,7 +140,7 @@ def write_copy_and_facts(
         connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
         connection.execute(make_units())
         repairs = [_register_public(registering, table) for table in public_order(catalog)]
-        _build_owner_maps(registering)
+        _make_owner_maps(registering)
         repairs += [_register_private(registering, table) for table in catalog.private_tables]
         stage(_WRITING)
         registering.run("CHECKPOINT")
@@ -145,10 +151,8 @@ def write_copy_and_facts(
         if CANNOT_ENCRYPT in str(error):
             raise RegistrationError(
                 "the data does not fit in memory, and this DuckDB cannot encrypt what it spills "
-                "(its extension httpfs "
-                "can). Nothing was registered: give more --memory, or say with --spill FOLDER "
-                "where rows may lie "
-                "in plain while registration runs"
+                "(its extension httpfs can). Nothing was registered: give more --memory, or say "
+                "with --spill FOLDER where rows may lie in plain while registration runs"
             ) from None
         raise RegistrationError(f"the engine could not register the data: {error}") from None
     finally:
@@ -182,25 +186,26 @@ def _name_map_step(parent: Table, key: tuple[str, ...]) -> str:
 
 def _list_owner_maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
     """The keys by which owners are found, from the tables nearest to the owner outwards."""
-    wanted = {}
+    parents = {}
     for table in catalog.private_tables:
         if isinstance(table.owner, OwnerReference):
-            wanted[table.owner.references, key_of(table.owner)] = catalog.table(
+            parents[table.owner.references, key_of(table.owner)] = catalog.table(
                 table.owner.references
             )
     return sorted(
-        ((parent, key) for (_, key), parent in wanted.items()),
+        ((parent, key) for (_, key), parent in parents.items()),
         key=lambda parent_and_key: len(catalog.owner_path(parent_and_key[0])),
     )
 
 
-def _build_owner_maps(registering: _Registering) -> None:
+def _make_owner_maps(registering: _Registering) -> None:
     """A parent's own path is known when it is needed."""
     for parent, key in _list_owner_maps(registering.catalog):
         registering.stage(_name_map_step(parent, key))
         with _watch_progress(registering.connection, registering.share):
             registering.read(
-                parent, partial(build_map, registering.connection, registering.catalog, parent, key)
+                parent,
+                partial(make_owner_map, registering.connection, registering.catalog, parent, key),
             )
 
 
@@ -273,9 +278,8 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(
             f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. "
-            f"Nothing was "
-            "registered: raise max_rows in the catalog, to a round number that leaves room and "
-            "does not follow the data"
+            "Nothing was registered: raise max_rows in the catalog, to a round number that leaves "
+            "room and does not follow the data"
         )
     return done
 
@@ -302,26 +306,26 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     source = add_window(registering.catalog, table, "dither_raw") if join else "dither_raw"
     sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"
     values = [
-        f"{repair.parse_sql(column, labels[column.name])} AS {_p(column.name)}"
+        f"{repair.parse_sql(column, labels[column.name])} AS {_name_parsed(column.name)}"
         for column in columns
     ]
     sql = f"SELECT {', '.join(['*', *values])} FROM ({sql})"
-    shown = [OWNER]
+    outputs = [OWNER]
     gone = ["false"]
     counted = {"rows without an owner, dropped": f"{OWNER} IS NULL"}
     for column in columns:
         column_labels = labels[column.name]
         flag = name(f"dither_changed_{column.name}")
-        shown.append(
-            f"{repair.repair_sql(column, _p(column.name), column_labels)} AS {name(column.name)}"
-        )
-        shown.append(f"{repair.change_sql(column, _p(column.name), column_labels)} AS {flag}")
+        parsed = _name_parsed(column.name)
+        repaired = repair.repair_sql(column, parsed, column_labels)
+        outputs.append(f"{repaired} AS {name(column.name)}")
+        outputs.append(f"{repair.change_sql(column, parsed, column_labels)} AS {flag}")
         counted[f"{column.name}: values repaired"] = flag
-        if reason := repair.drop_sql(column, _p(column.name), column_labels):
+        if reason := repair.drop_sql(column, parsed, column_labels):
             gone.append(f"({reason})")
-            shown.append(f"({reason}) AS {name(f'dither_dropped_{column.name}')}")
+            outputs.append(f"({reason}) AS {name(f'dither_dropped_{column.name}')}")
             counted[f"{column.name}: rows dropped"] = name(f"dither_dropped_{column.name}")
-    sql = f"SELECT {', '.join(shown)}, ({' OR '.join(gone)}) AS dither_gone FROM ({sql})"
+    sql = f"SELECT {', '.join(outputs)}, ({' OR '.join(gone)}) AS dither_gone FROM ({sql})"
     if table.kind == "private" and registering.catalog.unit.column is not None:
         window = window_sql(registering.catalog.unit, table, name(registering.catalog.unit.column))
         pair = f"CASE WHEN {OWNER} IS NOT NULL THEN concat({window}, ':', {OWNER}) END"
@@ -361,7 +365,7 @@ def _count_spellings(registering: _Registering, table: Table) -> Counts:
     ]
 
 
-def _p(column: str) -> str:
+def _name_parsed(column: str) -> str:
     return name("dither_parsed_" + column)  # no column of a catalog has such a name
 
 

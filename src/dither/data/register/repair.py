@@ -37,7 +37,8 @@ TIME = (
 PLAIN_INTEGER = "-?[0-9]{1,18}"
 PLAIN_NUMBER = r"-?[0-9]{1,18}(\.[0-9]{1,18})?"
 PLAIN_DAY = YEAR + "-[0-9]{2}-[0-9]{2}"
-TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+TRUE = ("true", "t", "yes", "y", "1")
+FALSE = ("false", "f", "no", "n", "0")
 Labels = tuple[str, ...]
 
 
@@ -61,7 +62,8 @@ def storage_type(column: Column, labels: Labels = ()) -> str:
         high = len(labels) + 1
     else:
         assert isinstance(column, Bounded)
-        low, high = column.lower_grid, column.upper_grid + 1
+        low = column.lower_grid
+        high = column.upper_grid + 1
     for kind, bits in (("TINYINT", 7), ("SMALLINT", 15), ("INTEGER", 31), ("BIGINT", 63)):
         if -(1 << bits) <= low and high < 1 << bits:
             return kind
@@ -69,8 +71,10 @@ def storage_type(column: Column, labels: Labels = ()) -> str:
 
 
 def parse_sql(column: Column, labels: Labels = ()) -> str:
-    """SQL: the raw text as a value of the column's type, null if it is none; before null rule and
-    clamp."""
+    """SQL: the raw text as a value of the column's type, null if it is none.
+
+    This comes before the null rule and the clamp.
+    """
     raw = f"trim({name(column.name)}, ' ')"
     if isinstance(column, Id):
         return name(column.name)
@@ -101,8 +105,9 @@ def parse_sql(column: Column, labels: Labels = ()) -> str:
 
 
 def _first(column: Column, plain: str, value: str, grammar: str, careful: str) -> str:
-    """SQL: texts of a plain form are read as they are; only the others are trimmed and held against
-    the grammar.
+    """SQL: texts of a plain form are read as they are.
+
+    Only the others are trimmed and held against the grammar.
 
     The plain form lies inside the grammar and reads as the same value, so this saves time and
     changes nothing.
@@ -136,8 +141,9 @@ def _seconds(raw: str, day: str, offset: int) -> str:
 
 
 def repair_sql(column: Column, value: str, labels: Labels = ()) -> str:
-    """SQL: a parsed value (a column name) as its registered value; null where the null rule keeps
-    it.
+    """SQL: a parsed value (a column name) as its registered value.
+
+    Null where the null rule keeps it.
 
     DuckDB's greatest and least skip nulls, hence the CASE around them.
     """
@@ -177,8 +183,10 @@ def drop_sql(column: Column, value: str, labels: Labels = ()) -> str | None:
 
 
 def change_sql(column: Column, value: str, labels: Labels = ()) -> str:
-    """SQL: whether the text was no value of the type, or lay outside the bounds; for the steward's
-    count."""
+    """SQL: whether the text was no value of the type, or lay outside the bounds.
+
+    The steward's count of repairs is made of it.
+    """
     raw = name(column.name)
     unread = f"({raw} IS NOT NULL AND {value} IS NULL)"
     if is_text(column):

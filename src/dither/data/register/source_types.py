@@ -1,5 +1,4 @@
-"""Source types: how a typed value of a Parquet or DuckDB source becomes text, and which types
-cannot.
+"""How a typed value of a Parquet or DuckDB source becomes text, and which types cannot.
 
 Decided by the schema alone. A date or time that the calendar does not have (a Parquet file may hold
 any 64 bits) becomes a text that is no date, so that it is repaired like any other bad value: DuckDB
@@ -34,17 +33,19 @@ class SourceError(DitherError):
 
 
 def text_of(column: Column, source_type: str) -> str:
-    """SQL: a value of the source as text, null for null; total on every value that the type can
-    hold."""
+    """SQL: a value of the source as text, null for null.
+
+    It fails on no value that the type can hold.
+    """
     value = name(column.name)
     if source_type not in _RANGES:
         return f"CAST({value} AS VARCHAR)"
     low, high = (f"CAST('{end}' AS {source_type})" for end in _RANGES[source_type])
     is_inside = f"{value} BETWEEN {low} AND {high}"
     # clamped: the engine may cast all values of a block, also those that the CASE does not choose
-    shown = f"CAST(greatest({low}, least({high}, {value})) AS VARCHAR)"
+    clamped = f"CAST(greatest({low}, least({high}, {value})) AS VARCHAR)"
     outside = "NULL" if isinstance(column, Id) else f"'{UNREADABLE}'"
-    return f"CASE WHEN {value} IS NULL THEN NULL WHEN {is_inside} THEN {shown} ELSE {outside} END"
+    return f"CASE WHEN {value} IS NULL THEN NULL WHEN {is_inside} THEN {clamped} ELSE {outside} END"
 
 
 def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[str]) -> None:
@@ -60,14 +61,11 @@ def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[st
         if column.name in wide_decimals:
             raise SourceError(
                 f"{where}: the source has decimals of more than 38 digits, which are read as "
-                f"rounded "
-                "numbers, so two of them may become one: cast the column to decimal(38, 0) or to "
-                "text "
-                "at the source"
+                "rounded numbers, so two of them may become one: cast the column to decimal(38, 0) "
+                "or to text at the source"
             )
         if isinstance(column, Id) and source_type in _ROUNDED:
             raise SourceError(
                 f"{where}: an id of type {source_type} is a rounded number, so two people may "
-                f"share "
-                "one: cast the column to BIGINT, decimal(38, 0) or text at the source"
+                "share one: cast the column to BIGINT, decimal(38, 0) or text at the source"
             )

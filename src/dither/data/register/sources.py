@@ -32,23 +32,25 @@ def column_names(
     connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
 ) -> list[str]:
     """The names of a source table's columns: schema, not data."""
-    return names_at(connection, source.engine, location, table.source_name)
+    return list_source_columns(connection, source.engine, location, table.source_name)
 
 
-def names_at(
+def list_source_columns(
     connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
 ) -> list[str]:
     """The names of the columns of one file or table."""
     if engine == "csv":
         return _read_header(location / source_name)
-    return [column for column, _ in types_at(connection, engine, location, source_name)]
+    return [column for column, _ in list_source_types(connection, engine, location, source_name)]
 
 
-def types_at(
+def list_source_types(
     connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
 ) -> list[tuple[str, str]]:
-    """Names and type words of a Parquet file or DuckDB table; labels of an ENUM are values and are
-    left out."""
+    """Names and type words of a Parquet file or DuckDB table.
+
+    Labels of an ENUM are values and are left out.
+    """
     try:
         relation = _relation(connection, engine, location, source_name)
         rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
@@ -86,9 +88,11 @@ def check_columns(
 def check_source_types(
     connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
 ) -> dict[str, str]:
-    """The type words of a source's columns; refused where a declared column cannot be read
-    exactly."""
-    types = dict(types_at(connection, source.engine, location, table.source_name))
+    """The type words of a source's columns.
+
+    Refused where a declared column cannot be read exactly.
+    """
+    types = dict(list_source_types(connection, source.engine, location, table.source_name))
     wide: frozenset[str] = frozenset()
     if source.engine == "parquet":
         rows = connection.execute(
@@ -118,12 +122,10 @@ def text_rows(
         columns = "{" + ", ".join(f"{text(column)}: 'VARCHAR'" for column in names) + "}"
         relation = (
             f"read_csv({text(str(location / table.source_name))}, auto_detect = false, header = "
-            f"true, delim = ',', "
-            f"quote = '\"', escape = '\"', nullstr = '', columns = {columns}, ignore_errors = "
-            f"true, "
-            f"store_rejects = true, rejects_limit = 0, rejects_table = {text(_rejects(table))}, "
-            f"rejects_scan = {text(_rejects(table) + '_scans')}, parallel = false, "
-            f"hive_partitioning = false)"
+            f"true, delim = ',', quote = '\"', escape = '\"', nullstr = '', columns = {columns}, "
+            "ignore_errors = true, store_rejects = true, rejects_limit = 0, rejects_table = "
+            f"{text(_rejects(table))}, rejects_scan = {text(_rejects(table) + '_scans')}, parallel "
+            "= false, hive_partitioning = false)"
         )
     else:
         types = check_source_types(connection, source, location, table)
@@ -131,11 +133,11 @@ def text_rows(
         relation = _relation(connection, source.engine, location, table.source_name)
         if through_arrow:
             relation = _arrow_relation(connection, relation, location, table, types)
-    wanted = ", ".join(
-        f"NULLIF({shown}, '') AS {name(column)}"
-        for shown, column in zip(texts, table.column_names, strict=True)
+    outputs = ", ".join(
+        f"NULLIF({text_sql}, '') AS {name(column)}"
+        for text_sql, column in zip(texts, table.column_names, strict=True)
     )
-    return f"(SELECT {wanted} FROM {relation})"
+    return f"(SELECT {outputs} FROM {relation})"
 
 
 def _arrow_relation(
@@ -145,8 +147,10 @@ def _arrow_relation(
     table: Table,
     types: dict[str, str],
 ) -> str:
-    """The declared columns read by Arrow; `relation` itself where a type differs, so a text
-    might."""
+    """The declared columns read by Arrow.
+
+    It is `relation` itself where a type differs, since a text might then differ too.
+    """
     files = connection.execute(
         f"SELECT file FROM glob({text(str(location / table.source_name))}) ORDER BY 1"
     ).fetchall()
@@ -168,8 +172,10 @@ def unread_lines(
     table: Table,
     rows_read: int,
 ) -> int:
-    """Lines that were no CSV, counted after `rows_read` rows were read; stops if any line is
-    unaccounted for."""
+    """Lines that were no CSV, counted after `rows_read` rows were read.
+
+    Stops if any line is unaccounted for.
+    """
     if source.engine != "csv":
         return 0
     row = connection.execute(f"SELECT count(DISTINCT line) FROM {name(_rejects(table))}").fetchone()
@@ -178,27 +184,26 @@ def unread_lines(
     if alone := _count_lone_returns(path):
         raise SourceError(
             f"{table.name}: {path.name} holds {alone} carriage returns that do not end a line. "
-            f"Nothing was registered: "
-            "they end a row for one reader and not for another, so remove line breaks inside "
-            "fields at the source"
+            "Nothing was registered: they end a row for one reader and not for another, so remove "
+            "line breaks inside fields at the source"
         )
-    blank = (
-        len(_read_header(path)) == 1
-    )  # a blank line is a row of one empty field, and no row of several
+    # A blank line is a row of one empty field, and no row of several.
+    blank = len(_read_header(path)) == 1
     if lost := _count_lines(path, blank=blank) - 1 - rows_read - unread:
         raise SourceError(
             f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several "
-            f"lines, because of a "
-            "line break inside quotes or a quote that is never closed. Nothing was registered: "
-            "such a quote swallows "
-            "other people's rows, so remove line breaks inside fields at the source"
+            "lines, because of a line break inside quotes or a quote that is never closed. Nothing "
+            "was registered: such a quote swallows other people's rows, so remove line breaks "
+            "inside fields at the source"
         )
     return unread
 
 
 def _count_lines(path: Path, *, blank: bool) -> int:
-    """Lines of a file in which carriage returns only end lines; without blank ones unless
-    `blank`."""
+    """Count the lines of a file in which carriage returns only end lines.
+
+    Blank lines count only where `blank`.
+    """
     lines = 0
     ended = True
     with path.open("rb") as file:

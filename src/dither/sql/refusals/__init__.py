@@ -1,2 +1,4 @@
-"""What SQL is refused, why, and what to write in its place: one table for errors, docs and
-tests."""
+"""What SQL is refused, why, and what to write in its place.
+
+One table for errors, docs and tests.
+"""

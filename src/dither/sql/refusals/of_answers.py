@@ -29,8 +29,7 @@ OF_ANSWERS: dict[str, Refusal] = {
         PrivacyRule.IDS_NEVER_READ,
         "SELECT patient_id, COUNT(*) FROM visits GROUP BY patient_id",
         "SELECT n, COUNT(*) FROM (SELECT patient_id, LEAST(COUNT(*), 20) AS n FROM visits GROUP BY "
-        "patient_id) "
-        "GROUP BY n",
+        "patient_id) GROUP BY n",
     ),
     "distinct id": Refusal(
         "COUNT of a row's id",
@@ -44,8 +43,7 @@ OF_ANSWERS: dict[str, Refusal] = {
         "GROUP BY a text",
         "a text has no list of values, so not all keys can be returned",
         "a category of the catalog, CASE ... THEN 'label' ..., or declare the column as a category "
-        "with values: "
-        "undeclared",
+        "with values: undeclared",
         PrivacyRule.ALL_KEYS,
         "SELECT note, COUNT(*) FROM visits GROUP BY note",
         "SELECT CASE WHEN note LIKE '%x%' THEN 'with x' ELSE 'without' END AS kind, COUNT(*) FROM "

@@ -43,8 +43,7 @@ OF_ROWS: dict[str, Refusal] = {
         "a join that keeps the rows of a public table",
         "public rows without a match have no owner, and would vanish when somebody joins",
         "put the private table first; to list every public key, GROUP BY a column of the public "
-        "table and count a "
-        "column of the private one",
+        "table and count a column of the private one",
         PrivacyRule.ONE_OWNER,
         "SELECT COUNT(v.cost) FROM counties c LEFT JOIN visits v ON c.county = v.county",
         "SELECT c.county, COUNT(v.cost) FROM counties c LEFT JOIN visits v ON c.county = v.county "
@@ -58,8 +57,7 @@ OF_ROWS: dict[str, Refusal] = {
         "SELECT c.county, COUNT(*) FROM counties c LEFT JOIN visits v ON c.county = v.county GROUP "
         "BY c.county",
         "SELECT c.county, COUNT(v.visit_id) FROM counties c LEFT JOIN visits v ON c.county = "
-        "v.county "
-        "GROUP BY c.county",
+        "v.county GROUP BY c.county",
     ),
     "join without owner": Refusal(
         "a join of two private tables that does not say that both rows have the same owner",
@@ -81,7 +79,8 @@ OF_ROWS: dict[str, Refusal] = {
     "left condition": Refusal(
         "a condition on the left side, or on both, in the ON of a LEFT JOIN",
         "the left side keeps all of its rows",
-        "put it in WHERE, or in a subquery of the right side",
+        "put it in WHERE, which leaves out the rows where it fails, or in a CASE around the "
+        "columns of the right side",
         PrivacyRule.ONE_OWNER,
         "SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND v.cost > 5",
         "SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county WHERE v.cost > "
@@ -113,8 +112,7 @@ OF_ROWS: dict[str, Refusal] = {
         "SELECT COUNT(*) FROM visits WHERE diagnosis IN (SELECT diagnosis FROM visits WHERE cost > "
         "100)",
         "SELECT COUNT(*) FROM visits v WHERE diagnosis IN (SELECT diagnosis FROM visits w WHERE "
-        "cost > 100 "
-        "AND w.patient_id = v.patient_id)",
+        "cost > 100 AND w.patient_id = v.patient_id)",
     ),
     "correlation": Refusal(
         "a subquery that uses the outer row in something else than an equality joined with AND",
@@ -122,11 +120,9 @@ OF_ROWS: dict[str, Refusal] = {
         "correlate by inner.x = outer.x only",
         PrivacyRule.OWNERS_APART,
         "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = "
-        "v.patient_id "
-        "AND w.cost > v.cost)",
+        "v.patient_id AND w.cost > v.cost)",
         "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = "
-        "v.patient_id "
-        "AND w.cost > 100)",
+        "v.patient_id AND w.cost > 100)",
     ),
     "not in null": Refusal(
         "NOT IN with values that can be null",

@@ -1,5 +1,7 @@
-"""SQL of comparisons, truth values and choices. Truth values are the integers 0 and 1; unknown is
-null."""
+"""SQL of comparisons, truth values and choices.
+
+Truth values are the integers 0 and 1; unknown is null.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def _in_sql(a: SqlArguments, result: Domain) -> str:
     return f"CAST((({value}) IN ({', '.join(listed)})) AS BIGINT)"
 
 
-def _joined(word: str) -> FunctionSql:
+def _join_truths(word: str) -> FunctionSql:
     return lambda a, result: (
         "CAST((" + f" {word} ".join(f"({sql} = 1)" for sql in a.sql) + ") AS BIGINT)"
     )
@@ -76,8 +78,8 @@ FUNCTIONS: dict[str, FunctionSql] = {
     **dict.fromkeys(SIGNS, _comparison_sql),
     "between": _between_sql,
     "in": _in_sql,
-    "and": _joined("AND"),
-    "or": _joined("OR"),
+    "and": _join_truths("AND"),
+    "or": _join_truths("OR"),
     "not": lambda a, result: f"1 - {cast(a.sql[0], 1)}",
     "xor": _xor_sql,
     "is_null": lambda a, r: f"CAST(({a.sql[0]} IS NULL) AS BIGINT)",

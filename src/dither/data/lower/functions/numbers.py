@@ -21,15 +21,15 @@ from dither.plan.functions.table import common_step, scaled
 
 def _add_sql(a: SqlArguments, result: Domain) -> str:
     intervals, _ = scaled(a)
-    most = sum(max(abs(low), abs(high)) for low, high in intervals)
-    return " + ".join(cast(term, most) for term in scaled_sql(a))
+    largest = sum(max(abs(low), abs(high)) for low, high in intervals)
+    return " + ".join(cast(term, largest) for term in scaled_sql(a))
 
 
 def _subtract_sql(a: SqlArguments, result: Domain) -> str:
     intervals, _ = scaled(a)
     left, right = scaled_sql(a)
-    most = sum(max(abs(low), abs(high)) for low, high in intervals)
-    return f"{cast(left, most)} - {cast(right, most)}"
+    largest = sum(max(abs(low), abs(high)) for low, high in intervals)
+    return f"{cast(left, largest)} - {cast(right, largest)}"
 
 
 def _multiply_sql(a: SqlArguments, result: Domain) -> str:
@@ -49,9 +49,9 @@ def _zero(a: SqlArguments) -> str:
 def _divide_sql(a: SqlArguments, result: Domain) -> str:
     x, y = a.domains
     ratio = a.domains[0].step / a.domains[1].step / DIVISION
-    most = 2 * x.largest * ratio.numerator + 2 * y.largest * ratio.denominator
-    p = cast(a.sql[0], most)
-    q = cast(a.sql[1], most)
+    largest = 2 * x.largest * ratio.numerator + 2 * y.largest * ratio.denominator
+    p = cast(a.sql[0], largest)
+    q = cast(a.sql[1], largest)
     top = f"sign({a.sql[1]}) * (2 * {p} * {ratio.numerator} + {q} * {ratio.denominator})"
     bottom = f"2 * abs({q}) * {ratio.denominator} + {_zero(a)}"
     return f"{divide_floor(top, bottom)} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
@@ -60,9 +60,9 @@ def _divide_sql(a: SqlArguments, result: Domain) -> str:
 def _integer_divide_sql(a: SqlArguments, result: Domain) -> str:
     x, y = a.domains
     ratio = a.domains[0].step / a.domains[1].step
-    most = max(x.largest * ratio.numerator, y.largest * ratio.denominator)
-    bottom = f"({cast(a.sql[1], most)} * {ratio.denominator} + {_zero(a)})"
-    top = f"({cast(a.sql[0], most)} * {ratio.numerator} * (1 - {_zero(a)}))"
+    largest = max(x.largest * ratio.numerator, y.largest * ratio.denominator)
+    bottom = f"({cast(a.sql[1], largest)} * {ratio.denominator} + {_zero(a)})"
+    top = f"({cast(a.sql[0], largest)} * {ratio.numerator} * (1 - {_zero(a)}))"
     return f"{top} // {bottom} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
 
 
@@ -94,8 +94,7 @@ def _sqrt_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _rounding(shape: str) -> FunctionSql:
-    """Rounding of grid integers to another step, as `plan.functions.rounding.round_grid` does
-    it."""
+    """Round grid integers to another step, as `plan.functions.rounding.round_grid` does."""
 
     def write_sql(a: SqlArguments, result: Domain) -> str:
         ratio = a.domains[0].step / step_of(a)
@@ -119,6 +118,7 @@ def _clamp_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _bucket_sql(a: SqlArguments, result: Domain) -> str:
+    """WIDTH_BUCKET: 0 below the first bucket, n + 1 above the last; all in whole grid steps."""
     low = a.number(1)
     high = a.number(2)
     n = a.whole(3, 1, 100_000)
@@ -128,8 +128,8 @@ def _bucket_sql(a: SqlArguments, result: Domain) -> str:
     factor = int(a.domains[0].step / step)
     first = int(low / step)
     last = int(high / step)
-    most = (a.domains[0].largest * factor + abs(first) + abs(last)) * n
-    x = f"({cast(a.sql[0], most)} * {factor})"
+    largest = (a.domains[0].largest * factor + abs(first) + abs(last)) * n
+    x = f"({cast(a.sql[0], largest)} * {factor})"
     inside = f"(({x} - ({first})) * {n}) // {last - first} + 1"
     return (
         f"CASE WHEN {x} < {first} THEN 0 WHEN {x} >= {last} THEN {n + 1} WHEN "

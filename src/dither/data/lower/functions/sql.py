@@ -20,8 +20,10 @@ WIDE = 2**62
 
 @dataclass(frozen=True)
 class SqlArguments(Arguments):
-    """The arguments of one call with their SQL: column names or literals, so that repeating one
-    costs nothing."""
+    """The arguments of one call with their SQL.
+
+    Column names or literals, so that repeating one costs nothing.
+    """
 
     sql: tuple[str, ...] = ()
 
@@ -50,8 +52,9 @@ def divide_floor(top: str, bottom: str) -> str:
 
 
 def clamp_value(sql: str, low: int | str, high: int | str) -> str:
-    """SQL of a value moved between two ends; null stays null, and no row takes another path than
-    its neighbours.
+    """SQL of a value moved between two ends.
+
+    Null stays null, and no row takes another path than its neighbours.
 
     >>> clamp_value("x", 0, 5)
     'CASE WHEN x < 0 THEN 0 WHEN x > 5 THEN 5 ELSE x END'
@@ -62,21 +65,25 @@ def clamp_value(sql: str, low: int | str, high: int | str) -> str:
 def scaled_sql(a: SqlArguments) -> list[str]:
     """The SQL of all arguments on their common grid."""
     _, factors = a.common()
-    most = max(abs(end) for interval in scaled(a)[0] for end in interval)
-    return [f"({cast(sql, most)} * {factor})" for sql, factor in zip(a.sql, factors, strict=True)]
+    largest = max(abs(end) for interval in scaled(a)[0] for end in interval)
+    return [
+        f"({cast(sql, largest)} * {factor})" for sql, factor in zip(a.sql, factors, strict=True)
+    ]
 
 
 def aligned_sql(a: SqlArguments) -> tuple[str, ...]:
-    """The SQL of all arguments as one kind on one grid, as `plan.functions.align.aligned` puts
-    their domains."""
+    """The SQL of all arguments as one kind on one grid.
+
+    It follows `plan.functions.align.aligned`, which does the same to their domains.
+    """
     kinds = {domain.kind for domain in a.domains}
     if kinds == {"number"}:
         _, factors = a.common()
-        most = max(
+        largest = max(
             domain.largest * factor for domain, factor in zip(a.domains, factors, strict=True)
         )
         return tuple(
-            f"{cast(sql, most)} * {factor}" for sql, factor in zip(a.sql, factors, strict=True)
+            f"{cast(sql, largest)} * {factor}" for sql, factor in zip(a.sql, factors, strict=True)
         )
     if kinds == {"category", "text"}:
         labels = next(domain.labels for domain in a.domains if domain.kind == "category")

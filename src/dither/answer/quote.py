@@ -1,0 +1,37 @@
+"""What a pot takes for a priced question, before it is asked."""
+
+from __future__ import annotations
+
+from dither.errors import RefusedError
+from dither.privacy.charges.rules import Charge, charge, charge_from_amounts, charge_pure
+from dither.privacy.kernel.kernel import Priced
+from dither.privacy.ledger import Pot
+from dither.rules import PrivacyRule
+from dither.sql.dialect_question import DialectQuestion
+
+
+def quote_charge(pot: Pot | None, priced: Priced) -> Charge:
+    """What the pot would take.
+
+    Refused here, for free, where its rule has no charge for the loss.
+    """
+    if pot is not None:
+        return charge(priced.loss, pot.filter)
+    price = priced.request.price
+    return charge_from_amounts(
+        charge_pure(priced.loss) if price.rho is None else price.rho, price.value * 0
+    )
+
+
+def check_delta(dialect: DialectQuestion, priced: Priced) -> None:
+    """Refuse a question whose pot takes more delta than the question itself allows."""
+    path = priced.view.path
+    if dialect.delta is None or not path:
+        return
+    taken = charge(priced.loss, path[0].filter).delta
+    if taken > dialect.delta:
+        raise RefusedError(
+            f"the question allows delta {float(dialect.delta):g}, and its pot takes "
+            f"{float(taken):g}: ask from a pot with a smaller delta per question",
+            rule=PrivacyRule.ONLY_TIGHTEN,
+        )

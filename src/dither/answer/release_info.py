@@ -1,0 +1,59 @@
+"""What a result says of its release: `Result.info`."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+from dither.canonical import fraction_text
+from dither.catalog.explain import UNPROTECTED
+from dither.privacy.kernel.kernel import Release
+from dither.publish.budget import LabelledGuarantee
+from dither.question.recipe import Recipe
+from dither.version import LOSS_VERSION, __version__
+
+
+def describe_release(
+    release: Release, recipe: Recipe, person: LabelledGuarantee | None
+) -> dict[str, Any]:
+    """Describe a release: what was asked of which data, at which price, and what the pot paid.
+
+    `person` is the guarantee over all windows, for datasets whose unit is (person, window).
+    """
+    catalog = release.at.catalog
+    price = release.priced.request.price
+    pot_name = release.priced.request.pot
+    path = release.priced.view.path  # only a dry run can have no pot
+    pot = path[0] if path else None
+    return {
+        "release_id": release.release_id,
+        "repeated": release.repeated,
+        "dataset": catalog.dataset,
+        "lineage": catalog.lineage,
+        "version": release.at.number,
+        "catalog_hash": release.at.catalog_hash,
+        "plan_hash": recipe.plan_hash,
+        "sql": recipe.sql,
+        "context": release.at.context,
+        "mode": "embedded",
+        "principal": getpass.getuser(),
+        "pot": pot_name,
+        "rule": "none" if pot is None else pot.rule,
+        "measure": price.name if pot is None else pot.filter.measure,
+        "unit": catalog.unit.label,
+        "neighbours": catalog.neighbours,
+        "price_asked": fraction_text(price.value),
+        "price_in": price.name,
+        "charged": fraction_text(release.charged),
+        "charges": {
+            name: list(map(fraction_text, taken)) for name, taken in release.charges.items()
+        },
+        "loss": release.priced.loss.to_json(),
+        "pot_spent_after": fraction_text(release.spent_after),
+        "pot_cap": fraction_text(release.cap),
+        "released_at": release.released_at,
+        "dither_version": __version__,
+        "loss_version": LOSS_VERSION,
+        "unprotected": list(UNPROTECTED),
+        **({"person": str(person)} if catalog.unit.column else {}),
+    }

@@ -1,0 +1,96 @@
+"""A question whose dialect was read: plain SQL, and the options and interval columns beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dither.errors import QueryError
+from dither.question.recipe import Recipe
+from dither.sql.refusals.refuse import refuse
+
+
+@dataclass(frozen=True)
+class IntervalColumn:
+    """A column that shows one end of another column's interval."""
+
+    of: str
+    end: str
+    name: str
+
+
+@dataclass(frozen=True)
+class DialectQuestion:
+    """A question in plain SQL, and what its dialect said beside it."""
+
+    original: str
+    sql: str
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    max_groups: int | None = None
+    unit: str | None = None
+    public_groups: bool = False
+    intervals: tuple[IntervalColumn, ...] = ()
+    edits: tuple[tuple[int, int, str], ...] = ()
+    rewritten: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        return self.sql == self.original
+
+    @contextmanager
+    def locate_errors(self) -> Iterator[None]:
+        """Errors raised inside are shown in the text that was written, not in the rewritten one."""
+        try:
+            yield
+        except QueryError as error:
+            if self.is_plain or error.start is None:
+                raise
+            message = str(error).rsplit("\n  ", 2)[0]
+            if self.rewritten:
+                raise QueryError(message) from None
+            start = self._find_original(error.start)
+            end = self._find_original(error.end or error.start)
+            raise refuse(message, self.original, span=(start, end)) from None
+
+    def _find_original(self, position: int) -> int:
+        shift = 0
+        for start, end, text in self.edits:
+            if position < start + shift:
+                break
+            if position < start + shift + len(text):
+                return start
+            shift += len(text) - (end - start)
+        return position - shift
+
+
+def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
+    """The columns of intervals under the names that the question gave them."""
+    outputs = list(recipe.outputs)
+    for interval in dialect.intervals:
+        index = next(
+            (
+                position
+                for position, output in enumerate(outputs)
+                if output.role == "value" and output.name == interval.of
+            ),
+            None,
+        )
+        if index is None:
+            names = ", ".join(output.name for output in outputs if output.role == "value")
+            raise QueryError(
+                f"DP_INTERVAL_{interval.end.upper()}({interval.of}): there is no value column "
+                f"{interval.of}, only {names}"
+            )
+        low, high = (
+            (interval.name, outputs[index].high)
+            if interval.end == "low"
+            else (outputs[index].low, interval.name)
+        )
+        outputs[index] = replace(outputs[index], low=low, high=high)
+    taken = [name.lower() for output in outputs for name in output.names]
+    if twice := next((name for name in taken if taken.count(name) > 1), None):
+        raise QueryError(f"two columns would be called {twice}: rename one with AS")
+    return replace(recipe, outputs=tuple(outputs))
