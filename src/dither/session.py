@@ -93,10 +93,10 @@ class Connection:
 
     def _check_catalog(self) -> None:
         """The catalog that this connection was opened with is the registered one."""
-        if self._kernel.at.catalog_hash != self._catalog_hash:
+        if self._kernel.version.catalog_hash != self._catalog_hash:
             raise RefusedError(
-                f"catalog changed since version {self._kernel.at.number}: run 'dither register "
-                f"{self._file}', or "
+                f"catalog changed since version {self._kernel.version.number}: "
+                f"run 'dither register {self._file}', or "
                 "connect again if it was registered just now",
                 rule=PrivacyRule.CATALOG,
             )
@@ -162,7 +162,7 @@ class Connection:
         )
         offered, shown = self._preview(question)
         return explain(
-            question.sql, offered.recipe, offered.priced, shown, self._kernel.at.analyses
+            question.sql, offered.recipe, offered.priced, shown, self._kernel.version.analyses
         )
 
     def sql(
@@ -296,7 +296,7 @@ class Connection:
         self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
-        if release.at.context == DRY_RUN:
+        if release.version.context == DRY_RUN:
             raise ParameterError(
                 "a dry run is about nobody and promises nothing: ask without dry_run=True"
             )
@@ -338,11 +338,11 @@ class Connection:
             question.sql,
             type(question.max_groups),
             question.max_groups,
-            self._kernel.at.number,
+            self._kernel.version.number,
         )
         bound: Bound | None = self._remembered.get(key)
         if bound is None:
-            bound = bind_question(question, key, self._kernel.catalog, self._facts)
+            bound = bind_question(question, key, self._kernel.version.analyses)
             self._remember(key, bound)
         return bound
 
@@ -383,7 +383,7 @@ class Connection:
         )
 
     def _terms(self, bands: Bands, question: Asked) -> Terms:
-        return Terms(question.level, self._kernel.at.analyses, question.group_size, bands)
+        return Terms(question.level, self._kernel.version.analyses, question.group_size, bands)
 
     def _find_least_price(
         self,
@@ -442,7 +442,7 @@ class Connection:
         )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
-        catalog, price = release.at.catalog, release.priced.request.price
+        catalog, price = release.version.catalog, release.priced.request.price
         pot_name = release.priced.request.pot
         path = release.priced.view.path  # only a dry run can have no pot
         pot = path[0] if path else None
@@ -451,11 +451,11 @@ class Connection:
             "repeated": release.repeated,
             "dataset": catalog.dataset,
             "lineage": catalog.lineage,
-            "version": release.at.number,
-            "catalog_hash": release.at.catalog_hash,
+            "version": release.version.number,
+            "catalog_hash": release.version.catalog_hash,
             "plan_hash": recipe.plan_hash,
             "sql": recipe.sql,
-            "context": release.at.context,
+            "context": release.version.context,
             "mode": "embedded",
             "principal": getpass.getuser(),
             "pot": pot_name,

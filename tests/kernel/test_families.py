@@ -317,7 +317,7 @@ class TestReleased:
         keys, counts, counties, (total,), quartiles = release.values
         assert len(keys) == len(counts) and (None,) in keys and len(keys) <= len(hospital.DIAGNOSES)
         assert len(counties) == 5 * 2 and len(quartiles) == 12 * 3
-        truth = kernel.connect(kernel.at).measure(COUNT)[0, 0]
+        truth = kernel.connect(kernel.version).measure(COUNT)[0, 0]
         assert abs(total - truth) < 30 and abs(sum(counts) - truth) < 120
         assert all(quartiles[i] <= quartiles[i + 1] <= quartiles[i + 2] for i in range(0, 36, 3))
         again = kernel.answer(asked)
@@ -329,7 +329,7 @@ class TestReleased:
         asked = request(Cells(joined, ("region",), (Count(),)), epsilon=F(500))
         kernel = Kernel(place)
         (regions,) = kernel.release(asked).values
-        exact = kernel.connect(kernel.at).measure(Cells(joined, ("region",), (Count(),)))
+        exact = kernel.connect(kernel.version).measure(Cells(joined, ("region",), (Count(),)))
         assert [abs(a - int(b[0])) < 3 for a, b in zip(regions, exact, strict=True)] == [True, True]
 
     def test_facts_that_are_not_the_registered_ones_are_refused(self, tmp_path):

@@ -178,7 +178,7 @@ class TestBelievesNothing:
 
     def test_context_comes_from_the_lineage(self, clinic_kernel):
         _, _, kernel = clinic_kernel
-        assert kernel.release(request(COUNT)).at.context == "prod"
+        assert kernel.release(request(COUNT)).version.context == "prod"
         asked = request(COUNT)
         with pytest.raises(RefusedError, match="dry run"):
             kernel.release(Request(asked.steps, asked.price, "total", "dry_run"))

@@ -53,7 +53,7 @@ class Offered:
 
 def read_facts(kernel: Kernel) -> Facts:
     """Read the public facts of the registered version."""
-    facts = getattr(kernel.at, "facts", NO_FACTS)
+    facts = getattr(kernel.version, "facts", NO_FACTS)
     return facts if isinstance(facts, Facts) else NO_FACTS
 
 
@@ -68,7 +68,7 @@ def choose_mechanisms(
 ) -> Offered:
     """Make the priced request of a recipe from what the ledger says. Quantiles get the given ends,
     if any."""
-    plain = read_quantile_grids(recipe, kernel.at.analyses)
+    plain = read_quantile_grids(recipe, kernel.version.analyses)
     if not plain.cells or ends is None:
         return Offered(*_choose_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
     raised = replace(ends, level=_level_of_shown_value(recipe, ends.level))
@@ -117,7 +117,7 @@ def _choose_cheapest(
     def calibrate_all(steps: tuple[Step, ...]) -> tuple[Request, list[Any]]:
         request = Request(steps, price, pot)
         return request, [
-            step.mechanism for step in calibrate_request(request, kernel.at.analyses, delta)
+            step.mechanism for step in calibrate_request(request, kernel.version.analyses, delta)
         ]
 
     for family in list_families(view, price):

@@ -59,7 +59,7 @@ def write_body(
     under way does not show (rule release-times-only).
     """
     priced = release.priced
-    version = release.at
+    version = release.version
     pot = pot_path[0]
     catalog = version.catalog
     price = priced.request.price
@@ -164,8 +164,8 @@ def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
     else:
         epsilon, total = rule.guarantee(amount)
         total = total - rule.delta_selection + delta
-    unit = priced.at.catalog.unit.label
-    neighbours = priced.at.catalog.neighbours
+    unit = priced.version.catalog.unit.label
+    neighbours = priced.version.catalog.neighbours
     stated = (
         f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(total)}, "
         f"for one {unit} ({neighbours})"
@@ -243,7 +243,7 @@ def list_used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
         named = {text.lower() for text in _list_texts(tree)}
         for node in nodes_of(calibrated.step.query.plan):
             if isinstance(node, Scan):
-                table = release.at.catalog.table(node.table)
+                table = release.version.catalog.table(node.table)
                 used_names = {column.name for column in used.get(table.name, ())}
                 columns = tuple(
                     c for c in table.columns if c.name.lower() in named or c.name in used_names

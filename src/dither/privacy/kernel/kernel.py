@@ -85,7 +85,7 @@ class Kernel:
         self.uninterrupted = Uninterrupted()
         self._process = os.getpid()
         self._idle: list[tuple[int, Measurer]] = []
-        self.at = newest(self.ledger, self._state)
+        self.version = newest(self.ledger, self._state)
 
     def view(self, pot: str) -> LedgerView:
         """What the ledger says about a pot and the dataset now; the newest registered version is
@@ -95,14 +95,14 @@ class Kernel:
         released.
         """
         view = self.ledger.view(pot)
-        if view.registered is None or view.registered.version != self.at.number:
-            self.at = newest(self.ledger, self._state)
+        if view.registered is None or view.registered.version != self.version.number:
+            self.version = newest(self.ledger, self._state)
         return view
 
     @property
     def catalog(self) -> Catalog:
         """The registered catalog."""
-        return self.at.catalog
+        return self.version.catalog
 
     def price(self, request: Request) -> Priced:
         """PRICE: mechanisms and loss. Reads no data and spends nothing."""
@@ -113,7 +113,9 @@ class Kernel:
         view."""
         request = copy_request(request)
         view = self.ledger.view(request.pot) if view is None else view
-        at = self.at if request.context == "asked" else replace(self.at, context=DRY_RUN)
+        version = self.version
+        if request.context != "asked":
+            version = replace(version, context=DRY_RUN)
         path = view.path
         if len(path) == 1 and path[0].policy == "separate":
             raise RefusedError(
@@ -122,16 +124,17 @@ class Kernel:
                 rule=PrivacyRule.PAID_VALUES,
             )
         refuse_shared_pots(view)
-        check_parts(request, path, at.catalog, at.number)
+        check_parts(request, path, version.catalog, version.number)
         delta = delta_of_path(path)
-        steps = calibrate_request(request, at.analyses, delta)
+        steps = calibrate_request(request, version.kernel_analyses, delta)
         loss = loss_of(steps)
-        return Priced(request, steps, loss, at, repeat_key(request, steps, loss, delta, at), view)
+        key = repeat_key(request, steps, loss, delta, version)
+        return Priced(request, steps, loss, version, key, view)
 
     def prepare(self, priced: Priced) -> Measurer:
         """PREPARE: connect and compile; the last step that may fail freely."""
         self._incidents.settle(priced.request.pot, is_suspended=priced.view.is_suspended)
-        measurer = self.connect(priced.at)
+        measurer = self.connect(priced.version)
         for query in statements(priced):
             measurer.prepare(query)
         return measurer
@@ -139,9 +142,13 @@ class Kernel:
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
         """RESERVE: check and charge, durably; the pot, all that it is inside of, and the windows it
         may touch."""
-        at, asked = priced.at, priced.request.to_json()
-        public = {"version": at.number, "catalog_hash": at.catalog_hash, "request": asked}
-        pots = paying(priced.view.windows, at.catalog, priced.request.pot, priced.request)
+        version = priced.version
+        public = {
+            "version": version.number,
+            "catalog_hash": version.catalog_hash,
+            "request": priced.request.to_json(),
+        }
+        pots = paying(priced.view.windows, version.catalog, priced.request.pot, priced.request)
         return self.ledger.reserve(pots, priced.loss, priced.key, public, **how)
 
     def measure(self, priced: Priced, measurer: Measurer, key: bytes | None = None) -> list[Exact]:
@@ -163,11 +170,13 @@ class Kernel:
         """COMMIT: the release into the ledger, in the transaction that says so."""
         self.ledger.commit(reservation, to_bytes(priced, values), {"v": 1}, released_at=released_at)
 
-    def send(self, priced: Priced, reservation: Reservation, values: Values, at: str) -> Release:
+    def send(
+        self, priced: Priced, reservation: Reservation, values: Values, released_at: str
+    ) -> Release:
         """RELEASE: hand out what is stored and paid for."""
         standing = (reservation.charge, reservation.spent_after, reservation.cap)
         return Release(
-            public_id(reservation.hash), priced, values, *standing, at, reservation.charges
+            public_id(reservation.hash), priced, values, *standing, released_at, reservation.charges
         )
 
     def release(self, request: Request, **how: Any) -> Release:
@@ -198,7 +207,7 @@ class Kernel:
             answer = self._measure_and_store(priced, measurer, reservation)
         finally:
             with suppress(Exception):
-                self._put_back(priced.at, measurer, sound=answer is not None)
+                self._put_back(priced.version, measurer, sound=answer is not None)
         return None if answer is None else (reservation, *answer)
 
     def _measure_and_store(
@@ -213,12 +222,12 @@ class Kernel:
         """
         try:
             values = self.randomise(priced, self.measure_with_retries(priced, measurer))
-            at = now()
-            self.commit(priced, reservation, values, at)
+            released_at = now()
+            self.commit(priced, reservation, values, released_at)
         except BaseException as error:
             self.record_incident(reservation, error)
             return None
-        return values, at
+        return values, released_at
 
     def measure_with_retries(self, priced: Priced, measurer: Measurer) -> list[Exact]:
         """The statement may be run again, at most twice, with the same sample; never is another put
@@ -246,7 +255,7 @@ class Kernel:
         stored = self.uninterrupted.run(lambda: repeated(self.ledger, priced, now()))
         return stored or self._release_priced(priced, {})
 
-    def connect(self, at: Version) -> Measurer:
+    def connect(self, version: Version) -> Measurer:
         """The copy of one registered version with its own catalog, opened read-only, or left by a
         question before."""
         if os.getpid() != self._process:
@@ -259,25 +268,29 @@ class Kernel:
             try:
                 number, measurer = self._idle.pop()
             except IndexError:
-                copy = self._state.version(at.number) / "data.duckdb"
+                copy = self._state.version(version.number) / "data.duckdb"
                 return Measurer(
-                    copy, at.catalog, at.facts, analyses=at.analyses, scratch=self._state.scratch
+                    copy,
+                    version.catalog,
+                    version.facts,
+                    analyses=version.kernel_analyses,
+                    scratch=self._state.scratch,
                 )
-            if number == at.number:
+            if number == version.number:
                 return measurer
             measurer.close()
 
-    def _put_back(self, at: Version, measurer: Measurer, sound: bool) -> None:
+    def _put_back(self, version: Version, measurer: Measurer, sound: bool) -> None:
         """For the next question, with the statements that it has compiled; one that failed is not
         used again."""
         if sound and len(self._idle) < MOST_IDLE:
-            self._idle.append((at.number, measurer))
+            self._idle.append((version.number, measurer))
         else:
             measurer.close()
 
 
 def _refuse_rehearsal(priced: Priced) -> None:
-    if priced.at.context == DRY_RUN:
+    if priced.version.context == DRY_RUN:
         raise RefusedError("a dry run is rehearsed, never released", rule=PrivacyRule.REHEARSAL)
 
 
@@ -291,11 +304,11 @@ def refuse_shared_pots(view: LedgerView) -> None:
     would be free."""
     if not view.path:
         return
-    asked = view.path[0]
-    is_window = view.windows is not None and asked.inside == view.windows[0].name
-    if asked.kind == "partition" or is_window:
+    pot = view.path[0]
+    is_window = view.windows is not None and pot.inside == view.windows[0].name
+    if pot.kind == "partition" or is_window:
         raise RefusedError(
-            f"pot {asked.name!r} pays for what others ask: ask from one of its parts, or from a "
+            f"pot {pot.name!r} pays for what others ask: ask from one of its parts, or from a "
             f"pot of your own",
             rule=PrivacyRule.PAID_VALUES,
         )

@@ -52,18 +52,22 @@ class Lease:
         self._kernel, self._pot, self._process, self._lock = kernel, pot, os.getpid(), Lock()
         self._plan, self._outputs = events(planned), list[Values]()
         self._expected: Loss | None = next(self._plan)
-        self._at = kernel.at
+        self._version = kernel.version
         self._open = False
         kernel.check_incidents(pot)
-        self._measurer = kernel.connect(self._at)
+        self._measurer = kernel.connect(self._version)
         kernel.uninterrupted.run(lambda: self._charge(planned), on_interrupt=self.close)
 
     def _charge(self, planned: Loss) -> None:
         """RESERVE, for the whole plan."""
         kernel = self._kernel
-        public = {"version": self._at.number, "catalog_hash": self._at.catalog_hash, "lease": True}
+        public = {
+            "version": self._version.number,
+            "catalog_hash": self._version.catalog_hash,
+            "lease": True,
+        }
         key = digest({"lease": planned.to_json(), **public})
-        pots = paying(kernel.ledger.windows(), self._at.catalog, self._pot, None)
+        pots = paying(kernel.ledger.windows(), self._version.catalog, self._pot, None)
         self.reservation = kernel.ledger.reserve(pots, planned, key, public, leaves_early=True)
         self._open = True
         _open_leases.add(self)
@@ -112,7 +116,7 @@ class Lease:
             )
         self._kernel.check_incidents(self._pot)
         priced = self._kernel.price(request)
-        if priced.at != self._at:
+        if priced.version != self._version:
             raise RefusedError(
                 "another version was registered since: this lease is over", rule=PrivacyRule.LEASE
             )

@@ -47,8 +47,16 @@ class Version:
     facts: Facts = NO_FACTS
 
     @cached_property
+    def kernel_analyses(self) -> Analyses:
+        """What the kernel prices and measures by: analyses of plans that it copied itself.
+
+        Only the kernel reads this. A plan of somebody else may claim the hash of another plan.
+        """
+        return Analyses(self.catalog, self.facts)
+
+    @cached_property
     def analyses(self) -> Analyses:
-        """The kernel's own analyses of plans under this version. No request carries any."""
+        """Analyses for previews, explanations and audits. The kernel never reads them."""
         return Analyses(self.catalog, self.facts)
 
 
@@ -60,7 +68,7 @@ class Priced:
     request: Request
     steps: tuple[Calibrated, ...]
     loss: Loss
-    at: Version
+    version: Version
     key: str
     view: LedgerView  # what the ledger said when it was priced; RESERVE decides again
 
@@ -85,13 +93,13 @@ class Release:
     repeated: bool = False
 
     @property
-    def at(self) -> Version:
+    def version(self) -> Version:
         """The registered version that it speaks of."""
-        return self.priced.at
+        return self.priced.version
 
 
 def repeat_key(
-    request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, at: Version
+    request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, version: Version
 ) -> str:
     """The hash under which a release is stored: all that its law depends on, and nothing else (rule
     values-for-payers).
@@ -100,19 +108,19 @@ def repeat_key(
     weights, price, delta, the exact mechanisms and their loss, the meaning of losses. Not the pot:
     another group may pay for the same answer.
     """
-    asked = request.to_json()
+    request_json = request.to_json()
     return digest(
         {
             "v": 1,
-            "lineage": at.catalog.lineage,
-            "version": at.number,
-            "catalog": at.catalog_hash,
-            "unit": at.catalog.unit.label,
-            "neighbours": at.catalog.neighbours,
-            "steps": asked["steps"],
-            "price": asked["price"],
+            "lineage": version.catalog.lineage,
+            "version": version.number,
+            "catalog": version.catalog_hash,
+            "unit": version.catalog.unit.label,
+            "neighbours": version.catalog.neighbours,
+            "steps": request_json["steps"],
+            "price": request_json["price"],
             "delta": delta,
-            "facts": at.facts.hash,
+            "facts": version.facts.hash,
             "mechanisms": [[each.mechanism.stored_name, each.loss().to_json()] for each in steps],
             "widths": [each.width for each in steps],
             "loss": loss.to_json(),
