@@ -27,7 +27,7 @@ from dither.canonical import Number, number_text, positive, quote
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import Loss, Neighbours, Pure
+from dither.privacy.losses import ADD_REMOVE, Adjacency, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import add, exact_integers, round_up
 from dither.privacy.noise.box import box_noise
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
@@ -65,14 +65,18 @@ class IntegerBox:
 
     @classmethod
     def for_epsilon(
-        cls, epsilon: Number, sides: tuple[int, ...], rows: int, **towards: Any
+        cls,
+        epsilon: Number,
+        sides: tuple[int, ...],
+        rows: int,
+        adjacency: Adjacency = ADD_REMOVE,
     ) -> IntegerBox:
         """The least noise that meets epsilon: scale = rows / epsilon, rounded up to 20 significant
         bits."""
         price = positive(
             epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys"
         )
-        return cls(max(SMALLEST, round_up(_whole(rows, "rows") / price)), sides, rows, **towards)
+        return cls(max(SMALLEST, round_up(_whole(rows, "rows") / price)), sides, rows, *adjacency)
 
     def loss(self) -> Loss:
         """What one release costs."""

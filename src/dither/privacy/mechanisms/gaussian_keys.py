@@ -33,7 +33,7 @@ from dither.canonical import Number, exact, number_text, positive, quote
 from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import ZCDP, Neighbours
+from dither.privacy.losses import ADD_REMOVE, ZCDP, Adjacency, Neighbours
 from dither.privacy.mechanisms.additive import add
 from dither.privacy.mechanisms.delta import small_delta
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
@@ -84,11 +84,11 @@ class GaussianKeys(OwnersOfKeys):
         *,
         groups: int,
         public_size: int | None = None,
-        **towards: Any,
+        adjacency: Adjacency = ADD_REMOVE,
     ) -> GaussianKeys:
         """The least noise for rho, then the lowest threshold for delta."""
         allowed = small_delta(delta, public_size)
-        moved = check_groups(groups, towards.get("neighbours", "add_remove"))
+        moved = check_groups(groups, adjacency.neighbours)
         sigma = IntegerGaussian.for_rho(rho, Sensitivity.of(cells=moved)).sigma
         if sigma > _LARGEST:
             raise ParameterError(
@@ -104,7 +104,7 @@ class GaussianKeys(OwnersOfKeys):
                 f"delta {number_text(allowed)} is below what a threshold can certify: choose a "
                 f"larger one"
             )
-        return cls(sigma, high, groups, **towards)
+        return cls(sigma, high, groups, *adjacency)
 
     @property
     def moved(self) -> int:

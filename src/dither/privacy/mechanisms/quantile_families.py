@@ -31,11 +31,10 @@ def build_by_exponential(terms: StepTerms) -> Built:
     share = _share_of_points(query, terms.share / copies)
     levels = len(query.shares).bit_length()
     epsilon = epsilon_of_ranges(share, levels, terms.measure)
-    adjacency = (rows, terms.analysed.neighbours, terms.unit)
     if len(query.shares) == 1:
-        one = Quantile(query.shares[0], epsilon, *adjacency)
-        return Built(_with_ends(terms, one, copies), copies)
-    several = JointQuantiles(query.shares, epsilon, *adjacency)
+        single = Quantile(query.shares[0], epsilon, rows, *terms.adjacency)
+        return Built(_with_ends(terms, single, copies), copies)
+    several = JointQuantiles(query.shares, epsilon, rows, *terms.adjacency)
     return Built(_with_ends(terms, several, copies), copies)
 
 
@@ -47,8 +46,7 @@ def build_by_permute_and_flip(terms: StepTerms) -> Built:
     if len(query.shares) > 1:
         raise RefusedError("permute-and-flip chooses one quantile", rule=PrivacyRule.NO_RULE)
     share = _share_of_points(query, terms.share / copies)
-    adjacency = (rows, terms.analysed.neighbours, terms.unit)
-    quantile = FlippedQuantile(query.shares[0], share, *adjacency)
+    quantile = FlippedQuantile(query.shares[0], share, rows, *terms.adjacency)
     return Built(_with_ends(terms, quantile, copies), copies)
 
 

@@ -9,7 +9,7 @@ come out in order, and empty data or one value for all cannot fail. Under `repla
 part and joins another: the scale doubles. Guarantee: Repeated(BoundedRange(epsilon / levels),
 levels). Proof: docs/proofs/quantiles.md#many-quantiles-together.
 
->>> quartiles = JointQuantiles.of(["1/4", "1/2", "3/4"], epsilon=4)
+>>> quartiles = JointQuantiles(["1/4", "1/2", "3/4"], epsilon=4)
 >>> quartiles.release([0, 50_000, 0, 0, 90_000, 0])
 [1, 4, 4]
 >>> quartiles.loss()
@@ -18,7 +18,7 @@ Repeated(loss=BoundedRange(epsilon=2), count=2, neighbours='add_remove', unit='u
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, positive
+from dither.canonical import positive
 from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Loss, Neighbours
@@ -76,15 +76,6 @@ class JointQuantiles(RowsOfUnits):
         check_rows(self.rows_per_unit)
         self.loss()
 
-    @classmethod
-    def of(cls, shares: Sequence[Number], epsilon: Number, **towards: Any) -> JointQuantiles:
-        """From any numbers."""
-        return cls(
-            tuple(check_share(share, "shares") for share in shares),
-            positive(epsilon, "epsilon"),
-            **towards,
-        )
-
     @property
     def levels(self) -> int:
         """Rounds: the depth of the halving of m quantiles."""
@@ -92,8 +83,8 @@ class JointQuantiles(RowsOfUnits):
 
     def loss(self) -> Loss:
         """What all quantiles cost together."""
-        each = BoundedRange(self.epsilon / self.levels, neighbours=self.neighbours, unit=self.unit)
-        return each if self.levels == 1 else each * self.levels
+        loss = BoundedRange(self.epsilon / self.levels, neighbours=self.neighbours, unit=self.unit)
+        return loss if self.levels == 1 else loss * self.levels
 
     def scale(self, share: Fraction) -> Fraction:
         """The scale of one choice of this (relative) share."""
