@@ -84,7 +84,7 @@ class Connection:
         file = Path(written.file)
         self._place = State.beside(file, state)
         self._kernel = open_kernel(self._place)
-        self._reports = Reports.of(self._kernel.ledger)
+        self._reports = Reports.from_ledger(self._kernel.ledger)
         self._rehearsals: Rehearsals | None = None
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)

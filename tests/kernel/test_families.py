@@ -298,7 +298,7 @@ class TestReleased:
                 for family in ("laplace", "gaussian"):
                     values = kernel.release(request(*queries, epsilon=F(1), family=family)).values
                     assert [len(each) for each in values][1:] or values
-        assert Reports.of(kernel.ledger).incidents_open() == ()
+        assert Reports.from_ledger(kernel.ledger).incidents_open() == ()
 
     def test_keys_medians_and_rollups_in_one_release_and_again_for_free(self, tmp_path):
         place = register(

@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 
 from dither.pages.html import write_element
 from dither.privacy.ledger import Pot, Rule
-from dither.privacy.ledger.pots import shown
+from dither.privacy.ledger.pots import decimal_text
 from dither.publish.text import render_text
 from dither.surfaces import make_rich_cell, make_rich_text
 
@@ -95,10 +95,10 @@ class PotBalances:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = RichTable("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
         for pot in self.shown():
-            numbers = [shown(value) for value in (pot.spent, pot.left, pot.cap, pot.ceiling)]
+            numbers = [decimal_text(value) for value in (pot.spent, pot.left, pot.cap, pot.ceiling)]
             name = pot.name if pot.inside is None else f"{pot.name} in {pot.inside}"
             rule = pot.rule if pot.rule != "rdp" else f"rdp at {pot.filter.alpha}"
-            reserve = f"{shown(pot.reissue - pot.reissued)} of {shown(pot.reissue)}"
+            reserve = f"{decimal_text(pot.reissue - pot.reissued)} of {decimal_text(pot.reissue)}"
             table.add_row(
                 *map(
                     make_rich_cell,

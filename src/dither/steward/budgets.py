@@ -81,7 +81,7 @@ def open_pot(
         )  # invented data has no people to protect twice
         if "inside" not in settings and counted:
             settings["relations"] = lineages.declared(
-                lineages.known(this.installation), relations or {}
+                lineages.list_other_datasets(this.installation), relations or {}
             )
         elif relations:
             raise ParameterError(
@@ -191,10 +191,8 @@ def reissue(state: State, request: Request, supersedes: str, note: str) -> Relea
     reissue-reads-releases).
     """
     kernel = open_kernel(state)
-    return kernel.release(
-        request,
-        reissue={"supersedes": Reports.of(kernel.ledger).number_of(str(supersedes)), "note": note},
-    )
+    number = Reports.from_ledger(kernel.ledger).number_of(str(supersedes))
+    return kernel.release(request, reissue={"supersedes": number, "note": note})
 
 
 @dataclass(frozen=True)
@@ -225,7 +223,7 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
     a person, and have no sum.
     """
     own_promise = _read_promise(state, catalog.lineage, "its own")
-    relatives = lineages.known(state.installation_id())
+    relatives = lineages.list_other_datasets(state.installation_id())
     if own_promise is None or not relatives:
         return ()
     this = _describe_lineage(state, catalog)

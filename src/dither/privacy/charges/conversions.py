@@ -29,12 +29,12 @@ def epsilon_from_rho(rho: Number, delta: Number) -> float:
     if r == 0:
         return 0.0
 
-    def at(u: float) -> float:
+    def bound_at(u: float) -> float:
         t = math.exp(u)
         terms = ((t + 1) * r, -log_delta / t, -math.log1p(t) / t, -math.log1p(1 / t))
         return sum(terms) + ROUNDING * sum(map(abs, terms))
 
-    return max(0.0, at(find_best(at)))
+    return max(0.0, bound_at(find_best(bound_at)))
 
 
 def rho_for(epsilon: Number, delta: Number) -> Fraction:

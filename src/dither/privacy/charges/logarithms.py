@@ -95,16 +95,16 @@ def epsilon_up(rho: Fraction, delta: Fraction) -> Fraction:
         return Fraction(0)
     log_one_over_delta = log_up(1 / delta)
 
-    def at(place: int) -> Fraction:
-        t = Fraction(1024 + place % 1024, 1024) * Fraction(2) ** (place // 1024)
+    def epsilon_at(step: int) -> Fraction:
+        t = Fraction(1024 + step % 1024, 1024) * Fraction(2) ** (step // 1024)
         return (t + 1) * rho + (log_one_over_delta - log_down(1 + t)) / t - log_down(1 + 1 / t)
 
     low, high = -12 * 1024, 24 * 1024
     while high - low > 2:
         third = (high - low) // 3
-        left, right = low + third, high - third
-        low, high = (low, right) if at(left) <= at(right) else (left, high)
-    return on_grain(max(Fraction(0), min(at(place) for place in range(low, high + 1))))
+        first, second = low + third, high - third
+        low, high = (low, second) if epsilon_at(first) <= epsilon_at(second) else (first, high)
+    return on_grain(max(Fraction(0), min(epsilon_at(step) for step in range(low, high + 1))))
 
 
 def epsilon_of_order(renyi: Fraction, alpha: Fraction, delta: Fraction) -> Fraction:

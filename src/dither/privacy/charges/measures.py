@@ -69,10 +69,12 @@ def approx(loss: Loss, share: Fraction) -> Pair:
         epsilon, rho, delta = _walk(loss, _approx)
         if rho == 0:
             return min((epsilon, delta), _approx_shuffled(loss, share))
-        left = share - delta if delta < share else share
+        delta_of_conversion = share - delta if delta < share else share
         whole, selected = zcdp(loss)
         assert selected <= delta
-        return min(epsilon + epsilon_up(rho, left), epsilon_up(whole, left)), delta + left
+        return min(
+            epsilon + epsilon_up(rho, delta_of_conversion), epsilon_up(whole, delta_of_conversion)
+        ), delta + delta_of_conversion
     found = []
     for order in _ORDERS:
         epsilon, amount, delta = _walk(loss, lambda event, order=order: _approx_at(event, order))  # type: ignore[misc]
@@ -112,12 +114,12 @@ def _walk(loss: Loss, price: Callable[[Loss], tuple[Fraction, ...]]) -> tuple[Fr
     """Per component: sums over compositions; over the parts of a partition the largest, two under
     replace."""
     if isinstance(loss, losses.Composed):
-        return _sums(_walk(part, price) for part in loss.losses)
+        return _sums(_walk(inner, price) for inner in loss.losses)
     if isinstance(loss, losses.Repeated):
         return tuple(loss.count * amount for amount in _walk(loss.loss, price))
     if isinstance(loss, losses.Parallel):
-        parts = [_walk(part, price) for part in loss.losses]
-        return tuple(sum_largest(amounts, loss.neighbours) for amounts in zip(*parts, strict=True))
+        prices = [_walk(inner, price) for inner in loss.losses]
+        return tuple(sum_largest(amounts, loss.neighbours) for amounts in zip(*prices, strict=True))
     return price(loss)
 
 
@@ -127,8 +129,8 @@ def _sums(parts: Iterable[tuple[Fraction, ...]]) -> tuple[Fraction, ...]:
 
 def _events(loss: Loss) -> Iterator[Loss]:
     if isinstance(loss, (losses.Composed, losses.Parallel)):
-        for part in loss.losses:
-            yield from _events(part)
+        for inner in loss.losses:
+            yield from _events(inner)
     elif isinstance(loss, losses.Repeated):
         yield from _events(loss.loss)
     else:
@@ -174,16 +176,16 @@ def _pair(event: Loss) -> Pair:
 
 
 def _pure(event: Loss) -> Fraction:
-    found = pair(event)
-    if found is None and isinstance(event, _SAMPLED):
+    epsilon_and_delta = pair(event)
+    if epsilon_and_delta is None and isinstance(event, _SAMPLED):
         _scheme(event, "pure")
-    if found is None or found[1] > 0:
+    if epsilon_and_delta is None or epsilon_and_delta[1] > 0:
         _refuse(
             event,
             "pure",
             "Laplace noise on declared keys, randomised response, the exponential mechanism",
         )
-    return found[0]
+    return epsilon_and_delta[0]
 
 
 def _gaussian(event: Loss) -> Fraction | None:
@@ -212,16 +214,16 @@ def _approx(event: Loss) -> tuple[Fraction, Fraction, Fraction]:
         return _ZERO, rho, _ZERO
     if isinstance(event, losses.ZCDP):
         return _ZERO, event.rho, event.delta
-    found = pair(event)
-    if found is None:
+    epsilon_and_delta = pair(event)
+    if epsilon_and_delta is None:
         _refuse(event, "(epsilon, delta)", _FITS_APPROX)
-    return found[0], _ZERO, found[1]
+    return epsilon_and_delta[0], _ZERO, epsilon_and_delta[1]
 
 
 def _approx_at(event: Loss, order: Fraction) -> tuple[Fraction, Fraction, Fraction]:
     """(epsilon, D_order, delta), the same at one order of a question that holds samples."""
-    if (found := pair(event)) is not None:
-        return found[0], _ZERO, found[1]
+    if (epsilon_and_delta := pair(event)) is not None:
+        return epsilon_and_delta[0], _ZERO, epsilon_and_delta[1]
     if isinstance(event, losses.RDP):
         _refuse(event, "(epsilon, delta)", _FITS_APPROX)
     amount, delta = _rdp(event, order)
@@ -238,21 +240,23 @@ def _zcdp(event: Loss) -> Pair:
             return event.epsilon**2 / 8, _ZERO
         case losses.Laplace():
             return rho_of_laplace(event.sensitivity / event.scale), _ZERO
-    found = pair(event)
+    epsilon_and_delta = pair(event)
     if isinstance(event, _SAMPLED):
         _scheme(event, "zCDP")
-        if found is not None and found[1] > 0:
-            return rho_of_pure(found[0]), found[1]
+        if epsilon_and_delta is not None and epsilon_and_delta[1] > 0:
+            return rho_of_pure(epsilon_and_delta[0]), epsilon_and_delta[1]
         # a sample is a mixture over samples: quasi-convexity gives what the whole costs
         rho, delta = _walk(event.loss, _zcdp)
-        return (rho if found is None else min(rho, rho_of_pure(found[0]))), delta
-    if found is None:
+        return (
+            rho if epsilon_and_delta is None else min(rho, rho_of_pure(epsilon_and_delta[0]))
+        ), delta
+    if epsilon_and_delta is None:
         _refuse(
             event,
             "zCDP",
             "Gaussian or Laplace noise, the exponential mechanism, a loss stated as ZCDP",
         )
-    return rho_of_pure(found[0]), found[1]
+    return rho_of_pure(epsilon_and_delta[0]), epsilon_and_delta[1]
 
 
 def _rdp(event: Loss, alpha: Fraction) -> Pair:
@@ -269,20 +273,28 @@ def _rdp(event: Loss, alpha: Fraction) -> Pair:
     if isinstance(event, _SAMPLED):
         return _rdp_sampled(event, alpha)
     rho, delta = _zcdp(event)
-    found = pair(event)
-    return (alpha * rho if found is None else min(found[0], alpha * rho)), delta
+    epsilon_and_delta = pair(event)
+    return (
+        alpha * rho if epsilon_and_delta is None else min(epsilon_and_delta[0], alpha * rho)
+    ), delta
 
 
 def _rdp_sampled(event: Loss, alpha: Fraction) -> Pair:
     assert isinstance(event, _SAMPLED)
     _scheme(event, "RDP")
-    found = pair(event)
-    if found is not None and found[1] > 0:
-        return min(found[0], alpha * rho_of_pure(found[0])), found[1]
+    epsilon_and_delta = pair(event)
+    if epsilon_and_delta is not None and epsilon_and_delta[1] > 0:
+        return min(
+            epsilon_and_delta[0], alpha * rho_of_pure(epsilon_and_delta[0])
+        ), epsilon_and_delta[1]
     # a delta inside stays whole: both laws of a sample split with the same delta as the laws they
     # mix
     unsampled, delta = rdp(event.loss, alpha)
-    best = unsampled if found is None else min(unsampled, found[0], alpha * rho_of_pure(found[0]))
+    best = (
+        unsampled
+        if epsilon_and_delta is None
+        else min(unsampled, epsilon_and_delta[0], alpha * rho_of_pure(epsilon_and_delta[0]))
+    )
 
     def inner(order: Fraction) -> Fraction:
         return rdp(event.loss, order)[0]

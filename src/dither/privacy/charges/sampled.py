@@ -32,8 +32,8 @@ def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
     """
     if rate == 1 or epsilon == 0:
         return epsilon
-    left = rate + (1 - rate) * Fraction(exp_minus(epsilon, _BITS).high, 1 << _BITS)
-    return min(epsilon, up(epsilon - log_down(1 / left))) if left < 1 else epsilon
+    factor = rate + (1 - rate) * Fraction(exp_minus(epsilon, _BITS).high, 1 << _BITS)
+    return min(epsilon, up(epsilon - log_down(1 / factor))) if factor < 1 else epsilon
 
 
 def poisson_renyi(rate: Fraction, inner: Curve, alpha: Fraction, unsampled: Fraction) -> Fraction:
@@ -82,7 +82,7 @@ def _between(alpha: Fraction, unsampled: Fraction, level: Callable[[int], Fracti
 @lru_cache(maxsize=4096)
 def _poisson(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
     """log of (1-q)^(n-1) (1 + (n-1) q) + sum over k of C(n,k) (1-q)^(n-k) q^k e^((k-1) D_k)."""
-    a, b = rate.numerator, rate.denominator
+    a, b = rate.as_integer_ratio()
     weights = [(b - a) ** (n - 1) * (b + (n - 1) * a)]
     weights += [math.comb(n, k) * (b - a) ** (n - k) * a**k for k in range(2, n + 1)]
     return _log_sum(
@@ -94,8 +94,9 @@ def _poisson(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
 def _fixed(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
     """log of 1 + q^2 C(n,2) min(4 (e^D_2 - 1), 2 e^D_2) + sum over k > 2 of 2 q^k C(n,k) e^((k-1)
     D_k)."""
-    a, b = rate.numerator, rate.denominator
-    weights, exponents = [b**n], [Fraction(0)]
+    a, b = rate.as_integer_ratio()
+    weights = [b**n]
+    exponents = [Fraction(0)]
     for k in range(2, n + 1):
         weight = math.comb(n, k) * a**k * b ** (n - k)
         if k == 2 and curve[0] < Fraction(69, 100):  # below log 2 the difference is the smaller
@@ -118,8 +119,8 @@ def shuffled(epsilon: Fraction, users: int, delta: Fraction) -> Fraction:
     """
     if epsilon > 60:
         return epsilon
-    mantissa, places = _exp_up(epsilon)
-    grown = Fraction(mantissa << places, 1 << _BITS)
+    mantissa, doublings = _exp_up(epsilon)
+    grown = Fraction(mantissa << doublings, 1 << _BITS)
     if 16 * grown * log_up(2 / delta) > users:
         return epsilon
     square = grown * log_up(4 / delta) / users
@@ -134,18 +135,18 @@ def _log_sum(weights: Sequence[int], whole: int, exponents: Sequence[Fraction]) 
     exponent 0, may be < 0."""
     terms = [(weights[0] << _BITS, 0)]
     for weight, exponent in zip(weights[1:], exponents[1:], strict=True):
-        mantissa, places = _exp_up(exponent)
-        terms.append((weight * mantissa, places))
+        mantissa, doublings = _exp_up(exponent)
+        terms.append((weight * mantissa, doublings))
     # in units of 2^floor: whatever lies 512 bits below the largest term is rounded up to one unit
     floor = max(
         0,
-        max(value.bit_length() + places for value, places in terms)
+        max(value.bit_length() + doublings for value, doublings in terms)
         - whole.bit_length()
         - 2 * _BITS,
     )
     total = sum(
-        value << places - floor if places >= floor else -(-value >> floor - places)
-        for value, places in terms
+        value << doublings - floor if doublings >= floor else -(-value >> floor - doublings)
+        for value, doublings in terms
     )
     if floor == 0 and total <= whole << _BITS:
         return Fraction(0)
@@ -159,9 +160,9 @@ def _exp_up(x: Fraction) -> tuple[int, int]:
     """(m, k) with e^x <= m 2^k / 2^192, x >= 0: powers of two apart, the rest by the enclosure of
     e^-x."""
     two = log_two_down()
-    places = int(x / two)
-    rest = x - places * two
-    return -(-(1 << 2 * _BITS) // exp_minus(rest, _BITS).low), places
+    doublings = int(x / two)
+    rest = x - doublings * two
+    return -(-(1 << 2 * _BITS) // exp_minus(rest, _BITS).low), doublings
 
 
 def up(value: Fraction) -> Fraction:

@@ -65,8 +65,8 @@ class Calibrated:
 
     def loss(self) -> Loss:
         """What the step costs."""
-        one = self.mechanism.loss()
-        return one if self.copies == 1 else one * self.copies
+        loss = self.mechanism.loss()
+        return loss if self.copies == 1 else loss * self.copies
 
 
 def calibrate_request(
@@ -184,10 +184,10 @@ def _count_cells(analysed: AnalysedQuery) -> int:
 def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
     """The analysed query of every step. Each step has a family of its kind, and unlisted keys leave
     only through a selection over the same rows and keys."""
-    asked = sum(len(getattr(step.query, "columns", ())) or 1 for step in request.steps)
-    if asked > MOST_COLUMNS:
+    aggregates = sum(len(getattr(step.query, "columns", ())) or 1 for step in request.steps)
+    if aggregates > MOST_COLUMNS:
         raise RefusedError(
-            f"{asked} aggregates in one request: at most {MOST_COLUMNS}",
+            f"{aggregates} aggregates in one request: at most {MOST_COLUMNS}",
             rule=PrivacyRule.BOUNDED_WORK,
         )
     selections = [step.query for step in request.steps if isinstance(step.query, Keys)]
@@ -201,10 +201,12 @@ def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
 def _check_columns(steps: tuple[Step, ...]) -> None:
     """Every column that is measured is one that some step answers: its rules were checked."""
     whole = {step.measured.hash for step in steps if step.columns is None}
-    answered = {(step.measured.hash, column) for step in steps for column in step.columns or ()}
+    answered_columns = {
+        (step.measured.hash, column) for step in steps for column in step.columns or ()
+    }
     for query in (step.measured for step in steps if step.measured.hash not in whole):
         columns = range(len(query.columns)) if isinstance(query, Cells) else ()
-        if any((query.hash, column) not in answered for column in columns):
+        if any((query.hash, column) not in answered_columns for column in columns):
             raise RefusedError(
                 "a column is measured that no step answers", rule=PrivacyRule.NO_RULE
             )
@@ -253,21 +255,21 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
     Counting distinct values or owners holds every row's value: a unit whose rows a self-join
     multiplied would show in the memory, and near its end in a failure.
     """
-    numbers = held = 0
+    numbers = rows_in_memory = 0
     for analysed in queries:
         query = analysed.query
         columns = query.columns if isinstance(query, Cells) else ()
         distinct = sum(isinstance(column, (CountDistinct, CountUnits)) for column in columns)
-        held += analysed.reach.rows * (distinct + isinstance(query, (Keys, Quantiles)))
+        rows_in_memory += analysed.reach.rows * (distinct + isinstance(query, (Keys, Quantiles)))
         numbers += analysed.width * analysed.cells
     if numbers > MOST_NUMBERS:
         raise RefusedError(
             f"{numbers:,} numbers in one answer: at most {MOST_NUMBERS:,}. Group by fewer keys",
             rule=PrivacyRule.BOUNDED_WORK,
         )
-    if held > MOST_HELD:
+    if rows_in_memory > MOST_HELD:
         raise RefusedError(
-            f"distinct values, keys or quantiles over {held:,} rows of one unit: at most "
+            f"distinct values, keys or quantiles over {rows_in_memory:,} rows of one unit: at most "
             f"{MOST_HELD:,}. Limit the rows "
             "of a person first, or ask for fewer of them in one question",
             rule=PrivacyRule.BOUNDED_WORK,
@@ -323,7 +325,7 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     return low if finer is None else raised(finer)
 
 
-def first_step(holds: Callable[[int], bool], most: int) -> int | None:
+def first_step(holds: Callable[[int], bool], last: int) -> int | None:
     """The first step from 0 to `most` at which `holds`, which stays true from there on; None if
     there is none.
 
@@ -334,16 +336,16 @@ def first_step(holds: Callable[[int], bool], most: int) -> int | None:
         return 0
     low, high = 0, 1
     while not holds(high):
-        if high == most:
+        if high == last:
             return None
-        low, high = high, min(2 * high, most)
+        low, high = high, min(2 * high, last)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
-def loss_of(calibrated: tuple[Calibrated, ...]) -> Loss:
+def loss_of(steps: tuple[Calibrated, ...]) -> Loss:
     """The loss of all steps together, as data."""
-    losses = [each.loss() for each in calibrated]
+    losses = [step.loss() for step in steps]
     return losses[0] if len(losses) == 1 else compose(*losses)

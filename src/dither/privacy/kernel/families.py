@@ -74,11 +74,11 @@ class MechanismFamily:
 
     def serves(self, query: Query) -> bool:
         """Whether it answers this type of query, with so many numbers in a cell."""
-        fewest, most = self.numbers
+        smallest, largest = self.numbers
         return (
             type(query) is self.answers
-            and fewest <= count_numbers(query)
-            and (most is None or count_numbers(query) <= most)
+            and smallest <= count_numbers(query)
+            and (largest is None or count_numbers(query) <= largest)
         )
 
 

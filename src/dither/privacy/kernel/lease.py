@@ -36,8 +36,8 @@ from dither.rules import PrivacyRule
 def events(planned: Loss) -> Iterator[Loss]:
     """The losses of a plan in order; a composition inside a repetition is one step."""
     if isinstance(planned, Composed):
-        for part in planned.losses:
-            yield from events(part)
+        for loss in planned.losses:
+            yield from events(loss)
     elif isinstance(planned, Repeated):
         for _ in range(planned.count):
             yield planned.loss
@@ -125,8 +125,8 @@ class Lease:
                 f"the plan has {self._expected!r} next, this step is {priced.loss!r}",
                 rule=PrivacyRule.LEASE,
             )
-        for each in priced.steps:
-            self._measurer.prepare(each.step.query)
+        for calibrated in priced.steps:
+            self._measurer.prepare(calibrated.step.query)
         return priced
 
     def _check_alive(self) -> None:

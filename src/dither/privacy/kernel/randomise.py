@@ -44,8 +44,8 @@ def randomise(steps: tuple[Calibrated, ...], exact: list[Exact], source: Words) 
 def _select(calibrated: Calibrated, owners: Exact, source: Words) -> tuple[OpenKey, ...]:
     keys = sorted(owners, key=lambda labels: [(label is None, label or "") for label in labels])
     counts = np.array([owners[key] for key in keys], np.int64)
-    shown = calibrated.mechanism.release_exact(counts, source)
-    return tuple(key for key, is_shown in zip(keys, shown, strict=True) if is_shown)
+    choices = calibrated.mechanism.release_exact(counts, source)
+    return tuple(key for key, is_chosen in zip(keys, choices, strict=True) if is_chosen)
 
 
 def _release_step(
@@ -101,9 +101,9 @@ def _release_quantiles(
     assert isinstance(points, Points)
     values: list[int] = []
     for code in range(calibrated.cells):
-        places, counts = histograms.get(code, _EMPTY)
-        histogram = SparseHistogram(places, counts, points.count)
+        cells, counts = histograms.get(code, _EMPTY)
+        histogram = SparseHistogram(cells, counts, points.count)
         values += [
-            points.value(place) for place in calibrated.mechanism.release_exact(histogram, source)
+            points.value(cell) for cell in calibrated.mechanism.release_exact(histogram, source)
         ]
     return values

@@ -121,8 +121,8 @@ def repeat_key(
             "price": request_json["price"],
             "delta": delta,
             "facts": version.facts.hash,
-            "mechanisms": [[each.mechanism.stored_name, each.loss().to_json()] for each in steps],
-            "widths": [each.width for each in steps],
+            "mechanisms": [[step.mechanism.stored_name, step.loss().to_json()] for step in steps],
+            "widths": [step.width for step in steps],
             "loss": loss.to_json(),
             "loss_version": LOSS_VERSION,
         }
@@ -133,22 +133,22 @@ def to_bytes(priced: Priced, values: Values) -> bytes:
     """What leaves as an Arrow stream: one row, one list per step, its type from the query and the
     public width."""
     columns = [
-        pa.array([_stored(each, cells)], pa.list_(_type(each)))
-        for each, cells in zip(priced.steps, values, strict=True)
+        pa.array([_stored(step, cells)], pa.list_(_type(step)))
+        for step, cells in zip(priced.steps, values, strict=True)
     ]
     return table_bytes(pa.table(columns, names=[f"step_{i}" for i in range(len(columns))]))
 
 
-def _type(each: Calibrated) -> pa.DataType:
-    if isinstance(each.step.query, Keys):
+def _type(calibrated: Calibrated) -> pa.DataType:
+    if isinstance(calibrated.step.query, Keys):
         return pa.list_(pa.string())
-    return pa.int64() if each.width < 2**63 else pa.decimal128(38, 0)
+    return pa.int64() if calibrated.width < 2**63 else pa.decimal128(38, 0)
 
 
-def _stored(each: Calibrated, cells: tuple[Any, ...]) -> list[Any]:
-    if isinstance(each.step.query, Keys):
+def _stored(calibrated: Calibrated, cells: tuple[Any, ...]) -> list[Any]:
+    if isinstance(calibrated.step.query, Keys):
         return [list(labels) for labels in cells]
-    return list(cells) if each.width < 2**63 else [Decimal(cell) for cell in cells]
+    return list(cells) if calibrated.width < 2**63 else [Decimal(cell) for cell in cells]
 
 
 def load_libraries() -> None:

@@ -32,14 +32,14 @@ class SignedAnchor:
 
     installation: str
     anchor: Anchor
-    at: str
+    written_at: str
     public_key: str
 
 
-def write_line(installation: str, anchor: Anchor, at: str, key: Ed25519PrivateKey) -> str:
+def write_line(installation: str, anchor: Anchor, written_at: str, key: Ed25519PrivateKey) -> str:
     """The signed line for the newest entry of a ledger."""
     facts = {
-        "at": at,
+        "at": written_at,
         "dither_anchor": FORMAT,
         "hash": anchor.hash,
         "installation": installation,

@@ -116,7 +116,7 @@ def follow(transaction: Transaction, after: Anchor) -> Tail:
     last = START
     entries: list[tuple[str, str]] = []
     anchored_body = None
-    for seq, kind, body_json, prev_hash, hashed in transaction.each(_FROM, {"start": after.seq}):
+    for seq, kind, body_json, prev_hash, hashed in transaction.stream(_FROM, {"start": after.seq}):
         if seq == after.seq:
             if hashed != after.hash:
                 raise Broken(

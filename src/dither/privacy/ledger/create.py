@@ -60,7 +60,7 @@ def _create_postgres(database: Postgres) -> None:
     with database.transaction(write=True) as transaction:
         if transaction.scalar("SELECT to_regclass('entry')::text") is not None:
             message = (
-                f"{database.shown} holds a ledger already: it is never replaced, "
+                f"{database.label} holds a ledger already: it is never replaced, "
                 "since what was spent stays spent"
             )
             raise RefusedError(message, rule=PrivacyRule.DURABLE)

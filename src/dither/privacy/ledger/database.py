@@ -66,7 +66,7 @@ class Transaction:
         self.run(statement, values)
         return list(self._cursor.fetchall())
 
-    def each(
+    def stream(
         self, statement: ClauseElement, values: dict[str, Any] | None = None
     ) -> Iterator[tuple[Any, ...]]:
         """The rows of a query one by one: for walking the whole chain."""
@@ -75,8 +75,14 @@ class Transaction:
 
     def scalar(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> Any:
         """The first column of the first row, None where there is none."""
-        found = self.rows(statement, values)
-        return found[0][0] if found else None
+        row = self.first_row(statement, values)
+        return row[0] if row else None
+
+    def first_row(
+        self, statement: ClauseElement | str, values: dict[str, Any] | None = None
+    ) -> tuple[Any, ...] | None:
+        """The first row of a query, None where there is none."""
+        return next(iter(self.rows(statement, values)), None)
 
     def run(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> None:
         """A statement without rows."""
@@ -94,8 +100,8 @@ class Transaction:
             )
             self._compiled[key] = (str(compiled), names, fixed)
         text, names, fixed = self._compiled[key]
-        given = fixed | values if values else fixed
-        self._cursor.execute(text, [given[name] for name in names])
+        parameters = fixed | values if values else fixed
+        self._cursor.execute(text, [parameters[name] for name in names])
 
 
 class Database(ABC):
@@ -103,8 +109,8 @@ class Database(ABC):
 
     errors: tuple[type[Exception], ...]
 
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
+    def __init__(self, label: str) -> None:
+        self.label = label
         self._pid, self._engine = os.getpid(), self._new_engine()
         self._inherited: list[Engine] = []
 
@@ -168,8 +174,8 @@ class Database(ABC):
         try:
             yield
         except (Busy,) + self.errors as error:  # noqa: RUF005
-            known = self._cause(error)
-            cause = UNCERTAIN if known is None else f"{known}. Nothing was recorded"
+            reason = self._cause(error)
+            cause = UNCERTAIN if reason is None else f"{reason}. Nothing was recorded"
             raise RefusedError(
-                f"the ledger {self.shown} cannot be used: {cause}", rule=PrivacyRule.DURABLE
+                f"the ledger {self.label} cannot be used: {cause}", rule=PrivacyRule.DURABLE
             ) from None

@@ -59,8 +59,8 @@ def _row(record: Record, measure: str) -> dict[str, Any]:
 
 
 def _mechanisms(loss: dict[str, Any]) -> set[str]:
-    parts = [*loss.get("losses", []), *([loss["loss"]] if "loss" in loss else [])]
-    return set().union(*map(_mechanisms, parts)) if parts else {str(loss["type"])}
+    inner = [*loss.get("losses", []), *([loss["loss"]] if "loss" in loss else [])]
+    return set().union(*map(_mechanisms, inner)) if inner else {str(loss["type"])}
 
 
 def as_json(ledger: Reports) -> str:

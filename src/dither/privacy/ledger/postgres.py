@@ -59,7 +59,7 @@ class Postgres(Database):
         if connection.execute("SHOW fsync").fetchone()[0] != "on":
             connection.close()
             raise RefusedError(
-                f"the server of {self.shown} runs with fsync off", rule=PrivacyRule.DURABLE
+                f"the server of {self.label} runs with fsync off", rule=PrivacyRule.DURABLE
             )
         return connection
 

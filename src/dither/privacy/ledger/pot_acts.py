@@ -75,13 +75,14 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
     higher = pots.limit(cap, pot.filter.measure)
     if higher <= pot.cap:
         raise ParameterError(
-            f"pot {pot.name!r} has the cap {pots.shown(pot.cap)} already; a raise must exceed it"
+            f"pot {pot.name!r} has the cap {pots.decimal_text(pot.cap)} already; "
+            "a raise must exceed it"
         )
     if higher > pot.ceiling - pot.reissue:
         raise RefusedError(
-            f"pot {pot.name!r} was opened with the ceiling {pots.shown(pot.ceiling)}, of which "
-            f"{pots.shown(pot.reissue)} is kept for reissues; {pots.shown(higher)} lies above the "
-            f"rest. "
+            f"pot {pot.name!r} was opened with the ceiling {pots.decimal_text(pot.ceiling)}, "
+            f"of which {pots.decimal_text(pot.reissue)} is kept for reissues; "
+            f"{pots.decimal_text(higher)} lies above the rest. "
             "Both were "
             "fixed before any answer was seen",
             rule=PrivacyRule.CEILING,

@@ -138,16 +138,16 @@ def opened(
     low, high = limit(cap, rule.measure), limit(ceiling, "ceiling")
     if low > high:
         raise ParameterError(
-            f"pot {name!r}: the cap {shown(low)} exceeds the ceiling {shown(high)}. The ceiling is "
-            f"what the pot may "
-            "ever reach, and what its guarantee states: choose it at least as large"
+            f"pot {name!r}: the cap {decimal_text(low)} exceeds the ceiling {decimal_text(high)}. "
+            "The ceiling is what the pot may ever reach, and what its guarantee states: "
+            "choose it at least as large"
         )
     kept = min(high / 10, high - low) if reissue is None else exact(reissue, "the reissue reserve")
     if not 0 <= kept <= high - low or kept.denominator > GRID:
         raise ParameterError(
-            f"pot {name!r}: the cap {shown(low)} and the reserve for reissues {shown(kept)} exceed "
-            f"the ceiling "
-            f"{shown(high)} together: both lie inside it"
+            f"pot {name!r}: the cap {decimal_text(low)} and the reserve for reissues "
+            f"{decimal_text(kept)} exceed the ceiling {decimal_text(high)} together: "
+            "both lie inside it"
         )
     if kind == "dataset":
         policy, max_incidents = policy or "global", 1 if max_incidents is None else max_incidents
@@ -237,9 +237,9 @@ def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
     if after.spent > pot.cap:
         remedy = "lower the price" if pot.left > 0 else "the pot is empty"
         if pot.cap < pot.ceiling - pot.reissue:
-            most = shown(pot.ceiling - pot.reissue)
+            highest = decimal_text(pot.ceiling - pot.reissue)
             remedy += (
-                f", or the steward raises the cap, up to {most}: dither budget raise {pot.name}"
+                f", or the steward raises the cap, up to {highest}: dither budget raise {pot.name}"
             )
         raise _cannot_pay(
             pot, price_text(pot.filter.measure, taken, pot.unit), pot.left, pot.cap, remedy
@@ -249,12 +249,12 @@ def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
             "ask with pure noise, which needs no delta: its cap was fixed at opening "
             "and is never raised"
         )
-        asked = price_text(pot.filter.measure, taken, pot.unit)
-        raise _cannot_pay(pot, asked, pot.delta_left, pot.filter.delta_cap, remedy, "delta ")
+        price = price_text(pot.filter.measure, taken, pot.unit)
+        raise _cannot_pay(pot, price, pot.delta_left, pot.filter.delta_cap, remedy, "delta ")
     if after.reissued > pot.reissue:
         remedy = "the reserve for reissues was fixed at opening"
-        asked = f"a reissue at {price_text(pot.filter.measure, taken, pot.unit)}"
-        raise _cannot_pay(pot, asked, pot.reissue - pot.reissued, pot.reissue, remedy)
+        price = f"a reissue at {price_text(pot.filter.measure, taken, pot.unit)}"
+        raise _cannot_pay(pot, price, pot.reissue - pot.reissued, pot.reissue, remedy)
     return after
 
 
@@ -267,12 +267,11 @@ def add_charge(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
 
 
 def _cannot_pay(
-    pot: Pot, asked: str, left: Fraction, of: Fraction, remedy: str, what: str = ""
+    pot: Pot, price: str, remaining: Fraction, bound: Fraction, remedy: str, what: str = ""
 ) -> BudgetError:
     return BudgetError(
-        f"pot {pot.name!r} cannot pay: asked {asked}; left {what}{shown(left)} of {shown(of)}. "
-        f"Nothing was spent: "
-        f"{remedy}"
+        f"pot {pot.name!r} cannot pay: asked {price}; left {what}{decimal_text(remaining)} of "
+        f"{decimal_text(bound)}. Nothing was spent: {remedy}"
     )
 
 
@@ -282,9 +281,9 @@ def cannot_pay_now(pot: Pot, loss: Loss) -> BudgetError:
     It names the pot that was asked, not the one that cannot pay, so that it tells no more than
     that.
     """
-    asked = price_text(pot.filter.measure, charge_of(pot, loss), pot.unit)
+    price = price_text(pot.filter.measure, charge_of(pot, loss), pot.unit)
     return BudgetError(
-        f"pot {pot.name!r} cannot pay now: asked {asked}; questions under way may need what is "
+        f"pot {pot.name!r} cannot pay now: asked {price}; questions under way may need what is "
         f"left. "
         "Nothing was spent: ask again when they are answered, or lower the price"
     )
@@ -296,8 +295,8 @@ def price_text(measure: str, taken: Charge, unit: str) -> str:
     >>> price_text("epsilon", charge_from_amounts(Fraction(1, 2), Fraction(0)), "person")
     'epsilon 0.5, delta 0, for one person'
     """
-    amount = shown(taken.amount, up=True)
-    return f"{measure} {amount}, delta {shown(taken.delta, up=True)}, for one {unit}"
+    amount = decimal_text(taken.amount, up=True)
+    return f"{measure} {amount}, delta {decimal_text(taken.delta, up=True)}, for one {unit}"
 
 
 def sentence(text: str, what: str, example: str) -> None:
@@ -308,21 +307,21 @@ def sentence(text: str, what: str, example: str) -> None:
         )
 
 
-def shown(value: Fraction, *, up: bool = False) -> str:
+def decimal_text(value: Fraction, *, up: bool = False) -> str:
     """A decimal for people: exact where that is short, else six digits, cut down or, with `up`, up.
 
     Prices and what was spent are rounded up, and what is left is rounded down.
 
-    >>> shown(Fraction(163840, 273067), up=True), shown(Fraction(1, 3)), shown(Fraction(1, 8))
-    ('0.6', '0.333333', '0.125')
+    >>> decimal_text(Fraction(163840, 273067), up=True), decimal_text(Fraction(1, 3))
+    ('0.6', '0.333333')
     """
-    places = next((n for n in range(13) if (value * 10**n).denominator == 1), None)
-    if places is None:
+    digits = next((n for n in range(13) if (value * 10**n).denominator == 1), None)
+    if digits is None:
         context = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
         rounded = context.divide(Decimal(value.numerator), Decimal(value.denominator))
         return f"{rounded.normalize():g}"
-    whole = str(int(value * 10**places)).rjust(places + 1, "0")
-    return f"{whole[:-places]}.{whole[-places:]}" if places else whole
+    whole = str(int(value * 10**digits)).rjust(digits + 1, "0")
+    return f"{whole[:-digits]}.{whole[-digits:]}" if digits else whole
 
 
 def limit(value: Number, name: str) -> Fraction:

@@ -74,11 +74,11 @@ class Readings:
             if answer is None:
                 return None
             payers = rows.payers(transaction, answer[0])
-            way = pot_tree.path(self._terms_of(transaction), pot)
+            path_names = pot_tree.path(self._terms_of(transaction), pot)
             _, body, _ = rows.entry(transaction, answer[1])
             stored = rows.release(transaction, answer[0])
             assert stored is not None
-            owing = tuple(name for name in way if name not in payers)
+            owing = tuple(name for name in path_names if name not in payers)
             reserve_hash = rows.entry(transaction, answer[0])[2]
             return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
 
@@ -107,11 +107,11 @@ class Readings:
 
     def _settled(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
         """The pots without the charges under way."""
-        wanted = tuple(names)
+        requested = tuple(names)
         terms = self._terms_of(transaction)
-        totals = self._pots(transaction, settled.names_inside(terms, wanted))
+        totals = self._pots(transaction, settled.names_inside(terms, requested))
         after = settled.settle(terms, totals, rows.under_way(transaction))
-        return {name: after[name] for name in wanted}
+        return {name: after[name] for name in requested}
 
 
 def check_reissue(

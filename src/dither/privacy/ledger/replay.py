@@ -209,11 +209,11 @@ class Replay:
     def describe_recount(self) -> list[str]:
         """A sentence for each pot whose total a recount raises."""
         return [
-            f"pot {pot.name!r} was recounted: it stands at {pots.shown(pot.spent, up=True)} (cap "
-            f"{pots.shown(pot.cap)}), "
-            f"not at {pots.shown(self.pots[pot.name].spent, up=True)}: stored releases had been "
-            "shared into parts of a partition without the pots above it paying what the "
-            "partition grew by"
+            f"pot {pot.name!r} was recounted: it stands at "
+            f"{pots.decimal_text(pot.spent, up=True)} (cap {pots.decimal_text(pot.cap)}), "
+            f"not at {pots.decimal_text(self.pots[pot.name].spent, up=True)}: "
+            "stored releases had been shared into parts of a partition without the pots above it "
+            "paying what the partition grew by"
             for pot in self.changed_by_recount()
         ]
 
@@ -287,7 +287,7 @@ def replayed(transaction: Transaction, errors: tuple[type[Exception], ...]) -> R
     """Every entry from the first."""
     replay = Replay()
     try:
-        for row in transaction.each(_ENTRIES):
+        for row in transaction.stream(_ENTRIES):
             replay.add(*row)
     except errors as error:
         if not is_bad_value(error):
@@ -316,7 +316,7 @@ def check_totals(transaction: Transaction, replay: Replay) -> None:
         raise Broken(
             None, f"pot_state holds {sorted(map(str, stored))[0]!r}, which no entry opened"
         )
-    if wrong := {seq for seq, _ in rows.held(transaction)} ^ replay.pending:
+    if wrong := {seq for seq, _ in rows.list_pending(transaction)} ^ replay.pending:
         raise Broken(
             None, f"pending is not the open reserves: {min(wrong)} is in one and not in the other"
         )

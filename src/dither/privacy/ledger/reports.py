@@ -62,7 +62,7 @@ class Reports(Readings):
     """The readings of a ledger that are for people."""
 
     @classmethod
-    def of(cls, ledger: Readings) -> Self:
+    def from_ledger(cls, ledger: Readings) -> Self:
         """The reports of a ledger that is open already."""
         return cls(ledger._database)
 
@@ -80,7 +80,7 @@ class Reports(Readings):
         """The terms of a pot and of all that it is inside of; BudgetError where it is not open."""
         with self._database.transaction(write=False) as transaction:
             terms = self._terms_of(transaction)
-        return tuple(terms[each] for each in pot_tree.path(terms, name))
+        return tuple(terms[outer] for outer in pot_tree.path(terms, name))
 
     def incidents_open(self) -> tuple[Incident, ...]:
         """Incidents since the steward last cleared them."""
@@ -90,8 +90,8 @@ class Reports(Readings):
     def incidents(self) -> tuple[Incident, ...]:
         """Every incident ever, cleared or not: certificates list them as unprotected."""
         with self._database.transaction(write=False) as transaction:
-            found = rows.bodies(transaction, "incident")
-            incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in found]
+            bodies = rows.bodies(transaction, "incident")
+            incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in bodies]
             return tuple(
                 incident for incident in incidents if incident.code != rows.REFUSED_MEANWHILE
             )

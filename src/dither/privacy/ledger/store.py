@@ -64,7 +64,7 @@ class Ledger(queries.Readings):
         anchor = ledger._head.read()
         with ledger._database.transaction(write=False) as transaction:
             if (problem := ledger._database.check_schema(transaction)) is not None:
-                raise RefusedError(f"{ledger._database.shown}: {problem}", rule=PrivacyRule.DURABLE)
+                raise RefusedError(f"{ledger._database.label}: {problem}", rule=PrivacyRule.DURABLE)
             if anchor is None and (last := rows.last(transaction)).seq:
                 raise RefusedError(missing_head(ledger._head.path, last), rule=PrivacyRule.ROLLBACK)
             writer = Writer(
@@ -100,13 +100,12 @@ class Ledger(queries.Readings):
         check_hash(request_hash, "request_hash")
         self._head.check_writable()
         self._count_abandoned()
-        given = (leaves, loss, request_hash, public, reissue, leaves_early)
+        arguments = (leaves, loss, request_hash, public, reissue, leaves_early)
         try:
-            return self._reserve(*given, anchored=leaves_early)
+            return self._reserve(*arguments, anchored=leaves_early)
         except ReplayNeededError:
-            return self._reserve(
-                *given, anchored=True
-            )  # waits for whoever wrote past the head to move it
+            # waits for whoever wrote past the head to move it
+            return self._reserve(*arguments, anchored=True)
 
     def _reserve(
         self,
@@ -127,7 +126,7 @@ class Ledger(queries.Readings):
                 queries.check_reissue(transaction, reissue, leaves)
             payment = self._pay(transaction, terms, leaves, loss, reissue=reissue is not None)
             charges, changed = payment
-            shown, after = self._shown(
+            settled = self._settled_payment(
                 transaction, terms, payment, leaves, loss, reissue=reissue is not None
             )
             body = {
@@ -141,9 +140,7 @@ class Ledger(queries.Readings):
             }
             entry = append("reserve", body, changed.values())
             rows.hold(transaction, entry.seq, this_process())
-        asked = after[leaves[0]]
-        amount = shown[leaves[0]].amount
-        return Reservation(entry.seq, entry.hash, leaves[0], amount, asked.spent, asked.cap, shown)
+        return _reservation(entry, leaves[0], settled)
 
     def _pay(
         self,
@@ -163,7 +160,7 @@ class Ledger(queries.Readings):
         pot_tree.pay(self._settled(transaction, names), leaves, loss, **how)
         raise pots.cannot_pay_now(terms[leaves[0]], loss)
 
-    def _shown(
+    def _settled_payment(
         self,
         transaction: Transaction,
         terms: dict[str, Pot],
@@ -173,7 +170,7 @@ class Ledger(queries.Readings):
         **how: Any,
     ) -> Payment:
         """The payment as if no other charge were under way: what may be shown of it."""
-        if not rows.held(transaction):
+        if not rows.list_pending(transaction):
             return payment
         settled = self._settled(transaction, pot_tree.needed(terms, leaves))
         return pot_tree.pay(settled, leaves, loss, **how)
@@ -191,11 +188,11 @@ class Ledger(queries.Readings):
         """What dead processes left between reserve and commit becomes incidents, before anyone
         reserves again."""
         with self._database.transaction(write=False) as transaction:
-            if not any(is_dead(holder) for _, holder in rows.held(transaction)):
+            if not any(is_dead(holder) for _, holder in rows.list_pending(transaction)):
                 return
         abandoned: dict[int, str] = {}
         with self._appending() as (transaction, append):
-            for seq, holder in rows.held(transaction):
+            for seq, holder in rows.list_pending(transaction):
                 if is_dead(holder):
                     append("incident", {"reserve": seq, "code": ABANDONED})
                     rows.let_go(transaction, seq)
@@ -224,9 +221,8 @@ class Ledger(queries.Readings):
         promise = chain.commitment(nonce, release_bytes, meta_json)
         with self._appending() as (transaction, append):
             reserve = rows.check_pending(transaction, reservation)
-            if not reserve[
-                "lease"
-            ]:  # another request failed meanwhile: whether this one would have is not told
+            if not reserve["lease"]:
+                # another request failed meanwhile: whether this one would have is not told
                 self._refuse_suspended(
                     transaction, self._terms_of(transaction), tuple(reserve["pots"])
                 )
@@ -261,7 +257,7 @@ class Ledger(queries.Readings):
             loss = read_loss(reserve["loss"])
             payment = self._pay(transaction, terms, (pot,), loss, paid=paid)
             charges, changed = payment
-            shown, after = self._shown(transaction, terms, payment, (pot,), loss, paid=paid)
+            settled = self._settled_payment(transaction, terms, payment, (pot,), loss, paid=paid)
             if not charges:
                 raise RefusedError(
                     f"pot {pot!r} has paid for release {release}", rule=PrivacyRule.PAID_VALUES
@@ -274,10 +270,7 @@ class Ledger(queries.Readings):
             }
             entry = append("share", body, changed.values())
             rows.write_shares(transaction, release, charges.keys() - paid)
-        asked = after[pot]
-        return Reservation(
-            entry.seq, entry.hash, pot, shown[pot].amount, asked.spent, asked.cap, shown
-        )
+        return _reservation(entry, pot, settled)
 
     def ensure_anchored(self) -> None:
         """Moves the head to the newest entry before a stored answer leaves: no older copy may
@@ -348,10 +341,19 @@ class Ledger(queries.Readings):
             return chain.follow(transaction, anchor)
         except chain.Broken as error:
             raise RefusedError(
-                f"the ledger {self._database.shown} was changed or rolled back: {error}. "
+                f"the ledger {self._database.label} was changed or rolled back: {error}. "
                 "Steward: restore its newest copy, then run 'dither ledger verify'",
                 rule=PrivacyRule.ROLLBACK,
             ) from None
+
+
+def _reservation(entry: Anchor, pot: str, settled: Payment) -> Reservation:
+    """What whoever asked is told of a charge: settled figures alone."""
+    charges, after = settled
+    spent = after[pot].spent
+    return Reservation(
+        entry.seq, entry.hash, pot, charges[pot].amount, spent, after[pot].cap, charges
+    )
 
 
 def check_hash(text: str, name: str) -> None:

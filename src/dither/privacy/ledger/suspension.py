@@ -15,8 +15,8 @@ from dither.privacy.ledger.pots import Pot
 
 def is_full(pots: Mapping[str, Pot], incidents: int) -> bool:
     """Whether so many open incidents suspend the dataset for all."""
-    most = pot_tree.worst_case(pots).max_incidents if pots else None
-    return incidents >= (most or 1)
+    limit = pot_tree.worst_case(pots).max_incidents if pots else None
+    return incidents >= (limit or 1)
 
 
 def is_path_suspended(

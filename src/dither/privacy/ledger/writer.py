@@ -117,7 +117,7 @@ class Writer:
         """Only `ReplayingWriter` can: the kernel's ledger refuses what its own checks cannot
         confirm."""
         raise ReplayNeededError(
-            f"the ledger {self._database.shown} has entries that must be replayed first: a crash "
+            f"the ledger {self._database.label} has entries that must be replayed first: a crash "
             f"left them past the "
             "head, or the first version of dither wrote them. Nothing was spent: connect again, "
             "which replays them",
@@ -134,7 +134,7 @@ class Writer:
 
     def _damaged(self, problem: str) -> RefusedError:
         return RefusedError(
-            f"the running totals of the ledger {self._database.shown} are damaged: {problem}. "
+            f"the running totals of the ledger {self._database.label} are damaged: {problem}. "
             f"Steward: run "
             "'dither ledger verify', and restore the ledger's newest copy",
             rule=PrivacyRule.ROLLBACK,

@@ -80,20 +80,23 @@ def exact_integers(values: Any) -> NDArray[Any]:
         values = [values]
     # a list goes through Python integers: NumPy would make floats of [-1, 2**63], an error that
     # depends on data
-    given = values if isinstance(values, np.ndarray) else np.array(values, object)
-    if not given.size:  # an empty list has no type to refuse, and emptiness must never be an error
-        return np.zeros(given.shape, np.int64)
-    if given.dtype.kind == "i":
-        return given.astype(np.int64)
-    if given.dtype.kind in "uO":
-        flat = given.ravel().tolist()
+    numbers = values if isinstance(values, np.ndarray) else np.array(values, object)
+    if (
+        not numbers.size
+    ):  # an empty list has no type to refuse, and emptiness must never be an error
+        return np.zeros(numbers.shape, np.int64)
+    if numbers.dtype.kind == "i":
+        return numbers.astype(np.int64)
+    if numbers.dtype.kind in "uO":
+        flat = numbers.ravel().tolist()
         kinds = set(map(type, flat))
         if all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
             return _narrowest(flat if kinds == {int} else [int(value) for value in flat]).reshape(
-                given.shape
+                numbers.shape
             )
     raise ParameterError(
-        f"a mechanism takes exact integers, got {given.dtype}: round to the grid in the data layer"
+        f"a mechanism takes exact integers, got {numbers.dtype}: "
+        "round to the grid in the data layer"
     )
 
 

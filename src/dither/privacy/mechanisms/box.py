@@ -53,7 +53,7 @@ class IntegerBox:
         object.__setattr__(self, "scale", positive(self.scale, "scale"))
         if not isinstance(self.sides, (tuple, list)) or not 2 <= len(self.sides) <= MOST_SIDES:
             raise ParameterError(f"a box has 2 to {MOST_SIDES} sides, got {quote(self.sides)}")
-        object.__setattr__(self, "sides", tuple(_whole(side, "a side") for side in self.sides))
+        object.__setattr__(self, "sides", tuple(_whole(length, "a side") for length in self.sides))
         _whole(self.rows, "rows")
         if self.scale < SMALLEST:
             raise ParameterError(f"scale must be at least 1/1000, got {number_text(self.scale)}")
@@ -108,7 +108,9 @@ class IntegerBox:
 
     def describe_sensitivity(self) -> str:
         """How far one unit moves the numbers of all cells together, in words."""
-        return f"{self.rows:,} rows of at most ({', '.join(f'{side:,}' for side in self.sides)})"
+        return (
+            f"{self.rows:,} rows of at most ({', '.join(f'{length:,}' for length in self.sides)})"
+        )
 
     def sensitivity_document(self) -> Mapping[str, Any]:
         """How far one unit moves the numbers of all cells together."""

@@ -135,18 +135,18 @@ class GaussianKeys(OwnersOfKeys):
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
         """1 for every key that is shown, else 0; the noisy counts stay here."""
-        shown, _ = self.release(exact, source=source)
-        return [int(is_shown) for is_shown in shown]
+        is_chosen, _ = self.release(exact, source=source)
+        return [int(chosen) for chosen in is_chosen]
 
     def release(
         self, counts: Any, *, source: Words | None = None
     ) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         """(which keys to show, the noisy count of every key): only the counts of keys shown may
         leave."""
-        given = owner_counts(counts)
-        noisy = add(given, discrete_gaussian(self.sigma, given.shape, source=source))
-        shown: NDArray[np.bool_] = (noisy >= self.threshold) & (given > 0)
-        return shown, np.where(shown, noisy, 0)
+        owners = owner_counts(counts)
+        noisy = add(owners, discrete_gaussian(self.sigma, owners.shape, source=source))
+        is_chosen: NDArray[np.bool_] = (noisy >= self.threshold) & (owners > 0)
+        return is_chosen, np.where(is_chosen, noisy, 0)
 
 
 @lru_cache(maxsize=256)

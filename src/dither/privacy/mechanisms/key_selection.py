@@ -56,12 +56,12 @@ def check_groups(groups: int, neighbours: Neighbours) -> int:
 
 def owner_counts(counts: Any) -> NDArray[Any]:
     """Numbers of distinct owners: non-negative integers in a row."""
-    given = exact_integers(counts)
-    if given.ndim != 1 or (len(given) and int(given.min()) < 0):
+    owners = exact_integers(counts)
+    if owners.ndim != 1 or (len(owners) and int(owners.min()) < 0):
         raise ParameterError(
             "counts must be a list of non-negative integers, the distinct owners of each key"
         )
-    return given
+    return owners
 
 
 class OwnersOfKeys:
@@ -121,13 +121,13 @@ class TruncatedGeometricKeys(OwnersOfKeys):
 
     def loss(self) -> Loss:
         """What one selection costs: that of one key, for every key that one unit moves."""
-        each = Approx(
+        loss_per_key = Approx(
             self.epsilon / self.moved,
             self.delta / self.moved,
             neighbours=self.neighbours,
             unit=self.unit,
         )
-        return each if self.moved == 1 else each * self.moved
+        return loss_per_key if self.moved == 1 else loss_per_key * self.moved
 
     @property
     def _rule(self) -> tuple[Fraction, Fraction]:
@@ -161,31 +161,31 @@ class TruncatedGeometricKeys(OwnersOfKeys):
     def release(self, counts: Any, *, source: Words | None = None) -> NDArray[np.bool_]:
         """Which keys to show; `counts` are the distinct owners of each, after the limit of `groups`
         per unit."""
-        given, supply = owner_counts(counts), check_source(source)
+        owners, supply = owner_counts(counts), check_source(source)
         epsilon, delta = self._rule
         thresholds = _words(epsilon, delta)
-        sizes = np.minimum(given, len(thresholds)).astype(np.int64)
+        sizes = np.minimum(owners, len(thresholds)).astype(np.int64)
         table = np.array([*thresholds, 0], np.uint64)
-        drawn = supply.words(len(given))
-        shown: NDArray[np.bool_] = (drawn < table[sizes]) | (sizes == len(thresholds))
+        drawn = supply.words(len(owners))
+        is_chosen: NDArray[np.bool_] = (drawn < table[sizes]) | (sizes == len(thresholds))
         for i in np.flatnonzero((drawn == table[sizes]) & (sizes > 0) & (sizes < len(thresholds))):
-            shown[i] = decide(
+            is_chosen[i] = decide(
                 partial(_chance, epsilon, delta, int(sizes[i])), int(drawn[i]), supply
             )
-        return shown
+        return is_chosen
 
 
 @lru_cache(maxsize=64)
 def _words(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
     """floor(2**64 pi(n)) for n = 0, 1, ... as long as pi(n) < 1."""
-    found = {128: chances(epsilon, delta, 128)}
+    enclosures = {128: chances(epsilon, delta, 128)}
 
-    def at(n: int, bits: int) -> Enclosure:
-        if bits not in found:
-            found[bits] = chances(epsilon, delta, bits)
-        return found[bits][n] if n < len(found[bits]) else Enclosure(1 << bits, 1 << bits)
+    def chance_of(n: int, bits: int) -> Enclosure:
+        if bits not in enclosures:
+            enclosures[bits] = chances(epsilon, delta, bits)
+        return enclosures[bits][n] if n < len(enclosures[bits]) else Enclosure(1 << bits, 1 << bits)
 
-    words = (words_for_yes(partial(at, n)) for n in range(len(found[128])))
+    words = (words_for_yes(partial(chance_of, n)) for n in range(len(enclosures[128])))
     return tuple(word for word in words if word < 1 << 64)
 
 
@@ -200,23 +200,25 @@ def chances(epsilon: Fraction, delta: Fraction, bits: int) -> list[Enclosure]:
     ['0.0000000', '0.0000010', '0.0000037', '0.0000111']
     """
     work = bits + 64 + 2 * (delta.denominator.bit_length() - delta.numerator.bit_length() + 2)
-    one, step, shift = 1 << work, exp_minus(epsilon, work), fixed(delta, work)
-    found = [Enclosure(0, 0)]
+    whole, step, shift = 1 << work, exp_minus(epsilon, work), fixed(delta, work)
+    enclosures = [Enclosure(0, 0)]
     missing = Enclosure(
-        one, one
+        whole, whole
     )  # 1 - pi(n): the third branch is accurate there, the first in pi(n)
     while True:
-        low, high = found[-1]
+        low, high = enclosures[-1]
         rise = Enclosure(
             (low << work) // step.high + shift.low, -(-(high << work) // step.low) + shift.high
         )
-        left = Enclosure(max(0, missing.low - shift.high), max(0, missing.high - shift.low))
-        fall = Enclosure(left.low * step.low >> work, ceil_shift(left.high * step.high, work))
-        pi = Enclosure(min(rise.low, one - fall.high), min(rise.high, one - fall.low))
-        missing = Enclosure(one - pi.high, one - pi.low)
+        remaining = Enclosure(max(0, missing.low - shift.high), max(0, missing.high - shift.low))
+        fall = Enclosure(
+            remaining.low * step.low >> work, ceil_shift(remaining.high * step.high, work)
+        )
+        pi = Enclosure(min(rise.low, whole - fall.high), min(rise.high, whole - fall.low))
+        missing = Enclosure(whole - pi.high, whole - pi.low)
         if missing.high == 0:
             return [
                 Enclosure(low >> (work - bits), ceil_shift(high, work - bits))
-                for low, high in found
+                for low, high in enclosures
             ]
-        found.append(pi)
+        enclosures.append(pi)

@@ -6,7 +6,7 @@ gives depends on that type alone, so that the kernel needs to know no mechanism 
 * `Cells` (counts and sums): an array of exact integers, one row for each cell; integers, cell by
   cell.
 * `Keys`: the distinct owners of every candidate key; 1 for a key that is shown, else 0.
-* `Quantiles`: a `SparseHistogram` of one cell; the chosen places of the grid.
+* `Quantiles`: a `SparseHistogram` of one cell; the chosen cells of the grid.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from dither.privacy.noise import Words
 
 
 class SparseHistogram(NamedTuple):
-    """The rows of one cell on a public grid: increasing places that hold rows, the rows there, the
-    size of the grid."""
+    """The rows of one group on a public grid: how many lie in which cells of the grid.
 
-    places: Any
+    `filled` are the cells that hold rows, in increasing order; `counts` are the rows in each;
+    `cells` is the size of the grid.
+    """
+
+    filled: Any
     counts: Any
     cells: int
 

@@ -8,9 +8,9 @@ small group gets the bounds of the grid. An end passes the exact quantile only b
 or more, whatever the data and however few. Guarantee: the losses of the quantiles and of two
 exponential mechanisms for each, composed. Proof: docs/proofs/quantiles.md#ends.
 
->>> found = QuantilesWithEnds(Quantile(Fraction(1, 2), Fraction(1)), Fraction(1, 4), Fraction(19,
+>>> both = QuantilesWithEnds(Quantile(Fraction(1, 2), Fraction(1)), Fraction(1, 4), Fraction(19,
 ...     20), cells=8)
->>> found.rows(Fraction(1, 2)), found.release_sparse([2, 4, 6], [100_000, 2_000, 100_000], cells=8)
+>>> both.rows(Fraction(1, 2)), both.release_sparse([2, 4, 6], [100_000, 2_000, 100_000], cells=8)
 (25, [4, 4, 4])
 """
 
@@ -32,7 +32,7 @@ from dither.privacy.mechanisms.protocol import SparseHistogram
 from dither.privacy.mechanisms.quantile import (
     Quantile,
     RowsOfUnits,
-    check_places,
+    check_filled_cells,
     choose,
     histogram,
     rank_sensitivity,
@@ -101,7 +101,7 @@ class QuantilesWithEnds(RowsOfUnits):
 
     def release_exact(self, exact: SparseHistogram, source: Words) -> list[int]:
         """The chosen cells: all shares, then all lower ends, then all upper ones."""
-        return self.release_sparse(exact.places, exact.counts, cells=exact.cells, source=source)
+        return self.release_sparse(exact.filled, exact.counts, cells=exact.cells, source=source)
 
     def scale(self, share: Fraction) -> Fraction:
         """Scores of an end are divided by this before noise is added."""
@@ -119,25 +119,25 @@ class QuantilesWithEnds(RowsOfUnits):
     def release(self, counts: Any, *, source: Words | None = None) -> list[int]:
         """The chosen cells; `counts` are the rows in every cell of the public grid."""
         rows = histogram(counts)
-        held = np.flatnonzero(rows)
-        return self.release_sparse(held, rows[held], cells=len(rows), source=source)
+        filled = np.flatnonzero(rows)
+        return self.release_sparse(filled, rows[filled], cells=len(rows), source=source)
 
     def release_sparse(
-        self, places: Any, counts: Any, *, cells: int, source: Words | None = None
+        self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> list[int]:
         """The chosen cells: all shares, then all lower ends, then all upper ones."""
         if cells != self.cells:
             raise ParameterError(
                 f"the ends were made for a grid of {self.cells} cells, got {quote(cells)}"
             )
-        held, rows = check_places(places, counts, cells)
+        filled, rows = check_filled_cells(filled_cells, counts, cells)
         supply = check_source(source)
-        found = self.point.release_sparse(held, rows, cells=cells, source=supply)
-        chosen = [found] if isinstance(found, int) else found
-        for side in (-1, 1):
+        points = self.point.release_sparse(filled, rows, cells=cells, source=supply)
+        chosen = [points] if isinstance(points, int) else points
+        for direction in (-1, 1):
             for share in self.shares:
-                shift = side * self.rows(share)
+                shift = direction * self.rows(share)
                 chosen.append(
-                    choose(held, rows, 0, cells - 1, share, self.scale(share), supply, shift)
+                    choose(filled, rows, 0, cells - 1, share, self.scale(share), supply, shift)
                 )
         return chosen

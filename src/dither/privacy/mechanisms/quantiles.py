@@ -34,7 +34,7 @@ from dither.privacy.losses import BoundedRange, Loss, Neighbours
 from dither.privacy.mechanisms.protocol import SparseHistogram
 from dither.privacy.mechanisms.quantile import (
     RowsOfUnits,
-    check_places,
+    check_filled_cells,
     check_rows,
     check_share,
     choose,
@@ -127,25 +127,25 @@ class JointQuantiles(RowsOfUnits):
 
     def release_exact(self, exact: SparseHistogram, source: Words) -> list[int]:
         """The chosen cells in order."""
-        return self.release_sparse(exact.places, exact.counts, cells=exact.cells, source=source)
+        return self.release_sparse(exact.filled, exact.counts, cells=exact.cells, source=source)
 
     def release(self, counts: Any, *, source: Words | None = None) -> list[int]:
         """The chosen cells in order; `counts` are the rows in every cell of the public grid."""
         rows = histogram(counts)
-        held = np.flatnonzero(rows)
-        return self.release_sparse(held, rows[held], cells=len(rows), source=source)
+        filled = np.flatnonzero(rows)
+        return self.release_sparse(filled, rows[filled], cells=len(rows), source=source)
 
     def release_sparse(
-        self, places: Any, counts: Any, *, cells: int, source: Words | None = None
+        self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> list[int]:
         """The same for a grid of any size, given only the cells that hold rows, in increasing
         order."""
-        held, rows = check_places(places, counts, cells)
+        filled, rows = check_filled_cells(filled_cells, counts, cells)
         supply = check_source(source)
         if len(rows) and not rows.all():
-            held, rows = held[rows > 0], rows[rows > 0]
-        fine, spread = spread_rows(held, rows.astype(np.int64, copy=False), supply)
-        found: dict[Fraction, int] = {}
+            filled, rows = filled[rows > 0], rows[rows > 0]
+        fine, spread = spread_rows(filled, rows.astype(np.int64, copy=False), supply)
+        chosen: dict[Fraction, int] = {}
         self._split(
             fine,
             spread,
@@ -154,21 +154,21 @@ class JointQuantiles(RowsOfUnits):
             Fraction(0),
             Fraction(1),
             self.shares,
-            found,
+            chosen,
             supply,
         )
-        return [found[share] >> _HALVINGS for share in self.shares]
+        return [chosen[share] >> _HALVINGS for share in self.shares]
 
     def _split(
         self,
-        held: NDArray[np.int64],
+        filled: NDArray[np.int64],
         rows: NDArray[np.int64],
         low: int,
         high: int,
         start: Fraction,
         end: Fraction,
         shares: tuple[Fraction, ...],
-        found: dict[Fraction, int],
+        chosen: dict[Fraction, int],
         source: Words,
     ) -> None:
         """Answer `shares`, all between start and end, on the rows between the answers to start and
@@ -178,19 +178,35 @@ class JointQuantiles(RowsOfUnits):
         middle = len(shares) // 2
         share = shares[middle]
         within = (share - start) / (end - start)
-        place = choose(held, rows, low, high, within, self.scale(within), source)
-        found[share] = place
-        left, right = np.searchsorted(held, [place, place + 1])
+        cell = choose(filled, rows, low, high, within, self.scale(within), source)
+        chosen[share] = cell
+        first_equal, first_above = np.searchsorted(filled, [cell, cell + 1])
         self._split(
-            held[:left], rows[:left], low, place, start, share, shares[:middle], found, source
+            filled[:first_equal],
+            rows[:first_equal],
+            low,
+            cell,
+            start,
+            share,
+            shares[:middle],
+            chosen,
+            source,
         )
         self._split(
-            held[right:], rows[right:], place, high, share, end, shares[middle + 1 :], found, source
+            filled[first_above:],
+            rows[first_above:],
+            cell,
+            high,
+            share,
+            end,
+            shares[middle + 1 :],
+            chosen,
+            source,
         )
 
 
 def spread_rows(
-    held: NDArray[np.int64], rows: NDArray[np.int64], source: Words
+    filled: NDArray[np.int64], rows: NDArray[np.int64], source: Words
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each row of a cell to one of 64 places in it, uniformly and independently.
 
@@ -198,28 +214,28 @@ def spread_rows(
     halvings.
     """
     many = rows > _FEW
-    fine, spread = _halved(held[many], rows[many], source)
-    single = np.repeat(held[~many] << _HALVINGS, rows[~many])
+    fine, spread = _halved(filled[many], rows[many], source)
+    single = np.repeat(filled[~many] << _HALVINGS, rows[~many])
     single |= (source.words(len(single)) & np.uint64((1 << _HALVINGS) - 1)).view(np.int64)
     single.sort()
     last = np.append(np.flatnonzero(single[1:] != single[:-1]), len(single) - 1)[: len(single)]
     light, counts = single[last], np.diff(last, prepend=-1)
     if not len(fine):
         return light, counts
-    places = np.concatenate([fine, light])
-    order = np.argsort(places)
-    return places[order], np.concatenate([spread, counts])[order]
+    cells = np.concatenate([fine, light])
+    order = np.argsort(cells)
+    return cells[order], np.concatenate([spread, counts])[order]
 
 
 def _halved(
-    held: NDArray[np.int64], rows: NDArray[np.int64], source: Words
+    filled: NDArray[np.int64], rows: NDArray[np.int64], source: Words
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     for _ in range(_HALVINGS):
         right = fair_half(rows, source)
         both = np.stack([rows - right, right], axis=1).ravel()
-        held = (held[:, None] * 2 + np.arange(2)).ravel()[both > 0]
+        filled = (filled[:, None] * 2 + np.arange(2)).ravel()[both > 0]
         rows = both[both > 0]
-    return held, rows
+    return filled, rows
 
 
 def fair_half(counts: NDArray[np.int64], source: Words) -> NDArray[np.int64]:
@@ -229,8 +245,8 @@ def fair_half(counts: NDArray[np.int64], source: Words) -> NDArray[np.int64]:
     words = (counts + 63) // 64
     drawn = source.words(int(words.sum()))
     last = np.cumsum(words) - 1
-    ones = np.bitwise_count(drawn).astype(np.int64)
+    set_bits = np.bitwise_count(drawn).astype(np.int64)
     spare = (64 * words - counts).astype(np.uint64)
-    ones[last] = np.bitwise_count(drawn[last] >> spare)
-    sums: NDArray[np.int64] = np.add.reduceat(ones, last - words + 1)
+    set_bits[last] = np.bitwise_count(drawn[last] >> spare)
+    sums: NDArray[np.int64] = np.add.reduceat(set_bits, last - words + 1)
     return sums

@@ -27,7 +27,7 @@ from dither.errors import ParameterError
 from dither.privacy.noise.source import Words, check_source
 
 Noise = Literal["gumbel", "exponential"]
-_mine = threading.local()
+_of_thread = threading.local()
 _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 2**-52
 _SIEVED_FROM = 4096
 _MOST_NOISES = (
@@ -97,18 +97,26 @@ def _argmax(
     gaps = _gaps(scores)
     if weights is not None and not weights.all():
         running = np.flatnonzero(weights)
-        given = None if words is None else words[running]
+        words_of_running = None if words is None else words[running]
         return int(
-            running[_argmax(gaps[running], scale, noise, source, width, weights[running], given)]
+            running[
+                _argmax(
+                    gaps[running], scale, noise, source, width, weights[running], words_of_running
+                )
+            ]
         )
     words = source.words(len(gaps), width) if words is None else words
-    places = _sieve(gaps, scale, weights, words, width, noise)
-    weighed = None if weights is None else weights[places]
+    candidates = _sieve(gaps, scale, weights, words, width, noise)
+    weighed = None if weights is None else weights[candidates]
     if noise == "gumbel":
-        low, high = _keys(_shares(gaps[places], scale, weighed), words[places], width, noise)
+        low, high = _keys(
+            _shares(gaps[candidates], scale, weighed), words[candidates], width, noise
+        )
     else:
-        low, high = _keys(_shares(gaps[places], scale), words[places], width, noise, weighed)
-    rivals = places[high >= low.max()]
+        low, high = _keys(
+            _shares(gaps[candidates], scale), words[candidates], width, noise, weighed
+        )
+    rivals = candidates[high >= low.max()]
     drawn = {int(i): int(words[i]) for i in rivals}
     bits = width
     while len(drawn) > 1:
@@ -126,16 +134,16 @@ def _argmax(
 
 def _weights(weights: Sequence[int] | NDArray[Any], count: int) -> NDArray[Any]:
     """Non-negative integers, one for each score, not all zero."""
-    given = weights if isinstance(weights, np.ndarray) else np.array(weights, object)
-    if given.dtype.kind not in "iu" and not all(
-        isinstance(weight, int) for weight in given.ravel()
+    checked = weights if isinstance(weights, np.ndarray) else np.array(weights, object)
+    if checked.dtype.kind not in "iu" and not all(
+        isinstance(weight, int) for weight in checked.ravel()
     ):
-        raise ParameterError(f"weights must be integers, got {given.dtype}")
-    if given.shape != (count,) or not (given >= 0).all() or not (given > 0).any():
+        raise ParameterError(f"weights must be integers, got {checked.dtype}")
+    if checked.shape != (count,) or not (checked >= 0).all() or not (checked > 0).any():
         raise ParameterError(
             "weights must be non-negative integers, one for each score, and not all zero"
         )
-    return given
+    return checked
 
 
 def _sieve(
@@ -169,13 +177,13 @@ def _sieve(
 
 def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     """score - max(score): integers, exact, at most zero."""
-    given = scores if isinstance(scores, np.ndarray) else np.array(scores, object)
-    if given.ndim != 1 or not len(given):
+    checked = scores if isinstance(scores, np.ndarray) else np.array(scores, object)
+    if checked.ndim != 1 or not len(checked):
         raise ParameterError("scores must be a non-empty list of integers")
-    if given.dtype.kind not in "iuO":
-        raise ParameterError(f"scores must be integers, got {given.dtype}")
-    if given.dtype.kind != "i" or int(given.max()) - int(given.min()) >= 1 << 63:
-        whole = given.tolist()
+    if checked.dtype.kind not in "iuO":
+        raise ParameterError(f"scores must be integers, got {checked.dtype}")
+    if checked.dtype.kind != "i" or int(checked.max()) - int(checked.min()) >= 1 << 63:
+        whole = checked.tolist()
         if not all(
             isinstance(score, (int, np.integer)) and not isinstance(score, bool) for score in whole
         ):
@@ -183,7 +191,7 @@ def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         top = max(int(score) for score in whole)
         wide = [int(score) - top for score in whole]
         return np.array(wide, np.int64 if min(wide) >= -(1 << 63) else object)
-    gaps: NDArray[Any] = given.astype(np.int64) - int(given.max())
+    gaps: NDArray[Any] = checked.astype(np.int64) - int(checked.max())
     return gaps
 
 
@@ -238,11 +246,11 @@ def _waiting(
     rounded difference.
     """
     start = words.astype(np.float64)
-    left = (np.uint64(2**width - 1) - words).astype(np.float64)
+    to_one = (np.uint64(2**width - 1) - words).astype(np.float64)
     unit = 2.0**-width
     lower_half = words < np.uint64(1 << (width - 1))
-    early = np.where(lower_half, -np.log1p(-start * unit), -np.log((left + 1.0) * unit))
-    late = np.where(lower_half, -np.log1p(-(start + 1.0) * unit), -np.log(left * unit))
+    early = np.where(lower_half, -np.log1p(-start * unit), -np.log((to_one + 1.0) * unit))
+    late = np.where(lower_half, -np.log1p(-(start + 1.0) * unit), -np.log(to_one * unit))
     return early, late
 
 
@@ -256,22 +264,22 @@ def _longest(
     differences from 1.
     """
     start = words.astype(np.float64)
-    left = (np.uint64(2**width - 1) - words).astype(np.float64)
+    to_one = (np.uint64(2**width - 1) - words).astype(np.float64)
     unit, copies = 2.0**-width, weights.astype(np.float64)
     lower_half = words < np.uint64(1 << (width - 1))
-    early = np.where(lower_half, np.log(start * unit), np.log1p(-(left + 1.0) * unit))
-    late = np.where(lower_half, np.log((start + 1.0) * unit), np.log1p(-left * unit))
+    early = np.where(lower_half, np.log(start * unit), np.log1p(-(to_one + 1.0) * unit))
+    late = np.where(lower_half, np.log((start + 1.0) * unit), np.log1p(-to_one * unit))
     return -np.log(-np.expm1(early / copies)), -np.log(-np.expm1(late / copies))
 
 
 def _intervals() -> Any:
     """This thread's own context: the precision is a property of the context, and another thread may
     want another."""
-    if not hasattr(_mine, "context"):
+    if not hasattr(_of_thread, "context"):
         from mpmath.ctx_iv import MPIntervalContext  # `load_libraries` of the kernel did it before
 
-        _mine.context = MPIntervalContext()
-    return _mine.context
+        _of_thread.context = MPIntervalContext()
+    return _of_thread.context
 
 
 def _exact_key(
@@ -285,10 +293,10 @@ def _exact_key(
     last = drawn + 1 == 1 << bits
     base = iv.mpf(share.numerator) / iv.mpf(share.denominator)
 
-    def waited(place: int) -> Any:
+    def waited(word: int) -> Any:
         """-log(1 - U), of the largest U if there are several."""
-        uniform = iv.mpf(place) / whole
-        if weight != 1 and noise == "exponential" and place:
+        uniform = iv.mpf(word) / whole
+        if weight != 1 and noise == "exponential" and word:
             uniform = iv.exp(iv.log(uniform) / weight)
         return -iv.log(1 - uniform)
 

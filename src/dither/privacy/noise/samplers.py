@@ -84,8 +84,8 @@ def give_shape(values: NDArray[Any], size: Size) -> Any:
 def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> Plan:
     """How a scale (laplace) or sigma (gaussian) is drawn: one table up to 64 (256), cells of width
     2**shift above."""
-    most = 64 if family == "laplace" else 256
-    shift = 0 if scale <= most else int(scale / most).bit_length()
+    widest = 64 if family == "laplace" else 256
+    shift = 0 if scale <= widest else int(scale / widest).bit_length()
     near = scale / (1 << shift)
     rate = 1 / near if family == "laplace" else 1 / (2 * near * near)
     table = build(Law(family, rate, two_sided=signed and shift == 0), width)

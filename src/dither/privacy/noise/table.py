@@ -50,11 +50,11 @@ class Law:
             if self.family == "gaussian"
             else Enclosure(1 << work, 1 << work)
         )
-        found = [Enclosure(1 << work, 1 << work)]
-        while found[-1].high > smallest:
-            found.append(times(found[-1], step, work))
+        weights = [Enclosure(1 << work, 1 << work)]
+        while weights[-1].high > smallest:
+            weights.append(times(weights[-1], step, work))
             step = times(step, turn, work)
-        return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in found]
+        return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in weights]
 
     def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
         """(first, [enclosure of 2**bits * CDF(first + j)]); what lies outside the list has mass
@@ -69,20 +69,20 @@ class Law:
         tail = -(-last.high * last.high // (before.low - last.high))
         half_low = sum(w.low for w in weights[1:])
         half_high = sum(w.high for w in weights[1:]) + tail
-        one = 1 << work
+        whole = 1 << work
         sides = 2 if self.two_sided else 1
-        total = Enclosure(one + sides * half_low, one + sides * half_high)
+        total = Enclosure(whole + sides * half_low, whole + sides * half_high)
         below = Enclosure(0, tail if self.two_sided else 0)
         first = 1 - len(weights) if self.two_sided else 0
-        found = []
+        enclosures = []
         for k in range(first - 1, len(weights)):
             if k >= first:
                 w = weights[abs(k)]
                 below = Enclosure(below.low + w.low, below.high + w.high)
             low = (below.low << bits) // total.high
             high = -(-(below.high << bits) // total.low)
-            found.append(Enclosure(low, min(high, 1 << bits)))
-        return first - 1, found
+            enclosures.append(Enclosure(low, min(high, 1 << bits)))
+        return first - 1, enclosures
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,9 +131,9 @@ class DrawTable:
         while True:
             drawn = drawn << self.width | int(source.words(1, self.width)[0])
             bits += self.width
-            found = self._locate(drawn, bits)
-            if found is not None:
-                return found
+            value = self._locate(drawn, bits)
+            if value is not None:
+                return value
 
     def _locate(self, drawn: int, bits: int) -> int | None:
         """The k whose share of the residual certainly holds [drawn, drawn + 1) / 2**bits, or
@@ -145,9 +145,9 @@ class DrawTable:
         high = self.left_over * (drawn + 1) << (scale - bits)
         below, spent = cdf[0], 0
         for k, above in enumerate(cdf[1:], first + 1):
-            place = k - self.first
+            index = k - self.first
             before = below.high - (spent << scale)
-            spent += self.counts[place] if 0 <= place < len(self.counts) else 0
+            spent += self.counts[index] if 0 <= index < len(self.counts) else 0
             if before <= low and high <= above.low - (spent << scale):
                 return k
             below = above
@@ -190,12 +190,12 @@ def _columns(
     while small:
         load, value = small.pop()
         if load == size or not large:
-            other = value
+            second_value = value
         else:
-            other = large[-1][1]
+            second_value = large[-1][1]
             large[-1][0] -= size - load
             if large[-1][0] <= size:
                 small.append(large.pop())
         cut.append(load)
-        meaning += [value, other]
+        meaning += [value, second_value]
     return columns, np.array(cut, np.uint64), np.array(meaning, np.int64)

@@ -76,13 +76,13 @@ class Plan:
             degree += 1
         return [(-1) ** k / factorial(k) for k in range(degree, -1, -1)]
 
-    def exponent(self, cell: int, place: int) -> Fraction:
+    def exponent(self, cell: int, offset: int) -> Fraction:
         """The exact y of a proposal: how much the law's exponent grows from the start of the cell
         to the place."""
-        part = Fraction(place, 1 << self.shift)
+        share = Fraction(offset, 1 << self.shift)
         if self.table.law.family == "laplace":
-            return part * self.table.law.rate
-        return part * (2 * cell + part) * self.table.law.rate
+            return share * self.table.law.rate
+        return share * (2 * cell + share) * self.table.law.rate
 
 
 def draw(plan: Plan, count: int, source: Words) -> NDArray[Any]:
@@ -115,8 +115,8 @@ def _put(values: NDArray[Any], exact: dict[int, int]) -> NDArray[Any]:
     integers."""
     if any(not -(1 << 63) <= value < 1 << 63 for value in exact.values()):
         values = values.astype(object)
-    for place, value in exact.items():
-        values[place] = value
+    for index, value in exact.items():
+        values[index] = value
     return values
 
 
@@ -126,7 +126,7 @@ def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArra
     words = source.words((2 if plan.shared else 3) * count, width)
     cells = plan.table.look_up(words[:count])
     inside = words[count : 2 * count]
-    places = (inside >> np.uint64(width - shift)).view(np.int64)
+    offsets = (inside >> np.uint64(width - shift)).view(np.int64)
     last = inside if plan.shared else words[2 * count :] >> np.uint64(width - spare)
     uniforms = (last & np.uint64((1 << spare) - 1)).view(np.int64)
     signs = ((inside >> np.uint64(width - shift - 1)) & np.uint64(1 if plan.signed else 0)).view(
@@ -134,35 +134,39 @@ def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArra
     )
     accepted = uniforms < plan.surely
     rest = np.flatnonzero(~accepted)
-    accepted[rest], decided = _accept(plan, cells[rest], places[rest] + signs[rest], uniforms[rest])
+    accepted[rest], decided = _accept(
+        plan, cells[rest], offsets[rest] + signs[rest], uniforms[rest]
+    )
     open_ones = rest[~decided]
     if cells.min() < 0:
         open_ones = np.union1d(open_ones, np.flatnonzero(cells == RESIDUAL))
     if plan.python_integers:
-        values = ((cells.astype(object) << shift) + places.astype(object)) * (1 - 2 * signs) - signs
+        values = ((cells.astype(object) << shift) + offsets.astype(object)) * (
+            1 - 2 * signs
+        ) - signs
     else:
         values = cells << shift
-        values += places
+        values += offsets
         values ^= -signs  # -1 - value where the sign is set
     if not len(open_ones):
         return values, accepted
     exact = {}
     for i in open_ones:
         cell = int(cells[i]) if cells[i] != RESIDUAL else plan.table.residual(source)
-        place, sign = int(places[i]), int(signs[i])
-        value = (cell << shift) + place
+        offset, sign = int(offsets[i]), int(signs[i])
+        value = (cell << shift) + offset
         exact[int(i)] = -1 - value if sign else value
         accepted[i] = below_exp(
-            plan.exponent(cell, place + sign), int(uniforms[i]), spare, source, width
+            plan.exponent(cell, offset + sign), int(uniforms[i]), spare, source, width
         )
     return _put(values, exact), accepted
 
 
 def _accept(
-    plan: Plan, cells: NDArray[np.int64], places: NDArray[np.int64], uniforms: NDArray[np.int64]
+    plan: Plan, cells: NDArray[np.int64], offsets: NDArray[np.int64], uniforms: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """(accepted, decided) by a polynomial that is within 2**-23 of exp(-y)."""
-    y = places * plan.place_unit
+    y = offsets * plan.place_unit
     if plan.table.law.family == "gaussian":
         y *= 2.0 * cells + y
     y *= plan.rate
