@@ -18,9 +18,9 @@ digit, so no float enters it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import NoReturn
+from typing import NoReturn, TypeVar, cast
 
 from dither.errors import RefusedError
 from dither.privacy import losses
@@ -37,6 +37,7 @@ from dither.privacy.noise.enclosure import exp_minus
 from dither.rules import PrivacyRule
 
 Pair = tuple[Fraction, Fraction]
+Prices = TypeVar("Prices", bound=tuple[Fraction, ...])
 _ZERO = Fraction(0)
 _BITS = 128
 _ORDERS = tuple(
@@ -75,11 +76,12 @@ def approx(loss: Loss, share: Fraction) -> Pair:
         return min(
             epsilon + epsilon_up(rho, delta_of_conversion), epsilon_up(whole, delta_of_conversion)
         ), delta + delta_of_conversion
-    found = []
-    for order in _ORDERS:
-        epsilon, amount, delta = _walk(loss, lambda event, order=order: _approx_at(event, order))  # type: ignore[misc]
-        found.append((epsilon + epsilon_of_order(amount, order, share), delta + share))
-    return min(found)
+    return min(_approx_by_order(loss, order, share) for order in _ORDERS)
+
+
+def _approx_by_order(loss: Loss, order: Fraction, share: Fraction) -> Pair:
+    epsilon, amount, delta = _walk(loss, lambda event: _approx_at(event, order))
+    return epsilon + epsilon_of_order(amount, order, share), delta + share
 
 
 def _approx_shuffled(loss: Loss, share: Fraction) -> Pair:
@@ -93,38 +95,34 @@ def _approx_shuffled(loss: Loss, share: Fraction) -> Pair:
         epsilon, _, delta = _approx(event)
         return epsilon, delta
 
-    epsilon, delta = _walk(loss, price)
-    return epsilon, delta
+    return _walk(loss, price)
 
 
 def zcdp(loss: Loss) -> Pair:
     """(rho, delta) of delta-approximate rho-zCDP."""
-    rho, delta = _walk(loss, _zcdp)
-    return rho, delta
+    return _walk(loss, _zcdp)
 
 
 def rdp(loss: Loss, alpha: Fraction) -> Pair:
     """(D_alpha, delta) at the one order of the budget; a loss stated at a lower order is
     refused."""
-    amount, delta = _walk(loss, lambda event: _rdp(event, alpha))
-    return amount, delta
+    return _walk(loss, lambda event: _rdp(event, alpha))
 
 
-def _walk(loss: Loss, price: Callable[[Loss], tuple[Fraction, ...]]) -> tuple[Fraction, ...]:
-    """Per component: sums over compositions; over the parts of a partition the largest, two under
-    replace."""
-    if isinstance(loss, losses.Composed):
-        return _sums(_walk(inner, price) for inner in loss.losses)
+def _walk(loss: Loss, price: Callable[[Loss], Prices]) -> Prices:
+    """The price of a loss, number by number, from the prices of the events that it is made of.
+
+    Over a composition they add up. Over the parts of a partition it is the largest, or the sum of
+    the two largest under replace.
+    """
     if isinstance(loss, losses.Repeated):
-        return tuple(loss.count * amount for amount in _walk(loss.loss, price))
-    if isinstance(loss, losses.Parallel):
-        prices = [_walk(inner, price) for inner in loss.losses]
-        return tuple(sum_largest(amounts, loss.neighbours) for amounts in zip(*prices, strict=True))
-    return price(loss)
-
-
-def _sums(parts: Iterable[tuple[Fraction, ...]]) -> tuple[Fraction, ...]:
-    return tuple(sum(amounts, _ZERO) for amounts in zip(*parts, strict=True))
+        return cast(Prices, tuple(loss.count * amount for amount in _walk(loss.loss, price)))
+    if not isinstance(loss, (losses.Composed, losses.Parallel)):
+        return price(loss)
+    columns = zip(*(_walk(inner, price) for inner in loss.losses), strict=True)
+    if isinstance(loss, losses.Composed):
+        return cast(Prices, tuple(sum(amounts, _ZERO) for amounts in columns))
+    return cast(Prices, tuple(sum_largest(amounts, loss.neighbours) for amounts in columns))
 
 
 def _events(loss: Loss) -> Iterator[Loss]:
@@ -145,10 +143,9 @@ def pair(event: Loss) -> Pair | None:
     """(epsilon, delta) of what is known to be such by itself: pure losses, Approx, samples of them;
     else None."""
     try:
-        epsilon, delta = _walk(event, _pair)
+        return _walk(event, _pair)
     except _NoPair:
         return None
-    return epsilon, delta
 
 
 def _pair(event: Loss) -> Pair:

@@ -112,11 +112,16 @@ def _measure(request: Request) -> Measure:
 
 
 def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
-    """What all steps share, in their measure."""
-    if measure == "rho":
-        return _rho(price, delta)
-    assert price.epsilon is not None
-    return price.epsilon
+    """What all steps share, in their measure; of a price in epsilon, the rho that it buys."""
+    if measure == price.name:
+        return price.value
+    if not delta:
+        raise RefusedError(
+            "Gaussian noise has no epsilon at delta 0, and this pot states none per question: ask "
+            "with Laplace noise, or rho= in a zCDP pot",
+            rule=PrivacyRule.POT_RULE,
+        )
+    return rho_within(price.value, delta)
 
 
 def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
@@ -276,21 +281,6 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
         )
 
 
-def _rho(price: Price, delta: Fraction) -> Fraction:
-    """What steps with Gaussian noise share."""
-    if price.rho is not None:
-        return price.rho
-    if not delta:
-        raise RefusedError(
-            "Gaussian noise has no epsilon at delta 0, and this pot states none per question: ask "
-            "with Laplace noise, "
-            "or rho= in a zCDP pot",
-            rule=PrivacyRule.POT_RULE,
-        )
-    assert price.epsilon is not None
-    return rho_within(price.epsilon, delta)
-
-
 @lru_cache(maxsize=256)
 def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     """A rho, the largest to six digits, whose exact conversion at delta is at most epsilon.
@@ -334,11 +324,13 @@ def first_step(holds: Callable[[int], bool], last: int) -> int | None:
     """
     if holds(0):
         return 0
-    low, high = 0, 1
+    low = 0
+    high = 1
     while not holds(high):
         if high == last:
             return None
-        low, high = high, min(2 * high, last)
+        low = high
+        high = min(2 * high, last)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)

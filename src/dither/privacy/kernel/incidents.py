@@ -48,9 +48,8 @@ class Incidents:
                 try:
                     self._ledger.record_incident(*self._unrecorded[0])
                 except RefusedError as error:
-                    if (
-                        error.rule != PrivacyRule.ONE_INCIDENT
-                    ):  # recorded after all, only its head was not
+                    # of one incident: recorded after all, only its head was not moved
+                    if error.rule != PrivacyRule.ONE_INCIDENT:
                         raise
                 self._unrecorded.pop(0)
         if is_suspended or (had_unrecorded and self._ledger.is_suspended(pot)):

@@ -81,7 +81,8 @@ class Kernel:
         self.ledger = Ledger.open(
             state.ledger_location(), default_head_path(state.installation_id()), seal
         )
-        self._state, self._incidents = state, Incidents(self.ledger, state.log)
+        self._state = state
+        self._incidents = Incidents(self.ledger, state.log)
         self.uninterrupted = Uninterrupted()
         self._process = os.getpid()
         self._idle: list[tuple[int, Measurer]] = []
@@ -191,9 +192,8 @@ class Kernel:
         _refuse_rehearsal(priced)
         measurer = self.prepare(priced)
         stored = self.uninterrupted.run(lambda: self._charge_and_store(priced, measurer, how))
-        if (
-            stored is None
-        ):  # raised out here, so that neither cause nor frames travel with the constant response
+        if stored is None:
+            # raised out here, so that neither cause nor frames travel with the constant response
             raise UnavailableError
         return self.send(priced, *stored)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from threading import Lock
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 
@@ -49,8 +49,12 @@ class Lease:
     """`with Lease(kernel, loss * 100, "total") as lease: values = lease.release(request)`."""
 
     def __init__(self, kernel: Kernel, planned: Loss, pot: str) -> None:
-        self._kernel, self._pot, self._process, self._lock = kernel, pot, os.getpid(), Lock()
-        self._plan, self._outputs = events(planned), list[Values]()
+        self._kernel = kernel
+        self._pot = pot
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._plan = events(planned)
+        self._outputs: list[Values] = []
         self._expected: Loss | None = next(self._plan)
         self._version = kernel.version
         self._open = False
@@ -82,9 +86,8 @@ class Lease:
         values = self._kernel.uninterrupted.run(
             lambda: self._serve(request), on_interrupt=self.close
         )
-        if (
-            values is None
-        ):  # raised out here, so that neither cause nor frames travel with the constant response
+        if values is None:
+            # raised out here, so that neither cause nor frames travel with the constant response
             raise UnavailableError
         return values
 
@@ -98,9 +101,8 @@ class Lease:
             try:
                 exact = self._kernel.measure_with_retries(priced, self._measurer)
                 values = self._kernel.randomise(priced, exact)
-                self._kernel.check_incidents(
-                    self._pot
-                )  # another request failed meanwhile: this one fails alike
+                # where another request failed meanwhile, this one fails alike
+                self._kernel.check_incidents(self._pot)
             except BaseException as error:
                 self._end()
                 self._kernel.record_incident(self.reservation, error)
@@ -187,13 +189,8 @@ class Lease:
         self.close()
 
     def __reduce__(self) -> NoReturn:
+        """Refuses: `pickle` and `copy` both come here."""
         raise TypeError("a lease cannot be pickled or copied: a planned loss would be spent twice")
-
-    def __copy__(self) -> NoReturn:
-        self.__reduce__()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        self.__reduce__()
 
 
 _open_leases: set[Lease] = set()
@@ -203,9 +200,8 @@ _open_leases: set[Lease] = set()
 def _store_open_leases() -> None:
     """A program that ends is not one that was killed: what it leased is stored, and no incident."""
     is_main = threading.current_thread() is threading.main_thread()
-    before = (
-        signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
-    )  # a second Ctrl-C is no incident either
+    # a second Ctrl-C is no incident either
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     try:
         for lease in tuple(_open_leases):
             if lease.is_of_this_process:

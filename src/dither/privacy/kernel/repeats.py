@@ -26,9 +26,8 @@ def repeated(ledger: Ledger, priced: Priced, now: str) -> Release | None:
             paid = ledger.share(answer.seq, pot_name, released_at=now)
         except RefusedError:
             answer = ledger.find(priced.key, pot_name)
-            if (
-                answer is None or answer.owing
-            ):  # else another question of this pot paid for it meanwhile
+            # where nothing is owing, another question of this pot paid for it meanwhile
+            if answer is None or answer.owing:
                 raise
         else:
             return _release(answer, priced, paid.charge, paid.spent_after, paid.cap, paid.charges)

@@ -39,7 +39,8 @@ def patiently(attempt: Callable[[], T]) -> T:
     waiters do not march in step. The fraction hashes process id and clock: it need not be random,
     only unequal.
     """
-    end, pause = time.monotonic() + PATIENCE_S, 0.001
+    end = time.monotonic() + PATIENCE_S
+    pause = 0.001
     while True:
         try:
             return attempt()
@@ -57,7 +58,8 @@ class Transaction:
     _compiled: dict[tuple[str, ClauseElement], tuple[str, list[str], dict[str, Any]]] = {}
 
     def __init__(self, raw: Any, dialect: Dialect) -> None:
-        self._cursor, self._dialect = raw.cursor(), dialect
+        self._cursor = raw.cursor()
+        self._dialect = dialect
 
     def rows(
         self, statement: ClauseElement | str, values: dict[str, Any] | None = None

@@ -123,7 +123,8 @@ class Replay:
             self.recounted[name] = replace(self.recounted[name], cap=raised.cap)
 
     def _reserve(self, seq: int, body: dict[str, Any]) -> None:
-        leaves, reissue = tuple(body["pots"]), body["reissue"]
+        leaves = tuple(body["pots"])
+        reissue = body["reissue"]
         self._check_suspended(seq, leaves)
         if reissue is not None:
             check_reissue(seq, reissue, leaves, self.reserves, self.commitments, self.superseded)
@@ -253,7 +254,8 @@ class Replay:
         lineage = body["public"].get("lineage")
         if self.version and lineage != self.lineage:
             raise Broken(seq, f"registers another lineage, {lineage!r}")
-        self.version, self.lineage = self.version + 1, lineage
+        self.version += 1
+        self.lineage = lineage
 
 
 def is_canonical(text: str) -> bool:

@@ -334,6 +334,7 @@ class Ledger(queries.Readings):
                 self._head.advance(writer.last)
 
     def _make_writer(self, transaction: Transaction, tail: chain.Tail) -> Writer:
+        """What appends in a transaction; a replay puts another in its place."""
         return Writer(self._database, transaction, tail, self._seal)
 
     def _follow(self, transaction: Transaction, anchor: Anchor) -> chain.Tail:

@@ -7,6 +7,7 @@ A mechanism with one noise for every number inherits `AdditiveNoise` and defines
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -23,7 +24,7 @@ from dither.privacy.noise import Words
 _DIGITS = 20
 
 
-class AdditiveNoise:
+class AdditiveNoise(ABC):
     """What the kernel asks of independent noise on every number, from `sensitivity`, `error_terms`
     and `release`."""
 
@@ -33,18 +34,17 @@ class AdditiveNoise:
     """What certificates call the parameter of the noise."""
     sensitivity: Sensitivity
 
+    @abstractmethod
     def error_terms(self, column: int = 0) -> NoiseTerms:
         """The law of the error of each number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values` plus noise: integers of the same shape."""
-        raise NotImplementedError
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
         """The numbers of all cells plus noise, cell by cell."""
-        noisy: list[int] = self.release(exact, source=source).ravel().tolist()
-        return noisy
+        return list(self.release(exact, source=source).ravel().tolist())
 
     def column_sensitivity(self, column: int = 0) -> Sensitivity:
         """How far one unit moves the numbers: one bound for all of them together."""

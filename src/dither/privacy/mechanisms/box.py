@@ -118,8 +118,7 @@ class IntegerBox:
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
         """The numbers of all cells plus noise, cell by cell."""
-        noisy: list[int] = self.release(exact, source=source).ravel().tolist()
-        return noisy
+        return list(self.release(exact, source=source).ravel().tolist())
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values`, one row for each cell, plus noise: integers of the same shape."""

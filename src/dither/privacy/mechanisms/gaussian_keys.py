@@ -106,11 +106,6 @@ class GaussianKeys(OwnersOfKeys):
             )
         return cls(sigma, high, groups, *adjacency)
 
-    @property
-    def moved(self) -> int:
-        """How many keys one unit moves."""
-        return check_groups(self.groups, self.neighbours)
-
     def loss(self) -> ZCDP:
         """What one release costs."""
         rho = self.moved / (2 * self.sigma * self.sigma)

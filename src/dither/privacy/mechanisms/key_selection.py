@@ -65,13 +65,15 @@ def owner_counts(counts: Any) -> NDArray[Any]:
 
 
 class OwnersOfKeys:
-    """What the kernel asks of a mechanism that selects keys: one unit moves at most `moved` of
-    them."""
+    """A mechanism that selects keys. One unit moves at most `moved` of them."""
+
+    groups: int
+    neighbours: Neighbours
 
     @property
     def moved(self) -> int:
         """How many keys one unit moves."""
-        raise NotImplementedError
+        return check_groups(self.groups, self.neighbours)
 
     def column_sensitivity(self, column: int = 0) -> None:
         """Keys have none."""
@@ -114,11 +116,6 @@ class TruncatedGeometricKeys(OwnersOfKeys):
             )
         self.loss()
 
-    @property
-    def moved(self) -> int:
-        """How many keys one unit moves."""
-        return check_groups(self.groups, self.neighbours)
-
     def loss(self) -> Loss:
         """What one selection costs: that of one key, for every key that one unit moves."""
         loss_per_key = Approx(
@@ -155,8 +152,7 @@ class TruncatedGeometricKeys(OwnersOfKeys):
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
         """1 for every key that is shown, else 0."""
-        shown: list[int] = self.release(exact, source=source).astype(np.int64).tolist()
-        return shown
+        return [int(is_chosen) for is_chosen in self.release(exact, source=source)]
 
     def release(self, counts: Any, *, source: Words | None = None) -> NDArray[np.bool_]:
         """Which keys to show; `counts` are the distinct owners of each, after the limit of `groups`

@@ -22,19 +22,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
-
 from dither.canonical import positive, quote
 from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Loss, Neighbours, compose
-from dither.privacy.mechanisms.protocol import SparseHistogram
+from dither.privacy.mechanisms.protocol import (
+    SparseHistogram,
+    check_filled_cells,
+    sparse_histogram,
+)
 from dither.privacy.mechanisms.quantile import (
     Quantile,
     RowsOfUnits,
-    check_filled_cells,
     choose,
-    histogram,
     rank_sensitivity,
 )
 from dither.privacy.mechanisms.quantiles import JointQuantiles
@@ -118,9 +118,7 @@ class QuantilesWithEnds(RowsOfUnits):
 
     def release(self, counts: Any, *, source: Words | None = None) -> list[int]:
         """The chosen cells; `counts` are the rows in every cell of the public grid."""
-        rows = histogram(counts)
-        filled = np.flatnonzero(rows)
-        return self.release_sparse(filled, rows[filled], cells=len(rows), source=source)
+        return self.release_exact(sparse_histogram(counts), check_source(source))
 
     def release_sparse(
         self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None

@@ -31,14 +31,16 @@ from dither.canonical import positive
 from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Loss, Neighbours
-from dither.privacy.mechanisms.protocol import SparseHistogram
+from dither.privacy.mechanisms.protocol import (
+    SparseHistogram,
+    check_filled_cells,
+    sparse_histogram,
+)
 from dither.privacy.mechanisms.quantile import (
     RowsOfUnits,
-    check_filled_cells,
     check_rows,
     check_share,
     choose,
-    histogram,
     rank_sensitivity,
 )
 from dither.privacy.noise import Words
@@ -98,19 +100,20 @@ class JointQuantiles(RowsOfUnits):
 
     def _scales_to(self, column: int) -> tuple[Fraction, ...]:
         """The scales (in rows) of the choices that lead to a share, as `_split` halves."""
-        first, last = 0, len(self.shares)
-        start, end = Fraction(0), Fraction(1)
+        shares = (Fraction(0), *self.shares, Fraction(1))
+        start = 0
+        end = len(shares) - 1
         scales: list[Fraction] = []
         while True:
-            middle = first + (last - first) // 2
-            within = (self.shares[middle] - start) / (end - start)
+            middle = start + 1 + (end - start - 1) // 2
+            within = (shares[middle] - shares[start]) / (shares[end] - shares[start])
             scales.append(self.scale(within) / within.denominator)
-            if column == middle:
+            if column == middle - 1:
                 return tuple(scales)
-            if column < middle:
-                last, end = middle, self.shares[middle]
+            if column < middle - 1:
+                end = middle
             else:
-                first, start = middle + 1, self.shares[middle]
+                start = middle
 
     @property
     def parameters(self) -> Mapping[str, Fraction]:
@@ -131,9 +134,7 @@ class JointQuantiles(RowsOfUnits):
 
     def release(self, counts: Any, *, source: Words | None = None) -> list[int]:
         """The chosen cells in order; `counts` are the rows in every cell of the public grid."""
-        rows = histogram(counts)
-        filled = np.flatnonzero(rows)
-        return self.release_sparse(filled, rows[filled], cells=len(rows), source=source)
+        return self.release_exact(sparse_histogram(counts), check_source(source))
 
     def release_sparse(
         self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
@@ -143,7 +144,8 @@ class JointQuantiles(RowsOfUnits):
         filled, rows = check_filled_cells(filled_cells, counts, cells)
         supply = check_source(source)
         if len(rows) and not rows.all():
-            filled, rows = filled[rows > 0], rows[rows > 0]
+            filled = filled[rows > 0]
+            rows = rows[rows > 0]
         fine, spread = spread_rows(filled, rows.astype(np.int64, copy=False), supply)
         chosen: dict[Fraction, int] = {}
         self._split(
@@ -219,7 +221,8 @@ def spread_rows(
     single |= (source.words(len(single)) & np.uint64((1 << _HALVINGS) - 1)).view(np.int64)
     single.sort()
     last = np.append(np.flatnonzero(single[1:] != single[:-1]), len(single) - 1)[: len(single)]
-    light, counts = single[last], np.diff(last, prepend=-1)
+    light = single[last]
+    counts = np.diff(last, prepend=-1)
     if not len(fine):
         return light, counts
     cells = np.concatenate([fine, light])
@@ -248,5 +251,4 @@ def fair_half(counts: NDArray[np.int64], source: Words) -> NDArray[np.int64]:
     set_bits = np.bitwise_count(drawn).astype(np.int64)
     spare = (64 * words - counts).astype(np.uint64)
     set_bits[last] = np.bitwise_count(drawn[last] >> spare)
-    sums: NDArray[np.int64] = np.add.reduceat(set_bits, last - words + 1)
-    return sums
+    return np.asarray(np.add.reduceat(set_bits, last - words + 1))
