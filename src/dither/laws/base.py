@@ -47,7 +47,7 @@ class HasNoiseTerms(Protocol):
 class AdditiveErrorLaw(ErrorLaw, ABC):
     """Symmetric integer noise on one number.
 
-    A law must define `formula` and the abstract members; the rest follows from `above`.
+    A law must define `formula`, the abstract members and `above`, from which the rest follows.
     `interval(c)` is the smallest whole number w whose P(|noise| <= w) certainly reaches c: coverage
     is at least the level, also after the rounding of float64, for which the miss 1 - c is made
     smaller by one part in 1e12.
@@ -75,9 +75,9 @@ class AdditiveErrorLaw(ErrorLaw, ABC):
     def positive_mean(self) -> float:
         """E max(0, noise), as a multiple of `noise_scale`."""
 
-    @abstractmethod
     def above(self, t: Floats) -> Floats:
-        """P(noise > t) for whole t, or a little more."""
+        """P(noise > t) for whole t, or a little more; a joint law defines `tail` instead."""
+        raise TypeError("this law states its tail alone: ask for tail() or interval()")
 
     def tail(self, t: int) -> float:
         """P(|noise| >= t), or a little above it."""

@@ -25,7 +25,8 @@ def epsilon_from_rho(rho: Number, delta: Number) -> float:
     >>> round(epsilon_from_rho(0.5, 1e-6), 6)
     5.221534
     """
-    r, log_delta = read_float(rho, "rho"), _log(_delta(delta))
+    r = read_float(rho, "rho")
+    log_delta = _log(_delta(delta))
     if r == 0:
         return 0.0
 
@@ -43,7 +44,8 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
     >>> round(float(rho_for(1, 1e-6)), 8)
     0.02435597
     """
-    goal, allowed = positive(epsilon, "epsilon"), _delta(delta)
+    goal = positive(epsilon, "epsilon")
+    allowed = _delta(delta)
     read_float(goal, "epsilon")
     low, high = 0.0, float(goal) + 1.0
     for _ in range(200):

@@ -16,6 +16,8 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
+from dither.privacy.noise.enclosure import fixed, times
+
 _BITS = 128
 _ONE = 1 << _BITS
 _GRAIN = 10**18
@@ -65,17 +67,15 @@ def _twice_artanh(z: Fraction) -> tuple[int, int]:
     Floor on the low side, ceiling on the high side; what is left out is below the last term / (1 -
     1/9).
     """
-    z_low = z.numerator * _ONE // z.denominator
-    z_high = -(-z.numerator * _ONE // z.denominator)
-    square_low, square_high = z_low * z_low >> _BITS, -(-z_high * z_high >> _BITS)
-    power_low, power_high, low, high, odd = z_low, z_high, z_low, z_high, 1
-    while power_high > 1:
+    power = fixed(z, _BITS)
+    square = times(power, power, _BITS)
+    low, high = power
+    odd = 1
+    while power.high > 1:
         odd += 2
-        power_low, power_high = (
-            power_low * square_low >> _BITS,
-            -(-power_high * square_high >> _BITS),
-        )
-        low, high = low + power_low // odd, high - (-power_high // odd)
+        power = times(power, square, _BITS)
+        low += power.low // odd
+        high -= -power.high // odd
     return 2 * low, 2 * (high + 2)
 
 
@@ -102,8 +102,10 @@ def epsilon_up(rho: Fraction, delta: Fraction) -> Fraction:
     low, high = -12 * 1024, 24 * 1024
     while high - low > 2:
         third = (high - low) // 3
-        first, second = low + third, high - third
-        low, high = (low, second) if epsilon_at(first) <= epsilon_at(second) else (first, high)
+        if epsilon_at(low + third) <= epsilon_at(high - third):
+            high -= third
+        else:
+            low += third
     return on_grain(max(Fraction(0), min(epsilon_at(step) for step in range(low, high + 1))))
 
 

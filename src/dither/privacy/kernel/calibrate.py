@@ -134,9 +134,15 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
     if isinstance(terms.query, Keys):
         return Calibrated(step, mechanism, 0, copies)
     if isinstance(terms.query, Quantiles):
-        width = _width_of_points(analysed.points)
-        cells = _count_quantile_cells(analysed)
-        return Calibrated(step, mechanism, width, copies, cells, analysed.unlisted, analysed.points)
+        return Calibrated(
+            step,
+            mechanism,
+            _width_of_points(analysed.points),
+            copies,
+            _count_quantile_cells(analysed),
+            analysed.unlisted,
+            analysed.points,
+        )
     widths = _widths(analysed, mechanism)
     return Calibrated(
         step,

@@ -116,15 +116,17 @@ def build_box(terms: StepTerms) -> Built:
 
 def build_geometric_keys(terms: StepTerms) -> Built:
     """The optimal key selection at epsilon_i and delta_i."""
-    groups = _keys_per_unit(terms)
-    return Built(TruncatedGeometricKeys(terms.share, terms.delta, groups, *terms.adjacency))
+    return Built(
+        TruncatedGeometricKeys(terms.share, terms.delta, _keys_per_unit(terms), *terms.adjacency)
+    )
 
 
 def build_gaussian_keys(terms: StepTerms) -> Built:
     """Key selection by Gaussian noise at rho_i and delta_i."""
-    groups = _keys_per_unit(terms)
     return Built(
-        GaussianKeys.for_rho(terms.share, terms.delta, groups=groups, adjacency=terms.adjacency)
+        GaussianKeys.for_rho(
+            terms.share, terms.delta, groups=_keys_per_unit(terms), adjacency=terms.adjacency
+        )
     )
 
 

@@ -175,9 +175,15 @@ class Kernel:
         self, priced: Priced, reservation: Reservation, values: Values, released_at: str
     ) -> Release:
         """RELEASE: hand out what is stored and paid for."""
-        standing = (reservation.charge, reservation.spent_after, reservation.cap)
         return Release(
-            public_id(reservation.hash), priced, values, *standing, released_at, reservation.charges
+            public_id(reservation.hash),
+            priced,
+            values,
+            reservation.charge,
+            reservation.spent_after,
+            reservation.cap,
+            released_at,
+            reservation.charges,
         )
 
     def release(self, request: Request, **how: Any) -> Release:

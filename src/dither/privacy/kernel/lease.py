@@ -99,8 +99,9 @@ class Lease:
             priced = self._next(request)
             self._expected = next(self._plan, None)  # spent from here on, whatever happens
             try:
-                exact = self._kernel.measure_with_retries(priced, self._measurer)
-                values = self._kernel.randomise(priced, exact)
+                values = self._kernel.randomise(
+                    priced, self._kernel.measure_with_retries(priced, self._measurer)
+                )
                 # where another request failed meanwhile, this one fails alike
                 self._kernel.check_incidents(self._pot)
             except BaseException as error:

@@ -44,11 +44,10 @@ def _release(
     cap: Fraction,
     charges: dict[str, Charge],
 ) -> Release:
-    values = from_bytes(answer.stored.arrow_bytes)
     return Release(
         answer.release_id,
         priced,
-        values,
+        from_bytes(answer.stored.arrow_bytes),
         charged,
         spent,
         cap,

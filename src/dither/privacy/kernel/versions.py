@@ -27,5 +27,10 @@ def newest(ledger: Ledger, state: State) -> Version:
     facts = load_facts(folder)
     if (digest(tree), facts.hash) != (registered.catalog_hash, registered.public["facts_hash"]):
         raise RefusedError("the stored catalog is not the registered one", rule=PrivacyRule.CATALOG)
-    context = str(registered.public["context"])
-    return Version(registered.version, read_catalog(tree), registered.catalog_hash, context, facts)
+    return Version(
+        registered.version,
+        read_catalog(tree),
+        registered.catalog_hash,
+        str(registered.public["context"]),
+        facts,
+    )

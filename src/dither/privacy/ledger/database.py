@@ -113,7 +113,8 @@ class Database(ABC):
 
     def __init__(self, label: str) -> None:
         self.label = label
-        self._pid, self._engine = os.getpid(), self._new_engine()
+        self._pid = os.getpid()
+        self._engine = self._new_engine()
         self._inherited: list[Engine] = []
 
     @abstractmethod
@@ -137,7 +138,8 @@ class Database(ABC):
         touch the store."""
         if self._pid != os.getpid():
             self._inherited.append(self._engine)
-            self._pid, self._engine = os.getpid(), self._new_engine()
+            self._pid = os.getpid()
+            self._engine = self._new_engine()
         return self._engine
 
     def close(self) -> None:

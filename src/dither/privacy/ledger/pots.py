@@ -135,7 +135,8 @@ def opened(
         raise ParameterError("a pot says whom it protects: unit='person', for example")
     if type(rule) is not Rule:  # a subclass with caps of its own does not check its terms
         raise ParameterError(f"a pot's rule is a Rule, such as Rule('pure'), got {quote(rule)}")
-    low, high = limit(cap, rule.measure), limit(ceiling, "ceiling")
+    low = limit(cap, rule.measure)
+    high = limit(ceiling, "ceiling")
     if low > high:
         raise ParameterError(
             f"pot {name!r}: the cap {decimal_text(low)} exceeds the ceiling {decimal_text(high)}. "
@@ -150,7 +151,8 @@ def opened(
             "both lie inside it"
         )
     if kind == "dataset":
-        policy, max_incidents = policy or "global", 1 if max_incidents is None else max_incidents
+        policy = policy or "global"
+        max_incidents = 1 if max_incidents is None else max_incidents
     pot = Pot(
         name,
         low,

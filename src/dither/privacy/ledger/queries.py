@@ -79,7 +79,7 @@ class Readings:
             stored = rows.release(transaction, answer[0])
             assert stored is not None
             owing = tuple(name for name in path_names if name not in payers)
-            reserve_hash = rows.entry(transaction, answer[0])[2]
+            _, _, reserve_hash = rows.entry(transaction, answer[0])
             return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
 
     # -- inside one transaction
@@ -109,8 +109,11 @@ class Readings:
         """The pots without the charges under way."""
         requested = tuple(names)
         terms = self._terms_of(transaction)
-        totals = self._pots(transaction, settled.names_inside(terms, requested))
-        after = settled.settle(terms, totals, rows.under_way(transaction))
+        after = settled.settle(
+            terms,
+            self._pots(transaction, settled.names_inside(terms, requested)),
+            rows.under_way(transaction),
+        )
         return {name: after[name] for name in requested}
 
 

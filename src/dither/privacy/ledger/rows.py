@@ -248,8 +248,10 @@ def incidents_open(transaction: Transaction) -> tuple[Incident, ...]:
 
 def failed_leaves(transaction: Transaction) -> list[tuple[str, ...]]:
     """The pots of the reserve of each open incident."""
-    incidents = incidents_open(transaction)
-    return [tuple(entry(transaction, incident.reserve)[1]["pots"]) for incident in incidents]
+    return [
+        tuple(entry(transaction, incident.reserve)[1]["pots"])
+        for incident in incidents_open(transaction)
+    ]
 
 
 def has_incident(transaction: Transaction, reservation: Reservation) -> bool:

@@ -351,9 +351,14 @@ class Ledger(queries.Readings):
 def _reservation(entry: Anchor, pot: str, settled: Payment) -> Reservation:
     """What whoever asked is told of a charge: settled figures alone."""
     charges, after = settled
-    spent = after[pot].spent
     return Reservation(
-        entry.seq, entry.hash, pot, charges[pot].amount, spent, after[pot].cap, charges
+        entry.seq,
+        entry.hash,
+        pot,
+        charges[pot].amount,
+        after[pot].spent,
+        after[pot].cap,
+        charges,
     )
 
 

@@ -31,8 +31,11 @@ def is_path_suspended(
     if not failed:
         return False
     suspended = {name for group in failed for name in asking_pots(pots, group)}
-    asking = asking_pots(pots, leaves)
-    return any(name in suspended for leaf in asking for name in pot_tree.path(pots, leaf))
+    return any(
+        name in suspended
+        for leaf in asking_pots(pots, leaves)
+        for name in pot_tree.path(pots, leaf)
+    )
 
 
 def asking_pots(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> tuple[str, ...]:

@@ -86,8 +86,11 @@ class IntegerBox:
         """The law of the error of one number of each cell, whatever the others are."""
         if column not in range(len(self.sides)):
             raise ParameterError(f"a box of {len(self.sides)} sides has no number {quote(column)}")
-        numbers = {"sides": self.sides, "scale": self.scale, "column": column}
-        return NoiseTerms("box_error", numbers, self.sides[column] * self.scale)
+        return NoiseTerms(
+            "box_error",
+            {"sides": self.sides, "scale": self.scale, "column": column},
+            self.sides[column] * self.scale,
+        )
 
     def column_sensitivity(self, column: int = 0) -> Sensitivity:
         """How far one unit moves one number over all cells."""

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from math import ceil
 from typing import Any, ClassVar
 
@@ -108,9 +109,12 @@ class GaussianKeys(OwnersOfKeys):
 
     def loss(self) -> ZCDP:
         """What one release costs."""
-        rho = self.moved / (2 * self.sigma * self.sigma)
-        delta = _lone(self.sigma, self.threshold, self.moved)
-        return ZCDP(rho, delta, neighbours=self.neighbours, unit=self.unit)
+        return ZCDP(
+            self.moved / (2 * self.sigma * self.sigma),
+            _lone(self.sigma, self.threshold, self.moved),
+            neighbours=self.neighbours,
+            unit=self.unit,
+        )
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
         """The chance of a key to be shown, by its number of owners."""
@@ -169,7 +173,8 @@ def _power_down(base: Fraction, exponent: int) -> Fraction:
         return base**exponent
     lack = 1 - base
     bits = 256 + exponent.bit_length() + lack.denominator.bit_length() - lack.numerator.bit_length()
-    factor, power = (base.numerator << bits) // base.denominator, 1 << bits
+    factor = (base.numerator << bits) // base.denominator
+    power = 1 << bits
     while exponent:
         if exponent & 1:
             power = power * factor >> bits
@@ -185,12 +190,9 @@ def _weights(sigma: Fraction) -> tuple[list[int], int, int]:
     weights = Law("gaussian", 1 / (2 * sigma * sigma), two_sided=True).weights(
         _BITS, until=_BITS - 64
     )
-    last, before = weights[-1], weights[-2]
-    # log-concave: later ratios are no larger than last / before, so what follows sums to last *
-    # ratio / (1 - ratio)
+    before, last = weights[-2:]
+    # log-concave: later ratios are no larger than last / before, so what follows sums to at most
+    # last * ratio / (1 - ratio)
     rest = -(-last.high * last.high // (before.low - last.high))
-    sums, running = [], 0
-    for weight in reversed(weights):
-        running += weight.high
-        sums.append(running)
+    sums = list(accumulate(weight.high for weight in reversed(weights)))
     return sums[::-1], (1 << _BITS) + 2 * sum(w.low for w in weights[1:]), rest

@@ -157,7 +157,8 @@ class TruncatedGeometricKeys(OwnersOfKeys):
     def release(self, counts: Any, *, source: Words | None = None) -> NDArray[np.bool_]:
         """Which keys to show; `counts` are the distinct owners of each, after the limit of `groups`
         per unit."""
-        owners, supply = owner_counts(counts), check_source(source)
+        owners = owner_counts(counts)
+        supply = check_source(source)
         epsilon, delta = self._rule
         thresholds = _words(epsilon, delta)
         sizes = np.minimum(owners, len(thresholds)).astype(np.int64)
@@ -196,7 +197,9 @@ def chances(epsilon: Fraction, delta: Fraction, bits: int) -> list[Enclosure]:
     ['0.0000000', '0.0000010', '0.0000037', '0.0000111']
     """
     work = bits + 64 + 2 * (delta.denominator.bit_length() - delta.numerator.bit_length() + 2)
-    whole, step, shift = 1 << work, exp_minus(epsilon, work), fixed(delta, work)
+    whole = 1 << work
+    step = exp_minus(epsilon, work)
+    shift = fixed(delta, work)
     enclosures = [Enclosure(0, 0)]
     missing = Enclosure(
         whole, whole

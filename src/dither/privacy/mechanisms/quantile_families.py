@@ -29,13 +29,13 @@ def build_by_exponential(terms: StepTerms) -> Built:
     assert isinstance(query, Quantiles)
     rows, copies = _ranges_of(terms)
     share = _share_of_points(query, terms.share / copies)
-    levels = len(query.shares).bit_length()
-    epsilon = epsilon_of_ranges(share, levels, terms.measure)
-    if len(query.shares) == 1:
-        single = Quantile(query.shares[0], epsilon, rows, *terms.adjacency)
-        return Built(_with_ends(terms, single, copies), copies)
-    several = JointQuantiles(query.shares, epsilon, rows, *terms.adjacency)
-    return Built(_with_ends(terms, several, copies), copies)
+    epsilon = epsilon_of_ranges(share, len(query.shares).bit_length(), terms.measure)
+    point: Quantile | JointQuantiles = (
+        Quantile(query.shares[0], epsilon, rows, *terms.adjacency)
+        if len(query.shares) == 1
+        else JointQuantiles(query.shares, epsilon, rows, *terms.adjacency)
+    )
+    return Built(_with_ends(terms, point, copies), copies)
 
 
 def build_by_permute_and_flip(terms: StepTerms) -> Built:

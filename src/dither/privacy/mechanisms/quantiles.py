@@ -95,8 +95,10 @@ class JointQuantiles(RowsOfUnits):
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
         """How far the rank of one answer may be off: the choices that lead to it add up."""
-        numbers = {"row_scales": self._scales_to(column), "levels": self.levels}
-        return ErrorTerms("joint_quantile_error", numbers)
+        return ErrorTerms(
+            "joint_quantile_error",
+            {"row_scales": self._scales_to(column), "levels": self.levels},
+        )
 
     def _scales_to(self, column: int) -> tuple[Fraction, ...]:
         """The scales (in rows) of the choices that lead to a share, as `_split` halves."""

@@ -116,8 +116,7 @@ def _argmax(
         low, high = _keys(
             _shares(gaps[candidates], scale), words[candidates], width, noise, weighed
         )
-    rivals = candidates[high >= low.max()]
-    drawn = {int(i): int(words[i]) for i in rivals}
+    drawn = {int(i): int(words[i]) for i in candidates[high >= low.max()]}
     bits = width
     while len(drawn) > 1:
         drawn = {i: word << width | int(source.words(1, width)[0]) for i, word in drawn.items()}
@@ -265,7 +264,8 @@ def _longest(
     """
     start = words.astype(np.float64)
     to_one = (np.uint64(2**width - 1) - words).astype(np.float64)
-    unit, copies = 2.0**-width, weights.astype(np.float64)
+    unit = 2.0**-width
+    copies = weights.astype(np.float64)
     lower_half = words < np.uint64(1 << (width - 1))
     early = np.where(lower_half, np.log(start * unit), np.log1p(-(to_one + 1.0) * unit))
     late = np.where(lower_half, np.log((start + 1.0) * unit), np.log1p(-to_one * unit))

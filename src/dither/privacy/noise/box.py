@@ -34,7 +34,8 @@ def box_noise(sides: tuple[int, ...], scale: Fraction, count: int, source: Words
     """`count` independent draws, one row each: int64, or Python integers where a scale or an
     element needs them."""
     blocks: list[NDArray[Any]] = []
-    missing, share = count, math.factorial(len(sides)) / len(sides) ** len(sides)
+    missing = count
+    share = math.factorial(len(sides)) / len(sides) ** len(sides)
     while missing > 0:
         tried = min(_BLOCK, math.ceil(1.1 * missing / share) + 4)
         columns = [

@@ -94,8 +94,9 @@ def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> 
 
 
 def sample(family: Family, scale: Fraction, signed: bool, size: Size, source: Words | None) -> Any:
-    count = count_draws(size)
-    return give_shape(draw(plan_for(family, scale, signed), count, check_source(source)), size)
+    """Draws of the given size from one family of noise."""
+    plan = plan_for(family, scale, signed)
+    return give_shape(draw(plan, count_draws(size), check_source(source)), size)
 
 
 def discrete_laplace(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:

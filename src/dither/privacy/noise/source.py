@@ -58,7 +58,8 @@ class SystemSource(Words):
 
     def _rekey(self) -> None:
         self._stream = Cipher(AES(os.urandom(32)), CTR(bytes(16))).encryptor()
-        self._pid, self._forks = os.getpid(), _forks
+        self._pid = os.getpid()
+        self._forks = _forks
 
     def words(self, count: int, width: int = 64) -> NDArray[np.uint64]:
         if self._forks != _forks or self._pid != os.getpid():

@@ -61,11 +61,10 @@ class Law:
         below 2**-bits."""
         work = bits + _GUARD
         weights = self.weights(work, until=bits)
-        last, before = weights[-1], weights[-2]
+        before, last = weights[-2:]
         # log-concave: later ratios are no larger than last / before, so what follows sums to at
-        # most
-        # last * ratio / (1 - ratio); both weights have _GUARD bits below the unit here, so the
-        # ratio is known well
+        # most last * ratio / (1 - ratio); both weights have _GUARD bits below the unit here, so
+        # the ratio is known well
         tail = -(-last.high * last.high // (before.low - last.high))
         half_low = sum(w.low for w in weights[1:])
         half_high = sum(w.high for w in weights[1:]) + tail
@@ -143,7 +142,8 @@ class DrawTable:
         scale = fine - self.width
         low = self.left_over * drawn << (scale - bits)
         high = self.left_over * (drawn + 1) << (scale - bits)
-        below, spent = cdf[0], 0
+        below = cdf[0]
+        spent = 0
         for k, above in enumerate(cdf[1:], first + 1):
             index = k - self.first
             before = below.high - (spent << scale)
@@ -184,7 +184,8 @@ def _columns(
     columns = (len(loads) - 1).bit_length()
     size = 1 << (width - columns)
     loads += [[0, RESIDUAL]] * ((1 << columns) - len(loads))
-    cut, meaning = [], []
+    cut: list[int] = []
+    meaning: list[int] = []
     small = [load for load in loads if load[0] <= size]
     large = [load for load in loads if load[0] > size]
     while small:

@@ -122,7 +122,9 @@ def _put(values: NDArray[Any], exact: dict[int, int]) -> NDArray[Any]:
 
 def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """`count` proposals and whether each is accepted."""
-    width, shift, spare = plan.table.width, plan.shift, plan.spare
+    width = plan.table.width
+    shift = plan.shift
+    spare = plan.spare
     words = source.words((2 if plan.shared else 3) * count, width)
     cells = plan.table.look_up(words[:count])
     inside = words[count : 2 * count]
@@ -153,7 +155,8 @@ def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArra
     exact = {}
     for i in open_ones:
         cell = int(cells[i]) if cells[i] != RESIDUAL else plan.table.residual(source)
-        offset, sign = int(offsets[i]), int(signs[i])
+        offset = int(offsets[i])
+        sign = int(signs[i])
         value = (cell << shift) + offset
         exact[int(i)] = -1 - value if sign else value
         accepted[i] = below_exp(
