@@ -394,7 +394,7 @@ class Connection:
         pot: Pot | None,
     ) -> Price:
         """The least price that meets the wish, in the pot's own measure."""
-        in_rho = pot is not None and pot.rule == "zcdp"
+        in_rho = pot is not None and pot.rule.name == "zcdp"
 
         def make_price(value: Fraction) -> Price:
             return Price(None, value) if in_rho else Price(value, None)
@@ -459,8 +459,8 @@ class Connection:
             "mode": "embedded",
             "principal": getpass.getuser(),
             "pot": pot_name,
-            "rule": "none" if pot is None else pot.rule,
-            "measure": price.name if pot is None else pot.filter.measure,
+            "rule": "none" if pot is None else pot.rule.name,
+            "measure": price.name if pot is None else pot.rule.measure,
             "unit": catalog.unit.label,
             "neighbours": catalog.neighbours,
             "price_asked": fraction_text(price.value),
@@ -485,7 +485,7 @@ def _check_delta(dialect: DialectQuestion, priced: Priced) -> None:
     path = priced.view.path
     if dialect.delta is None or not path:
         return
-    taken = charge(priced.loss, path[0].filter).delta
+    taken = charge(priced.loss, path[0].rule).delta
     if taken > dialect.delta:
         raise RefusedError(
             f"the question allows delta {float(dialect.delta):g}, and its pot takes "
@@ -505,7 +505,7 @@ def _quote(pot: Pot | None, priced: Priced) -> Charge:
     """What the pot would take; refused here, for free, where its rule has no charge for the
     loss."""
     if pot is not None:
-        return charge(priced.loss, pot.filter)
+        return charge(priced.loss, pot.rule)
     price = priced.request.price
     return charge_from_amounts(
         charge_pure(priced.loss) if price.rho is None else price.rho, price.value * 0

@@ -166,7 +166,7 @@ def test_a_pot_opens_once_and_keeps_its_terms(both: Place) -> None:
     with pytest.raises(RefusedError, match="open already"):
         ledger.open_pot("total", 5, 5, **TERMS)
     pot = both.open().pot("total")
-    assert (pot.cap, pot.ceiling, pot.rule, pot.unit) == (
+    assert (pot.cap, pot.ceiling, pot.rule.name, pot.unit) == (
         Fraction(1, 10),
         Fraction(3, 10),
         "pure",

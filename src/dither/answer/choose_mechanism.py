@@ -152,7 +152,7 @@ def _choose_cheapest(
 def adds_up_epsilons(view: LedgerView) -> bool:
     """Whether every pot on the path adds up epsilons. Families of which only the epsilon is known
     need that."""
-    return all(pot.rule in ("pure", "approx") for pot in view.path)
+    return all(pot.rule.name in ("pure", "approx") for pot in view.path)
 
 
 def list_families(view: LedgerView, price: Price) -> list[Family]:
@@ -163,6 +163,6 @@ def list_families(view: LedgerView, price: Price) -> list[Family]:
     """
     path = view.path
     measures: set[Measure] = {"rho"} if price.epsilon is None else {"epsilon"}
-    if path and path[0].filter.delta_per_question and all(pot.rule != "pure" for pot in path):
+    if path and path[0].rule.delta_per_question and all(pot.rule.name != "pure" for pot in path):
         measures.add("rho")
     return [family.name for family in noise_families(measures, adds_up_epsilons(view))]

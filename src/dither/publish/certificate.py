@@ -152,7 +152,7 @@ def format_exact(value: Fraction) -> str:
 def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
     """State the guarantee of this release alone: the rule's own parameters, and (epsilon,
     delta)."""
-    rule = pot.filter
+    rule = pot.rule
     taken = release.charges.get(pot.name)
     priced = release.priced
     amount, delta = taken if taken is not None else charge_of(pot, priced.loss)
@@ -193,14 +193,14 @@ def format_rounded_up(value: Fraction) -> str:
 
 def _describe_pot(pot: Pot, release: Release) -> dict[str, Any]:
     taken = release.charges.get(pot.name)
-    epsilon, delta = pot.filter.guarantee(pot.ceiling)
+    epsilon, delta = pot.rule.guarantee(pot.ceiling)
     return {
         "kind": pot.kind,
         "rule": {
             key: value if key == "name" else format_exact(value)
-            for key, value in pot.filter.to_body().items()
+            for key, value in pot.rule.to_body().items()
         },
-        "measure": pot.filter.measure,
+        "measure": pot.rule.measure,
         "paid": format_exact(taken.amount if taken else Fraction(0)),
         "paid_delta": format_exact(taken.delta if taken else Fraction(0)),
         "cumulative": format_exact(pot.spent),

@@ -249,12 +249,12 @@ def interpret_loss(loss: Loss, delta: Number) -> Meaning:
 
 def interpret_pot(pot: Pot) -> Meaning:
     """Interpret the guarantee of a pot at its ceiling: for all that it may ever pay for."""
-    epsilon, delta = pot.filter.guarantee(pot.ceiling)
+    epsilon, delta = pot.rule.guarantee(pot.ceiling)
     loss: Loss
-    if pot.rule == "zcdp":
-        loss = ZCDP(pot.ceiling, pot.filter.delta_selection)
-    elif pot.rule == "rdp" and not pot.filter.delta_selection:
-        loss = RDP(pot.filter.alpha, pot.ceiling)
+    if pot.rule.name == "zcdp":
+        loss = ZCDP(pot.ceiling, pot.rule.delta_selection)
+    elif pot.rule.name == "rdp" and not pot.rule.delta_selection:
+        loss = RDP(pot.rule.alpha, pot.ceiling)
     else:
         loss = Approx(epsilon, delta) if delta else Pure(epsilon)
     loss = replace(loss, neighbours=pot.neighbours, unit=pot.unit)

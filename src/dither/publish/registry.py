@@ -119,7 +119,7 @@ def fill_entry(of: Deployment) -> dict[str, Any]:
             "epsilon": format_rounded_up(guarantee[0]),
             "delta": format_rounded_up(guarantee[1]),
         }
-        parameters |= {"rho": format_rounded_up(total.ceiling)} if total.rule == "zcdp" else {}
+        parameters |= {"rho": format_rounded_up(total.ceiling)} if total.rule.name == "zcdp" else {}
     return {
         "url_slug": slug,
         "status": "Draft",
@@ -137,7 +137,7 @@ def fill_entry(of: Deployment) -> dict[str, Any]:
                 or PROMPT + "YYYY-MM-DD; nothing was released yet",
             },
             "dp_variant": {
-                "variant_name": "Custom" if total is None else _VARIANT[total.rule],
+                "variant_name": "Custom" if total is None else _VARIANT[total.rule.name],
                 "data_domain": _describe_domain(of),
                 "unprotected_quantities": "; ".join([*UNPROTECTED, *EMBEDDED]),
             },
@@ -347,8 +347,8 @@ def _describe_parameters(of: Deployment) -> str:
         return PROMPT + "no budget was opened yet"
     spent = format_rounded_up(total.spent + total.reissued)
     return (
-        f"stated for the ceiling, fixed before any answer was seen: {total.filter.measure} "
-        f"{format_rounded_up(total.ceiling)}; spent so far {total.filter.measure} {spent} and "
+        f"stated for the ceiling, fixed before any answer was seen: {total.rule.measure} "
+        f"{format_rounded_up(total.ceiling)}; spent so far {total.rule.measure} {spent} and "
         f"delta "
         f"{format_rounded_up(total.delta_spent)} in {len(of.releases)} releases; "
         f"epsilon {format_rounded_up(guarantee[0])} at delta {format_rounded_up(guarantee[1])} for "
@@ -384,7 +384,7 @@ def _describe_composition(of: Deployment) -> str:
             "approx": "sums of epsilon and of delta",
             "zcdp": "sums of rho, and of the deltas of key selection (approximate zCDP filter)",
             "rdp": "sums at one order fixed in advance (Renyi filter)",
-        }[total.rule]
+        }[total.rule.name]
     )
     return (
         "a privacy filter, valid for questions and prices chosen after seeing answers: "

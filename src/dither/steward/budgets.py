@@ -282,9 +282,9 @@ def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise |
     windows = horizon(_read_catalog(state)) or 1
     most = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
     sums = root.spent + root.reissued
-    so_far = convert_over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
+    so_far = convert_over_windows(root.rule, sums, windows) if sums or root.delta_spent else _NONE
     return DatasetPromise(
-        lineage, relation, root.neighbours, convert_over_windows(root.filter, most, windows), so_far
+        lineage, relation, root.neighbours, convert_over_windows(root.rule, most, windows), so_far
     )
 
 

@@ -325,4 +325,4 @@ def delta_of_path(path: tuple[Pot, ...]) -> Fraction:
     selections of keys."""
     if not path:
         return Fraction(0)
-    return path[0].filter.delta_per_question or path[0].filter.delta_selection / SELECTIONS
+    return path[0].rule.delta_per_question or path[0].rule.delta_selection / SELECTIONS

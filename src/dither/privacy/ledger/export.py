@@ -33,7 +33,7 @@ def as_rows(ledger: Reports) -> list[dict[str, Any]]:
     """One row for each pot asked and release, in the order of the charges; only what was
     released."""
     pots = {pot.name: pot for pot in ledger.pots()}
-    return [_row(record, pots[record.pot].filter.measure) for record in ledger.history()]
+    return [_row(record, pots[record.pot].rule.measure) for record in ledger.history()]
 
 
 def _row(record: Record, measure: str) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def as_json(ledger: Reports) -> str:
             "pot": pot.name,
             "kind": pot.kind,
             "inside": pot.inside,
-            "rule": pot.filter.to_body(),
-            "measure": pot.filter.measure,
+            "rule": pot.rule.to_body(),
+            "measure": pot.rule.measure,
             "purpose": {
                 "question": pot.question,
                 "population": pot.population,

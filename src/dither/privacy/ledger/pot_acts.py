@@ -56,7 +56,7 @@ def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
         )
     if new.kind in ("partition", "part"):
         for name in pot_tree.path(open_pots, new.inside):
-            if open_pots[name].filter != new.filter:
+            if open_pots[name].rule != new.rule:
                 raise RefusedError(
                     f"pot {name!r} counts by another rule: a partition, its parts and all that "
                     f"they are inside of "
@@ -72,7 +72,7 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
         f"the reason to raise pot {pot.name!r}",
         "the yearly report needs the table by district",
     )
-    higher = pots.limit(cap, pot.filter.measure)
+    higher = pots.limit(cap, pot.rule.measure)
     if higher <= pot.cap:
         raise ParameterError(
             f"pot {pot.name!r} has the cap {pots.decimal_text(pot.cap)} already; "
@@ -93,6 +93,6 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
 def write_pot(pot: Pot) -> dict[str, Any]:
     """The body of the `open` entry of a pot."""
     numbers = {"cap": pot.cap, "ceiling": pot.ceiling, "reissue": pot.reissue}
-    return {"pot": pot.name, "rule": pot.filter.to_body(), **numbers} | {
+    return {"pot": pot.name, "rule": pot.rule.to_body(), **numbers} | {
         key: getattr(pot, key) for key in pots.TERMS
     }

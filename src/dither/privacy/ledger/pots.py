@@ -60,7 +60,7 @@ class Pot:
     name: str
     cap: Fraction
     ceiling: Fraction
-    filter: Rule
+    rule: Rule
     reissue: Fraction
     neighbours: Neighbours
     unit: str
@@ -80,11 +80,6 @@ class Pot:
     reissued: Fraction = Fraction(0)
 
     @property
-    def rule(self) -> str:
-        """The rule's name."""
-        return self.filter.name
-
-    @property
     def is_windows(self) -> bool:
         """Whether it is the partition into the windows of a (person, window) unit."""
         return self.kind == "partition" and self.column is not None and self.column.startswith("*.")
@@ -98,7 +93,7 @@ class Pot:
     @property
     def delta_left(self) -> Fraction:
         """What is left of the cap on deltas."""
-        return max(Fraction(0), self.filter.delta_cap - self.delta_spent)
+        return max(Fraction(0), self.rule.delta_cap - self.delta_spent)
 
 
 def opened(
@@ -230,7 +225,7 @@ def charge_of(pot: Pot, loss: Loss) -> Charge:
                 f"{getattr(loss, what)!r}, and the two have no sum. Use a pot opened for it",
                 rule=PrivacyRule.ONE_GUARANTEE,
             )
-    return charge_from_amounts(*map(on_grid, charge(loss, pot.filter)))
+    return charge_from_amounts(*map(on_grid, charge(loss, pot.rule)))
 
 
 def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
@@ -244,18 +239,18 @@ def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
                 f", or the steward raises the cap, up to {highest}: dither budget raise {pot.name}"
             )
         raise _cannot_pay(
-            pot, price_text(pot.filter.measure, taken, pot.unit), pot.left, pot.cap, remedy
+            pot, price_text(pot.rule.measure, taken, pot.unit), pot.left, pot.cap, remedy
         )
-    if after.delta_spent > pot.filter.delta_cap:
+    if after.delta_spent > pot.rule.delta_cap:
         remedy = (
             "ask with pure noise, which needs no delta: its cap was fixed at opening "
             "and is never raised"
         )
-        price = price_text(pot.filter.measure, taken, pot.unit)
-        raise _cannot_pay(pot, price, pot.delta_left, pot.filter.delta_cap, remedy, "delta ")
+        price = price_text(pot.rule.measure, taken, pot.unit)
+        raise _cannot_pay(pot, price, pot.delta_left, pot.rule.delta_cap, remedy, "delta ")
     if after.reissued > pot.reissue:
         remedy = "the reserve for reissues was fixed at opening"
-        price = f"a reissue at {price_text(pot.filter.measure, taken, pot.unit)}"
+        price = f"a reissue at {price_text(pot.rule.measure, taken, pot.unit)}"
         raise _cannot_pay(pot, price, pot.reissue - pot.reissued, pot.reissue, remedy)
     return after
 
@@ -283,7 +278,7 @@ def cannot_pay_now(pot: Pot, loss: Loss) -> BudgetError:
     It names the pot that was asked, not the one that cannot pay, so that it tells no more than
     that.
     """
-    price = price_text(pot.filter.measure, charge_of(pot, loss), pot.unit)
+    price = price_text(pot.rule.measure, charge_of(pot, loss), pot.unit)
     return BudgetError(
         f"pot {pot.name!r} cannot pay now: asked {price}; questions under way may need what is "
         f"left. "
