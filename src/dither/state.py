@@ -28,8 +28,10 @@ class State:
 
     @classmethod
     def beside(cls, catalog_file: Path, folder: str | Path | None = None) -> State:
-        """The folder given, else that of the environment variable DITHER_STATE, else the one beside
-        the catalog."""
+        """The state folder of a catalog.
+
+        It is the folder given, else that of DITHER_STATE, else the one beside the catalog.
+        """
         chosen = folder or os.environ.get("DITHER_STATE")
         return cls(Path(chosen) if chosen else catalog_file.with_suffix(".dither"))
 

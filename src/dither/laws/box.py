@@ -162,8 +162,10 @@ class BoxErrorLaw(AdditiveErrorLaw):
         return _interval(self, read_miss(confidence))
 
     def draw_together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
-        """Noise of some numbers of a cell at points of the unit cube: one share for r, then one for
-        each number."""
+        """Noise of some numbers of a cell at points of the unit cube.
+
+        One share is for r, then there is one for each number.
+        """
         mixture = _mixture(self.sides, self.scale)
         weights = np.append(0.0, np.cumsum(mixture.mass * (mixture.least + mixture.largest)))
         r = np.interp(shares[:, 0] * weights[-1], weights, np.append(0.0, mixture.end))

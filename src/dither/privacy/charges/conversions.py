@@ -73,8 +73,10 @@ def find_best(bound: Callable[[float], float]) -> float:
 
 
 def read_float(value: Number, name: str) -> float:
-    """The number as a float, zero only if it is zero; the error of rounding is among the terms'
-    slack."""
+    """The number as a float, zero only if it is zero.
+
+    The error of rounding is among the terms' slack.
+    """
     number = exact(value, name)
     if number < 0:
         raise ParameterError(f"{name} must not be negative, got {number_text(number)}")

@@ -81,12 +81,11 @@ def _twice_artanh(z: Fraction) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def epsilon_up(rho: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up to a multiple of
-    10^-18.
+    """An epsilon such that rho-zCDP implies (epsilon, delta)-DP.
 
-    min over t > 0 of (t+1) rho + (ln(1/delta) - ln(1+t)) / t - ln(1 + 1/t): Canonne, Kamath and
-    Steinke 2020, Proposition 12 with alpha = t + 1. Every t gives a valid bound; the search is over
-    rationals on a fixed grid.
+    It is rounded up to a multiple of 10^-18. min over t > 0 of (t+1) rho + (ln(1/delta) - ln(1+t))
+    / t - ln(1 + 1/t): Canonne, Kamath and Steinke 2020, Proposition 12 with alpha = t + 1. Every t
+    gives a valid bound; the search is over rationals on a fixed grid.
 
     >>> float(epsilon_up(Fraction(1, 2), Fraction(1, 10**6)))
     5.2215...
@@ -110,8 +109,10 @@ def epsilon_up(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def epsilon_of_order(renyi: Fraction, alpha: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon such that (alpha, renyi)-RDP implies (epsilon, delta)-DP; the same formula at the
-    one order."""
+    """An epsilon such that (alpha, renyi)-RDP implies (epsilon, delta)-DP.
+
+    It is the formula of `epsilon_up` at one order.
+    """
     t = alpha - 1
     return on_grain(
         max(Fraction(0), renyi + (log_up(1 / delta) - log_down(1 + t)) / t - log_down(1 + 1 / t))

@@ -56,15 +56,14 @@ def pure(loss: Loss) -> Fraction:
 
 
 def approx(loss: Loss, share: Fraction) -> Pair:
-    """(epsilon, delta) of one question. What has a curve and no pair of its own is turned into one
-    at delta `share`.
+    """(epsilon, delta) of one question.
 
-    Gaussian noise by its summed rho, beside the sum of the other epsilons or together with them as
-    one zCDP loss, whichever is less; what key selection takes of `share` is not there for the
-    conversion. Shuffled reports beside no Gaussian noise at equal parts of `share`, if that lowers
-    epsilon. Where samples of Gaussian noise are among the events, by Renyi divergence at the best
-    of a fixed list of orders (the question is fixed before it is asked, hence so is its best
-    order).
+    What has a curve and no pair of its own is turned into a pair at delta `share`. Gaussian noise
+    by its summed rho, beside the sum of the other epsilons or together with them as one zCDP loss,
+    whichever is less; what key selection takes of `share` is not there for the conversion. Shuffled
+    reports beside no Gaussian noise at equal parts of `share`, if that lowers epsilon. Where
+    samples of Gaussian noise are among the events, by Renyi divergence at the best of a fixed list
+    of orders (the question is fixed before it is asked, hence so is its best order).
     """
     if not any(isinstance(event, _SAMPLED) and pair(event) is None for event in _events(loss)):
         epsilon, rho, delta = _walk(loss, _approx)
@@ -85,8 +84,10 @@ def _approx_by_order(loss: Loss, order: Fraction, share: Fraction) -> Pair:
 
 
 def _approx_shuffled(loss: Loss, share: Fraction) -> Pair:
-    """Shuffled rounds, if there are any, at equal parts of `share`; everything else by its own
-    pair."""
+    """The price with shuffled rounds, if there are any, at equal parts of `share`.
+
+    Everything else has its own pair.
+    """
     rounds = _walk(loss, lambda event: (Fraction(isinstance(event, losses.Shuffled)),))[0]
 
     def price(event: Loss) -> Pair:
@@ -104,8 +105,10 @@ def zcdp(loss: Loss) -> Pair:
 
 
 def rdp(loss: Loss, alpha: Fraction) -> Pair:
-    """(D_alpha, delta) at the one order of the budget; a loss stated at a lower order is
-    refused."""
+    """(D_alpha, delta) at the one order of the budget.
+
+    A loss that is stated at a lower order is refused.
+    """
     return _walk(loss, lambda event: _rdp(event, alpha))
 
 
@@ -140,8 +143,10 @@ class _NoPair(Exception):
 
 
 def pair(event: Loss) -> Pair | None:
-    """(epsilon, delta) of what is known to be such by itself: pure losses, Approx, samples of them;
-    else None."""
+    """(epsilon, delta) of a loss that is known to have them by itself; else None.
+
+    These are pure losses, Approx, and samples of them.
+    """
     try:
         return _walk(event, _pair)
     except _NoPair:
@@ -205,8 +210,10 @@ _FITS_APPROX = "Laplace or Gaussian noise, samples of them, and anything stated 
 
 
 def _approx(event: Loss) -> tuple[Fraction, Fraction, Fraction]:
-    """(epsilon, rho, delta): rho is turned into epsilon once, for the whole question, at its stated
-    delta."""
+    """(epsilon, rho, delta) of one event.
+
+    The rho is turned into epsilon once, for the whole question, at its stated delta.
+    """
     if (rho := _gaussian(event)) is not None:
         return _ZERO, rho, _ZERO
     if isinstance(event, losses.ZCDP):
@@ -320,8 +327,7 @@ def _scheme(event: Loss, rule: str) -> None:
 
 
 def rho_of_pure(epsilon: Fraction) -> Fraction:
-    """epsilon-DP implies rho-zCDP with rho = epsilon tanh(epsilon/2), here rounded up to a
-    rational.
+    """The rho of epsilon-DP: epsilon tanh(epsilon/2), rounded up to a rational.
 
     tanh(x) <= min(1, x (15 + x^2) / (15 + 6 x^2)), a convergent of its continued fraction from
     above; never above the usual epsilon^2 / 2. Proof: docs/proofs/filters.md, lemma 3.

@@ -37,8 +37,9 @@ def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
 
 
 def poisson_renyi(rate: Fraction, inner: Curve, alpha: Fraction, unsampled: Fraction) -> Fraction:
-    """D_alpha of a Poisson sample, both directions, from a curve that bounds both directions of the
-    whole.
+    """D_alpha of a Poisson sample, in both directions.
+
+    `inner` is a curve that bounds both directions of the unsampled loss.
 
     >>> curve = lambda order: order * Fraction(50, 121)                   # sigma = 1.1
     >>> round(float(poisson_renyi(Fraction(1, 100), curve, Fraction(8), Fraction(4))), 15)
@@ -108,11 +109,11 @@ def _fixed(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
 
 
 def shuffled(epsilon: Fraction, users: int, delta: Fraction) -> Fraction:
-    """The epsilon at `delta` of mixed reports (Feldman, McMillan and Talwar 2021, theorem 3.1),
-    rounded up.
+    """The epsilon at `delta` of mixed reports, rounded up.
 
-    log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta) / n) + 8 E/n)) with E = e^epsilon, if 16 E
-    log(2/delta) <= n; never above the local epsilon, which it is where the theorem does not apply.
+    Feldman, McMillan and Talwar 2021, theorem 3.1. log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta) / n)
+    + 8 E/n)) with E = e^epsilon, if 16 E log(2/delta) <= n; never above the local epsilon, which it
+    is where the theorem does not apply.
 
     >>> round(float(shuffled(Fraction(1), 10**6, Fraction(1, 10**6))), 6)
     0.023497

@@ -45,13 +45,13 @@ _MOST_HALVINGS = 64
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A step with the mechanism that the kernel will run, and the public width at which the noisy
-    sum saturates.
+    """A step with the mechanism that the kernel will run for it.
 
-    `copies` is how often the mechanism's loss counts: once, or for each cell of one unit. `cells`
-    is the number of cells of listed keys, `unlisted` the other keys, `points` the grid of a
-    quantile. `widths` are those of a cell's numbers one by one, the largest of which is `width`: a
-    count beside a large sum is shown as narrow as it is.
+    `width` is public: the noisy sum is cut off there. `copies` is how often the mechanism's loss
+    counts: once, or for each cell of one unit. `cells` is the number of cells of listed keys,
+    `unlisted` the other keys, `points` the grid of a quantile. `widths` are those of a cell's
+    numbers one by one, the largest of which is `width`: a count beside a large sum is shown as
+    narrow as it is.
     """
 
     step: Step
@@ -72,8 +72,10 @@ class Calibrated:
 def calibrate_request(
     request: Request, analyses: Analyses, delta: Fraction
 ) -> tuple[Calibrated, ...]:
-    """One mechanism per step, so that all of them together cost at most the price; `delta` is the
-    pot's share."""
+    """Build one mechanism per step, so that all of them together cost at most the price.
+
+    `delta` is the share of the pot's delta that this question may use.
+    """
     queries = check_keys(request, analyses)
     measure = _measure(request)
     selections = sum(isinstance(step.query, Keys) for step in request.steps)
@@ -95,8 +97,10 @@ def calibrate_request(
 
 
 def _measure(request: Request) -> Measure:
-    """The measure that all steps share: epsilon where the price and every family have it, else
-    rho."""
+    """The measure that all steps share.
+
+    It is epsilon where the price and every family have it, else rho.
+    """
     families = [FAMILIES[step.family] for step in request.steps]
     has_epsilon = all("epsilon" in family.measures for family in families)
     if has_epsilon and request.price.epsilon is not None:
@@ -125,8 +129,7 @@ def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
 
 
 def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
-    """The mechanism that the step's family builds for its share, and the public shape of what it
-    releases."""
+    """Build the mechanism of one step, with the public shape of what it releases."""
     analysed = terms.analysed
     if isinstance(terms.query, Quantiles):
         _ = analysed.points  # refused before a mechanism is built
@@ -260,8 +263,7 @@ def _check_delta(selections: int, delta: Fraction) -> None:
 
 
 def _check_numbers(queries: list[AnalysedQuery]) -> None:
-    """All declared cells of all steps together are few enough to be held, and so is what one unit
-    adds to memory.
+    """Refuse a request whose answer, or what one unit adds to memory, is too large.
 
     Counting distinct values or owners holds every row's value: a unit whose rows a self-join
     multiplied would show in the memory, and near its end in a failure.
@@ -322,8 +324,9 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def first_step(holds: Callable[[int], bool], last: int) -> int | None:
-    """The first step from 0 to `most` at which `holds`, which stays true from there on; None if
-    there is none.
+    """The first step from 0 to `last` at which `holds` is true; None where there is none.
+
+    From that step on it must stay true.
 
     >>> first_step(lambda step: step >= 300, 512), first_step(lambda step: False, 512)
     (300, None)

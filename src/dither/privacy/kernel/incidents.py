@@ -30,8 +30,10 @@ class Incidents:
         ledger.on_abandoned = partial(log_incident, log, ABANDONED)
 
     def record(self, reservation: Reservation, error: BaseException | None = None) -> None:
-        """Recorded now, or before this kernel answers again; the response is the same either
-        way."""
+        """Record an incident now, or before this kernel answers again.
+
+        The response is the same either way.
+        """
         code = REFUSED_MEANWHILE if _is_suspension(error) else FAILED
         log_incident(self._log, code, reservation.seq, reservation.pot, error)
         try:

@@ -74,8 +74,10 @@ class Kernel:
     """One dataset's kernel, over its state folder."""
 
     def __init__(self, state: State, seal: Seal | None = None) -> None:
-        """Use `open_kernel`, which replays ledgers that need it: `seal` is what such a replay
-        found."""
+        """Open the ledger and the newest version. Use `open_kernel`, which replays where it must.
+
+        `seal` is what such a replay found.
+        """
         no_core_dumps()
         remove_spilled(state)
         self.ledger = Ledger.open(
@@ -89,8 +91,7 @@ class Kernel:
         self.version = newest(self.ledger, self._state)
 
     def view(self, pot: str) -> LedgerView:
-        """What the ledger says about a pot and the dataset now; the newest registered version is
-        taken with it.
+        """Read what the ledger says now about a pot, and take the newest registered version.
 
         Everything between two views speaks of one version: what is bound, priced, measured and
         released.
@@ -110,8 +111,10 @@ class Kernel:
         return self.price_at(request)
 
     def price_at(self, request: Request, view: LedgerView | None = None) -> Priced:
-        """As `price`, by a view that was read before: a pure function of request, version and
-        view."""
+        """Price a request by a view that was read before.
+
+        The result depends on request, version and view alone.
+        """
         request = copy_request(request)
         view = self.ledger.view(request.pot) if view is None else view
         version = self.version
@@ -141,8 +144,10 @@ class Kernel:
         return measurer
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
-        """RESERVE: check and charge, durably; the pot, all that it is inside of, and the windows it
-        may touch."""
+        """RESERVE: check and charge, durably.
+
+        The pot pays, all pots around it, and the windows that the question may touch.
+        """
         version = priced.version
         public = {
             "version": version.number,
@@ -153,16 +158,18 @@ class Kernel:
         return self.ledger.reserve(pots, priced.loss, priced.key, public, **how)
 
     def measure(self, priced: Priced, measurer: Measurer, key: bytes | None = None) -> list[Exact]:
-        """MEASURE: exact integers for each step; counts and sums over the same rows and keys share
-        one statement.
+        """MEASURE: exact integers for each step.
 
-        Samples of units are drawn by the key of this release.
+        Counts and sums over the same rows and keys share one statement. Samples of units are drawn
+        by the key of this release.
         """
         return take_apart(priced, [measurer.measure(query, key) for query in statements(priced)])
 
     def randomise(self, priced: Priced, exact: list[Exact]) -> Values:
-        """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its
-        public width."""
+        """RANDOMISE: add noise from a source of this release alone.
+
+        A noisy sum is cut off at its public width.
+        """
         return randomise(priced.steps, exact, SystemSource())
 
     def commit(
@@ -219,12 +226,12 @@ class Kernel:
     def _measure_and_store(
         self, priced: Priced, measurer: Measurer, reservation: Reservation
     ) -> tuple[Values, str] | None:
-        """MEASURE to COMMIT; None on any failure, whose exception and frames (exact values) end
-        here.
+        """MEASURE to COMMIT; None on any failure.
 
-        No interrupt reaches this thread, so whatever is raised is a failure of engine or store. The
-        time is taken when all is ready to leave: that of the charge, seen beside the moment the
-        answer appears, would tell how long it took.
+        The exception and its frames, which hold exact values, end here. No interrupt reaches this
+        thread, so whatever is raised is a failure of engine or store. The time is taken when all is
+        ready to leave: that of the charge, seen beside the moment the answer appears, would tell
+        how long it took.
         """
         try:
             values = self.randomise(priced, self.measure_with_retries(priced, measurer))
@@ -236,8 +243,7 @@ class Kernel:
         return values, released_at
 
     def measure_with_retries(self, priced: Priced, measurer: Measurer) -> list[Exact]:
-        """The statement may be run again, at most twice, with the same sample; never is another put
-        in its place."""
+        """MEASURE, tried up to three times with the same statements and the same sample."""
         key = fresh_bytes(32)
         for _ in range(MEASURE_TRIES - 1):
             with suppress(Exception):
@@ -245,8 +251,10 @@ class Kernel:
         return self.measure(priced, measurer, key)
 
     def record_incident(self, reservation: Reservation, error: BaseException | None = None) -> None:
-        """Counted now, or before this kernel answers again; the reason goes to the steward's log
-        alone."""
+        """Count a failure now, or before this kernel answers again.
+
+        The reason goes to the steward's log alone.
+        """
         self._incidents.record(reservation, error)
 
     def check_incidents(self, pot: str) -> None:
@@ -254,16 +262,20 @@ class Kernel:
         self._incidents.settle(pot, is_suspended=self.ledger.is_suspended(pot))
 
     def answer(self, request: Request) -> Release:
-        """The stored release where one answers the request, free to those who paid for it; else a
-        new one."""
+        """Release a request, or hand out the stored answer to it.
+
+        A stored answer is free to those who paid for it.
+        """
         priced = self.price(request)
         _refuse_rehearsal(priced)
         stored = self.uninterrupted.run(lambda: repeated(self.ledger, priced, now()))
         return stored or self._release_priced(priced, {})
 
     def connect(self, version: Version) -> Measurer:
-        """The copy of one registered version with its own catalog, opened read-only, or left by a
-        question before."""
+        """Open the copy of one registered version read-only.
+
+        One that an earlier question left is taken where there is one.
+        """
         if os.getpid() != self._process:
             raise RefusedError(
                 "a connection is not inherited by a forked process: connect again",
@@ -287,8 +299,10 @@ class Kernel:
             measurer.close()
 
     def _put_back(self, version: Version, measurer: Measurer, sound: bool) -> None:
-        """For the next question, with the statements that it has compiled; one that failed is not
-        used again."""
+        """Keep a measurer and its compiled statements for the next question.
+
+        One that failed is closed.
+        """
         if sound and len(self._idle) < MOST_IDLE:
             self._idle.append((version.number, measurer))
         else:
@@ -306,8 +320,10 @@ def now() -> str:
 
 
 def refuse_shared_pots(view: LedgerView) -> None:
-    """A partition, and each window, pays for what others ask. Nobody asks from it: their answers
-    would be free."""
+    """Refuse a question that is asked from a partition or a window.
+
+    Both pay for what others ask, so their answers would be free.
+    """
     if not view.path:
         return
     pot = view.path[0]
@@ -321,8 +337,10 @@ def refuse_shared_pots(view: LedgerView) -> None:
 
 
 def delta_of_path(path: tuple[Pot, ...]) -> Fraction:
-    """The delta of one question: what its pot states, or a hundredth of what it keeps for
-    selections of keys."""
+    """The delta that one question may use.
+
+    Its pot states it; else it is a hundredth of what the pot keeps for selections of keys.
+    """
     if not path:
         return Fraction(0)
     return path[0].rule.delta_per_question or path[0].rule.delta_selection / SELECTIONS

@@ -77,10 +77,10 @@ class Lease:
         _open_leases.add(self)
 
     def release(self, request: Request) -> Values:
-        """The next planned step. What does not fit the plan is refused, and the step can be asked
-        again.
+        """Answer the next planned step; refuse what does not fit the plan.
 
-        An interrupt is raised after the step; the lease is over then, its outputs are stored.
+        A refused step can be asked again. An interrupt is raised after the step; the lease is over
+        then, its outputs are stored.
         """
         self._check_alive()
         values = self._kernel.uninterrupted.run(
@@ -92,8 +92,10 @@ class Lease:
         return values
 
     def _serve(self, request: Request) -> Values | None:
-        """One step, MEASURE to its output; None after a failure, which is then recorded and ends
-        the lease."""
+        """Measure one step and add its noise; None after a failure.
+
+        A failure is recorded and ends the lease.
+        """
         with self._lock:
             self._check_alive()
             priced = self._next(request)

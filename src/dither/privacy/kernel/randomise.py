@@ -28,8 +28,10 @@ _EMPTY = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def randomise(steps: tuple[Calibrated, ...], exact: list[Exact], source: Words) -> Values:
-    """One tuple per step: keys as tuples of labels; numbers by unlisted key, then cell, then column
-    or share."""
+    """Add noise to all steps; the result has one tuple per step.
+
+    Keys are tuples of labels. Numbers come by unlisted key, then cell, then column or share.
+    """
     selected: dict[tuple[Plan, tuple[str, ...]], tuple[OpenKey, ...]] = {}
     for calibrated, owners in zip(steps, exact, strict=True):
         query = calibrated.step.query
@@ -75,8 +77,10 @@ def _release_step(
 def _cells_of(
     calibrated: Calibrated, exact: Exact, keys: tuple[OpenKey, ...], columns: int
 ) -> NDArray[Any]:
-    """The exact numbers that get noise, one row for each cell: all declared cells, of selected keys
-    alone."""
+    """The exact numbers that get noise, one row for each cell.
+
+    These are all declared cells; where keys are unlisted, those of selected keys alone.
+    """
     if not calibrated.unlisted:
         cells: NDArray[Any] = exact[()]
         return cells

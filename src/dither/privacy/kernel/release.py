@@ -62,8 +62,10 @@ class Version:
 
 @dataclass(frozen=True)
 class Priced:
-    """A request with everything that follows from it and the catalog: public, and known before any
-    data is read."""
+    """A request with all that follows from it and the catalog.
+
+    It is public, and known before any data is read.
+    """
 
     request: Request
     steps: tuple[Calibrated, ...]
@@ -75,8 +77,7 @@ class Priced:
 
 @dataclass(frozen=True)
 class Release:
-    """What leaves: noisy integers and selected keys (one tuple per step), their noise, price, and
-    where they stand.
+    """What leaves: noisy integers and selected keys, one tuple per step, with price and balance.
 
     `repeated` says that it is the stored answer to a question asked before; `charged` is then 0, or
     what a pot paid that had not paid for it.
@@ -101,12 +102,12 @@ class Release:
 def repeat_key(
     request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, version: Version
 ) -> str:
-    """The hash under which a release is stored: all that its law depends on, and nothing else (rule
-    values-for-payers).
+    """The hash under which a release is stored (rule values-for-payers).
 
-    Lineage, version, catalog (bounds, limits, domains), unit, neighbours, queries, families,
-    weights, price, delta, the exact mechanisms and their loss, the meaning of losses. Not the pot:
-    another group may pay for the same answer.
+    It covers all that the law of the answer depends on, and nothing else. Lineage, version, catalog
+    (bounds, limits, domains), unit, neighbours, queries, families, weights, price, delta, the exact
+    mechanisms and their loss, the meaning of losses. Not the pot: another group may pay for the
+    same answer.
     """
     request_json = request.to_json()
     return digest(
@@ -130,8 +131,10 @@ def repeat_key(
 
 
 def to_bytes(priced: Priced, values: Values) -> bytes:
-    """What leaves as an Arrow stream: one row, one list per step, its type from the query and the
-    public width."""
+    """Write what leaves as an Arrow stream: one row, with one list per step.
+
+    The type of a list follows from the query and the public width.
+    """
     columns = [
         pa.array([_stored(step, cells)], pa.list_(_type(step)))
         for step, cells in zip(priced.steps, values, strict=True)

@@ -45,8 +45,10 @@ class _Job(Generic[T]):
         self.is_done = False
 
     def run(self) -> None:
-        """In the thread: the work, in a context of its own, so that no setting of the caller
-        applies."""
+        """Do the work, in the thread, in a context of its own.
+
+        No setting of the caller applies there.
+        """
         if not self._claim.acquire(blocking=False):
             return
         try:
@@ -141,8 +143,7 @@ class Uninterrupted:
         self._idle: deque[_Worker] = deque()
 
     def run(self, work: Callable[[], T], on_interrupt: Callable[[], None] = lambda: None) -> T:
-        """The result of `work`, which runs to its end; an interrupt of the caller is raised after
-        it.
+        """Do `work` to its end, and raise an interrupt of the caller after it.
 
         `on_interrupt` is called between the two. Should a burst of interrupts end the wait early,
         the work still runs to its end. An interrupt before any thread began the work cancels it.

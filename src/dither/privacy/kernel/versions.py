@@ -15,8 +15,10 @@ from dither.state import State
 
 
 def newest(ledger: Ledger, state: State) -> Version:
-    """Catalog and facts from the state folder; refused unless they are those whose hashes the
-    ledger holds."""
+    """Read the newest catalog and facts from the state folder.
+
+    Refused unless they have the hashes that the ledger holds.
+    """
     registered = ledger.registered()
     if registered is None:
         raise DitherError(

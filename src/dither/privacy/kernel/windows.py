@@ -46,8 +46,10 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows that a catalog declares: the column that tells them, and their labels in
-    order."""
+    """The windows that a catalog declares, by their labels in order.
+
+    `column` is the column whose time tells the window of a row.
+    """
 
     column: str
     labels: tuple[str, ...]
@@ -59,8 +61,10 @@ class Windows:
 
 
 def windows_of(catalog: Catalog) -> Windows | None:
-    """The windows in which a registered row can lie: the bounds of the window's column, in every
-    private table."""
+    """The windows in which a registered row can lie; None where the unit is no window.
+
+    They follow from the bounds of the window's column, in every private table.
+    """
     unit = catalog.unit
     if unit.column is None:
         return None
@@ -96,12 +100,11 @@ def _registered_span(catalog: Catalog) -> Span:
 def paying(
     opened: tuple[Pot, tuple[Pot, ...]] | None, catalog: Catalog, pot: str, request: Request | None
 ) -> tuple[str, ...]:
-    """The pot that is asked and the windows that pay beside it; all of them for a lease, whose
-    queries come later.
+    """The pot that is asked, and the windows that pay beside it.
 
-    Windows are those of the opening. If the registered catalog has others by now, a unit may have
-    changed its window since, and all of them pay: what was charged before stays where it was, and
-    what comes counts everywhere.
+    For a lease, whose queries come later, all windows pay. Windows are those of the opening. If the
+    registered catalog has others by now, a unit may have changed its window since, and all of them
+    pay: what was charged before stays where it was, and what comes counts everywhere.
     """
     if opened is None:
         return (pot,)
@@ -117,8 +120,10 @@ def paying(
 
 
 def touched(plans: Iterable[Plan | None], catalog: Catalog, among: Windows) -> tuple[str, ...]:
-    """The windows whose rows the plans could touch, as labels; all of them where a plan contradicts
-    itself."""
+    """The labels of the windows whose rows the plans could touch.
+
+    All of them, where a plan contradicts itself.
+    """
     spans = [_walk(plan, catalog)[0] for plan in plans if plan is not None]
     known_spans = [span for span in spans if span is not None]
     if not known_spans or any(low > high for low, high in known_spans):
@@ -127,8 +132,10 @@ def touched(plans: Iterable[Plan | None], catalog: Catalog, among: Windows) -> t
 
 
 def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
-    """(windows of the rows under a node, its columns that are the window's own): no windows under a
-    public table."""
+    """The windows of the rows under a node, and its columns that are the window's own.
+
+    Rows of a public table lie in no window.
+    """
     match plan:
         case Scan():
             if catalog.table(plan.table).kind == "public":
@@ -195,8 +202,10 @@ def _window_span(domain: Domain, unit: Unit) -> Span:
 
 
 def _number(value: int, domain: Domain, unit: Unit) -> int:
-    """The number of a window, as `data.owners.window_sql` counts it; never falls when time goes
-    on."""
+    """The number of the window that a time lies in, as `data.owners.window_sql` counts.
+
+    It never falls when time goes on.
+    """
     days = (value + (unit.offset_seconds or 0)) // 86_400 if domain.kind == "timestamp" else value
     day = _EPOCH + days * _DAY
     months = day.year * 12 + day.month - 1

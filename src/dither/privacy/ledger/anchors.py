@@ -50,8 +50,10 @@ def write_line(installation: str, anchor: Anchor, written_at: str, key: Ed25519P
 
 
 def read_lines(text: str) -> tuple[SignedAnchor, ...]:
-    """All anchors of a file; ParameterError names the first line that is none or whose signature
-    does not match."""
+    """Read all anchors of a file.
+
+    ParameterError names the first line that is none, or whose signature does not match.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
     return tuple(_read_line(line, number) for number, line in enumerate(lines, 1))
 

@@ -36,8 +36,10 @@ _FROM = (
 
 
 class Broken(Exception):
-    """The chain, or what hangs on it, is not what dither writes; `seq` is the first bad entry,
-    where one is."""
+    """The chain, or what hangs on it, is not what dither writes.
+
+    `seq` is the first bad entry, where there is one.
+    """
 
     def __init__(self, seq: int | None, problem: str) -> None:
         super().__init__(problem if seq is None else f"entry {seq}: {problem}")
@@ -45,8 +47,10 @@ class Broken(Exception):
 
 
 def entry_hash(seq: int, kind: str, body_json: str, prev_hash: str) -> str:
-    """sha256 of the canonical JSON of {body, kind, prev_hash, seq}; the body goes in as the very
-    text stored."""
+    """sha256 of the canonical JSON of {body, kind, prev_hash, seq}.
+
+    The body goes in as the very text that is stored.
+    """
     text = f'{{"body":{body_json},"kind":{_quoted(kind)},"prev_hash":{_quoted(prev_hash)},"seq":{seq}}}'
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -65,8 +69,9 @@ def commitment(nonce: bytes, arrow_bytes: bytes, meta_json: str) -> str:
 
 
 def digest_totals(texts: Mapping[str, Iterable[str]]) -> str:
-    """The digest of all running totals that an entry names: sha256 of {pot: [spent, delta_spent,
-    reissued, cap]}.
+    """The digest of all running totals, which an entry names.
+
+    It is the sha256 of {pot: [spent, delta_spent, reissued, cap]}.
 
     >>> digest_totals({"total": ("1/2", "0/1", "0/1", "3/1")})[:16]
     'fbd4f18b79d1daaa'
@@ -75,8 +80,10 @@ def digest_totals(texts: Mapping[str, Iterable[str]]) -> str:
 
 
 def canonical_text(value: Any, what: str) -> str:
-    """Canonical JSON that can be stored for ever; refuses floats and whatever else has no one
-    text."""
+    """Write canonical JSON that can be stored for ever.
+
+    Floats, and whatever else has no one text, are refused.
+    """
     try:
         text = dumps(value)
         text.encode()
@@ -106,12 +113,11 @@ class Tail(NamedTuple):
 
 
 def follow(transaction: Transaction, after: Anchor) -> Tail:
-    """The end of the chain, every link from `after` to it checked; Broken if `after` is not in this
-    chain.
+    """Read the chain from `after` to its end, with every link checked.
 
-    Reads only what came after, so it is cheap where `after` is the head. The anchored entry is
-    hashed again: its body is believed, and its stored hash alone would not show that the body was
-    changed.
+    Broken, if `after` is not in this chain. Reads only what came after, so it is cheap where
+    `after` is the head. The anchored entry is hashed again: its body is believed, and its stored
+    hash alone would not show that the body was changed.
     """
     last = START
     entries: list[tuple[str, str]] = []

@@ -134,8 +134,10 @@ class Database(ABC):
 
     @property
     def engine(self) -> Engine:
-        """This process's engine. One inherited through fork is kept aside: even closing it could
-        touch the store."""
+        """This process's engine.
+
+        One inherited through a fork is kept aside: even closing it could touch the store.
+        """
         if self._pid != os.getpid():
             self._inherited.append(self._engine)
             self._pid = os.getpid()
@@ -173,8 +175,10 @@ class Database(ABC):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turns an error of the store into one sentence, whatever it was about to write left
-        out."""
+        """Turn an error of the store into one sentence.
+
+        What it was about to write is left out.
+        """
         try:
             yield
         except (Busy,) + self.errors as error:  # noqa: RUF005

@@ -75,8 +75,10 @@ def check_not_lost(installation: str) -> None:
 
 
 def check_never_prod(installation: str, lineage: str, source: str) -> None:
-    """Refused where this lineage or source has a budget elsewhere: a dev lineage shows exact
-    answers."""
+    """Refuse where this lineage or source has a budget elsewhere.
+
+    A dev lineage shows exact answers.
+    """
     for dataset in list_other_datasets(installation):
         if dataset.lineage == lineage or dataset.source == source:
             raise RefusedError(
@@ -87,8 +89,10 @@ def check_never_prod(installation: str, lineage: str, source: str) -> None:
 
 
 def _all(installation: str) -> tuple[Known, ...]:
-    """Every dataset on this machine. A file that cannot be read stops the opening: it may be the
-    one."""
+    """Read every dataset on this machine.
+
+    A file that cannot be read stops the opening: it may be the one that matters.
+    """
     datasets = []
     for file in sorted(_folder(installation).glob("*.json")):
         try:

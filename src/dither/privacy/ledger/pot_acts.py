@@ -17,8 +17,10 @@ from dither.rules import PrivacyRule
 
 
 def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
-    """Whether a pot may be opened beside those that are: one total, and no fresh budget for the
-    same people."""
+    """Refuse a pot that may not be opened beside those that are open.
+
+    There is one total, and no fresh budget for the same people.
+    """
     if new.name in open_pots:
         raise RefusedError(
             f"pot {new.name!r} is open already; its terms never change",

@@ -50,10 +50,10 @@ def windows(pots: Mapping[str, Pot]) -> tuple[Pot, tuple[Pot, ...]] | None:
 
 
 def needed(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
-    """The pots whose totals a charge may read: the paths, every part of a partition on them, and
-    the windows' own.
+    """The pots whose totals a charge may read.
 
-    Without the last, a charge that names no window would not be seen to go past them.
+    These are the paths, every part of a partition on them, and the partition into windows. Without
+    the last, a charge that names no window would not be seen to go past them.
     """
     names = {name for leaf in leaves for name in path(pots, leaf)}
     partitions = {name for name in names if pots[name].kind == "partition"}
@@ -177,8 +177,10 @@ def _growth(pots: Mapping[str, Pot], name: str, reissue: bool) -> Charge:
 
 
 def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction]) -> Fraction:
-    """From `before` to the sum of the largest totals; `before` may lie above it by the rounding of
-    sums."""
+    """How much a total grows from `before` to the sum of the largest totals.
+
+    `before` may lie above that sum by the rounding of sums.
+    """
     after = sum_largest(totals, partition.neighbours)
     if after + Fraction(1, GRID) < before:
         raise RefusedError(

@@ -215,8 +215,10 @@ def _check_kind(pot: Pot) -> None:
 
 
 def charge_of(pot: Pot, loss: Loss) -> Charge:
-    """What the pot takes for a loss. Its unit and neighbours must be the pot's: others have no
-    common sum."""
+    """What a pot takes for a loss.
+
+    The loss must have the pot's unit and neighbours: others have no common sum.
+    """
     for what in ("neighbours", "unit"):
         if isinstance(loss, Loss) and getattr(loss, what) != getattr(pot, what):
             raise RefusedError(
@@ -330,12 +332,11 @@ def limit(value: Number, name: str) -> Fraction:
 
 
 def on_grid(value: Fraction) -> Fraction:
-    """The number itself, or, once its denominator passes 60 digits, the next multiple of 10^-60
-    above it.
+    """The number itself, or the next multiple of 10^-60 above it.
 
-    Thousands of unlike denominators would else grow into sums with millions of digits. Rounding is
-    upwards, so the filter's inequality still holds; caps with up to 60 decimals lie on the grid, so
-    a charge that fits still fits.
+    It is rounded once its denominator passes 60 digits. Thousands of unlike denominators would else
+    grow into sums with millions of digits. Rounding is upwards, so the filter's inequality still
+    holds; caps with up to 60 decimals lie on the grid, so a charge that fits still fits.
     """
     if value.denominator <= GRID:
         return value

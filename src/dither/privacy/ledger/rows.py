@@ -191,8 +191,10 @@ def write_release(transaction: Transaction, row: dict[str, Any]) -> None:
 
 
 def newest_answer(transaction: Transaction, request_hash: str) -> tuple[int, int] | None:
-    """(reserve, commit) of the newest release that answers a request; a reissue comes after what it
-    supersedes."""
+    """(reserve, commit) of the newest release that answers a request.
+
+    A reissue comes after what it supersedes.
+    """
     row = transaction.first_row(_ANSWERS, {"wanted": request_hash})
     return (row[0], row[1]) if row else None
 

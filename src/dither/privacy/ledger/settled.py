@@ -24,8 +24,10 @@ _NOTHING = Fraction(0)
 
 @dataclass(frozen=True)
 class UnderWay:
-    """A charge whose answer has not left: the pots that it names, what each paid, and its
-    purpose."""
+    """A charge whose answer has not left yet.
+
+    `leaves` are the pots that it names, `charges` what each of them paid.
+    """
 
     leaves: tuple[str, ...]
     charges: dict[str, Charge]
@@ -56,8 +58,10 @@ def settle(
 
 
 def names_inside(terms: Mapping[str, Pot], names: Iterable[str]) -> tuple[str, ...]:
-    """The pots whose totals `settle` needs for these: all inside them, where there are
-    partitions."""
+    """The pots whose totals `settle` needs for these names.
+
+    Where there are partitions, all pots inside them are needed too.
+    """
     requested = tuple(names)
     if not any(pot.kind == "partition" for pot in terms.values()):
         return requested

@@ -54,11 +54,10 @@ class Ledger(queries.Readings):
 
     @classmethod
     def open(cls, location: Location, head_path: Path, seal: Seal | None = None) -> Self:
-        """An existing ledger; refused if it is behind its head or another one. One ahead of it
-        repairs the head.
+        """Open an existing ledger; refuse one that is behind its head, or another one.
 
-        `seal` is what a replay found, for a ledger whose newest entry names no totals
-        (`replaying.replay_ledger`).
+        One that is ahead of its head moves the head. `seal` is what a replay found, for a ledger
+        whose newest entry names no totals (`replaying.replay_ledger`).
         """
         ledger = cls(location, head_path, seal)
         anchor = ledger._head.read()
@@ -88,13 +87,12 @@ class Ledger(queries.Readings):
         reissue: dict[str, Any] | None = None,
         leaves_early: bool = False,
     ) -> Reservation:
-        """Charges `pot` and all that it is inside of for `loss`, for ever. On an error nothing was
-        spent.
+        """Charge `pot` and all pots around it for `loss`, for ever.
 
-        (Only a disk that fails in the act leaves this open; the message then says so.) Refused
-        while incidents suspend the dataset, in the same transaction. The head need not move: what
-        leaves does so after `commit` moved it past this entry; a lease, whose answers leave before
-        its commit, says so by `leaves_early`.
+        On an error nothing was spent. (Only a disk that fails in the act leaves this open; the
+        message then says so.) Refused while incidents suspend the dataset, in the same transaction.
+        The head need not move: what leaves does so after `commit` moved it past this entry; a
+        lease, whose answers leave before its commit, says so by `leaves_early`.
         """
         leaves = (pot,) if isinstance(pot, str) else tuple(pot)
         check_hash(request_hash, "request_hash")
@@ -150,8 +148,10 @@ class Ledger(queries.Readings):
         loss: Loss,
         **how: Any,
     ) -> Payment:
-        """What each pot pays and stands at; a refusal speaks of settled figures alone (rule
-        settled-figures-only)."""
+        """What each pot pays, and its balance after that.
+
+        A refusal speaks of settled figures alone (rule settled-figures-only).
+        """
         names = pot_tree.needed(terms, leaves)
         try:
             return pot_tree.pay(self._pots(transaction, names), leaves, loss, **how)
@@ -185,8 +185,10 @@ class Ledger(queries.Readings):
             raise RefusedError(SUSPENDED, rule=PrivacyRule.INCIDENTS_CAPPED)
 
     def _count_abandoned(self) -> None:
-        """What dead processes left between reserve and commit becomes incidents, before anyone
-        reserves again."""
+        """Turn what dead processes left between reserve and commit into incidents.
+
+        This comes before anyone reserves again.
+        """
         with self._database.transaction(write=False) as transaction:
             if not any(is_dead(holder) for _, holder in rows.list_pending(transaction)):
                 return
@@ -243,8 +245,10 @@ class Ledger(queries.Readings):
         return Committed(entry.seq, entry.hash, reservation.seq)
 
     def share(self, release: int, pot: str, *, released_at: str) -> Reservation:
-        """`pot` pays for a stored release, with all that it is inside of and that has not paid; no
-        data is read."""
+        """Charge `pot` for a stored release, with all pots around it that have not paid.
+
+        No data is read.
+        """
         _check_time(released_at)
         with self._appending() as (transaction, append):
             terms = self._terms_of(transaction)
@@ -273,8 +277,10 @@ class Ledger(queries.Readings):
         return _reservation(entry, pot, settled)
 
     def ensure_anchored(self) -> None:
-        """Moves the head to the newest entry before a stored answer leaves: no older copy may
-        forget who paid."""
+        """Move the head to the newest entry, before a stored answer leaves.
+
+        So no older copy of the ledger can forget who paid.
+        """
         anchor = self._head.read()
         if anchor is None:
             return

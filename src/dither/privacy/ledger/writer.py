@@ -70,8 +70,7 @@ class Writer:
         return self.last
 
     def checked_totals(self) -> dict[str, tuple[str, ...]]:
-        """The texts of all totals, compared with the newest entry; RefusedError where they
-        differ."""
+        """The texts of all totals, if the newest entry confirms them; else RefusedError."""
         if self._totals is None:
             if self._digest is None and self.last.seq:
                 self._check_by_replay()
@@ -125,8 +124,10 @@ class Writer:
         )
 
     def _digest_after(self, seq: int, body_json: str | None) -> str | None:
-        """The digest of all totals after an entry: the one that it names, or the one that a replay
-        found."""
+        """The digest of all totals after an entry.
+
+        The entry names it, or a replay found it.
+        """
         digest = _digest_in(body_json)
         if digest is None and self._seal is not None and self._seal.seq == seq:
             return self._seal.totals
@@ -142,7 +143,9 @@ class Writer:
 
 
 def _digest_in(body_json: str | None) -> str | None:
-    """The digest of all totals that an entry names; None where it names none, or where there is no
-    entry."""
+    """The digest of all totals that an entry names.
+
+    None where it names none, or where there is no entry.
+    """
     digest = None if body_json is None else json.loads(body_json).get("totals")
     return None if digest is None else str(digest)

@@ -25,8 +25,10 @@ _DIGITS = 20
 
 
 class AdditiveNoise(ABC):
-    """What the kernel asks of independent noise on every number, from `sensitivity`, `error_terms`
-    and `release`."""
+    """A mechanism with independent noise on every number.
+
+    It follows from `sensitivity`, `error_terms` and `release`, which a subclass defines.
+    """
 
     noise_name: ClassVar[str]
     """Its noise in words, such as "integer Laplace noise"."""
@@ -74,8 +76,10 @@ class AdditiveNoise(ABC):
 
 
 def exact_integers(values: Any) -> NDArray[Any]:
-    """`values` as an int64 or Python-integer array; floats are refused, since their rounding
-    depends on data."""
+    """`values` as an array of int64 or of Python integers.
+
+    Floats are refused, since their rounding depends on data.
+    """
     if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
         values = [values]
     # a list goes through Python integers: NumPy would make floats of [-1, 2**63], an error that
@@ -108,8 +112,10 @@ def check_sensitivity(sensitivity: Any) -> Sensitivity:
 
 
 def add(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
-    """values + noise, exactly: int64 if every *sum* fits, else Python integers; a function of the
-    sums alone."""
+    """values + noise, exactly: int64 if every *sum* fits, else Python integers.
+
+    The type depends on the sums alone.
+    """
     if values.dtype == object or noise.dtype == object:
         total = np.asarray(values.astype(object) + noise.astype(object), object)
         return _narrowest([int(value) for value in total.ravel()]).reshape(total.shape)

@@ -71,8 +71,10 @@ class IntegerBox:
         rows: int,
         adjacency: Adjacency = ADD_REMOVE,
     ) -> IntegerBox:
-        """The least noise that meets epsilon: scale = rows / epsilon, rounded up to 20 significant
-        bits."""
+        """The least noise that meets epsilon: scale = rows / epsilon.
+
+        It is rounded up to 20 significant bits.
+        """
         price = positive(
             epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys"
         )

@@ -86,8 +86,10 @@ class IntegerGaussian(AdditiveNoise):
         )
 
     def error_terms(self, column: int = 0) -> NoiseTerms:
-        """The law of the error of each number; noise gets to 40 sigma with a chance below
-        e^-800."""
+        """The law of the error of each number.
+
+        Noise gets to 40 sigma with a chance below e^-800.
+        """
         return NoiseTerms("gaussian_error", {"sigma": self.sigma}, self.sigma, scales_in_reach=40)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:

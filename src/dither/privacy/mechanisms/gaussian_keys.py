@@ -140,8 +140,10 @@ class GaussianKeys(OwnersOfKeys):
     def release(
         self, counts: Any, *, source: Words | None = None
     ) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-        """(which keys to show, the noisy count of every key): only the counts of keys shown may
-        leave."""
+        """Which keys to show, and the noisy count of every key.
+
+        Only the counts of keys that are shown may leave.
+        """
         owners = owner_counts(counts)
         noisy = add(owners, discrete_gaussian(self.sigma, owners.shape, source=source))
         is_chosen: NDArray[np.bool_] = (noisy >= self.threshold) & (owners > 0)
@@ -163,11 +165,11 @@ def _lone(sigma: Fraction, threshold: int, moved: int) -> Fraction:
 
 
 def _power_down(base: Fraction, exponent: int) -> Fraction:
-    """base^exponent, 0 <= base <= 1: exactly for small exponents, else rounded down, in steps of
-    its logarithm.
+    """base^exponent for 0 <= base <= 1, rounded down.
 
-    Each of at most 2 log2(exponent) products is cut to `bits`: what is lost is below exponent *
-    2^(2 - bits), far below the 64 bits that are kept of 1 - base^exponent >= 1 - base.
+    It is exact for small exponents, else computed by repeated squaring. Each of at most 2
+    log2(exponent) products is cut to `bits`: what is lost is below exponent * 2^(2 - bits), far
+    below the 64 bits that are kept of 1 - base^exponent >= 1 - base.
     """
     if exponent <= _EXACT_POWERS or base == 1:
         return base**exponent
@@ -185,8 +187,10 @@ def _power_down(base: Fraction, exponent: int) -> Fraction:
 
 @lru_cache(maxsize=16)
 def _weights(sigma: Fraction) -> tuple[list[int], int, int]:
-    """(upper ends of the sums of weights from k on, lower end of the total, upper end of what was
-    cut off)."""
+    """Sums of weights from k on, the total, and the rest that was cut off.
+
+    The sums and the rest are upper ends, the total is a lower end.
+    """
     weights = Law("gaussian", 1 / (2 * sigma * sigma), two_sided=True).weights(
         _BITS, until=_BITS - 64
     )

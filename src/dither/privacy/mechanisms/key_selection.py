@@ -128,8 +128,10 @@ class TruncatedGeometricKeys(OwnersOfKeys):
 
     @property
     def _rule(self) -> tuple[Fraction, Fraction]:
-        """Per key; beyond e^64 a larger epsilon shows nothing sooner, and the rule of a smaller one
-        is within it."""
+        """The epsilon and delta of one key.
+
+        Beyond 64 a larger epsilon shows nothing sooner, so it is cut off there.
+        """
         return min(self.epsilon / self.moved, Fraction(64)), self.delta / self.moved
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
@@ -155,8 +157,10 @@ class TruncatedGeometricKeys(OwnersOfKeys):
         return [int(is_chosen) for is_chosen in self.release(exact, source=source)]
 
     def release(self, counts: Any, *, source: Words | None = None) -> NDArray[np.bool_]:
-        """Which keys to show; `counts` are the distinct owners of each, after the limit of `groups`
-        per unit."""
+        """Which keys to show.
+
+        `counts` are the distinct owners of each, after the limit of `groups` per unit.
+        """
         owners = owner_counts(counts)
         supply = check_source(source)
         epsilon, delta = self._rule

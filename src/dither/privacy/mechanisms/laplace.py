@@ -67,8 +67,10 @@ class IntegerLaplace(AdditiveNoise):
     def for_epsilon(
         cls, epsilon: Number, sensitivity: Sensitivity, adjacency: Adjacency = ADD_REMOVE
     ) -> IntegerLaplace:
-        """The least noise that meets epsilon: scale = l1 / epsilon, rounded up to 20 significant
-        bits."""
+        """The least noise that meets epsilon: scale = l1 / epsilon.
+
+        It is rounded up to 20 significant bits.
+        """
         price = positive(
             epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys"
         )

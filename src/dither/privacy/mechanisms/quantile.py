@@ -192,8 +192,9 @@ class Quantile(RowsOfUnits):
 
 @dataclass(frozen=True)
 class FlippedQuantile(Quantile):
-    """One q-quantile by permute-and-flip: never a larger expected miss for one epsilon, and no
-    bounded range.
+    """One q-quantile by permute-and-flip, which has no bounded range.
+
+    For one epsilon its expected miss is never larger than that of `Quantile`.
 
     >>> median = FlippedQuantile(Fraction(1, 2), epsilon=1)
     >>> median.release([0, 0, 10_000, 0]), median.loss()

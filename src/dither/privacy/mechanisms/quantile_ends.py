@@ -44,8 +44,10 @@ from dither.privacy.noise.source import check_source
 
 @dataclass(frozen=True)
 class QuantilesWithEnds(RowsOfUnits):
-    """The quantiles of `point`, and two ends for each at `epsilon_each`, over a public grid of
-    `cells`."""
+    """The quantiles of `point`, and two ends of an interval for each.
+
+    Each end costs `epsilon_each`; the public grid has `cells` cells.
+    """
 
     stored_name: ClassVar[str] = "QuantilesWithEnds"  # in digests of stored releases: never changes
 
@@ -84,8 +86,10 @@ class QuantilesWithEnds(RowsOfUnits):
         return compose(self.point.loss(), end * (2 * len(self.shares)))
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
-        """How far the rank of the quantile itself may be off, and how far away its ends are
-        aimed."""
+        """How far the rank of the quantile itself may be off.
+
+        It also says how many rows away its ends are aimed.
+        """
         share = column % len(self.shares)
         point = self.point.error_terms(share)
         return ErrorTerms(point.law, {**point.numbers, "aimed_rows": self.rows(self.shares[share])})

@@ -74,8 +74,7 @@ def _ranges_of(terms: StepTerms) -> tuple[int, int]:
 
 
 def choose_ranges(reach: Reach, measure: Measure) -> tuple[int, int]:
-    """(rows per unit, copies) of the exponential mechanism in each cell, with the smaller noise for
-    one price.
+    """(rows per unit, copies) of the exponential mechanism with the smaller noise for one price.
 
     Ranges of cells add up, and each is in proportion to the rows of the unit there: together they
     are one range for all of its rows. Or g cells with at most r rows each. Noise goes with rows *

@@ -141,8 +141,10 @@ class JointQuantiles(RowsOfUnits):
     def release_sparse(
         self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> list[int]:
-        """The same for a grid of any size, given only the cells that hold rows, in increasing
-        order."""
+        """The same for a grid of any size.
+
+        `filled_cells` are the cells that hold rows, in increasing order.
+        """
         filled, rows = check_filled_cells(filled_cells, counts, cells)
         supply = check_source(source)
         if len(rows) and not rows.all():
@@ -175,8 +177,10 @@ class JointQuantiles(RowsOfUnits):
         chosen: dict[Fraction, int],
         source: Words,
     ) -> None:
-        """Answer `shares`, all between start and end, on the rows between the answers to start and
-        end."""
+        """Answer `shares` from the rows between the answers to `start` and `end`.
+
+        All of them lie between those two shares.
+        """
         if not shares:
             return
         middle = len(shares) // 2

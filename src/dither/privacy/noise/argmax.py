@@ -42,8 +42,9 @@ def argmax_gumbel(
     weights: Sequence[int] | NDArray[Any] | None = None,
     source: Words | None = None,
 ) -> int:
-    """i with probability proportional to weights[i] * exp(scores[i] / scale): the largest score /
-    scale + Gumbel.
+    """An index, drawn in proportion to weights[i] * exp(scores[i] / scale).
+
+    It is the index of the largest score / scale + Gumbel noise.
 
     >>> argmax_gumbel([0, 10**6, 3], 1), argmax_gumbel([5, 5, 5], 1, weights=[0, 1, 0])
     (1, 1)
@@ -60,11 +61,10 @@ def argmax_exponential(
     words: NDArray[np.uint64] | None = None,
     source: Words | None = None,
 ) -> int:
-    """The index of the largest score / scale + largest of weights[i] Exponential(1), of 1 if no
-    weights are given.
+    """The index of the largest score / scale + largest of weights[i] Exponential(1) noises.
 
-    `words` are the first 64 bits of each candidate's uniform, where they were drawn already;
-    weights are at most 2**64.
+    Without weights each candidate has one noise. `words` are the first 64 bits of each candidate's
+    uniform, where they were drawn already; weights are at most 2**64.
 
     >>> argmax_exponential([0, 10**6, 3], 1), argmax_exponential([5, 5, 5], 1, weights=[0, 1, 0])
     (1, 1)
@@ -153,13 +153,13 @@ def _sieve(
     width: int,
     noise: Noise,
 ) -> NDArray[np.int64]:
-    """The candidates that may win; a long Gumbel race drops those that certainly lose to the best
-    of a few.
+    """The candidates that may win.
 
-    A key is share - log(E) with E >= U >= word / 2**width, so it reaches `best` only if word /
-    2**width is at most exp(share - best): one exponential instead of four logarithms. Shares near
-    `best` err by far less than the slack; far below it `reach` is under one word whatever the
-    error, and only the word 0 survives.
+    A long Gumbel race drops those that certainly lose to the best of a few. A key is share - log(E)
+    with E >= U >= word / 2**width, so it reaches `best` only if word / 2**width is at most
+    exp(share - best): one exponential instead of four logarithms. Shares near `best` err by far
+    less than the slack; far below it `reach` is under one word whatever the error, and only the
+    word 0 survives.
     """
     if noise != "gumbel" or len(gaps) < _SIEVED_FROM:
         return np.arange(len(gaps))
@@ -218,8 +218,10 @@ def _keys(
 def _shares(
     gaps: NDArray[Any], scale: Fraction, weights: NDArray[Any] | None = None
 ) -> NDArray[np.float64]:
-    """gap / scale + log(weight), within a few last places of the larger part; minus infinity past
-    float64."""
+    """gap / scale + log(weight), to a few last digits of the larger term.
+
+    It is minus infinity past the range of float64.
+    """
     if weights is not None:
         logs: NDArray[np.float64] = _shares(gaps, scale)
         logs += (
@@ -238,11 +240,10 @@ def _shares(
 def _waiting(
     words: NDArray[np.uint64], width: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """-log(1 - U) at both ends of U in [word, word + 1] / 2**width, each with a small *relative*
-    error.
+    """Both ends of -log(1 - U) for U in [word, word + 1] / 2**width.
 
-    Below 1/2 by log1p of the word, above it by the log of the integer 2**width - word: never of a
-    rounded difference.
+    Each has a small *relative* error. Below 1/2 by log1p of the word, above it by the log of the
+    integer 2**width - word: never of a rounded difference.
     """
     start = words.astype(np.float64)
     to_one = (np.uint64(2**width - 1) - words).astype(np.float64)
@@ -256,11 +257,10 @@ def _waiting(
 def _longest(
     words: NDArray[np.uint64], width: int, weights: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """-log(1 - U^(1/w)), the largest of w Exponential(1), at both ends of U, each with a small
-    *relative* error.
+    """Both ends of -log(1 - U^(1/w)), the largest of w Exponential(1) noises.
 
-    log(U) below 1/2 by the log of the word, above it by log1p of what is missing; then all in
-    differences from 1.
+    Each has a small *relative* error. log(U) below 1/2 by the log of the word, above it by log1p of
+    what is missing; then all in differences from 1.
     """
     start = words.astype(np.float64)
     to_one = (np.uint64(2**width - 1) - words).astype(np.float64)
@@ -273,8 +273,10 @@ def _longest(
 
 
 def _intervals() -> Any:
-    """This thread's own context: the precision is a property of the context, and another thread may
-    want another."""
+    """This thread's own context of interval arithmetic.
+
+    The precision belongs to the context, and another thread may need another.
+    """
     if not hasattr(_of_thread, "context"):
         from mpmath.ctx_iv import MPIntervalContext  # `load_libraries` of the kernel did it before
 
@@ -285,8 +287,10 @@ def _intervals() -> Any:
 def _exact_key(
     share: Fraction, drawn: int, bits: int, noise: Noise, weight: int = 1
 ) -> tuple[Any, Any]:
-    """Ends of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the
-    precision."""
+    """Both ends of a key, from `bits` bits of its uniform.
+
+    By interval arithmetic of mpmath at twice the precision.
+    """
     iv = _intervals()
     iv.prec = 2 * bits + 64 + weight.bit_length()
     whole = iv.mpf(1 << bits)

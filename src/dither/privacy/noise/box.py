@@ -31,8 +31,10 @@ _BLOCK = 1 << 14
 
 
 def box_noise(sides: tuple[int, ...], scale: Fraction, count: int, source: Words) -> NDArray[Any]:
-    """`count` independent draws, one row each: int64, or Python integers where a scale or an
-    element needs them."""
+    """`count` independent draws, one row each.
+
+    They are int64, or Python integers where a scale or an element needs them.
+    """
     blocks: list[NDArray[Any]] = []
     missing = count
     share = math.factorial(len(sides)) / len(sides) ** len(sides)

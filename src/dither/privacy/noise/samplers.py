@@ -82,8 +82,10 @@ def give_shape(values: NDArray[Any], size: Size) -> Any:
 
 @lru_cache(maxsize=512)
 def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> Plan:
-    """How a scale (laplace) or sigma (gaussian) is drawn: one table up to 64 (256), cells of width
-    2**shift above."""
+    """How noise of one scale (laplace) or sigma (gaussian) is drawn.
+
+    One table up to 64 (256), cells of width 2**shift above.
+    """
     widest = 64 if family == "laplace" else 256
     shift = 0 if scale <= widest else int(scale / widest).bit_length()
     near = scale / (1 << shift)

@@ -48,8 +48,10 @@ class Words(ABC):
 
 @final
 class SystemSource(Words):
-    """The source of production: AES-256-CTR under a key that the operating system drew for this
-    object alone."""
+    """The source of production: AES-256-CTR.
+
+    The operating system drew its key for this object alone.
+    """
 
     __slots__ = ("_forks", "_pid", "_stream")
 
@@ -79,8 +81,10 @@ class SystemSource(Words):
 
 
 def check_source(source: Words | None) -> Words:
-    """`source` itself, or a fresh `SystemSource`; anything that is no `Words` (a NumPy generator,
-    say) is refused."""
+    """`source` itself, or a fresh `SystemSource` where it is None.
+
+    Anything that is no `Words` (a NumPy generator, say) is refused.
+    """
     if source is None:
         return SystemSource()
     if not isinstance(source, Words):

@@ -86,12 +86,12 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class DrawTable:
-    """Of the 2**width words, exactly floor(2**width * P(k)) mean k; the words left over mean "draw
-    from the residual".
+    """A table that says what each random word of `width` bits means.
 
-    The words are laid out in 2**columns equal columns of at most two meanings each (Walker's alias
-    method, in integers), so that a look-up is two gathers and takes the same time whatever comes
-    out.
+    Exactly floor(2**width * P(k)) words mean k. The words that remain mean "draw from the
+    residual". The words are laid out in 2**columns equal columns of at most two meanings each
+    (Walker's alias method, in integers), so that a look-up is two gathers and takes the same time
+    whatever comes out.
     """
 
     law: Law
@@ -124,8 +124,10 @@ class DrawTable:
         return self.meaning.take(column)
 
     def residual(self, source: Words) -> int:
-        """One draw from P(k) - counts(k) / 2**width, normalised: inversion with as many bits as it
-        takes."""
+        """One draw from P(k) - counts(k) / 2**width, normalised.
+
+        By inversion, with as many bits as it takes.
+        """
         drawn = bits = 0
         while True:
             drawn = drawn << self.width | int(source.words(1, self.width)[0])

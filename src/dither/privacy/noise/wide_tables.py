@@ -44,8 +44,10 @@ class Plan:
 
     @cached_property
     def spare(self) -> int:
-        """Bits of the first part of the acceptance uniform: the rest of the place's word, or a word
-        of its own."""
+        """How many bits the first word of the acceptance uniform has.
+
+        They are the rest of the offset's word, or a word of their own.
+        """
         return self.table.width - self.shift - 1 if self.shared else min(self.table.width, 53)
 
     @cached_property
@@ -59,15 +61,19 @@ class Plan:
 
     @cached_property
     def surely(self) -> int:
-        """Uniforms below this are accepted wherever they lie: (u + 1) / 2**spare <= 1 - largest y
-        <= e**-y."""
+        """Uniforms below this are accepted wherever they lie.
+
+        For (u + 1) / 2**spare <= 1 - largest y <= e**-y.
+        """
         bound = (1 - self.exponent(self.table.largest, 1 << self.shift)) * (1 << self.spare)
         return bound.numerator // bound.denominator
 
     @cached_property
     def coefficients(self) -> list[float]:
-        """Of the Taylor polynomial of exp(-y), highest first: remainder at most 2**-24 for all y of
-        the table."""
+        """The coefficients of the Taylor polynomial of exp(-y), highest first.
+
+        Its remainder is at most 2**-24 for all y of the table.
+        """
         largest = self.exponent(self.table.largest, 1 << self.shift)
         if largest > _LARGEST_EXPONENT:
             raise AssertionError("cells are too wide for the polynomial")
@@ -77,8 +83,10 @@ class Plan:
         return [(-1) ** k / factorial(k) for k in range(degree, -1, -1)]
 
     def exponent(self, cell: int, offset: int) -> Fraction:
-        """The exact y of a proposal: how much the law's exponent grows from the start of the cell
-        to the place."""
+        """The exact y of a proposal.
+
+        It is how much the law's exponent grows from the start of the cell to the offset.
+        """
         share = Fraction(offset, 1 << self.shift)
         if self.table.law.family == "laplace":
             return share * self.table.law.rate
@@ -86,8 +94,10 @@ class Plan:
 
 
 def draw(plan: Plan, count: int, source: Words) -> NDArray[Any]:
-    """`count` independent draws: int64, or Python integers where the plan or an element needs
-    them."""
+    """`count` independent draws.
+
+    They are int64, or Python integers where the plan or an element needs them.
+    """
     out: NDArray[Any] = np.empty(count, object if plan.python_integers else np.int64)
     done = 0
     while done < count:
@@ -111,8 +121,10 @@ def _from_table(table: DrawTable, count: int, source: Words) -> NDArray[Any]:
 
 
 def _put(values: NDArray[Any], exact: dict[int, int]) -> NDArray[Any]:
-    """Write exactly decided values; an element that leaves int64 turns the array into Python
-    integers."""
+    """Write values that were decided exactly into an array.
+
+    An element that leaves int64 turns the array into Python integers.
+    """
     if any(not -(1 << 63) <= value < 1 << 63 for value in exact.values()):
         values = values.astype(object)
     for index, value in exact.items():
