@@ -1,5 +1,6 @@
-"""Where a dataset keeps its state: paths only. `clinic.yaml` has its state in `clinic.dither/`,
-mode 0700.
+"""Where a dataset keeps its state: paths only.
+
+`clinic.yaml` has its state in `clinic.dither/`, mode 0700.
 
 ledger.sqlite, or ledger.url (names a PostgreSQL database) · id (names the head outside this folder)
 · key (32 bytes, made once, never replaced) · source (where the data was read from) ·

@@ -172,8 +172,9 @@ def test_a_box_that_means_nothing_cannot_be_built(bad):
         IntegerBox(**wanted)
     if "scale" not in bad:
         del wanted["scale"]
+        box = (wanted.pop("sides"), wanted.pop("rows"))
         with pytest.raises(ParameterError):
-            IntegerBox.for_epsilon(Fraction(1, 2), **wanted)
+            IntegerBox.for_epsilon(Fraction(1, 2), *box, Adjacency(**wanted))
 
 
 def test_a_list_of_sides_is_a_tuple_of_them():

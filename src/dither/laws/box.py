@@ -126,8 +126,10 @@ class BoxErrorLaw(AdditiveErrorLaw):
 
     @property
     def variance(self) -> float:
-        """About (d+1)(d+2)/3 (side scale)^2, here to a part in 200: of a uniform integer in [-n, n]
-        it is n(n+1)/3."""
+        """About (d+1)(d+2)/3 (side scale)^2, here to a part in 200.
+
+        That of a uniform integer in [-n, n] is n(n+1)/3.
+        """
         mixture = _mixture(self.sides, self.scale)
         weights = mixture.mass * (mixture.least + mixture.largest)
         reach = np.floor((mixture.start + mixture.end) / 2 * self._unit)

@@ -1,5 +1,7 @@
-"""Error laws of choices: how far the winner's score may fall short, and by how many rows the rank
-of a quantile."""
+"""Error laws of choices.
+
+How far the winner's score may fall short, and by how many rows the rank of a quantile.
+"""
 
 from __future__ import annotations
 

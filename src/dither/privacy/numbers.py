@@ -1,5 +1,7 @@
-"""Exact parameters of losses: each check returns the exact number, or says what is wrong with
-it."""
+"""Exact parameters of losses.
+
+Each check returns the exact number, or says what is wrong with it.
+"""
 
 from __future__ import annotations
 

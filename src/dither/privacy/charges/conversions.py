@@ -86,8 +86,10 @@ def read_float(value: Number, name: str) -> float:
 
 
 def _log(delta: Fraction) -> float:
-    """log(delta) within a few units in its last place, also where delta is near 1 or below the
-    smallest float."""
+    """log(delta) to a few units in its last digit.
+
+    That holds also where delta is near 1 or below the smallest float.
+    """
     if delta > Fraction(1, 2):
         return math.log1p(-float(1 - delta))
     if delta > Fraction(1, 2**1000):

@@ -1,5 +1,6 @@
-"""Logarithms of rationals, rounded to a chosen side in integer arithmetic: the same digits on every
-machine.
+"""Logarithms of rationals, rounded to a chosen side in integer arithmetic.
+
+The digits are the same on every machine.
 
 A charge is recomputed by every auditor and must come out equal to the last digit, so no float and
 no libm enters it.
@@ -61,8 +62,9 @@ def _log_two() -> tuple[int, int]:
 
 
 def _twice_artanh(z: Fraction) -> tuple[int, int]:
-    """Integers around 2**128 * 2 artanh(z), 0 <= z <= 1/3: the series of positive terms
-    z^(2j+1)/(2j+1).
+    """Integers around 2**128 * 2 artanh(z), for 0 <= z <= 1/3.
+
+    By the series of positive terms z^(2j+1)/(2j+1).
 
     Floor on the low side, ceiling on the high side; what is left out is below the last term / (1 -
     1/9).

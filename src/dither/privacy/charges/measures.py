@@ -1,5 +1,6 @@
-"""What a loss costs under each rule of a budget: the one implementation, used by `charges.rules`
-and by odometers.
+"""What a loss costs under each rule of a budget.
+
+This is the one implementation; `charges.rules` and odometers use it.
 
 A charge is a pair (amount, delta) of exact rationals. Where a logarithm or an exponential is not
 rational it is rounded up in integer arithmetic: every auditor recomputes a charge to the last
@@ -340,8 +341,9 @@ def rho_of_pure(epsilon: Fraction) -> Fraction:
 
 
 def rho_of_laplace(epsilon: Fraction) -> Fraction:
-    """Continuous Laplace noise: epsilon + e^-epsilon - 1, rounded up. Proof:
-    docs/proofs/filters.md, lemma 4.
+    """The rho of continuous Laplace noise: epsilon + e^-epsilon - 1, rounded up.
+
+    Proof: docs/proofs/filters.md, lemma 4.
 
     >>> round(float(rho_of_laplace(Fraction(1))), 8)
     0.36787944

@@ -1,5 +1,6 @@
-"""Renyi divergence of samples, rounded up in integer arithmetic: what a budget at one order takes
-for DP-SGD.
+"""Renyi divergence of samples, rounded up in integer arithmetic.
+
+It is what a budget at one order takes for DP-SGD.
 
 Poisson samples (add/remove): theorem 3.33 at integer orders, from the divergences of the unsampled
 loss at 2..n; fixed size (replace): Wang, Balle and Kasiviswanathan 2019, theorem 9. Between integer
@@ -24,8 +25,9 @@ _LARGEST_ORDER = 512
 
 
 def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
-    """log(1 + rate (e^epsilon - 1)) rounded up (theorem 3.28), as epsilon + log(rate + (1 - rate)
-    e^-epsilon).
+    """log(1 + rate (e^epsilon - 1)), rounded up (theorem 3.28).
+
+    Computed as epsilon + log(rate + (1 - rate) e^-epsilon).
 
     >>> round(float(amplified(Fraction(1), Fraction(1, 100))), 13)
     0.0170368632362
@@ -68,8 +70,10 @@ def _curve(inner: Curve, n: int) -> tuple[Fraction, ...]:
 
 
 def _between(alpha: Fraction, unsampled: Fraction, level: Callable[[int], Fraction]) -> Fraction:
-    """level(n) bounds (n-1) D_n, a convex function of the order that vanishes at 1: the chord lies
-    above it."""
+    """D_alpha between integer orders: by the chord, which lies above a convex function.
+
+    `level(n)` bounds (n-1) D_n, a convex function of the order that vanishes at 1.
+    """
     low = alpha.numerator // alpha.denominator
     if low + 1 > _LARGEST_ORDER:
         return unsampled
@@ -158,8 +162,10 @@ def _log_sum(weights: Sequence[int], whole: int, exponents: Sequence[Fraction]) 
 
 
 def _exp_up(x: Fraction) -> tuple[int, int]:
-    """(m, k) with e^x <= m 2^k / 2^192, x >= 0: powers of two apart, the rest by the enclosure of
-    e^-x."""
+    """(m, k) with e^x <= m 2^k / 2^192, for x >= 0.
+
+    Powers of two are taken apart; the rest is by the enclosure of e^-x.
+    """
     two = log_two_down()
     doublings = int(x / two)
     rest = x - doublings * two

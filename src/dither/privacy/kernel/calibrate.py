@@ -1,5 +1,6 @@
-"""Calibration: from price, weights and sensitivities to mechanisms. Pure functions of request,
-catalog and pot.
+"""Calibration: from price, weights and sensitivities to mechanisms.
+
+The functions here depend on request, catalog and pot alone.
 
 All steps of a request share one budget, in one of two measures, epsilon or rho. Step i gets budget
 * w_i / sum(w), its family builds a mechanism for that share, rounded against us (`families.py` has

@@ -1,5 +1,6 @@
-"""A lease: the whole charge of a planned sequence first, then its steps one by one, with no disk
-sync between them.
+"""A lease: one charge for a planned sequence, then its steps one by one.
+
+No disk sync comes between the steps.
 
 The plan fixes every step's *loss* in advance; the *queries* may be chosen after seeing earlier
 answers (training, sparse vector, MWEM). Each step is checked against the plan: its loss, derived by

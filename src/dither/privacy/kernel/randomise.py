@@ -1,5 +1,6 @@
-"""RANDOMISE: from exact integers to what may leave, step by step, with noise from the source of one
-release.
+"""RANDOMISE: from exact integers to what may leave, step by step.
+
+The noise comes from the source of one release.
 
 Unlisted keys are selected first; of all other steps only the cells of selected keys leave. What
 leaves of a key that is not selected is nothing: not its values, not its number, not its place in an

@@ -1,5 +1,7 @@
-"""What goes through the kernel: a priced request on the way in, a release on the way out. Plain
-data."""
+"""What goes through the kernel, as plain data.
+
+A priced request comes in, a release goes out.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Free repeats: the stored release where one answers the request (rule values-for-payers). No data
-is read."""
+"""Free repeats: the stored release that answers a request (rule values-for-payers).
+
+No data is read.
+"""
 
 from __future__ import annotations
 

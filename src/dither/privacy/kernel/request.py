@@ -1,5 +1,7 @@
-"""Requests: what the untrusted layers may ask of the kernel. Neither a scale nor a sensitivity can
-be said here."""
+"""Requests: what the untrusted layers may ask of the kernel.
+
+A request can state neither a scale nor a sensitivity.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Work that no interrupt reaches: it runs to its end in a thread of its own, while the caller
-waits.
+"""Work that no interrupt reaches.
+
+It runs to its end in a thread of its own, while the caller waits.
 
 Python delivers signals to the main thread, and cancellation to the thread that asked. A question
 that was charged must end in a stored answer whoever loses patience, so the steps from RESERVE to

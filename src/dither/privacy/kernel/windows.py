@@ -1,5 +1,6 @@
-"""Budgets per window, for (person, window) units: which there are, which a plan could touch (rule
-every-window-pays).
+"""Budgets per window, for units (person, window) (rule every-window-pays).
+
+Which windows there are, and which of them a plan could touch.
 
 The owner of a registered row is the pair (window, person), so a unit lies in one window whatever
 the rest of the data says. Every operator that keeps owners works inside one pair; hence a plan

@@ -1,5 +1,6 @@
-"""Anchors: signed lines that say how far a ledger had come, kept where its own user cannot rewrite
-them.
+"""Anchors: signed lines that say how far a ledger had come.
+
+They are kept where the ledger's own user cannot rewrite them.
 
 The head tells that an older copy was put back, but the user who runs the ledger can write both: cut
 the newest entries off, and write a head that ends there. Nothing inside the installation can show

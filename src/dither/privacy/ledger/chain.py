@@ -60,8 +60,10 @@ def _quoted(text: str) -> str:
 
 
 def commitment(nonce: bytes, arrow_bytes: bytes, meta_json: str) -> str:
-    """sha256(nonce ‖ length of the release in 8 bytes ‖ release ‖ meta): hides the release, and
-    binds to it."""
+    """sha256(nonce ‖ length of the release in 8 bytes ‖ release ‖ meta).
+
+    It hides the release, and binds to it.
+    """
     if len(nonce) != NONCE_BYTES:
         raise ParameterError(f"a nonce has {NONCE_BYTES} bytes")
     length = len(arrow_bytes).to_bytes(8, "big")
@@ -95,8 +97,7 @@ def canonical_text(value: Any, what: str) -> str:
 
 
 class Tail(NamedTuple):
-    """What lies at the end of a chain: the newest entry, and the entries past an anchor, oldest
-    first.
+    """The end of a chain: its newest entry, and the entries past an anchor, oldest first.
 
     `anchored_body` is the body of the anchored entry itself, None where the anchor is that of the
     empty chain.

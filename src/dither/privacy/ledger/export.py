@@ -1,5 +1,7 @@
-"""`dither ledger export`: what anyone may see. Parameters of every release, never a value, nonce or
-salt of one."""
+"""`dither ledger export`: what anyone may see.
+
+The parameters of every release, never a value, nonce or salt of one.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,10 @@ COLUMNS = (
 
 
 def as_rows(ledger: Reports) -> list[dict[str, Any]]:
-    """One row for each pot asked and release, in the order of the charges; only what was
-    released."""
+    """One row for each pot and release, in the order of the charges.
+
+    Only what was released is listed.
+    """
     pots = {pot.name: pot for pot in ledger.pots()}
     return [_row(record, pots[record.pot].rule.measure) for record in ledger.history()]
 

@@ -1,5 +1,6 @@
-"""The lineages of one machine: no fresh budget for the same people unless a steward says so (rule
-declared-relations).
+"""The lineages of one machine (rule declared-relations).
+
+No fresh budget is opened for the same people, unless a steward says so.
 
 One small file per dataset in `$XDG_STATE_HOME/dither/lineages`, beside the heads: its lineage,
 population and where its ledger lies. Public facts only. A copied catalog, a new view, a renamed
@@ -34,8 +35,10 @@ from dither.strict_json import read_json
 )
 @dataclass(frozen=True)
 class Known:
-    """A dataset whose total was opened on this machine; `opened` once that is sure (before, a crash
-    may have come)."""
+    """A dataset whose total was opened on this machine.
+
+    `opened` is True once that is sure; before, a crash may have come between.
+    """
 
     installation: str
     dataset: str
@@ -47,8 +50,7 @@ class Known:
 
     @property
     def name(self) -> str:
-        """How a steward refers to it: the lineage, with its installation where that is not
-        enough."""
+        """How a steward refers to it: the lineage and the start of its installation's id."""
         return f"{self.lineage}@{self.installation[:8]}"
 
 
@@ -106,8 +108,10 @@ def _all(installation: str) -> tuple[Known, ...]:
 
 
 def _from_document(document: Any) -> Known:
-    """The dataset of a lineage file; the two newest keys may be missing, an unknown one is
-    refused."""
+    """Read the dataset of a lineage file.
+
+    The two newest keys may be missing; an unknown one is refused.
+    """
     if not isinstance(document, dict):
         raise TypeError("a lineage file holds an object")
     attributes = stored_keys(Known)

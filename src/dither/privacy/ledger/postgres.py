@@ -33,8 +33,10 @@ _WAIT_MS = 20_000
 
 
 class Postgres(Database):
-    """One schema of one database, by its URL
-    (postgresql://user@host/database?options=-csearch_path%3Dschema)."""
+    """One schema of one database, by its URL.
+
+    Such as postgresql://user@host/database?options=-csearch_path%3Dschema.
+    """
 
     def __init__(self, url: str) -> None:
         try:
@@ -82,8 +84,10 @@ class Postgres(Database):
             raw.execute(_TAKE_LOCK)
 
     def _begun(self, write: bool) -> Any:
-        """A pooled connection may have died with the server: nothing was asked of it yet, so try a
-        new one once."""
+        """Begin a transaction; try once more where a pooled connection died with the server.
+
+        Nothing was asked of it yet.
+        """
         try:
             return super()._begun(write)
         except self._psycopg.OperationalError as error:

@@ -86,8 +86,10 @@ class Pot:
 
     @property
     def left(self) -> Fraction:
-        """What can still be spent under the present cap; a recount may have put `spent` above
-        it."""
+        """What can still be spent under the present cap.
+
+        It is 0 where a recount has put `spent` above the cap.
+        """
         return max(Fraction(0), self.cap - self.spent)
 
     @property

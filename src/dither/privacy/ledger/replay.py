@@ -1,5 +1,7 @@
-"""Replay: the state that a chain of entries leads to, each entry checked as it was checked when it
-was written."""
+"""Replay: the state that a chain of entries leads to.
+
+Each entry is checked as it was checked when it was written.
+"""
 
 from __future__ import annotations
 
@@ -259,8 +261,10 @@ class Replay:
 
 
 def is_canonical(text: str) -> bool:
-    """Whether a text is the one spelling of its JSON: of a key written twice, readers keep
-    different values."""
+    """Whether a text is the one spelling of its JSON.
+
+    Of a key that is written twice, readers keep different values.
+    """
     try:
         return dumps(json.loads(text)) == text
     except (TypeError, ValueError, RecursionError):
@@ -275,8 +279,10 @@ def check_reissue(
     commitments: dict[int, tuple[int, str]],
     superseded: set[int],
 ) -> None:
-    """A reissue names a stored release of the same pot that nothing superseded yet, and says
-    why."""
+    """Refuse a reissue that does not name a stored release of the same pot, and a reason.
+
+    Nothing may have superseded that release yet.
+    """
     old = reissue["supersedes"]
     if set(reissue) != {"supersedes", "note"} or old not in commitments or old in superseded:
         raise Broken(seq, f"reissues {old!r}, which is not a stored release that still stands")
@@ -299,8 +305,10 @@ def replayed(transaction: Transaction, errors: tuple[type[Exception], ...]) -> R
 
 
 def is_bad_value(error: Exception) -> bool:
-    """Whether a *value* could not be read (text that is no UTF-8, text where bytes belong), rather
-    than the store."""
+    """Whether a *value* could not be read, rather than the store.
+
+    Such as text that is no UTF-8, or text where bytes belong.
+    """
     return not getattr(error, "sqlite_errorcode", 0) and not getattr(error, "sqlstate", "")
 
 

@@ -1,5 +1,7 @@
-"""What a ledger tells people: pots, history, incidents and stored releases. The kernel asks none of
-it."""
+"""What a ledger tells people: pots, history, incidents and stored releases.
+
+The kernel asks none of it.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ _HASHES = (
 
 @dataclass(frozen=True)
 class Record:
-    """One line of history: parameters, never values. `shared_by` are pots that paid later for the
-    same answer."""
+    """One line of history: parameters, never values.
+
+    `shared_by` are pots that paid later for the same answer.
+    """
 
     seq: int
     hash: str
@@ -107,8 +111,10 @@ class Reports(Readings):
             return rows.newest_answer(transaction, request_hash) is not None
 
     def number_of(self, release_id: str) -> int:
-        """The number of a release's reserve by what the release is called outside, or by that
-        number itself."""
+        """The number of a release's reserve.
+
+        `release_id` is what the release is called outside, or that number itself.
+        """
         with self._database.transaction(write=False) as transaction:
             hashes = _read_hashes(transaction, "reserve")
         numbers = [

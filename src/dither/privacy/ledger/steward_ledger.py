@@ -29,8 +29,10 @@ class StewardLedger(ReplayingLedger, Reports):
 
     @classmethod
     def create(cls, location: Location, head_path: Path) -> Self:
-        """An empty ledger (a file has mode 0600); refused where a ledger lies, or a head remembers
-        one."""
+        """Make an empty ledger (a file has mode 0600).
+
+        Refused where a ledger lies, or a head remembers one.
+        """
         ledger = cls(location, head_path)
         anchor = ledger._head.read()
         if anchor is not None and anchor.seq:
@@ -44,8 +46,10 @@ class StewardLedger(ReplayingLedger, Reports):
         return cls.open(location, head_path)
 
     def open_pot(self, name: str, cap: Number, ceiling: Number, **terms: Any) -> Pot:
-        """Opens a pot; cap, ceiling, rule, purpose and place (see `pots.opened`) are fixed before
-        any answer."""
+        """Open a pot.
+
+        Cap, ceiling, rule, purpose and place (see `pots.opened`) are fixed before any answer.
+        """
         with self._appending() as (transaction, append):
             return self._open_one(
                 transaction, append, rows.openings(transaction), name, cap, ceiling, terms
@@ -60,8 +64,9 @@ class StewardLedger(ReplayingLedger, Reports):
         labels: tuple[str, ...],
         **terms: Any,
     ) -> Pot:
-        """Opens a pot for each window, all at once and before anything was spent (rule
-        every-window-pays).
+        """Open a pot for each window, all at once (rule every-window-pays).
+
+        Nothing may have been spent before.
 
         `cap` and `ceiling` are each window's; under *replace* a unit may move to another window, so
         both together are the partition's.
@@ -117,8 +122,10 @@ class StewardLedger(ReplayingLedger, Reports):
     def record_register(
         self, version: int, catalog_hash: str, public: dict[str, Any] | None = None
     ) -> None:
-        """A new version of the data, by its catalog's hash and public facts; versions count 1, 2,
-        3, ..."""
+        """Record a new version of the data, by its catalog's hash and public facts.
+
+        Versions count 1, 2, 3, ...
+        """
         check_hash(catalog_hash, "catalog_hash")
         with self._appending() as (transaction, append):
             before = rows.registered(transaction)

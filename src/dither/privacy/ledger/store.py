@@ -334,12 +334,12 @@ class Ledger(queries.Readings):
                         missing_head(self._head.path, rows.last(transaction)),
                         rule=PrivacyRule.ROLLBACK,
                     )
-                writer = self._make_writer(transaction, self._follow(transaction, anchor))
+                writer = self._build_writer(transaction, self._follow(transaction, anchor))
                 yield transaction, writer
             if anchored:
                 self._head.advance(writer.last)
 
-    def _make_writer(self, transaction: Transaction, tail: chain.Tail) -> Writer:
+    def _build_writer(self, transaction: Transaction, tail: chain.Tail) -> Writer:
         """What appends in a transaction; a replay puts another in its place."""
         return Writer(self._database, transaction, tail, self._seal)
 

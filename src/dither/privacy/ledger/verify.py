@@ -31,8 +31,9 @@ _RELEASES = select(tables.release.c.seq)
 
 @dataclass(frozen=True)
 class Report:
-    """What `verify` found; `first_bad` is the first bad entry, None where the fault lies beside the
-    entries.
+    """What `verify` found.
+
+    `first_bad` is the first bad entry, None where the fault lies beside the entries.
 
     `notes` name entries that an earlier dither wrote by its rules, and that today's would refuse.
     """

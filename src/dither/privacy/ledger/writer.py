@@ -1,5 +1,6 @@
-"""Writing to the ledger: entries at the end of the chain, each sealed with the digest of all totals
-after it.
+"""Writing to the ledger: entries at the end of the chain.
+
+Each is sealed with the digest of all totals after it.
 
 `pot_state` can be derived from the entries again, but that takes the whole chain; a total lowered
 by hand would be answered from until somebody ran `verify`. So every entry holds `totals`, the
@@ -36,8 +37,10 @@ class ReplayNeededError(RefusedError):
 
 
 class Seal(NamedTuple):
-    """The digest of all totals after an entry that names none, as a replay up to that entry found
-    it."""
+    """The digest of all totals after an entry that names none.
+
+    A replay up to that entry found it.
+    """
 
     seq: int
     totals: str
@@ -85,8 +88,9 @@ class Writer:
         return self._totals
 
     def _is_tail_sound(self, totals: dict[str, tuple[str, ...]]) -> bool:
-        """Whether the charges of reserves past the head lead from the anchored totals to those of
-        the table.
+        """Whether the reserves past the head explain the totals of the table.
+
+        Their charges must lead from the anchored totals to those.
 
         What was never anchored may have been appended by hand, with good hashes and totals of its
         own. Commits and incidents move no total. Any other entry there (after a crash between an
@@ -113,8 +117,10 @@ class Writer:
         return digest_totals(texts) == self._digest_after(anchored_seq, self._tail.anchored_body)
 
     def _check_by_replay(self) -> None:
-        """Only `ReplayingWriter` can: the kernel's ledger refuses what its own checks cannot
-        confirm."""
+        """Refuse what the checks here cannot confirm.
+
+        Only `ReplayingWriter` can replay.
+        """
         raise ReplayNeededError(
             f"the ledger {self._database.label} has entries that must be replayed first: a crash "
             f"left them past the "

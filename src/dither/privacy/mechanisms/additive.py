@@ -1,5 +1,6 @@
-"""What every mechanism that adds integer noise shares: exact input, exact sum, rounding of scales
-against us.
+"""What every mechanism that adds integer noise shares.
+
+Exact input, an exact sum, and scales that are rounded against us.
 
 A mechanism with one noise for every number inherits `AdditiveNoise` and defines `loss`,
 `error_terms` and `release`.

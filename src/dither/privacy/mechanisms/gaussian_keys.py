@@ -1,5 +1,6 @@
-"""Key selection by a Gaussian threshold: a key is shown if owners + integer Gaussian noise reaches
-tau.
+"""Key selection by a Gaussian threshold.
+
+A key is shown if its owners + integer Gaussian noise reach tau.
 
 Guarantee: delta-approximate rho-zCDP, ZCDP(rho, delta), towards a unit that is among the owners of
 at most m keys: rho = m / (2 sigma^2), and delta = 1 - (1 - P(1 + Z >= tau))^m bounds the chance

@@ -1,5 +1,6 @@
-"""Which undeclared keys may be shown: each with a probability that grows with its number of
-distinct owners.
+"""Which undeclared keys may be shown.
+
+Each is shown with a probability that grows with its number of distinct owners.
 
 Guarantee: Approx(epsilon, delta) towards a unit that is among the owners of at most m keys: each
 key costs (e, d) = (epsilon / m, delta / m). Per key the chance pi(n) is the largest that any (e, d)

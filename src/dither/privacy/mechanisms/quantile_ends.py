@@ -1,5 +1,6 @@
-"""Quantiles with an interval in values that needs no knowledge of the data: two more choices around
-each.
+"""Quantiles with an interval in values, which needs no knowledge of the data.
+
+Two more choices are made around each quantile.
 
 The lower end is the exponential mechanism aimed t rows below the quantile, the upper end t rows
 above, with t the number of rows by which such a choice misses with probability at most (1 - level)

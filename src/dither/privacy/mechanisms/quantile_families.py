@@ -1,5 +1,6 @@
-"""How quantiles are built from a share of the price: by the exponential mechanism, or by
-permute-and-flip.
+"""How quantiles are built from a share of the price.
+
+By the exponential mechanism, or by permute-and-flip.
 
 The choices in all cells together are one mechanism for the rows of a unit in all, or one for the
 rows in a cell for each of its g cells, whichever errs less (`choose_ranges`). m quantiles are

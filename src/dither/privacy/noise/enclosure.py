@@ -1,5 +1,6 @@
-"""Rigorous fixed-point enclosures: pairs of integers (low, high) with low <= 2**bits * value <=
-high.
+"""Rigorous fixed-point enclosures of real numbers.
+
+Each is a pair of integers (low, high) with low <= 2**bits * value <= high.
 
 Only integer arithmetic, floor on the low side and ceiling on the high side of every step, so no
 rounding ever has to be trusted. Proof: docs/proofs/exact-sampling.md, lemma 1.

@@ -107,8 +107,10 @@ def discrete_laplace(scale: Parameter, size: Size = None, *, source: Words | Non
 
 
 def discrete_gaussian(sigma: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """Discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)) (Canonne, Kamath,
-    Steinke 2020)."""
+    """Discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)).
+
+    Canonne, Kamath, Steinke 2020.
+    """
     return sample("gaussian", read_scale(sigma, "sigma"), True, size, source)
 
 

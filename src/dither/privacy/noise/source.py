@@ -1,5 +1,6 @@
-"""Where every random bit comes from: a fresh AES-256-CTR stream, keyed by the operating system, for
-every release.
+"""Where every random bit comes from.
+
+It is a fresh AES-256-CTR stream for every release, keyed by the operating system.
 
 No seed parameter exists, here or anywhere. A stream cannot be pickled or copied, and a process that
 was forked gets a new key before its next word, so no two releases ever share noise (two answers

@@ -28,8 +28,9 @@ _GUARD = 64
 
 @dataclass(frozen=True)
 class Law:
-    """w(k) = exp(-k * rate) (laplace) or exp(-k**2 * rate) (gaussian), for k >= 0 or, `two_sided`,
-    for all integers.
+    """The weights of a law: w(k) = exp(-k * rate) (laplace) or exp(-k**2 * rate) (gaussian).
+
+    They are for k >= 0 or, `two_sided`, for all integers.
 
     >>> Law("laplace", Fraction(1, 10), two_sided=False).weights(8)[:3]
     [Enclosure(low=256, high=256), Enclosure(low=231, high=232), Enclosure(low=209, high=210)]
@@ -40,8 +41,10 @@ class Law:
     two_sided: bool
 
     def weights(self, bits: int, until: int | None = None) -> list[Enclosure]:
-        """Enclosures of w(0), w(1), ... to the first that is at most 2**-until, by w(k+1) = w(k) *
-        ratio(k)."""
+        """Enclosures of w(0), w(1), ... to the first that is at most 2**-until.
+
+        By w(k+1) = w(k) * ratio(k).
+        """
         work = bits + _GUARD
         smallest = 1 << (work - (bits if until is None else until))
         step = exp_minus(self.rate, work)
@@ -57,8 +60,10 @@ class Law:
         return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in weights]
 
     def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
-        """(first, [enclosure of 2**bits * CDF(first + j)]); what lies outside the list has mass
-        below 2**-bits."""
+        """(first, [enclosure of 2**bits * CDF(first + j)]).
+
+        What lies outside the list has mass below 2**-bits.
+        """
         work = bits + _GUARD
         weights = self.weights(work, until=bits)
         before, last = weights[-2:]
@@ -137,8 +142,10 @@ class DrawTable:
                 return value
 
     def _locate(self, drawn: int, bits: int) -> int | None:
-        """The k whose share of the residual certainly holds [drawn, drawn + 1) / 2**bits, or
-        None."""
+        """The k that a uniform certainly means, or None where its bits do not decide.
+
+        Its share of the residual holds [drawn, drawn + 1) / 2**bits.
+        """
         fine = bits + self.width + 16
         first, cdf = self.law.cdf(fine)
         scale = fine - self.width

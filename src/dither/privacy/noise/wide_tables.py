@@ -1,5 +1,6 @@
-"""Draws from a law too wide for a table: a table of cells, a uniform place in the cell, an exact
-acceptance.
+"""Draws from a law that is too wide for a table.
+
+A table of cells, a uniform offset in the cell, and an exact acceptance.
 
 A magnitude a = m * 2**shift + f is proposed: m from the table of the law seen from 2**shift times
 as far, the place uniform, f = place for a non-negative value and place + 1 for a negative one
@@ -33,8 +34,10 @@ _BLOCK = 1 << 14  # elements at a time, so that intermediate arrays stay in the 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How a law is drawn: its table, the width of a cell (2**shift), and whether values carry a
-    sign."""
+    """How a law is drawn.
+
+    Its table, the width of a cell (2**shift), and whether values carry a sign.
+    """
 
     table: DrawTable
     shift: int
