@@ -14,9 +14,8 @@ from fractions import Fraction
 from dither.canonical import Number, exact, number_text, positive
 from dither.errors import ParameterError
 
-ROUNDING = (
-    2.0**-46
-)  # of the sum of all terms' sizes: 64 units in the last place for a handful of operations
+# of the sum of all terms' sizes: 64 units in the last place for a handful of operations
+ROUNDING = 2.0**-46
 
 
 def epsilon_from_rho(rho: Number, delta: Number) -> float:

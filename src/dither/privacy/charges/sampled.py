@@ -155,9 +155,8 @@ def _log_sum(weights: Sequence[int], whole: int, exponents: Sequence[Fraction]) 
     )
     if floor == 0 and total <= whole << _BITS:
         return Fraction(0)
-    shift = max(
-        0, whole.bit_length() - 2 * _BITS
-    )  # both rounded against us, to keep the logarithm's argument short
+    # both rounded against us, to keep the logarithm's argument short
+    shift = max(0, whole.bit_length() - 2 * _BITS)
     return log_up(Fraction(-(-total >> shift), (whole >> shift) << _BITS)) + floor * log_two_up()
 
 

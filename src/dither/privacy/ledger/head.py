@@ -156,9 +156,8 @@ class Head:
                 patiently(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB))
             yield
         finally:
-            fcntl.flock(
-                descriptor, fcntl.LOCK_UN
-            )  # closing alone leaves it with a child forked meanwhile
+            # closing alone leaves it with a child forked meanwhile
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     @contextmanager

@@ -76,9 +76,8 @@ class Postgres(Database):
         )
 
     def _begin(self, raw: Any, write: bool) -> None:
-        level = (
-            "READ COMMITTED" if write else "REPEATABLE READ READ ONLY"
-        )  # said, since a server may have other defaults
+        # said, since a server may have other defaults
+        level = "READ COMMITTED" if write else "REPEATABLE READ READ ONLY"
         raw.execute(f"BEGIN ISOLATION LEVEL {level}")
         if write:
             raw.execute(_TAKE_LOCK)

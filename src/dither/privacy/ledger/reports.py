@@ -141,9 +141,8 @@ class Reports(Readings):
             hashes = _read_hashes(transaction, "reserve")
             shared: dict[int, list[str]] = {}
             for _, body in rows.bodies(transaction, "share"):
-                shared.setdefault(body["release"], []).extend(
-                    body["pots"]
-                )  # who asked; others paid for growth
+                # who asked; others paid for growth
+                shared.setdefault(body["release"], []).extend(body["pots"])
         links = {
             body["reissue"]["supersedes"]: seq
             for seq, body in reserves

@@ -154,9 +154,8 @@ def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
         )
     except (ValueError, TypeError, ZeroDivisionError):
         now = replace(pot, spent=Fraction(-1))
-    sound = (
-        min(now.spent, now.delta_spent, now.reissued) >= 0
-    )  # a recount may have put them above their caps
+    # a recount may have put them above their caps
+    sound = min(now.spent, now.delta_spent, now.reissued) >= 0
     if not sound or not pot.cap <= now.cap <= now.ceiling - now.reissue:
         raise RefusedError(
             f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify'",

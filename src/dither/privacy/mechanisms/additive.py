@@ -86,9 +86,8 @@ def exact_integers(values: Any) -> NDArray[Any]:
     # a list goes through Python integers: NumPy would make floats of [-1, 2**63], an error that
     # depends on data
     numbers = values if isinstance(values, np.ndarray) else np.array(values, object)
-    if (
-        not numbers.size
-    ):  # an empty list has no type to refuse, and emptiness must never be an error
+    if not numbers.size:
+        # an empty list has no type to refuse, and emptiness must never be an error
         return np.zeros(numbers.shape, np.int64)
     if numbers.dtype.kind == "i":
         return numbers.astype(np.int64)

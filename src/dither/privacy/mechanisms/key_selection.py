@@ -206,9 +206,8 @@ def chances(epsilon: Fraction, delta: Fraction, bits: int) -> list[Enclosure]:
     step = exp_minus(epsilon, work)
     shift = fixed(delta, work)
     enclosures = [Enclosure(0, 0)]
-    missing = Enclosure(
-        whole, whole
-    )  # 1 - pi(n): the third branch is accurate there, the first in pi(n)
+    # 1 - pi(n): the third branch is accurate there, the first in pi(n)
+    missing = Enclosure(whole, whole)
     while True:
         low, high = enclosures[-1]
         rise = Enclosure(

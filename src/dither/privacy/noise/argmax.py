@@ -30,9 +30,8 @@ Noise = Literal["gumbel", "exponential"]
 _of_thread = threading.local()
 _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 2**-52
 _SIEVED_FROM = 4096
-_MOST_NOISES = (
-    1 << 64
-)  # of one candidate: past 2**1000 the float ends of the largest would hold no key
+# of one candidate: past 2**1000 the float ends of the largest would hold no key
+_MOST_NOISES = 1 << 64
 
 
 def argmax_gumbel(

@@ -25,9 +25,8 @@ from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.source import Words
 from dither.privacy.noise.table import RESIDUAL, DrawTable
 
-_MARGIN = (
-    2.0**-23
-)  # wide enough for a short polynomial, narrow enough that few uniforms fall inside
+# wide enough for a short polynomial, narrow enough that few uniforms fall inside
+_MARGIN = 2.0**-23
 _LARGEST_EXPONENT = Fraction(1, 8)
 _BLOCK = 1 << 14  # elements at a time, so that intermediate arrays stay in the processor's cache
 
