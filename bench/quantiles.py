@@ -17,7 +17,7 @@ ALLOWED = 0.1
 
 def main() -> None:
     chosen = options(__doc__ or "")
-    deciles = JointQuantiles.of([Fraction(i, 10) for i in range(1, 10)], 1)
+    deciles = JointQuantiles([Fraction(i, 10) for i in range(1, 10)], 1)
     cases = [
         ("the median, 1e6 cells", Quantile(Fraction(1, 2), 1), 10**6),
         ("nine deciles together, 1e5 cells", deciles, 10**5),

@@ -117,12 +117,12 @@ def test_a_lineage_file_holds_stored_keys_and_not_field_names(
     lineages.remember(this)
     text = (folder / "a.json").read_text()
     assert set(json.loads(text)) == first | {"opened", "source"}
-    assert lineages.known("b") == (this,)
+    assert lineages.list_other_datasets("b") == (this,)
     (folder / "c.json").write_text(json.dumps(dict.fromkeys(first, "c")))
-    assert lineages.known("a") == (lineages.Known("c", "c", "c", "c", "c"),)
+    assert lineages.list_other_datasets("a") == (lineages.Known("c", "c", "c", "c", "c"),)
     (folder / "d.json").write_text(json.dumps(dict.fromkeys(first | {"place"}, "d")))
     with pytest.raises(RefusedError, match="cannot be read"):
-        lineages.known("a")
+        lineages.list_other_datasets("a")
     (folder / "d.json").unlink()
     keys = {"place" if key == "ledger" else key: key for key in stored_keys(lineages.Known)}
     monkeypatch.setattr(lineages.Known, "__stored_keys__", keys)

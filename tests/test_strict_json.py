@@ -112,7 +112,7 @@ def test_a_lineage_file_has_one_reading(tmp_path, monkeypatch):
     )
     lineages.remember(first)
     (file,) = Path(tmp_path).rglob("x.json")
-    assert lineages.known("y") == (first,)
+    assert lineages.list_other_datasets("y") == (first,)
     file.write_text(file.read_text()[:-1] + ',"opened":false}')
     with pytest.raises(RefusedError, match="cannot be read"):
-        lineages.known("y")
+        lineages.list_other_datasets("y")

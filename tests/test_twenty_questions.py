@@ -75,7 +75,9 @@ def raw(con):
         shown = []
         for column in table.columns:
             if column.name in stored:
-                shown.append(f'{_natural(column, table, con._kernel.at.facts)} AS "{column.name}"')
+                shown.append(
+                    f'{_natural(column, table, con._kernel.version.facts)} AS "{column.name}"'
+                )
             elif OWNER in stored and column.name == "patient_id":
                 shown.append(f'{OWNER} AS "{column.name}"')
         bare.execute(

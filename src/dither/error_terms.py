@@ -11,8 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ErrorTerms:
-    """The stored name of a law (`dither.laws.documents.LAWS`), and its numbers by the names of its
-    fields."""
+    """The stored name of a law (`dither.laws.documents.LAWS`), and its numbers by field."""
 
     law: str
     numbers: Mapping[str, Any]

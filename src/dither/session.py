@@ -45,8 +45,9 @@ from dither.canonical import Number
 from dither.catalog import Catalog
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
-from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
 from dither.plan.facts import Facts
+from dither.postprocess.ask_parts import ask_parts, preview_parts
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
 from dither.privacy.kernel.opening import open_kernel
 from dither.privacy.kernel.request import Price, Request
@@ -76,7 +77,7 @@ class Connection:
         file = Path(written.file)
         self._state = State.beside(file, state)
         self._kernel = open_kernel(self._state)
-        self._reports = Reports.of(self._kernel.ledger)
+        self._reports = Reports.from_ledger(self._kernel.ledger)
         self._rehearsals: Rehearsals | None = None
         self._pot = pot
         self._file = file
@@ -86,10 +87,10 @@ class Connection:
 
     def _check_catalog(self) -> None:
         """The catalog that this connection was opened with is the registered one."""
-        if self._kernel.at.catalog_hash != self._catalog_hash:
+        if self._kernel.version.catalog_hash != self._catalog_hash:
             raise RefusedError(
-                f"catalog changed since version {self._kernel.at.number}: run 'dither register "
-                f"{self._file}', or connect again if it was registered just now",
+                f"catalog changed since version {self._kernel.version.number}: run 'dither "
+                f"register {self._file}', or connect again if it was registered just now",
                 rule=PrivacyRule.CATALOG,
             )
 
@@ -125,7 +126,10 @@ class Connection:
             weights=weights,
             max_groups=max_groups,
         )
-        return self._preview(question)[1]
+        try:
+            return self._preview(question)[1]
+        except QueryError as refusal:
+            return preview_parts(question, refusal, lambda part: self._preview(part)[1])
 
     def explain(
         self,
@@ -155,7 +159,7 @@ class Connection:
         )
         offered, preview = self._preview(question)
         return explain(
-            question.sql, offered.recipe, offered.priced, preview, self._kernel.at.analyses
+            question.sql, offered.recipe, offered.priced, preview, self._kernel.version.analyses
         )
 
     def sql(
@@ -181,7 +185,8 @@ class Connection:
         intervals of quantiles, "1/3" a third of their price; an eighth if nothing is said.
         `dry_run=True` rehearses on a table generated from the catalog alone: free, as noisy as the
         real answer, about nobody. EXPLAIN PRIVACY SELECT ... gives a result whose table is the
-        explanation, and reads no data.
+        explanation, and reads no data. A question over answers (windows, shares of a total, UNION)
+        is asked in parts, and `result.parts` has their answers.
         """
         if delta is not None:
             raise ParameterError(
@@ -208,6 +213,19 @@ class Connection:
             weights=weights,
             max_groups=max_groups,
         )
+        try:
+            return self._ask(question, fresh, dry_run)
+        except QueryError as refusal:
+            return ask_parts(
+                question,
+                refusal,
+                lambda part: self._preview(part)[1],
+                lambda part: self._ask(part, False, True),
+                lambda part: self._ask(part, fresh, dry_run),
+            )
+
+    def _ask(self, question: Asked, fresh: bool, dry_run: bool) -> Result:
+        """The answer to one question that needs data."""
         view = self._view()
         bound = self._offers.bind(question)
         offered = self._offers.offer(bound, question, read_price(question, bound.dialect), view)
@@ -215,7 +233,7 @@ class Connection:
         request = offered.priced.request
         release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
         info = self._info(release, offered.recipe)
-        result = make_result(release, offered.recipe, confidence, info, offered.bands)
+        result = make_result(release, offered.recipe, question.level, info, offered.bands)
         return replace(result, _certify=self._certificate)
 
     def suggest(
@@ -290,7 +308,7 @@ class Connection:
         self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
-        if release.at.context == DRY_RUN:
+        if release.version.context == DRY_RUN:
             raise ParameterError(
                 "a dry run is about nobody and promises nothing: ask without dry_run=True"
             )
@@ -372,7 +390,7 @@ class Connection:
         )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
-        has_windows = bool(release.at.catalog.unit.column)
+        has_windows = bool(release.version.catalog.unit.column)
         return describe_release(release, recipe, self.budget().person() if has_windows else None)
 
 

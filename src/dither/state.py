@@ -1,5 +1,6 @@
-"""Where a dataset keeps its state: paths only. `clinic.yaml` has its state in `clinic.dither/`,
-mode 0700.
+"""Where a dataset keeps its state: paths only.
+
+`clinic.yaml` has its state in `clinic.dither/`, mode 0700.
 
 ledger.sqlite, or ledger.url (names a PostgreSQL database) · id (names the head outside this folder)
 · key (32 bytes, made once, never replaced) · source (where the data was read from) ·
@@ -28,8 +29,10 @@ class State:
 
     @classmethod
     def beside(cls, catalog_file: Path, folder: str | Path | None = None) -> State:
-        """The folder given, else that of the environment variable DITHER_STATE, else the one beside
-        the catalog."""
+        """The state folder of a catalog.
+
+        It is the folder given, else that of DITHER_STATE, else the one beside the catalog.
+        """
         chosen = folder or os.environ.get("DITHER_STATE")
         return cls(Path(chosen) if chosen else catalog_file.with_suffix(".dither"))
 

@@ -38,8 +38,10 @@ _FRACTION = re.compile(r"-?[0-9]+(/[0-9]+)?")
 
 
 def write(value: Any) -> Any:
-    """The JSON tree of a value: text, truth values, null, numbers, tuples, mappings, and stored
-    classes."""
+    """The JSON tree of a value.
+
+    It may hold text, truth values, null, numbers, tuples, mappings, and stored classes.
+    """
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, Fraction):

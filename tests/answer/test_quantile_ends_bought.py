@@ -67,7 +67,7 @@ def test_questions_that_use_ends_are_asked_as_before(kernel):
     for name, formula in USED.items():
         recipe = recipe_of(formula)
         bought = price(kernel, recipe, Ends(F(95, 100)))
-        plain = read_quantile_grids(recipe, kernel.at.analyses)
+        plain = read_quantile_grids(recipe, kernel.version.analyses)
         level = F(975, 1000) if name == "one of two" else F(95, 100)
         assert bought.recipe == add_quantile_ends(recipe, plain, Ends(level))[0], name
         assert bought.bands.ends, name

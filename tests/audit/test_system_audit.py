@@ -206,7 +206,9 @@ def test_a_prod_lineage_is_refused_before_anything_is_read(tmp_path):
     place = _Registrar(tmp_path)(questions.CATALOG, questions._files([], []))
     try:
         refuse_prod(place.connection)
-        with mock.patch.object(type(place.connection._kernel.at), "context", "prod", create=True):
+        with mock.patch.object(
+            type(place.connection._kernel.version), "context", "prod", create=True
+        ):
             prod = mock.Mock(kernel=mock.Mock(at=mock.Mock(context="prod")))
             with pytest.raises(RefusedError, match="prod"):
                 refuse_prod(prod)

@@ -168,7 +168,7 @@ def test_a_sample_is_drawn_by_a_key_of_the_kernel(tmp_path):
     query = Cells(SampleUnits(Scan("visits"), F(1, 2)), (), (Count(),))
     kernel.release(Request((Step(query, "laplace", F(1)),), Price(epsilon=F(1)), "total"))
     assert kernel.ledger.pot("total").spent == 1
-    assert Reports.of(kernel.ledger).incidents_open() == ()
+    assert Reports.from_ledger(kernel.ledger).incidents_open() == ()
 
 
 def test_a_computed_constant_cannot_stand_in_for_a_key():

@@ -195,7 +195,7 @@ class TestSettings:
             ):
                 patch.setenv(name, value)
                 con.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)
-        assert [pot.spent for pot in Reports.of(con._kernel.ledger).pots()] == [0]
+        assert [pot.spent for pot in Reports.from_ledger(con._kernel.ledger).pots()] == [0]
 
 
 HOLD = """

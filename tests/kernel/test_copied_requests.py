@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from fractions import Fraction as F
+from pathlib import Path
 
 import pytest
 
 from dither.errors import DitherError, RefusedError
-from dither.plan.algebra import Cells, Compare, Count, CountUnits, Filter, Scan, Sum
+from dither.plan.algebra import (
+    Cells,
+    Compare,
+    Count,
+    CountUnits,
+    Filter,
+    Named,
+    PerUnit,
+    Scan,
+    Sum,
+)
+from dither.privacy.kernel.calibrate import calibrate_request
 from dither.privacy.kernel.copying import copy_request
+from dither.privacy.kernel.kernel import Kernel, delta_of_path
 from dither.privacy.kernel.request import Price, Request, Step
 from tests.datasets import hospital
+from tests.datasets.regional_clinic import Clinic
 from tests.kernel.calibrating import calibrate
 
+SOURCE = Path(__file__).parents[2] / "src" / "dither"
 VISITS = Scan("visits")
 WIDE = Cells(VISITS, (), (Count(), Sum("cost")))
 COUNT = Cells(VISITS, (), (Count(),))
@@ -51,6 +66,40 @@ def test_what_was_written_into_an_object_is_left_behind():
     vars(plan)["hash"] = VISITS.hash
     (copied,) = narrow_queries(request(Step(Cells(plan, (), (Count(),)), "laplace", F(1))))
     assert copied.plan.hash == Filter(VISITS, Compare("cost", ">", F(1))).hash != VISITS.hash
+
+
+def plant_hash(kernel: Kernel) -> None:
+    """Has one row per patient analysed, under the hash of the scan of up to eight rows each."""
+    plan = PerUnit(VISITS, (), (Named("rows", Count()),))
+    vars(plan)["hash"] = VISITS.hash
+    assert kernel.version.analyses.analyse_rows(plan).node.rows == 1
+    query = Cells(plan, (), (Count(),))
+    calibrate_request(
+        request(Step(query, "laplace", F(1))), kernel.version.analyses, delta_of_path(())
+    )
+    kernel.price(request(Step(query, "laplace", F(1))))
+
+
+def test_a_planted_hash_changes_neither_price_nor_release_of_another_plan(visits: Clinic):
+    """By analysis of the planted plan, a scan would get an eighth of its noise, and its statement
+    would count patients: 400, not 1,200."""
+    visits.open()
+    kernel = visits.kernel()
+    plant_hash(kernel)
+    release = kernel.release(request(Step(COUNT, "laplace", F(1))))
+    assert release.priced.steps[0].mechanism.scale == 8
+    measurer = kernel.connect(kernel.version)
+    assert kernel.measure(release.priced, measurer)[0][()].tolist() == [[1200]]
+
+
+def test_only_the_kernel_reads_its_own_analyses():
+    """Whoever else could hand it a plan, or change what it holds."""
+    readers = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if "kernel_analyses" in path.read_text()
+    }
+    assert readers == {"privacy/kernel/kernel.py", "privacy/kernel/release.py"}
 
 
 class LyingStep(Step):

@@ -244,7 +244,7 @@ def test_planted_bug_a_rehearsal_on_the_registered_copy_is_caught(both, monkeypa
     def shortcut(kernel):
         steps = (Step(Cells(Scan("visits"), ("ward",), (Count(),)), "laplace", F(1)),)
         priced = kernel.price(Request(steps, Price(F(1)), "total"))
-        measurer = kernel.connect(priced.at)
+        measurer = kernel.connect(priced.version)
         assert statements(priced)
         return json.dumps(measurer.measure(steps[0].query).tolist())
 

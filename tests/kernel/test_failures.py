@@ -184,9 +184,9 @@ def test_a_version_registered_between_the_steps_changes_nothing(clinic: Clinic) 
     clinic.file.write_text((HEAD + PATIENTS).replace("bounds: [0, 110]", "bounds: [0, 11000]"))
     steward.register(clinic.file)
     kernel.view("total")  # as another thread's release would
-    assert kernel.at.number == 2 and priced.at.number == 1
+    assert kernel.version.number == 2 and priced.version.number == 1
     measurer = kernel.prepare(priced)
-    assert measurer._analyses.catalog == priced.at.catalog
+    assert measurer._analyses.catalog == priced.version.catalog
     (exact,) = kernel.measure(priced, measurer)
     assert exact[()][0, 0] <= 110 * TRUE_COUNT
     reservation = kernel.reserve(priced)

@@ -298,7 +298,7 @@ class TestReleased:
                 for family in ("laplace", "gaussian"):
                     values = kernel.release(request(*queries, epsilon=F(1), family=family)).values
                     assert [len(each) for each in values][1:] or values
-        assert Reports.of(kernel.ledger).incidents_open() == ()
+        assert Reports.from_ledger(kernel.ledger).incidents_open() == ()
 
     def test_keys_medians_and_rollups_in_one_release_and_again_for_free(self, tmp_path):
         place = register(
@@ -317,7 +317,7 @@ class TestReleased:
         keys, counts, counties, (total,), quartiles = release.values
         assert len(keys) == len(counts) and (None,) in keys and len(keys) <= len(hospital.DIAGNOSES)
         assert len(counties) == 5 * 2 and len(quartiles) == 12 * 3
-        truth = kernel.connect(kernel.at).measure(COUNT)[0, 0]
+        truth = kernel.connect(kernel.version).measure(COUNT)[0, 0]
         assert abs(total - truth) < 30 and abs(sum(counts) - truth) < 120
         assert all(quartiles[i] <= quartiles[i + 1] <= quartiles[i + 2] for i in range(0, 36, 3))
         again = kernel.answer(asked)
@@ -329,7 +329,7 @@ class TestReleased:
         asked = request(Cells(joined, ("region",), (Count(),)), epsilon=F(500))
         kernel = Kernel(place)
         (regions,) = kernel.release(asked).values
-        exact = kernel.connect(kernel.at).measure(Cells(joined, ("region",), (Count(),)))
+        exact = kernel.connect(kernel.version).measure(Cells(joined, ("region",), (Count(),)))
         assert [abs(a - int(b[0])) < 3 for a, b in zip(regions, exact, strict=True)] == [True, True]
 
     def test_facts_that_are_not_the_registered_ones_are_refused(self, tmp_path):

@@ -178,7 +178,7 @@ class TestBelievesNothing:
 
     def test_context_comes_from_the_lineage(self, clinic_kernel):
         _, _, kernel = clinic_kernel
-        assert kernel.release(request(COUNT)).at.context == "prod"
+        assert kernel.release(request(COUNT)).version.context == "prod"
         asked = request(COUNT)
         with pytest.raises(RefusedError, match="dry run"):
             kernel.release(Request(asked.steps, asked.price, "total", "dry_run"))
@@ -196,7 +196,7 @@ class TestFailure:
         with pytest.raises(MeasureError):
             kernel.release(request(COUNT))
         assert kernel.ledger.pot("total").spent == 0
-        assert Reports.of(kernel.ledger).incidents_open() == ()
+        assert Reports.from_ledger(kernel.ledger).incidents_open() == ()
 
     def test_a_failure_after_reserve_never_answers_with_the_empty_table(
         self, clinic_kernel, monkeypatch
@@ -220,7 +220,7 @@ class TestFailure:
         assert caught.value.__cause__ is None and caught.value.__context__ is None
         assert len(tries) == 3
         assert kernel.ledger.pot("total").spent == 1
-        assert len(Reports.of(kernel.ledger).incidents_open()) == 1
+        assert len(Reports.from_ledger(kernel.ledger).incidents_open()) == 1
         monkeypatch.setattr(Measurer, "measure", measure)
         with pytest.raises(RefusedError, match="suspended"):
             kernel.release(request(COUNT))
@@ -282,8 +282,8 @@ class TestReleases:
         _, _, kernel = clinic_kernel
         by_ward = Cells(Scan("visits"), ("ward",), (Count(),))
         release = kernel.release(request(by_ward))
-        stored = Reports.of(kernel.ledger).release(
-            Reports.of(kernel.ledger).number_of(release.release_id)
+        stored = Reports.from_ledger(kernel.ledger).release(
+            Reports.from_ledger(kernel.ledger).number_of(release.release_id)
         )
         assert pa.ipc.open_stream(stored.arrow_bytes).read_all().column(0).to_pylist() == [
             list(release.values[0])

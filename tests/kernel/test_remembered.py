@@ -77,7 +77,7 @@ def test_a_new_version_is_bound_and_calibrated_anew(clinic: Clinic) -> None:
     steward.register(clinic.file)
     con.sql(COUNT, epsilon=1)
     after = con._kernel.price(asked)
-    assert (before.at.number, after.at.number) == (1, 2) and before.key != after.key
+    assert (before.version.number, after.version.number) == (1, 2) and before.key != after.key
 
 
 def test_a_rehearsal_is_not_remembered_as_a_question(clinic: Clinic) -> None:
@@ -86,7 +86,10 @@ def test_a_rehearsal_is_not_remembered_as_a_question(clinic: Clinic) -> None:
     asked = con.request(COUNT, epsilon=1)
     con._kernel.price(asked)
     rehearsed = Rehearsals().rehearse(con._kernel.price(replace(asked, context="dry_run")))
-    assert rehearsed.at.context == "dry_run" and con._kernel.price(asked).at.context != "dry_run"
+    assert (
+        rehearsed.version.context == "dry_run"
+        and con._kernel.price(asked).version.context != "dry_run"
+    )
     with pytest.raises(RefusedError):
         con._kernel.release(replace(asked, context="dry_run"))
 
@@ -150,12 +153,12 @@ def test_statements_are_kept_by_the_query_itself_and_only_so_many(
     monkeypatch.setattr(measure_module, "MOST_COMPILED", 3)
     clinic.open()
     kernel = clinic.kernel()
-    measurer = kernel.connect(kernel.at)
+    measurer = kernel.connect(kernel.version)
     queries = [
         Cells(Filter(Scan("patients"), Compare("age", ">=", F(age))), (), (Count(),))
         for age in range(10)
     ]
-    fresh = [kernel.connect(kernel.at).measure(query)[0, 0] for query in queries]
+    fresh = [kernel.connect(kernel.version).measure(query)[0, 0] for query in queries]
     for _ in range(2):
         for query, expected in zip(queries, fresh, strict=True):
             measurer.prepare(query)
@@ -171,7 +174,7 @@ def test_a_sampled_query_is_never_kept_with_a_key(clinic: Clinic) -> None:
     """A statement that held the key of one release would draw the same units in the next."""
     clinic.open()
     kernel = clinic.kernel()
-    measurer = kernel.connect(kernel.at)
+    measurer = kernel.connect(kernel.version)
     query = Cells(SampleUnits(Scan("patients"), F(1, 2)), (), (Count(),))
     measurer.prepare(query)
     seen = {measurer.measure(query, bytes([key]) * 32)[0, 0] for key in range(64)}

@@ -58,7 +58,7 @@ def test_whatever_changes_the_law_of_an_answer_changes_its_key(clinic: Clinic) -
     clinic.open(**GAUSSIAN)
     kernel, con = clinic.kernel(), clinic.connect()
     request = con.request(COUNT, rho="0.1")
-    at = kernel.at
+    at = kernel.version
     key = kernel.price(request).key
     assert kernel.price(replace(request, pot="nobody")).key == key  # not the pot
     other = [
@@ -75,7 +75,7 @@ def test_whatever_changes_the_law_of_an_answer_changes_its_key(clinic: Clinic) -
         replace(at, catalog=replace(at.catalog, lineage="other")),
         replace(at, catalog=replace(at.catalog, unit=replace(at.catalog.unit, kind="row"))),
     ):
-        kernel.at = changed
+        kernel.version = changed
         keys.add(kernel.price(request).key)
     assert key not in keys and len(keys) == len(other) + 4
 

@@ -166,7 +166,7 @@ def test_a_pot_opens_once_and_keeps_its_terms(both: Place) -> None:
     with pytest.raises(RefusedError, match="open already"):
         ledger.open_pot("total", 5, 5, **TERMS)
     pot = both.open().pot("total")
-    assert (pot.cap, pot.ceiling, pot.rule, pot.unit) == (
+    assert (pot.cap, pot.ceiling, pot.rule.name, pot.unit) == (
         Fraction(1, 10),
         Fraction(3, 10),
         "pure",
@@ -218,9 +218,9 @@ def test_messages_show_numbers_a_person_can_read() -> None:
     ]
     down = ["0.1", "3", "0.333333", "0.005", "3.33333", "0"]
     up = ["0.1", "3", "0.333334", "0.005", "3.33334", "0"]
-    assert [pots.shown(value) for value in shown] == down
-    assert [pots.shown(value, up=True) for value in shown] == up
-    assert pots.shown(Fraction(1, 3 * 10**40)) == "3.33333e-41"
+    assert [pots.decimal_text(value) for value in shown] == down
+    assert [pots.decimal_text(value, up=True) for value in shown] == up
+    assert pots.decimal_text(Fraction(1, 3 * 10**40)) == "3.33333e-41"
 
 
 def test_no_float_reaches_the_tables(both: Place) -> None:

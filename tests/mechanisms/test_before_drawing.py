@@ -38,7 +38,7 @@ ALL = [
     GaussianKeys.for_rho(1, 1e-6, groups=1),
     IntegerGaussian.for_rho(1, ONE),
     IntegerLaplace.for_epsilon(1, ONE),
-    JointQuantiles.of(["1/2"], 1),
+    JointQuantiles(["1/2"], 1),
     PermuteAndFlip(1, 1),
     Quantile(Fraction(1, 2), 1),
     RandomisedResponse(Fraction(1)),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dither.errors import ParameterError
 from dither.laws import BoxErrorLaw, find_error_law
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import Pure
+from dither.privacy.losses import Adjacency, Pure
 from dither.privacy.mechanisms import IntegerBox, box
 from dither.privacy.noise import box as sampler
 from dither.privacy.noise import discrete_laplace
@@ -120,9 +120,7 @@ def test_box_closeness():
     st.integers(1, 99),
 )
 def test_the_charged_loss_never_exceeds_the_price_asked(epsilon, sides, rows):
-    mechanism = IntegerBox.for_epsilon(
-        epsilon, tuple(sides), rows, neighbours="replace", unit="person"
-    )
+    mechanism = IntegerBox.for_epsilon(epsilon, tuple(sides), rows, Adjacency("replace", "person"))
     loss = mechanism.loss()
     assert loss == Pure(rows / mechanism.scale, neighbours="replace", unit="person")
     assert epsilon * (
@@ -131,7 +129,9 @@ def test_the_charged_loss_never_exceeds_the_price_asked(epsilon, sides, rows):
 
 
 def test_one_number_of_a_box_has_its_own_scale_sensitivity_and_error():
-    both = IntegerBox.for_epsilon(Fraction(1, 2), (1, 500), rows=3, unit="person")
+    both = IntegerBox.for_epsilon(
+        Fraction(1, 2), (1, 500), rows=3, adjacency=Adjacency(unit="person")
+    )
     assert both.scale == 6 and find_error_law(both, 1).noise_scale == 3000
     assert both.column_sensitivity(1) == Sensitivity.of(cells=3, largest=1500, l1=1500)
     assert find_error_law(both, 1) == BoxErrorLaw((1, 500), Fraction(6), 1)
@@ -172,8 +172,9 @@ def test_a_box_that_means_nothing_cannot_be_built(bad):
         IntegerBox(**wanted)
     if "scale" not in bad:
         del wanted["scale"]
+        box = (wanted.pop("sides"), wanted.pop("rows"))
         with pytest.raises(ParameterError):
-            IntegerBox.for_epsilon(Fraction(1, 2), **wanted)
+            IntegerBox.for_epsilon(Fraction(1, 2), *box, Adjacency(**wanted))
 
 
 def test_a_list_of_sides_is_a_tuple_of_them():

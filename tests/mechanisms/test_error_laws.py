@@ -73,8 +73,8 @@ MECHANISMS = [
     GaussianKeys.for_rho(F(1, 20), F(1, 10**6), groups=10),
     Quantile(F(1, 3), F(1)),
     FlippedQuantile(F(1, 2), F(1, 3)),
-    JointQuantiles.of(["1/10", "1/4", "1/2", "9/10"], F(1, 3), rows_per_unit=2),
-    QuantilesWithEnds(JointQuantiles.of(["1/4", "1/2"], 1), F(1, 8), F(19, 20), 10),
+    JointQuantiles(["1/10", "1/4", "1/2", "9/10"], F(1, 3), rows_per_unit=2),
+    QuantilesWithEnds(JointQuantiles(["1/4", "1/2"], 1), F(1, 8), F(19, 20), 10),
 ]
 
 
@@ -166,7 +166,7 @@ def test_what_follows_from_above_is_what_the_closed_forms_say(law: AdditiveError
 def test_the_law_of_a_joint_quantile_adds_the_choices_that_lead_to_it() -> None:
     """Four quantiles: the third share is chosen first, then the second and the fourth, then the
     first."""
-    mechanism = JointQuantiles.of(["1/10", "1/4", "1/2", "9/10"], 1)
+    mechanism = JointQuantiles(["1/10", "1/4", "1/2", "9/10"], 1)
     lengths = [len(find_error_law(mechanism, column).row_scales) for column in range(4)]
     assert lengths == [3, 2, 1, 2]
     first = mechanism.scale(F(1, 2)) / 2

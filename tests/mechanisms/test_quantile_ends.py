@@ -140,7 +140,7 @@ def test_a_shift_without_nobodys_rows_misses_in_small_groups():
 
 
 def test_loss_is_that_of_all_choices():
-    point = JointQuantiles.of(["1/4", "1/2"], 1)
+    point = JointQuantiles(["1/4", "1/2"], 1)
     mechanism = QuantilesWithEnds(point, Fraction(1, 8), Fraction(19, 20), 10)
     assert pure_epsilon(mechanism.loss()) == 1 + 4 * Fraction(1, 8)
     assert mechanism.shares == (Fraction(1, 4), MEDIAN)

@@ -171,7 +171,7 @@ def test_quantile_replace_closeness():
 def test_joint_quantiles_closeness():
     """The four rows of one unit leave; the side on which each quartile falls is one digit of the
     output."""
-    mechanism = JointQuantiles.of(["1/4", "1/2", "3/4"], 1, rows_per_unit=4)
+    mechanism = JointQuantiles(["1/4", "1/2", "3/4"], 1, rows_per_unit=4)
 
     def codes(counts, seed):
         source = Seeded(seed)
@@ -187,15 +187,15 @@ def test_joint_quantiles_are_in_order_and_near():
     rng = np.random.default_rng(2)
     counts = np.bincount(rng.integers(0, 1000, 20_000), minlength=1000)
     shares = [Fraction(i, 10) for i in range(1, 10)]
-    found = JointQuantiles.of(shares, 2).release(counts, source=Seeded(5))
+    found = JointQuantiles(shares, 2).release(counts, source=Seeded(5))
     assert found == sorted(found)
     assert all(abs(cell - 100 * (i + 1)) < 30 for i, cell in enumerate(found))
     heavy = [10, 0, 5_000, 0, 10]  # one value for nearly everybody: every decile is that value
-    assert JointQuantiles.of(shares, 2).release(heavy, source=Seeded(6)) == [2] * 9
-    empty = JointQuantiles.of(shares, 2).release([0] * 5, source=Seeded(7))
+    assert JointQuantiles(shares, 2).release(heavy, source=Seeded(6)) == [2] * 9
+    empty = JointQuantiles(shares, 2).release([0] * 5, source=Seeded(7))
     assert empty == sorted(empty)
-    assert JointQuantiles.of(["1/2"], 1).loss() == BoundedRange(1)
-    assert JointQuantiles.of(shares, 1).loss() == Repeated(BoundedRange(Fraction(1, 4)), 4)
+    assert JointQuantiles(["1/2"], 1).loss() == BoundedRange(1)
+    assert JointQuantiles(shares, 1).loss() == Repeated(BoundedRange(Fraction(1, 4)), 4)
 
 
 def test_rows_are_spread_uniformly_and_none_is_lost():
@@ -230,7 +230,7 @@ def test_joint_parts_hold_each_row_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantiles, "choose", watch)
-        JointQuantiles.of(["1/4", "1/2", "3/4"], 1).release([5, 6, 7, 8], source=Seeded(1))
+        JointQuantiles(["1/4", "1/2", "3/4"], 1).release([5, 6, 7, 8], source=Seeded(1))
     assert seen[0] == 26 and seen[1] + seen[2] <= 26
 
 
@@ -302,7 +302,7 @@ def test_refusals():
             mechanism.release_sparse(places, counts, cells=cells)
     for shares in ([], ["1/2", "1/4"], [0], [1], ["3/2"]):
         with pytest.raises(ParameterError):
-            JointQuantiles.of(shares, 1)
+            JointQuantiles(shares, 1)
 
 
 BUGS = {

@@ -10,7 +10,7 @@ from dither.errors import ParameterError
 from dither.mechanisms import tree_counter
 from dither.mechanisms.tree_counter import TreeCounter, tree_sensitivity
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import DiscreteGaussianVector, Pure
+from dither.privacy.losses import Adjacency, DiscreteGaussianVector, Pure
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from tests.mechanisms.closeness import assert_close, pure_epsilon
 from tests.mechanisms.planted import Bug
@@ -101,7 +101,7 @@ def test_tree_counter_closeness():
 def test_losses_and_refusals():
     assert TreeCounter.for_epsilon(1, steps=8).loss() == Pure(1)
     assert TreeCounter.for_rho(0.5, steps=8).loss() == DiscreteGaussianVector(2, 4)
-    assert TreeCounter.for_epsilon(1, steps=8, neighbours="replace").noise.scale == 8
+    assert TreeCounter.for_epsilon(1, steps=8, adjacency=Adjacency("replace")).noise.scale == 8
     with pytest.raises(ParameterError):
         TreeCounter(
             8, IntegerLaplace.for_epsilon(1, Sensitivity.of(cells=3))

@@ -53,14 +53,14 @@ def made(tmp_path_factory):
         steps = (Step(Cells(PLAN, ("ward",), (Count(),)), "gaussian", F(1)),
                  Step(Cells(PLAN, ("ward",), (Sum("cost"),)), "gaussian", F(1)))  # fmt: skip
         release = kernel.release(Request(steps, Price(rho=F(1, 10)), "board"))
-        pots = {pot.name: pot for pot in Reports.of(kernel.ledger).pots()}
+        pots = {pot.name: pot for pot in Reports.from_ledger(kernel.ledger).pots()}
         way = (pots["board"], pots["total"])
         body = write_body(
             release,
             "SELECT ...",
             ["at most 3 rows per person", "cost clamped"],
             way,
-            Reports.of(kernel.ledger).incidents(),
+            Reports.from_ledger(kernel.ledger).incidents(),
         )
         yield body, release, place, way
         kernel.ledger.close()

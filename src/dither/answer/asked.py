@@ -14,7 +14,7 @@ from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
 from dither.errors import ParameterError, QueryError, RefusedError
 from dither.given_numbers import whole_number
-from dither.plan.facts import Facts
+from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
@@ -79,16 +79,22 @@ def read_question(
     return Asked(sql, epsilon, rho, level, ends, within, group_size, weights, max_groups)
 
 
-def bind_question(question: Asked, key: tuple[Any, ...], catalog: Catalog, facts: Facts) -> Bound:
-    """Find the queries and output columns of a question.
+def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> Bound:
+    """Find the queries and output columns of a question. Reads no data.
 
-    Reads the catalog and its public facts, no data.
+    The analyses hold the catalog and its public facts, and receive the plans of the queries.
     """
     dialect = read_dialect(question.sql)
-    _check_unit(dialect, catalog)
+    _check_unit(dialect, analyses.catalog)
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     with dialect.locate_errors():
-        recipe = bind(dialect.sql, catalog, facts, min(limits) if limits else None)
+        recipe = bind(
+            dialect.sql,
+            analyses.catalog,
+            analyses.facts,
+            min(limits) if limits else None,
+            analyses,
+        )
         if dialect.public_groups and any(
             grouping.selection is not None for grouping in recipe.sets
         ):

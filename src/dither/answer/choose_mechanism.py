@@ -55,7 +55,7 @@ class Offered:
 
 def read_facts(kernel: Kernel) -> Facts:
     """Read the public facts of the registered version."""
-    facts = getattr(kernel.at, "facts", NO_FACTS)
+    facts = getattr(kernel.version, "facts", NO_FACTS)
     return facts if isinstance(facts, Facts) else NO_FACTS
 
 
@@ -72,7 +72,7 @@ def choose_mechanisms(
 
     Quantiles get the given ends, if any.
     """
-    plain = read_quantile_grids(recipe, kernel.at.analyses)
+    plain = read_quantile_grids(recipe, kernel.version.analyses)
     if not plain.cells or ends is None:
         return Offered(*_choose_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
     raised = replace(ends, level=_level_of_shown_value(recipe, ends.level))
@@ -121,7 +121,7 @@ def _choose_cheapest(
     def calibrate_all(steps: tuple[Step, ...]) -> tuple[Request, list[Any]]:
         request = Request(steps, price, pot)
         return request, [
-            step.mechanism for step in calibrate_request(request, kernel.at.analyses, delta)
+            step.mechanism for step in calibrate_request(request, kernel.version.analyses, delta)
         ]
 
     for family in list_families(view, price):
@@ -158,7 +158,7 @@ def adds_up_epsilons(view: LedgerView) -> bool:
 
     Families of which only the epsilon is known need that.
     """
-    return all(pot.rule in ("pure", "approx") for pot in view.path)
+    return all(pot.rule.name in ("pure", "approx") for pot in view.path)
 
 
 def list_families(view: LedgerView, price: Price) -> list[Family]:
@@ -170,6 +170,6 @@ def list_families(view: LedgerView, price: Price) -> list[Family]:
     """
     path = view.path
     measures: set[Measure] = {"rho"} if price.epsilon is None else {"epsilon"}
-    if path and path[0].filter.delta_per_question and all(pot.rule != "pure" for pot in path):
+    if path and path[0].rule.delta_per_question and all(pot.rule.name != "pure" for pot in path):
         measures.add("rho")
     return [family.name for family in noise_families(measures, adds_up_epsilons(view))]

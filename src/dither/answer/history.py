@@ -125,7 +125,7 @@ def read_history(ledger: Reports, pot: str, anchor: Callable[[], None] = lambda:
                     describe_request(record.public.get("request", {})),
                     taken.amount if taken else Fraction(0),
                     taken.delta if taken else Fraction(0),
-                    "" if paying_pot is None else paying_pot.filter.measure,
+                    "" if paying_pot is None else paying_pot.rule.measure,
                     None if record.superseded_by is None else names[record.superseded_by],
                     "" if paying_pot is None else paying_pot.unit,
                 )

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.asked import Asked, Bound, bind_question
-from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
+from dither.answer.choose_mechanism import Offered, choose_mechanisms
 from dither.answer.preview_columns import Terms, list_preview_columns
 from dither.answer.price_for_accuracy import find_least_price, meets_widths
 from dither.answer.quantile_intervals import Bands
@@ -37,11 +37,11 @@ class Offers:
             question.sql,
             type(question.max_groups),
             question.max_groups,
-            self._kernel.at.number,
+            self._kernel.version.number,
         )
         bound: Bound | None = self._remembered.get(key)
         if bound is None:
-            bound = bind_question(question, key, self._kernel.catalog, read_facts(self._kernel))
+            bound = bind_question(question, key, self._kernel.version.analyses)
             self._remember(key, bound)
         return bound
 
@@ -64,7 +64,7 @@ class Offers:
 
     def make_terms(self, bands: Bands, question: Asked) -> Terms:
         """The terms under which the columns of a question are previewed."""
-        return Terms(question.level, self._kernel.at.analyses, question.group_size, bands)
+        return Terms(question.level, self._kernel.version.analyses, question.group_size, bands)
 
     def find_least_price(
         self,
@@ -75,7 +75,7 @@ class Offers:
         pot: Pot | None,
     ) -> Price:
         """Find the least price whose half-widths are within `widths`, in the pot's own measure."""
-        in_rho = pot is not None and pot.rule == "zcdp"
+        in_rho = pot is not None and pot.rule.name == "zcdp"
 
         def make_price(value: Fraction) -> Price:
             return Price(None, value) if in_rho else Price(value, None)

@@ -243,7 +243,7 @@ def make_preview(
     """Make the preview of a priced question."""
     mechanisms: list[Any] = [calibrated.mechanism for calibrated in priced.steps]
     price = priced.request.price
-    measure = price.name if pot is None else pot.filter.measure
+    measure = price.name if pot is None else pot.rule.measure
     laws = [find_error_law(mechanism) for mechanism in mechanisms]
     sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
     cells = [count_cells(recipe, grouping_set) for grouping_set in recipe.sets]

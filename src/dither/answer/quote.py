@@ -16,7 +16,7 @@ def quote_charge(pot: Pot | None, priced: Priced) -> Charge:
     Refused here, for free, where its rule has no charge for the loss.
     """
     if pot is not None:
-        return charge(priced.loss, pot.filter)
+        return charge(priced.loss, pot.rule)
     price = priced.request.price
     return charge_from_amounts(
         charge_pure(priced.loss) if price.rho is None else price.rho, price.value * 0
@@ -28,7 +28,7 @@ def check_delta(dialect: DialectQuestion, priced: Priced) -> None:
     path = priced.view.path
     if dialect.delta is None or not path:
         return
-    taken = charge(priced.loss, path[0].filter).delta
+    taken = charge(priced.loss, path[0].rule).delta
     if taken > dialect.delta:
         raise RefusedError(
             f"the question allows delta {float(dialect.delta):g}, and its pot takes "

@@ -20,7 +20,7 @@ def describe_release(
 
     `person` is the guarantee over all windows, for datasets whose unit is (person, window).
     """
-    catalog = release.at.catalog
+    catalog = release.version.catalog
     price = release.priced.request.price
     pot_name = release.priced.request.pot
     path = release.priced.view.path  # only a dry run can have no pot
@@ -30,16 +30,16 @@ def describe_release(
         "repeated": release.repeated,
         "dataset": catalog.dataset,
         "lineage": catalog.lineage,
-        "version": release.at.number,
-        "catalog_hash": release.at.catalog_hash,
+        "version": release.version.number,
+        "catalog_hash": release.version.catalog_hash,
         "plan_hash": recipe.plan_hash,
         "sql": recipe.sql,
-        "context": release.at.context,
+        "context": release.version.context,
         "mode": "embedded",
         "principal": getpass.getuser(),
         "pot": pot_name,
-        "rule": "none" if pot is None else pot.rule,
-        "measure": price.name if pot is None else pot.filter.measure,
+        "rule": "none" if pot is None else pot.rule.name,
+        "measure": price.name if pot is None else pot.rule.measure,
         "unit": catalog.unit.label,
         "neighbours": catalog.neighbours,
         "price_asked": fraction_text(price.value),

@@ -315,7 +315,9 @@ def find_column(result: Result, name: str | None, role: str = "value") -> Result
 
 def list_names(result: Result, column: ResultColumn) -> tuple[str, str, str]:
     """List the names of a value column and of the ends of its interval."""
-    value, low, high = next(
-        output.names for output in result._recipe.outputs if output.names[0] == column.name
-    )
-    return value, low, high
+    names = [described.name for described in result.columns]
+    roles = [described.role for described in result.columns]
+    position = names.index(column.name)
+    if roles[position + 1 : position + 3] != ["low", "high"]:
+        raise ParameterError(f"{column.name} has no interval: it was computed from noisy answers")
+    return column.name, names[position + 1], names[position + 2]

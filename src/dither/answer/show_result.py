@@ -100,9 +100,11 @@ def _list_html_cells(columns: Sequence[ResultColumn], row: Row) -> Iterator[Html
         if column.role == "key":
             yield write_element("td", value)
         elif column.role == "value":
-            low, high = (_format_label(row[end.name]) for end in columns[index + 1 : index + 3])
-            ends = write_element("small", f"{low} … {high}", style="color:gray")
-            yield write_element("td", value, write_element("br"), ends, style="text-align:right")
+            after = columns[index + 1 : index + 3]
+            ends = [_format_label(row[end.name]) for end in after if end.role in ("low", "high")]
+            interval = write_element("small", " … ".join(ends), style="color:gray")
+            more = [write_element("br"), interval] if len(ends) == 2 else []
+            yield write_element("td", value, *more, style="text-align:right")
 
 
 def _write_level(column: ResultColumn) -> str:

@@ -121,7 +121,7 @@ def list_central() -> list[Subject]:
     many = m.GaussianKeys.for_rho(Fraction(1, 4), Fraction(1, 100), groups=2)
     median = m.Quantile(Fraction(1, 2), Fraction(1))
     flipped = m.FlippedQuantile(Fraction(1, 2), Fraction(1))
-    quartiles = m.JointQuantiles.of(["1/4", "1/2", "3/4"], 1)
+    quartiles = m.JointQuantiles(tuple(Fraction(i, 4) for i in (1, 2, 3)), Fraction(1))
     ends = m.QuantilesWithEnds(median, Fraction(1, 2), Fraction(4, 5), 4)
     tree = m.TreeCounter.for_epsilon(1, steps=4)
     svt = m.SparseVector.for_epsilon(1, hits=2)

@@ -74,7 +74,7 @@ class Findings:
 
 def refuse_prod(connection: Connection) -> None:
     """An audit never reads a prod lineage."""
-    if connection._kernel.at.context != "dev":
+    if connection._kernel.version.context != "dev":
         raise RefusedError(
             "this lineage is prod: audits run on dev lineages only", rule=PrivacyRule.AUDITS
         )
@@ -151,7 +151,7 @@ def _compare(
     )  # keys that noise decides about
     for query in outcomes[0].queries:
         _check_rows(findings, sql, query, oracles, connection)
-        facts = connection._kernel.at.facts
+        facts = connection._kernel.version.facts
         sides = [database.measured(query) for database in databases]
         findings.faults += [
             f"{words}: {sql}"
@@ -244,7 +244,7 @@ def _check_rows(
         for oracle in oracles
     )
     moved = (within - without) + (without - within)
-    node = connection._kernel.at.analyses.analyse_rows(query.plan).node
+    node = connection._kernel.version.analyses.analyse_rows(query.plan).node
     claimed = node.rows if isinstance(node, (Owned, Loose)) else 0  # public rows never move
     others = [
         owner for owner, _ in moved if isinstance(node, Owned) and owner != questions.NEWCOMER

@@ -114,7 +114,7 @@ def demo_report(
     releases = con.history().releases
     balance = Paid(
         pot.name,
-        pot.filter.measure,
+        pot.rule.measure,
         format_number(float(pot.spent)),
         format_number(float(pot.cap)),
         format_number(float(pot.ceiling)),

@@ -139,7 +139,7 @@ def history(
     table = Table("release", "released at", "pot", "charge", "version", "links")
     for record in records:
         taken = record.charges[record.pot]
-        paid = price_text(pots[record.pot].filter.measure, taken, pots[record.pot].unit)
+        paid = price_text(pots[record.pot].rule.measure, taken, pots[record.pot].unit)
         links = [f"supersedes {record.supersedes}"] if record.supersedes else []
         links += [f"superseded by {record.superseded_by}"] if record.superseded_by else []
         links += [f"also paid by {name}" for name in record.shared_by]
@@ -158,7 +158,7 @@ def _describe_record(record: Record, pot: Pot) -> dict[str, Any]:
         "release_id": record.release_id,
         "released_at": record.released_at,
         "pot": record.pot,
-        "measure": pot.filter.measure,
+        "measure": pot.rule.measure,
         "charge": taken.amount,
         "delta": taken.delta,
         "unit": pot.unit,

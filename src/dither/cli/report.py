@@ -51,7 +51,7 @@ def report(
         )
         paid = Paid(
             total.name,
-            total.filter.measure,
+            total.rule.measure,
             format_number(float(total.spent)),
             f"{float(total.cap):g}",
             f"{float(total.ceiling):g}",
@@ -85,7 +85,7 @@ def report(
 
 def _describe_payment(charges: dict[str, Charge], pots: dict[str, Pot]) -> str:
     texts = (
-        f"{name}: {price_text(pots[name].filter.measure, taken, pots[name].unit)}"
+        f"{name}: {price_text(pots[name].rule.measure, taken, pots[name].unit)}"
         for name, taken in charges.items()
     )
     return "; ".join(texts)

@@ -10,6 +10,7 @@ mechanism can use it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import ClassVar, Protocol
 
@@ -43,10 +44,10 @@ class HasNoiseTerms(Protocol):
     def error_terms(self, column: int = 0) -> NoiseTerms: ...
 
 
-class AdditiveErrorLaw(ErrorLaw):
+class AdditiveErrorLaw(ErrorLaw, ABC):
     """Symmetric integer noise on one number.
 
-    A law must define `formula` and the first four members; the rest follows from `above`.
+    A law must define `formula`, the abstract members and `above`, from which the rest follows.
     `interval(c)` is the smallest whole number w whose P(|noise| <= w) certainly reaches c: coverage
     is at least the level, also after the rounding of float64, for which the miss 1 - c is made
     smaller by one part in 1e12.
@@ -60,22 +61,23 @@ class AdditiveErrorLaw(ErrorLaw):
     """The number of the cell that a joint law speaks of; other laws have none."""
 
     @property
+    @abstractmethod
     def noise_scale(self) -> Fraction:
         """The parameter of the noise, in steps of the number's grid."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def variance(self) -> float:
-        raise NotImplementedError
+        """The variance of the noise, in squared steps of the number's grid."""
 
     @property
+    @abstractmethod
     def positive_mean(self) -> float:
         """E max(0, noise), as a multiple of `noise_scale`."""
-        raise NotImplementedError
 
     def above(self, t: Floats) -> Floats:
-        """P(noise > t) for whole t, or a little more."""
-        raise NotImplementedError
+        """P(noise > t) for whole t, or a little more; a joint law defines `tail` instead."""
+        raise TypeError("this law states its tail alone: ask for tail() or interval()")
 
     def tail(self, t: int) -> float:
         """P(|noise| >= t), or a little above it."""
@@ -92,7 +94,8 @@ class AdditiveErrorLaw(ErrorLaw):
         for _ in range(_FARTHEST.bit_length() + 1):
             middle = np.floor((low + high) / 2)
             is_enough = self.above(middle) <= 1 - shares
-            low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+            low = np.where(is_enough, low, middle)
+            high = np.where(is_enough, middle, high)
         return high + 0.0
 
     def draw_together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
@@ -100,32 +103,34 @@ class AdditiveErrorLaw(ErrorLaw):
 
         One share is for what they have in common, then there is one for each number.
         """
-        raise NotImplementedError("the noise of this number is its own")
+        raise TypeError("the noise of this number is its own: only a joint law draws several")
 
 
-class RankErrorLaw(ErrorLaw):
+class RankErrorLaw(ErrorLaw, ABC):
     """How far the rank of a quantile may be off, in rows: a function of public numbers alone."""
 
     aimed_rows: int
     """Rows between the quantile and where its ends are aimed; 0 where it has no ends."""
 
     @property
+    @abstractmethod
     def row_scale(self) -> Fraction:
         """The scale of the first choice, in rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self, cells: int, confidence: Number) -> int:
-        """With at least this confidence the answer is a q-quantile of the data after moving this
-        many rows."""
-        raise NotImplementedError
+        """How many rows of the data must move at most for the answer to be a q-quantile of it.
+
+        That holds with at least this confidence.
+        """
 
 
-class KeyErrorLaw(ErrorLaw):
+class KeyErrorLaw(ErrorLaw, ABC):
     """The chance of a key to be shown, by its number of owners."""
 
+    @abstractmethod
     def size_shown(self, probability: Number) -> int:
         """The smallest number of owners with at least this chance to be shown."""
-        raise NotImplementedError
 
 
 def read_miss(confidence: Number) -> float:
@@ -139,11 +144,15 @@ def read_miss(confidence: Number) -> float:
 
 
 def find_half_width(law: AdditiveErrorLaw, miss: float, start: int) -> int:
-    """The smallest w with P(|noise| > w) <= miss, to one or a part in 2**17; the search doubles
-    from `start`."""
-    low, high = -1, start
+    """The smallest w with P(|noise| > w) <= miss, to one or a part in 2**17.
+
+    The search doubles from `start`.
+    """
+    low = -1
+    high = start
     while law.tail(high + 1) > miss:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > max(1, high >> 17):
         middle = (low + high) // 2
         low, high = (low, middle) if law.tail(middle + 1) <= miss else (middle, high)
@@ -151,8 +160,10 @@ def find_half_width(law: AdditiveErrorLaw, miss: float, start: int) -> int:
 
 
 def from_tails(t: Floats, upper: Floats, lower: Floats) -> Floats:
-    """P(noise > t) from P(noise >= size) where t >= 0 (an upper bound of it), else from 1 minus a
-    lower bound."""
+    """P(noise > t), or a little more, from bounds of P(noise >= size).
+
+    Where t >= 0 it is the upper bound, else 1 minus the lower one.
+    """
     return np.where(t >= 0, upper, 1 - lower)
 
 

@@ -37,23 +37,22 @@ class _Mixture(NamedTuple):
     start: Floats
     end: Floats
     least: Floats
-    most: Floats
+    largest: Floats
     whole: float
     reach: float
 
 
 @lru_cache(maxsize=16)
 def _mixture(sides: tuple[int, ...], scale: Fraction) -> _Mixture:
-    reach = min(
-        _FARTHEST, _REACH + float(1 / (min(sides) * scale))
-    )  # there the narrowest side has its first step
+    # there the narrowest side has its first step
+    reach = min(_FARTHEST, _REACH + float(1 / (min(sides) * scale)))
     nodes = np.linspace(0.0, reach, _NODES + 1)
     mass = -np.expm1(-reach / _NODES) * np.exp(-nodes[:-1])
-    least = np.prod(
-        [2 * _floor(nodes[:-1] * float(side * scale), -1) + 1 for side in sides], axis=0
-    )
-    most = np.prod([2 * _floor(nodes[1:] * float(side * scale), +1) + 1 for side in sides], axis=0)
-    return _Mixture(mass, nodes[:-1], nodes[1:], least, most, float((mass * least).sum()), reach)
+    widths = [float(side_length * scale) for side_length in sides]
+    least = np.prod([2 * _floor(nodes[:-1] * width, -1) + 1 for width in widths], axis=0)
+    largest = np.prod([2 * _floor(nodes[1:] * width, +1) + 1 for width in widths], axis=0)
+    whole = float((mass * least).sum())
+    return _Mixture(mass, nodes[:-1], nodes[1:], least, largest, whole, reach)
 
 
 class _Ahead(NamedTuple):
@@ -69,7 +68,7 @@ class _Ahead(NamedTuple):
 def _ahead(sides: tuple[int, ...], scale: Fraction, column: int) -> _Ahead:
     mixture = _mixture(sides, scale)
     room = _floor(mixture.end * float(sides[column] * scale), +1)
-    masses = mixture.mass * mixture.most * 2 / (2 * room + 1)
+    masses = mixture.mass * mixture.largest * 2 / (2 * room + 1)
     return _Ahead(room, _sum_ahead(masses), _sum_ahead(masses * room))
 
 
@@ -78,9 +77,9 @@ def _sum_ahead(terms: Floats) -> Floats:
     return np.append(np.cumsum(terms[::-1])[::-1], 0.0)
 
 
-def _floor(x: Floats, towards: int) -> Floats:
+def _floor(x: Floats, direction: int) -> Floats:
     """floor(x), or a neighbour of it on the safe side where float64 cannot tell."""
-    return np.maximum(0.0, np.floor(x * (1 + towards * GUARD) + towards * GUARD))
+    return np.maximum(0.0, np.floor(x * (1 + direction * GUARD) + direction * GUARD))
 
 
 @stored("box_error", sides="sides", scale="scale", column="column")
@@ -127,10 +126,12 @@ class BoxErrorLaw(AdditiveErrorLaw):
 
     @property
     def variance(self) -> float:
-        """About (d+1)(d+2)/3 (side scale)^2, here to a part in 200: of a uniform integer in [-n, n]
-        it is n(n+1)/3."""
+        """About (d+1)(d+2)/3 (side scale)^2, here to a part in 200.
+
+        That of a uniform integer in [-n, n] is n(n+1)/3.
+        """
         mixture = _mixture(self.sides, self.scale)
-        weights = mixture.mass * (mixture.least + mixture.most)
+        weights = mixture.mass * (mixture.least + mixture.largest)
         reach = np.floor((mixture.start + mixture.end) / 2 * self._unit)
         return float((weights * reach * (reach + 1)).sum() / weights.sum() / 3)
 
@@ -150,8 +151,8 @@ class BoxErrorLaw(AdditiveErrorLaw):
         nothing is added."""
         r = min(_FARTHEST, max(reach, t / self._unit))
         others = [
-            2 * r * float(side * self.scale) + 1
-            for i, side in enumerate(self.sides)
+            2 * r * float(length * self.scale) + 1
+            for i, length in enumerate(self.sides)
             if i != self.column
         ]
         large = 2 * (self._unit + max(1.0, r * self._unit - t + 1))
@@ -163,10 +164,12 @@ class BoxErrorLaw(AdditiveErrorLaw):
         return _interval(self, read_miss(confidence))
 
     def draw_together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
-        """Noise of some numbers of a cell at points of the unit cube: one share for r, then one for
-        each number."""
+        """Noise of some numbers of a cell at points of the unit cube.
+
+        One share is for r, then there is one for each number.
+        """
         mixture = _mixture(self.sides, self.scale)
-        weights = np.append(0.0, np.cumsum(mixture.mass * (mixture.least + mixture.most)))
+        weights = np.append(0.0, np.cumsum(mixture.mass * (mixture.least + mixture.largest)))
         r = np.interp(shares[:, 0] * weights[-1], weights, np.append(0.0, mixture.end))
         reach = np.floor(
             r[:, None] * np.array([float(self.sides[column] * self.scale) for column in columns])

@@ -1,5 +1,6 @@
-"""Error laws as canonical JSON, and back: they go to readers who have no mechanism. Numbers are
-exact.
+"""Error laws as canonical JSON, and back; numbers are exact.
+
+They go to readers who have no mechanism.
 
 >>> law_to_json(LaplaceErrorLaw(Fraction(1, 3)))
 {'type': 'laplace_error', 'v': 1, 'scale': '1/3'}

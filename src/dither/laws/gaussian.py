@@ -72,8 +72,10 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         return math.exp(-((z / s) ** 2) / 2) / (s * math.sqrt(2 * math.pi))
 
     def tail(self, t: int) -> float:
-        """P(|noise| >= t), or above it: past the table by P(noise >= t) <= P(N(0, sigma^2) >= t -
-        1)."""
+        """P(|noise| >= t), or above it.
+
+        Past the table by P(noise >= t) <= P(N(0, sigma^2) >= t - 1).
+        """
         if t <= 0:
             return 1.0
         if self._tabled:
@@ -82,29 +84,32 @@ class GaussianErrorLaw(AdditiveErrorLaw):
 
     def above(self, t: Floats) -> Floats:
         """P(noise > t) for whole t, or a little more."""
-        size, sigma = tail_size(t), float(self.sigma)
+        size = tail_size(t)
+        sigma = float(self.sigma)
         if sigma <= _LARGE_SIGMA:
-            places = np.arange(int(40 * sigma) + 2, dtype=np.float64)
-            mass = np.exp(-0.5 * (places / sigma) ** 2)
+            values = np.arange(int(40 * sigma) + 2, dtype=np.float64)
+            mass = np.exp(-0.5 * (values / sigma) ** 2)
             mass /= 2 * mass.sum() - 1
             table = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
             tails = table[np.minimum(size, len(table) - 1).astype(np.int64)]
             return from_tails(t, tails, tails)
-        # sums of a falling function lie between integrals: P(N >= t) <= P(noise >= t) <= P(N >= t -
-        # 1)
+        # sums of a falling function lie between integrals:
+        # P(N >= t) <= P(noise >= t) <= P(N >= t - 1)
         upper, lower = (0.5 * _erfc((size - less) / sigma / np.sqrt(2)) for less in (1, 0))
         return from_tails(t, upper, lower)
 
     def quantile(self, p: float) -> int:
-        """The smallest z with P(noise <= z) >= p, up to the rounding of float64 (past the table: or
-        one above it)."""
+        """The smallest z with P(noise <= z) >= p, up to the rounding of float64.
+
+        Past the table it may be one above.
+        """
         if not 0 < p < 1:
             raise ParameterError(f"p must lie in (0, 1), got {p}")
         if not self._tabled:
             return math.ceil(float(self.sigma) * float(_ndtri(p)))
         both = np.concatenate([self._mass[:0:-1], self._mass])
-        place = int(np.searchsorted(np.cumsum(both), p * (1 - GUARD)))
-        return place - (len(self._mass) - 1)
+        index = int(np.searchsorted(np.cumsum(both), p * (1 - GUARD)))
+        return index - (len(self._mass) - 1)
 
     def inverse(self, shares: Floats) -> Floats:
         """The smallest z with P(noise <= z) >= share, for every share."""
@@ -113,8 +118,8 @@ class GaussianErrorLaw(AdditiveErrorLaw):
             wide: Floats = np.rint(sigma * _ndtri(shares))
             return wide
         farthest = math.ceil(9 * sigma) + 1
-        places = np.arange(-farthest, farthest + 1)
-        mass = np.exp(-0.5 * (places / sigma) ** 2)
+        values = np.arange(-farthest, farthest + 1)
+        mass = np.exp(-0.5 * (values / sigma) ** 2)
         running = np.cumsum(mass) / mass.sum()
         return (
             np.minimum(np.searchsorted(running, shares), 2 * farthest).astype(np.float64) - farthest

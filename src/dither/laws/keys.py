@@ -16,8 +16,9 @@ _WORD = 1 << 64
 @stored("key_chances", words="words")
 @dataclass(frozen=True)
 class KeyChanceLaw(KeyErrorLaw):
-    """words[n] / 2**64 is the chance of a key with n owners, for n = 0, 1, ... ; beyond the last it
-    is 1.
+    """The chance of a key with n owners to be shown: words[n] / 2**64.
+
+    Beyond the last word it is 1.
 
     >>> KeyChanceLaw((0, 1 << 63)).chance(1), KeyChanceLaw((0, 1 << 63)).size_shown(0.95)
     (0.5, 2)

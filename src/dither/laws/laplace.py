@@ -65,7 +65,8 @@ class LaplaceErrorLaw(AdditiveErrorLaw):
         """The smallest z with P(noise <= z) >= p, up to the rounding of float64."""
         if not 0 < p < 1:
             raise ParameterError(f"p must lie in (0, 1), got {p}")
-        s, a = float(self.scale), math.exp(-1 / float(self.scale))
+        s = float(self.scale)
+        a = math.exp(-1 / s)
         if p > a / (1 + a) * (1 + GUARD):  # P(noise <= -1) = a / (1 + a) falls short
             return max(0, math.ceil(-s * math.log((1 - p) * (1 + a) * (1 + GUARD)) - 1))
         return min(-1, -math.floor(-s * math.log(p * (1 + a) * (1 - GUARD))))
@@ -81,13 +82,13 @@ class LaplaceErrorLaw(AdditiveErrorLaw):
 
     def interval(self, confidence: Number) -> int:
         """The half-width that holds the noise with at least this probability."""
-        miss, s = read_miss(confidence), float(self.scale)
+        miss = read_miss(confidence)
+        s = float(self.scale)
         half = max(
             0, math.ceil(s * math.log(2 / (miss * (1 - GUARD) * (1 + math.exp(-1 / s)))) - 1)
         )
-        if (
-            half and self.tail(half) <= miss
-        ):  # the closed form is one too large where it was rounded up past a whole
+        if half and self.tail(half) <= miss:
+            # the closed form is one too large where it was rounded up past a whole number
             half -= 1
         while self.tail(half + 1) > miss:
             half += 1

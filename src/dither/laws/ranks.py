@@ -1,5 +1,7 @@
-"""Error laws of choices: how far the winner's score may fall short, and by how many rows the rank
-of a quantile."""
+"""Error laws of choices.
+
+How far the winner's score may fall short, and by how many rows the rank of a quantile.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ SPREAD = 64
 @stored("selection_error", scale="scale")
 @dataclass(frozen=True)
 class SelectionErrorLaw(ErrorLaw):
-    """P(best score - score of the winner >= t) <= candidates * exp(-t / scale); holds for all three
-    selections.
+    """P(best score - score of the winner >= t) <= candidates * exp(-t / scale).
+
+    It holds for all three selections.
 
     >>> SelectionErrorLaw(Fraction(2)).shortfall(candidates=100, confidence=0.95)
     15
@@ -30,11 +33,10 @@ class SelectionErrorLaw(ErrorLaw):
     scale: Fraction
 
     def shortfall(self, candidates: int, confidence: Number, *, tied: int = 1) -> int:
-        """The least whole t such that the winner is within t of the best with at least this
-        confidence.
+        """How far the winner may fall short of the best score: the least whole number.
 
-        `tied` candidates may be known to share the best score: candidates / tied takes the place of
-        candidates.
+        It holds with at least this confidence. `tied` candidates may be known to share the best
+        score: candidates / tied takes the place of candidates.
         """
         if not 1 <= tied <= candidates:
             raise ParameterError(
@@ -56,8 +58,9 @@ class SelectionErrorLaw(ErrorLaw):
 @stored("quantile_error", scale="scale", denominator="denominator", aimed_rows="aimed_rows")
 @dataclass(frozen=True)
 class QuantileErrorLaw(RankErrorLaw):
-    """One quantile of share a / `denominator`, chosen by scores that are `denominator` times the
-    rows missed.
+    """How far the rank of one quantile may be off, in rows.
+
+    Its share is a / `denominator`; scores are `denominator` times the rows missed.
 
     >>> QuantileErrorLaw(Fraction(2), 2).rows(cells=1000, confidence=0.95)
     10
@@ -76,8 +79,10 @@ class QuantileErrorLaw(RankErrorLaw):
         return self.scale / self.denominator
 
     def rows(self, cells: int, confidence: Number) -> int:
-        """With at least this confidence the answer is a q-quantile of the data after moving this
-        many rows."""
+        """How many rows of the data must move at most for the answer to be a q-quantile of it.
+
+        That holds with at least this confidence.
+        """
         return -(-SelectionErrorLaw(self.scale).shortfall(cells, confidence) // self.denominator)
 
 
@@ -103,8 +108,10 @@ class JointQuantileErrorLaw(RankErrorLaw):
         return self.row_scales[0]
 
     def rows(self, cells: int, confidence: Number) -> int:
-        """All choices on the way counted: with at least this confidence the rank is off by at most
-        so many rows."""
+        """By how many rows the rank is off at most, with all choices that lead to it counted.
+
+        That holds with at least this confidence.
+        """
         level = exact(confidence, "confidence")
         misses = math.log(float(cells * SPREAD * 2 * self.levels / (1 - level)))
         total = 0.0

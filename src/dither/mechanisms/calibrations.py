@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dither.accounting.lattice import delta_discrete_gaussian
 from dither.canonical import Number, positive
@@ -19,6 +19,7 @@ from dither.errors import ParameterError
 from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.charges.conversions import rho_for
+from dither.privacy.losses import ADD_REMOVE, Adjacency
 from dither.privacy.mechanisms.additive import round_bits, round_up
 from dither.privacy.mechanisms.delta import small_delta
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
@@ -35,13 +36,13 @@ def fit_gaussian(
     sensitivity: Sensitivity,
     *,
     public_size: int | None = None,
-    **towards: Any,
+    adjacency: Adjacency = ADD_REMOVE,
 ) -> IntegerGaussian:
     """The least noise that meets (epsilon, delta): by the lattice law for one cell, by tight zCDP
     for a vector."""
     price = positive(epsilon, "epsilon")
     allowed = small_delta(delta, public_size)
-    safe = IntegerGaussian.for_rho(rho_for(price, allowed), sensitivity, **towards)
+    safe = IntegerGaussian.for_rho(rho_for(price, allowed), sensitivity, adjacency)
     if sensitivity.l0 != 1:
         return safe
     low = SMALLEST
@@ -52,11 +53,16 @@ def fit_gaussian(
             break
         is_enough = delta_discrete_gaussian(middle, sensitivity.linf, price).upper <= allowed
         low, high = (low, middle) if is_enough else (middle, high)
-    return IntegerGaussian(high, sensitivity, **towards)
+    return IntegerGaussian(high, sensitivity, *adjacency)
 
 
 def fit_gaussian_keys(
-    epsilon: Number, delta: Number, *, groups: int, public_size: int | None = None, **towards: Any
+    epsilon: Number,
+    delta: Number,
+    *,
+    groups: int,
+    public_size: int | None = None,
+    adjacency: Adjacency = ADD_REMOVE,
 ) -> GaussianKeys:
     """Key selection at (epsilon, delta).
 
@@ -64,31 +70,37 @@ def fit_gaussian_keys(
     """
     allowed = small_delta(delta, public_size)
     return GaussianKeys.for_rho(
-        rho_for(epsilon, allowed / 2), allowed / 2, groups=groups, **towards
+        rho_for(epsilon, allowed / 2), allowed / 2, groups=groups, adjacency=adjacency
     )
 
 
 def fit_gaussian_interval(
-    half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
+    half_width: int,
+    confidence: Number,
+    sensitivity: Sensitivity,
+    adjacency: Adjacency = ADD_REMOVE,
 ) -> IntegerGaussian:
     """The most noise (least loss) whose interval is narrow enough.
 
     At `confidence` it is no wider than `half_width` to each side.
     """
     return _fit_interval(
-        half_width, confidence, lambda sigma: IntegerGaussian(sigma, sensitivity, **towards)
+        half_width, confidence, lambda sigma: IntegerGaussian(sigma, sensitivity, *adjacency)
     )
 
 
 def fit_laplace_interval(
-    half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
+    half_width: int,
+    confidence: Number,
+    sensitivity: Sensitivity,
+    adjacency: Adjacency = ADD_REMOVE,
 ) -> IntegerLaplace:
     """The most noise (least loss) whose interval is narrow enough.
 
     At `confidence` it is no wider than `half_width` to each side.
     """
     return _fit_interval(
-        half_width, confidence, lambda scale: IntegerLaplace(scale, sensitivity, **towards)
+        half_width, confidence, lambda scale: IntegerLaplace(scale, sensitivity, *adjacency)
     )
 
 

@@ -31,7 +31,7 @@ from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import Loss, Neighbours, compose
+from dither.privacy.losses import Adjacency, Loss, Neighbours, compose
 from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.noise import Words
@@ -99,7 +99,7 @@ class ClippedMoments:
         share = positive(epsilon, "epsilon") / len(moves)
         noises = [
             IntegerLaplace.for_epsilon(
-                share, Sensitivity.of(largest=move), neighbours=neighbours, unit=unit
+                share, Sensitivity.of(largest=move), Adjacency(neighbours, unit)
             )
             for move in moves
         ]

@@ -29,7 +29,14 @@ from typing import Any
 from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.laws import LaplaceErrorLaw
-from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
+from dither.privacy.losses import (
+    ADD_REMOVE,
+    Adjacency,
+    DiscreteLaplace,
+    Loss,
+    Neighbours,
+    Pure,
+)
 from dither.privacy.mechanisms.additive import exact_integers, round_up
 from dither.privacy.noise import Words, discrete_laplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
@@ -100,7 +107,7 @@ class SparseVector:
         sensitivity: int = 1,
         monotone: bool = False,
         values: bool = False,
-        **towards: Any,
+        adjacency: Adjacency = ADD_REMOVE,
     ) -> SparseVector:
         """One price, split as 1 : (2 c)^(2/3) between threshold and queries (c^(2/3) if monotone).
 
@@ -115,18 +122,21 @@ class SparseVector:
         threshold = max(SMALLEST, round_up(sensitivity / first))
         query = max(SMALLEST, round_up(factor * sensitivity / (price - first)))
         answer = max(SMALLEST, round_up(hits * sensitivity / price)) if values else None
-        return cls(threshold, query, hits, sensitivity, monotone, answer, **towards)
+        return cls(threshold, query, hits, sensitivity, monotone, answer, *adjacency)
 
     def loss(self) -> Loss:
         """What a whole run costs, however many queries it asks."""
-        towards: dict[str, Any] = {"neighbours": self.neighbours, "unit": self.unit}
         total_change = (1 if self.monotone else 2) * self.hits * self.sensitivity
         comparison_loss = Pure(
-            self.sensitivity / self.threshold_scale + total_change / self.query_scale, **towards
+            self.sensitivity / self.threshold_scale + total_change / self.query_scale,
+            neighbours=self.neighbours,
+            unit=self.unit,
         )
         if self.value_scale is None:
             return comparison_loss
-        value_loss = DiscreteLaplace(self.value_scale, self.sensitivity, **towards)
+        value_loss = DiscreteLaplace(
+            self.value_scale, self.sensitivity, neighbours=self.neighbours, unit=self.unit
+        )
         return comparison_loss + (value_loss if self.hits == 1 else value_loss * self.hits)
 
     def error(self) -> SparseVectorErrorLaw:

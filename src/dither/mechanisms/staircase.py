@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import Loss, Neighbours, Pure
+from dither.privacy.losses import ADD_REMOVE, Adjacency, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import add, exact_integers
 from dither.privacy.noise import Words, bernoulli_exp, geometric, uniform_below
 from dither.privacy.noise.samplers import SMALLEST
@@ -160,14 +160,16 @@ class Staircase:
 
     @classmethod
     @refuse_beyond_floats
-    def for_epsilon(cls, epsilon: Number, sensitivity: Sensitivity, **towards: Any) -> Staircase:
+    def for_epsilon(
+        cls, epsilon: Number, sensitivity: Sensitivity, adjacency: Adjacency = ADD_REMOVE
+    ) -> Staircase:
         """For one price: epsilon / l0 for each cell that may move, and the best reach."""
         price = positive(epsilon, "epsilon") / max(1, sensitivity.l0)
         width = max(1, sensitivity.linf)
         guess = int(width / (1 + math.exp(min(700.0, float(price) / 2))))
         near = range(max(1, guess - 1), min(width, guess + 2) + 1)
         best = min(near, key=lambda reach: StaircaseErrorLaw(price, width, reach).mean_size)
-        return cls(price, sensitivity, best, **towards)
+        return cls(price, sensitivity, best, *adjacency)
 
     def loss(self) -> Loss:
         """What one release costs: epsilon for every cell that one unit moves."""

@@ -26,7 +26,7 @@ from dither.laws import SelectionErrorLaw
 from dither.mechanisms.exponential import ExponentialMechanism
 from dither.mechanisms.noisy_max import ReportNoisyMax
 from dither.mechanisms.permute_and_flip import PermuteAndFlip
-from dither.privacy.losses import Loss
+from dither.privacy.losses import ADD_REMOVE, Adjacency, Loss
 from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
@@ -47,7 +47,14 @@ class TopK:
 
     @classmethod
     def for_epsilon(
-        cls, epsilon: Number, *, k: int, sensitivity: Any, kind: Any = None, **towards: Any
+        cls,
+        epsilon: Number,
+        *,
+        k: int,
+        sensitivity: Any,
+        kind: Any = None,
+        monotone: bool = False,
+        adjacency: Adjacency = ADD_REMOVE,
     ) -> TopK:
         """k choices that together meet epsilon: epsilon / k for each."""
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
@@ -55,7 +62,7 @@ class TopK:
         return cls(
             k,
             (kind or ExponentialMechanism)(
-                positive(epsilon, "epsilon") / k, sensitivity, **towards
+                positive(epsilon, "epsilon") / k, sensitivity, monotone, *adjacency
             ),
         )
 

@@ -31,7 +31,7 @@ from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError
 from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import Loss
+from dither.privacy.losses import ADD_REMOVE, Adjacency, Loss
 from dither.privacy.mechanisms.additive import add, exact_integers
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.laplace import IntegerLaplace
@@ -89,26 +89,28 @@ class TreeCounter:
         steps: int,
         largest: int = 1,
         steps_per_unit: int = 1,
-        **towards: Any,
+        adjacency: Adjacency = ADD_REMOVE,
     ) -> TreeCounter:
         """A tree counter whose blocks have integer Laplace noise.
 
         Its scale is levels * steps_per_unit * largest / epsilon.
         """
-        moved = tree_sensitivity(
-            steps, largest, steps_per_unit, towards.get("neighbours", "add_remove")
-        )
-        return cls(steps, IntegerLaplace.for_epsilon(epsilon, moved, **towards))
+        moved = tree_sensitivity(steps, largest, steps_per_unit, adjacency.neighbours)
+        return cls(steps, IntegerLaplace.for_epsilon(epsilon, moved, adjacency))
 
     @classmethod
     def for_rho(
-        cls, rho: Number, *, steps: int, largest: int = 1, steps_per_unit: int = 1, **towards: Any
+        cls,
+        rho: Number,
+        *,
+        steps: int,
+        largest: int = 1,
+        steps_per_unit: int = 1,
+        adjacency: Adjacency = ADD_REMOVE,
     ) -> TreeCounter:
         """Integer Gaussian noise on every block."""
-        moved = tree_sensitivity(
-            steps, largest, steps_per_unit, towards.get("neighbours", "add_remove")
-        )
-        return cls(steps, IntegerGaussian.for_rho(rho, moved, **towards))
+        moved = tree_sensitivity(steps, largest, steps_per_unit, adjacency.neighbours)
+        return cls(steps, IntegerGaussian.for_rho(rho, moved, adjacency))
 
     @property
     def levels(self) -> int:

@@ -27,7 +27,7 @@ from dither.canonical import Number, quote
 from dither.errors import ParameterError
 from dither.laws import LaplaceErrorLaw
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import Loss, Neighbours
+from dither.privacy.losses import ADD_REMOVE, Adjacency, Loss, Neighbours
 from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.noise import Words
@@ -97,11 +97,11 @@ class TruncatedGeometric:
         low: int,
         high: int,
         sensitivity: Sensitivity | None = None,
-        **towards: Any,
+        adjacency: Adjacency = ADD_REMOVE,
     ) -> TruncatedGeometric:
         """The least noise that meets epsilon."""
         moved = sensitivity or Sensitivity.of(largest=1)
-        return cls(IntegerLaplace.for_epsilon(epsilon, moved).scale, moved, low, high, **towards)
+        return cls(IntegerLaplace.for_epsilon(epsilon, moved).scale, moved, low, high, *adjacency)
 
     def loss(self) -> Loss:
         """What one release costs: that of the noise."""

@@ -63,9 +63,14 @@ AnalysedNodes = dict[int, Analysed]
 """Nodes analysed before in the same call, by the id of their plan; each keeps its plan alive."""
 
 
-def analyse(plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Analysed:
+def analyse(
+    plan: Plan,
+    catalog: Catalog,
+    facts: Facts = NO_FACTS,
+    analysed_nodes: AnalysedNodes | None = None,
+) -> Analysed:
     """Stability and domains of a plan; refused unless its rows depend on a private table."""
-    return refuse_public(analyse_node(plan, catalog, facts))
+    return refuse_public(analyse_node(plan, catalog, facts, analysed_nodes))
 
 
 def refuse_public(rows: Analysed) -> Analysed:

@@ -9,7 +9,7 @@ from math import prod
 
 from dither.catalog import Catalog, Neighbours
 from dither.plan.algebra import Cells, Plan, Quantiles, Query
-from dither.plan.analyse import Analysed, analyse, check_size
+from dither.plan.analyse import Analysed, AnalysedNodes, analyse, check_size
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of_rows
 from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
@@ -95,12 +95,15 @@ class Analyses:
     facts: Facts = NO_FACTS
     _rows: dict[str, Analysed] = field(default_factory=dict, repr=False, compare=False)
 
-    def analyse_rows(self, plan: Plan) -> Analysed:
-        """Stability and domains of a plan; refused unless its rows depend on a private table."""
+    def analyse_rows(self, plan: Plan, analysed_nodes: AnalysedNodes | None = None) -> Analysed:
+        """Stability and domains of a plan; refused unless its rows depend on a private table.
+
+        `analysed_nodes` holds what the caller analysed before, under the same catalog and facts.
+        """
         check_size(plan)
         rows = self._rows.get(plan.hash)
         if rows is None:
-            rows = analyse(plan, self.catalog, self.facts)
+            rows = analyse(plan, self.catalog, self.facts, analysed_nodes)
             if len(self._rows) >= MOST_PLANS:
                 self._rows.clear()
             self._rows[plan.hash] = rows

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import TypeAlias
 
 from dither.answer.asked import Asked, read_price
 from dither.answer.preview import Amounts, Preview
@@ -13,72 +13,51 @@ from dither.answer.result import Result
 from dither.errors import BudgetError, ParameterError, QueryError
 from dither.postprocess.combined_result import (
     CombinedResult,
-    build_combined_result,
     compute_number,
     describe_charges,
+    make_combined_result,
 )
-from dither.postprocess.split_question import Part, SplitQuestion, split_question, write_scalars
+from dither.postprocess.split_question import SplitQuestion, split_question, write_scalars
 from dither.sql.dialects import read_dialect
 
+Ask: TypeAlias = Callable[[Asked], Result]
+ShowPreview: TypeAlias = Callable[[Asked], Preview]
 
-class AnswersQuestions(Protocol):
-    """What a connection does with one question."""
 
-    def sql(self, sql: str, **terms: Any) -> Result:
-        """Its answer."""
+@dataclass(frozen=True)
+class _Parts:
+    """A question that was split, the terms of each of its parts, and why it is refused as one."""
 
-    def preview(self, sql: str, **terms: Any) -> Preview:
-        """Its price and error."""
+    split: SplitQuestion
+    terms: Asked
+    refusal: QueryError
 
 
 def ask_parts(
-    connection: AnswersQuestions,
-    question: Asked,
-    refusal: QueryError,
-    *,
-    fresh: bool = False,
-    dry_run: bool = False,
+    question: Asked, refusal: QueryError, preview: ShowPreview, rehearse: Ask, ask: Ask
 ) -> CombinedResult:
     """The result of a question over answers; where it is none, the refusal of the whole question.
 
     What can be refused is refused before anything is spent: the parts must fit the budget together,
     and the whole is rehearsed on invented tables.
     """
-    split, terms = _split(question, refusal)
-    _check_budget(_preview_known(connection, split, terms, refusal))
-    if not dry_run:
-        _combine(connection, split, question, {**terms, "dry_run": True}).to_arrow()
-    return _combine(connection, split, question, {**terms, "fresh": fresh, "dry_run": dry_run})
+    parts = _split(question, refusal)
+    _check_budget(_preview_known(parts, preview))
+    _combine(question, parts, rehearse).to_arrow()
+    return _combine(question, parts, ask)
 
 
-def _combine(
-    connection: AnswersQuestions, split: SplitQuestion, question: Asked, terms: Mapping[str, Any]
-) -> CombinedResult:
-    """Ask part after part, and compute the table."""
-    answers: dict[str, Result] = {}
-    for part in split.parts:
-        numbers = {
-            scalar.name: compute_number(scalar.statement, answers) for scalar in part.scalars
-        }
-        text = write_scalars(part, numbers) if numbers else part.sql
-        answers[part.name] = connection.sql(text, **terms)
-    parts = list(answers.values())
-    info = describe_charges(question.sql, parts)
-    return build_combined_result(split, parts, question.level, info)
-
-
-def preview_parts(connection: AnswersQuestions, question: Asked, refusal: QueryError) -> Preview:
+def preview_parts(question: Asked, refusal: QueryError, preview: ShowPreview) -> Preview:
     """Price and error of all parts together; reads no data, spends nothing."""
+    parts = _split(question, refusal)
     if question.within is not None:
         raise ParameterError(
             "within= finds the price of one answer, and this question is computed from several, or "
             "from one: give epsilon= or rho="
         )
-    split, terms = _split(question, refusal)
-    terms["group_size"] = question.group_size
-    previews = _preview_known(connection, split, terms, refusal)
+    previews = _preview_known(parts, preview)
     first = previews[0]
-    count = len(split.parts)
+    count = len(parts.split.parts)
     return replace(
         first,
         price=first.price * count,
@@ -89,8 +68,8 @@ def preview_parts(connection: AnswersQuestions, question: Asked, refusal: QueryE
     )
 
 
-def _split(question: Asked, refusal: QueryError) -> tuple[SplitQuestion, dict[str, Any]]:
-    """The parts of a question, and the terms on which each is asked."""
+def _split(question: Asked, refusal: QueryError) -> _Parts:
+    """The parts of a question, and the terms of each: an equal share of the price."""
     dialect = read_dialect(question.sql)
     split = split_question(dialect.sql)
     if split is None:
@@ -100,42 +79,51 @@ def _split(question: Asked, refusal: QueryError) -> tuple[SplitQuestion, dict[st
             "weights= are for the columns of one answer, and this question is computed from "
             "answers: ask its parts one by one"
         )
+    if question.within is not None:
+        return _Parts(split, question, refusal)
     price = read_price(question, dialect)
-    ends = question.ends
-    terms = {
-        price.name: price.value / len(split.parts),
-        "confidence": question.level,
-        "max_groups": question.max_groups,
-        "quantile_intervals": False if ends is None else ends.price_share,
-    }
-    return split, terms
+    share = price.value / len(split.parts)
+    terms = replace(
+        question,
+        epsilon=share if price.name == "epsilon" else None,
+        rho=share if price.name == "rho" else None,
+    )
+    return _Parts(split, terms, refusal)
 
 
-def _preview_known(
-    connection: AnswersQuestions,
-    split: SplitQuestion,
-    terms: Mapping[str, Any],
-    refusal: QueryError,
-) -> list[Preview]:
+def _combine(question: Asked, parts: _Parts, ask: Ask) -> CombinedResult:
+    """Ask part after part, and compute the table."""
+    answers: dict[str, Result] = {}
+    for part in parts.split.parts:
+        numbers = {
+            scalar.name: compute_number(scalar.statement, answers) for scalar in part.scalars
+        }
+        text = write_scalars(part, numbers) if numbers else part.sql
+        answers[part.name] = ask(replace(parts.terms, sql=text))
+    results = list(answers.values())
+    info = describe_charges(question.sql, results)
+    return make_combined_result(parts.split, results, question.level, info)
+
+
+def _preview_known(parts: _Parts, preview: ShowPreview) -> list[Preview]:
     """The previews of the parts whose text does not depend on the answer of another."""
-    return [
-        _preview_part(connection, part, terms, refusal) for part in split.parts if not part.scalars
-    ]
-
-
-def _preview_part(
-    connection: AnswersQuestions, part: Part, terms: Mapping[str, Any], refusal: QueryError
-) -> Preview:
-    try:
-        return connection.preview(part.sql, **terms)
-    except QueryError as error:
-        if str(error).splitlines()[0] == str(refusal).splitlines()[0]:
-            raise refusal from None
-        raise QueryError(f"{error}\nThis is the part of the question that needs data.") from None
+    previews: list[Preview] = []
+    for part in parts.split.parts:
+        if part.scalars:
+            continue
+        try:
+            previews.append(preview(replace(parts.terms, sql=part.sql)))
+        except QueryError as error:
+            if str(error).splitlines()[0] == str(parts.refusal).splitlines()[0]:
+                raise parts.refusal from None
+            raise QueryError(
+                f"{error}\nThis is the part of the question that needs data."
+            ) from None
+    return previews
 
 
 def _check_budget(previews: list[Preview]) -> None:
-    """Refuses answers that the budget cannot pay together."""
+    """Refuse answers that the budget cannot pay together."""
     balance = previews[0].balance
     charged = _add_charges([preview for preview in previews if not preview.stored], 0)
     if balance is not None and charged.amount > balance.left:

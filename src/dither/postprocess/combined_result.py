@@ -75,7 +75,7 @@ class CombinedResult(Result):
     def interval(self, level: Number) -> Result:
         """The same answers with intervals at another level; free, since nothing new leaves."""
         parts = tuple(part.interval(level) for part in self.parts)
-        return build_combined_result(self._question, parts, read_level(level), self.info)
+        return make_combined_result(self._question, parts, read_level(level), self.info)
 
     @cached_property
     def raw(self) -> pa.Table:
@@ -106,7 +106,7 @@ class CombinedResult(Result):
         return "\n".join([*lines, "", f"Computed from these: {self._question.statement}"])
 
 
-def build_combined_result(
+def make_combined_result(
     split: SplitQuestion, parts: Sequence[Result], level: Fraction, info: dict[str, Any]
 ) -> CombinedResult:
     """The result of a question over the answers of its parts."""
@@ -160,6 +160,7 @@ def _add_intervals(split: SplitQuestion, tables: Mapping[str, pa.Table]) -> str:
     if split.columns is None:
         return split.statement
     statement = sqlglot.parse_one(split.statement, read="duckdb")
+    assert isinstance(statement, exp.Select)
     names = tables[statement.args["from_"].this.name].column_names
     outputs: list[exp.Expr] = []
     for output, column in zip(statement.selects, split.columns, strict=True):

@@ -147,17 +147,11 @@ class _Splitter:
     def list_columns(self, statement: exp.Expr) -> tuple[Column, ...] | None:
         """The outputs of a statement that shows one part row by row."""
         source = statement.args.get("from_")
-        is_plain = (
-            isinstance(statement, exp.Select)
-            and not statement.args.get("distinct")
-            and not statement.args.get("group")
-            and not statement.args.get("joins")
-            and source is not None
-            and source.this.name in self._keys
-        )
-        if not is_plain:
+        has_more = any(statement.args.get(clause) for clause in ("distinct", "group", "joins"))
+        if not isinstance(statement, exp.Select) or has_more or source is None:
             return None
-        assert source is not None
+        if source.this.name not in self._keys:
+            return None
         keys = self._keys[source.this.name]
         chooses_rows = any(statement.args.get(clause) for clause in ("where", "qualify", "limit"))
         columns = []

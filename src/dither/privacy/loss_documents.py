@@ -38,7 +38,7 @@ def read_loss(tree: dict[str, Any]) -> Loss:
         if isinstance(value, dict):
             value = read_loss(value)
         elif isinstance(value, list):
-            value = tuple(read_loss(part) for part in value)
+            value = tuple(read_loss(inner) for inner in value)
         elif isinstance(value, float):
             raise ParameterError(
                 f"loss {kind.type}: {key} is a float; canonical JSON writes fractions as 'p/q'"

@@ -6,9 +6,7 @@ it. The meaning of a type and version never changes, so a ledger of today can be
 
 Every loss stores its `neighbours` (add_remove or replace) and its `unit`, shows them, and refuses
 to be composed with a loss that differs in either: an epsilon for "one row" and one for "one person"
-have no sum.
-
-Numbers are exact: a float means its decimal text.
+have no sum. Numbers are exact: a float means its decimal text.
 
 >>> DiscreteLaplace(10, 1)
 DiscreteLaplace(scale=10, sensitivity=1, neighbours='add_remove', unit='unit')
@@ -25,11 +23,12 @@ Integer mechanisms emit integer losses (`DiscreteLaplace`, `DiscreteGaussian`,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, get_args
+from itertools import chain
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from dither.canonical import Number, dumps, fraction_text, positive, quote
 from dither.errors import ParameterError
@@ -37,12 +36,22 @@ from dither.privacy.numbers import Exact, count, not_negative, order, probabilit
 from dither.stored import stored, stored_items
 
 Neighbours = Literal["add_remove", "replace"]
+
+
+class Adjacency(NamedTuple):
+    """Which databases are neighbours, and what the unit is called in which they differ."""
+
+    neighbours: Neighbours = "add_remove"
+    unit: str = "unit"
+
+
+ADD_REMOVE = Adjacency()
 _RELATIONS = get_args(Neighbours)
 LOSS_TYPES: dict[str, type[Loss]] = {}
 _CHECKS: dict[type, list[tuple[str, Callable[[Number, str], Any]]]] = {}
 
 
-def _given(check: Callable[[Number, str], Any] | None = None, **default: Any) -> Any:
+def _parameter(check: Callable[[Number, str], Any] | None = None, **default: Any) -> Any:
     """A dataclass field; a number is checked and made exact when the loss is built."""
     return field(metadata={"check": check} if check else {}, **default)
 
@@ -71,11 +80,7 @@ class Loss:
             raise ParameterError("unit must be a non-empty text such as 'person' or 'row'")
         kind = type(self)
         if kind not in _CHECKS:
-            _CHECKS[kind] = [
-                (item.name, item.metadata["check"])
-                for item in fields(kind)
-                if "check" in item.metadata
-            ]
+            _CHECKS[kind] = [(x.name, x.metadata["check"]) for x in fields(kind) if x.metadata]
         for name, check in _CHECKS[kind]:
             object.__setattr__(self, name, check(getattr(self, name), name))
 
@@ -89,12 +94,12 @@ class Loss:
 
     def to_json(self) -> dict[str, Any]:
         """Plain dict for `json.dumps`; fractions as "p/q"; children carry all of their own."""
-        return self._tree(lambda parts: parts)
+        return self._tree(lambda losses: losses)
 
     @cached_property
     def canonical(self) -> str:
         """Canonical JSON text; the parts of a composition are sorted: order means nothing."""
-        return dumps(self._tree(lambda parts: sorted(parts, key=dumps)))
+        return dumps(self._tree(lambda losses: sorted(losses, key=dumps)))
 
     def _tree(self, arrange: Callable[[list[Any]], list[Any]]) -> dict[str, Any]:
         tree: dict[str, Any] = {"type": self.type, "v": self.version}
@@ -102,7 +107,7 @@ class Loss:
             if isinstance(value, Loss):
                 tree[key] = value._tree(arrange)
             elif isinstance(value, tuple):
-                tree[key] = arrange([part._tree(arrange) for part in value])
+                tree[key] = arrange([loss._tree(arrange) for loss in value])
             else:
                 tree[key] = fraction_text(value) if isinstance(value, Fraction) else value
         return tree
@@ -114,20 +119,19 @@ class Loss:
         return hash(self.canonical)
 
     def _short(self) -> str:
-        shown = []
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name in ("neighbours", "unit"):
-                continue
-            if isinstance(value, Loss):
-                value = value._short()
-            elif isinstance(value, tuple):
-                value = "(" + ", ".join(part._short() for part in value) + ")"
-            shown.append(f"{item.name}={value}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+        """Type and parameters, without neighbours and unit."""
+        names = [field.name for field in fields(self) if field.name not in Adjacency._fields]
+        arguments = [f"{name}={_write_parameter(getattr(self, name))}" for name in names]
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     def __repr__(self) -> str:
         return f"{self._short()[:-1]}, neighbours={self.neighbours!r}, unit={self.unit!r})"
+
+
+def _write_parameter(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_write_parameter, value))})"
+    return value._short() if isinstance(value, Loss) else str(value)
 
 
 @stored(epsilon="epsilon")
@@ -136,7 +140,7 @@ class Pure(Loss):
     """epsilon-DP and nothing else known."""
 
     type = "pure"
-    epsilon: Exact = _given(not_negative)
+    epsilon: Exact = _parameter(not_negative)
 
 
 @stored(epsilon="epsilon", delta="delta")
@@ -145,8 +149,8 @@ class Approx(Loss):
     """(epsilon, delta)-DP and nothing else known."""
 
     type = "approx"
-    epsilon: Exact = _given(not_negative)
-    delta: Exact = _given(probability)
+    epsilon: Exact = _parameter(not_negative)
+    delta: Exact = _parameter(probability)
 
 
 @stored(scale="scale", sensitivity="sensitivity")
@@ -155,8 +159,8 @@ class Laplace(Loss):
     """*Continuous* Laplace noise towards an L1 sensitivity. No mechanism of dither emits it."""
 
     type = "laplace"
-    scale: Exact = _given(positive)
-    sensitivity: Exact = _given(positive, default=Fraction(1))
+    scale: Exact = _parameter(positive)
+    sensitivity: Exact = _parameter(positive, default=Fraction(1))
 
 
 @stored(sigma="sigma", sensitivity="sensitivity")
@@ -165,8 +169,8 @@ class Gaussian(Loss):
     """*Continuous* Gaussian noise towards an L2 sensitivity. No mechanism of dither emits it."""
 
     type = "gaussian"
-    sigma: Exact = _given(positive)
-    sensitivity: Exact = _given(positive, default=Fraction(1))
+    sigma: Exact = _parameter(positive)
+    sensitivity: Exact = _parameter(positive, default=Fraction(1))
 
 
 @stored(scale="scale", sensitivity="sensitivity")
@@ -178,8 +182,8 @@ class DiscreteLaplace(Loss):
     """
 
     type = "discrete_laplace"
-    scale: Exact = _given(positive)
-    sensitivity: int = _given(count)
+    scale: Exact = _parameter(positive)
+    sensitivity: int = _parameter(count)
 
 
 @stored(sigma="sigma", sensitivity="sensitivity")
@@ -191,8 +195,8 @@ class DiscreteGaussian(Loss):
     """
 
     type = "discrete_gaussian"
-    sigma: Exact = _given(positive)
-    sensitivity: int = _given(count)
+    sigma: Exact = _parameter(positive)
+    sensitivity: int = _parameter(count)
 
 
 @stored(sigma="sigma", l2_squared="l2_squared")
@@ -204,8 +208,8 @@ class DiscreteGaussianVector(Loss):
     """
 
     type = "discrete_gaussian_vector"
-    sigma: Exact = _given(positive)
-    l2_squared: int = _given(count)
+    sigma: Exact = _parameter(positive)
+    l2_squared: int = _parameter(count)
 
 
 @stored(epsilon="epsilon")
@@ -214,7 +218,7 @@ class RandomizedResponse(Loss):
     """Binary randomised response that tells the truth with probability e^eps / (1 + e^eps)."""
 
     type = "randomized_response"
-    epsilon: Exact = _given(positive)
+    epsilon: Exact = _parameter(positive)
     neighbours: Neighbours = field(default="replace", kw_only=True)
 
 
@@ -224,7 +228,7 @@ class BoundedRange(Loss):
     """The exponential mechanism: its log-ratios span a range of at most epsilon."""
 
     type = "bounded_range"
-    epsilon: Exact = _given(positive)
+    epsilon: Exact = _parameter(positive)
 
 
 @stored(rho="rho", delta="delta")
@@ -233,8 +237,8 @@ class ZCDP(Loss):
     """delta-approximate rho-zero-concentrated DP (delta = 0: plain zCDP)."""
 
     type = "zcdp"
-    rho: Exact = _given(not_negative)
-    delta: Exact = _given(probability, default=Fraction(0))
+    rho: Exact = _parameter(not_negative)
+    delta: Exact = _parameter(probability, default=Fraction(0))
 
 
 @stored(alpha="alpha", epsilon="epsilon")
@@ -243,37 +247,36 @@ class RDP(Loss):
     """Renyi DP at one order: D_alpha <= epsilon."""
 
     type = "rdp"
-    alpha: Exact = _given(order)
-    epsilon: Exact = _given(not_negative)
+    alpha: Exact = _parameter(order)
+    epsilon: Exact = _parameter(not_negative)
 
 
 @stored()
 @dataclass(frozen=True, repr=False, eq=False)
 class _Wrapping(Loss):
-    """A loss made of others: takes neighbours and unit from them, and refuses to mix."""
+    """A loss made of others. It has their neighbours and unit, which must all be the same."""
 
     neighbours: Neighbours = field(default=None, kw_only=True)  # type: ignore[arg-type]
     unit: str = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        parts = self._parts()
-        if not parts or not all(isinstance(part, Loss) for part in parts):
+        losses = self._inner_losses()
+        if not losses or not all(isinstance(loss, Loss) for loss in losses):
             raise ParameterError(f"{type(self).__name__} needs losses, such as Pure(1)")
-        for name in ("neighbours", "unit"):
-            told = {getattr(part, name) for part in parts} | ({getattr(self, name)} - {None})
-            if len(told) > 1:
+        for name in Adjacency._fields:
+            values = {getattr(loss, name) for loss in losses} | ({getattr(self, name)} - {None})
+            if len(values) > 1:
                 raise ParameterError(
-                    f"losses with different {name} have no common guarantee: {sorted(told)}. "
+                    f"losses with different {name} have no common guarantee: {sorted(values)}. "
                     f"Account them apart, or restate one of them for the other's {name} by a "
                     f"theorem"
                 )
-            object.__setattr__(self, name, told.pop())
+            object.__setattr__(self, name, values.pop())
         super().__post_init__()
 
-    def _parts(self) -> tuple[Loss, ...]:
+    def _inner_losses(self) -> tuple[Loss, ...]:
         """The losses inside: one in `loss`, or several in `losses`."""
-        parts: tuple[Loss, ...] = getattr(self, "losses", ())
-        return (vars(self)["loss"],) if "loss" in vars(self) else parts
+        return (vars(self)["loss"],) if "loss" in vars(self) else vars(self).get("losses", ())
 
 
 @stored(q="q", loss="loss")
@@ -282,8 +285,8 @@ class PoissonSampled(_Wrapping):
     """The loss on a secret sample that holds each unit independently with probability q."""
 
     type = "poisson_sampled"
-    q: Exact = _given(rate)
-    loss: Loss = _given()
+    q: Exact = _parameter(rate)
+    loss: Loss = _parameter()
 
 
 @stored(sample_size="sample_size", population_size="population_size", loss="loss")
@@ -292,9 +295,9 @@ class SampledWithoutReplacement(_Wrapping):
     """The loss on a secret uniform sample of fixed size out of a public number of units."""
 
     type = "sampled_without_replacement"
-    sample_size: int = _given(count)
-    population_size: int = _given(count)
-    loss: Loss = _given()
+    sample_size: int = _parameter(count)
+    population_size: int = _parameter(count)
+    loss: Loss = _parameter()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -310,8 +313,8 @@ class Repeated(_Wrapping):
     """The same loss `count` times, the query (not the noise) chosen adaptively."""
 
     type = "repeated"
-    loss: Loss = _given()
-    count: int = _given(count)
+    loss: Loss = _parameter()
+    count: int = _parameter(count)
 
 
 @stored(losses="losses")
@@ -320,10 +323,11 @@ class Composed(_Wrapping):
     """Several losses on the same data, one after another; flat, and equal in any order."""
 
     type = "composed"
-    losses: tuple[Loss, ...] = _given()
+    losses: tuple[Loss, ...] = _parameter()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "losses", _flat(self.losses))
+        flat = (x.losses if isinstance(x, Composed) else (x,) for x in self.losses)
+        object.__setattr__(self, "losses", tuple(chain.from_iterable(flat)))
         super().__post_init__()
 
 
@@ -333,17 +337,11 @@ class Parallel(_Wrapping):
     """Losses on disjoint parts of the units, each unit in one (rule parts-follow-the-unit)."""
 
     type = "parallel"
-    losses: tuple[Loss, ...] = _given()
+    losses: tuple[Loss, ...] = _parameter()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "losses", tuple(self.losses))
         super().__post_init__()
-
-
-def _flat(losses: Iterable[Loss]) -> tuple[Loss, ...]:
-    return tuple(
-        part for loss in losses for part in (loss.losses if isinstance(loss, Composed) else (loss,))
-    )
 
 
 def compose(*losses: Loss) -> Composed:
@@ -366,8 +364,8 @@ class GaussianSum(Loss):
     """
 
     type = "gaussian_sum"
-    sigma: Exact = _given(positive)
-    clip_norm: Exact = _given(positive)
+    sigma: Exact = _parameter(positive)
+    clip_norm: Exact = _parameter(positive)
 
 
 def _theorem(value: Any, name: str) -> str:
@@ -387,9 +385,9 @@ class Shuffled(Loss):
     """
 
     type = "shuffled"
-    epsilon: Exact = _given(positive)
-    users: int = _given(count)
-    theorem: str = _given(_theorem, kw_only=True)
+    epsilon: Exact = _parameter(positive)
+    users: int = _parameter(count)
+    theorem: str = _parameter(_theorem, kw_only=True)
     neighbours: Neighbours = field(default="replace", kw_only=True)
 
     def __post_init__(self) -> None:

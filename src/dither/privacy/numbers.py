@@ -1,5 +1,7 @@
-"""Exact parameters of losses: each check returns the exact number, or says what is wrong with
-it."""
+"""Exact parameters of losses.
+
+Each check returns the exact number, or says what is wrong with it.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,11 @@ T = TypeVar("T")
 
 
 def refuse_beyond_floats(work: Callable[P, T]) -> Callable[P, T]:
-    """The function, with a ParameterError where its numbers leave what floats hold (about 1e-300 to
-    1e300).
+    """Give a function a ParameterError where its numbers leave the range of floats.
 
-    For public doors whose exact parameters are computed with in floats: overflow, a division by
-    what became 0, and the domain errors of `math` are all the same mistake of the caller's. What is
-    nested too deeply is refused too.
+    That range is about 1e-300 to 1e300. For public doors whose exact parameters are computed with
+    in floats: overflow, a division by what became 0, and the domain errors of `math` are all the
+    same mistake of the caller's. What is nested too deeply is refused too.
 
     >>> refuse_beyond_floats(lambda size: 1 / float(size))(Fraction(10) ** 400)
     Traceback (most recent call last):

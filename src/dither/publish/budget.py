@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 
 from dither.pages.html import write_element
 from dither.privacy.ledger import Pot, Rule
-from dither.privacy.ledger.pots import shown
+from dither.privacy.ledger.pots import decimal_text
 from dither.publish.text import render_text
 from dither.surfaces import make_rich_cell, make_rich_text
 
@@ -55,7 +55,7 @@ class PotBalances:
     def guarantee(self, pot: Pot) -> LabelledGuarantee:
         """What holds for all that this pot ever pays for, whatever is asked."""
         return LabelledGuarantee(
-            f"{pot.name}, whatever is asked", *pot.filter.guarantee(pot.ceiling), pot.unit
+            f"{pot.name}, whatever is asked", *pot.rule.guarantee(pot.ceiling), pot.unit
         )
 
     def so_far(self, pot: Pot) -> LabelledGuarantee:
@@ -63,11 +63,16 @@ class PotBalances:
 
         For pure and (epsilon, delta) sums it is the sum itself.
         """
-        label = f"{pot.name}, so far" + ("" if pot.rule in ("pure", "approx") else f", {AS_IF}")
+        label = f"{pot.name}, so far" + (
+            "" if pot.rule.name in ("pure", "approx") else f", {AS_IF}"
+        )
         total = pot.spent + pot.reissued
-        epsilon, delta = pot.filter.guarantee(total) if total else (Fraction(0), Fraction(0))
+        epsilon, delta = pot.rule.guarantee(total) if total else (Fraction(0), Fraction(0))
         return LabelledGuarantee(
-            label, epsilon, pot.delta_spent if pot.rule in ("pure", "approx") else delta, pot.unit
+            label,
+            epsilon,
+            pot.delta_spent if pot.rule.name in ("pure", "approx") else delta,
+            pot.unit,
         )
 
     def worst_case(self) -> LabelledGuarantee | None:
@@ -78,7 +83,7 @@ class PotBalances:
             if root is None
             else LabelledGuarantee(
                 "all groups together, whatever is asked",
-                *root.filter.guarantee(root.ceiling),
+                *root.rule.guarantee(root.ceiling),
                 root.unit,
             )
         )
@@ -91,20 +96,20 @@ class PotBalances:
             return None
         windows = next((pot for pot in self.pots if pot.is_windows), root)
         label = f"one person over all {self.horizon} windows, whatever is asked"
-        pair = convert_over_windows(root.filter, min(root.ceiling, windows.ceiling), self.horizon)
+        pair = convert_over_windows(root.rule, min(root.ceiling, windows.ceiling), self.horizon)
         return LabelledGuarantee(label, *pair, root.unit.rpartition("_")[0])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = RichTable("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
         for pot in self.shown():
-            numbers = [shown(value) for value in (pot.spent, pot.left, pot.cap, pot.ceiling)]
+            numbers = [decimal_text(value) for value in (pot.spent, pot.left, pot.cap, pot.ceiling)]
             name = pot.name if pot.inside is None else f"{pot.name} in {pot.inside}"
-            rule = pot.rule if pot.rule != "rdp" else f"rdp at {pot.filter.alpha}"
-            reserve = f"{shown(pot.reissue - pot.reissued)} of {shown(pot.reissue)}"
+            rule = pot.rule.name if pot.rule.name != "rdp" else f"rdp at {pot.rule.alpha}"
+            reserve = f"{decimal_text(pot.reissue - pot.reissued)} of {decimal_text(pot.reissue)}"
             table.add_row(
                 *map(
                     make_rich_cell,
-                    (name, pot.kind, f"{rule}, {pot.filter.measure}", *numbers, reserve),
+                    (name, pot.kind, f"{rule}, {pot.rule.measure}", *numbers, reserve),
                 )
             )
         units = dict.fromkeys(pot.unit for pot in self.shown())
@@ -118,10 +123,10 @@ class PotBalances:
         """The sentences below the table."""
         for pot in self.shown():
             yield from (str(self.guarantee(pot)), str(self.so_far(pot)))
-            if pot.filter.delta_cap:
+            if pot.rule.delta_cap:
                 yield (
                     f"  deltas add up to {float(pot.delta_spent):g} of "
-                    f"{float(pot.filter.delta_cap):g}"
+                    f"{float(pot.rule.delta_cap):g}"
                 )
             yield (
                 f"  {pot.question} About {pot.population}, for {pot.recipient}; unit "

@@ -60,7 +60,7 @@ def write_body(
     under way does not show (rule release-times-only).
     """
     priced = release.priced
-    version = release.at
+    version = release.version
     pot = pot_path[0]
     catalog = version.catalog
     price = priced.request.price
@@ -157,7 +157,7 @@ def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
 
     It has the rule's own parameters, and (epsilon, delta).
     """
-    rule = pot.filter
+    rule = pot.rule
     taken = release.charges.get(pot.name)
     priced = release.priced
     amount, delta = taken if taken is not None else charge_of(pot, priced.loss)
@@ -169,8 +169,8 @@ def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
     else:
         epsilon, total = rule.guarantee(amount)
         total = total - rule.delta_selection + delta
-    unit = priced.at.catalog.unit.label
-    neighbours = priced.at.catalog.neighbours
+    unit = priced.version.catalog.unit.label
+    neighbours = priced.version.catalog.neighbours
     stated = (
         f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(total)}, "
         f"for one {unit} ({neighbours})"
@@ -198,14 +198,14 @@ def format_rounded_up(value: Fraction) -> str:
 
 def _describe_pot(pot: Pot, release: Release) -> dict[str, Any]:
     taken = release.charges.get(pot.name)
-    epsilon, delta = pot.filter.guarantee(pot.ceiling)
+    epsilon, delta = pot.rule.guarantee(pot.ceiling)
     return {
         "kind": pot.kind,
         "rule": {
             key: value if key == "name" else format_exact(value)
-            for key, value in pot.filter.to_body().items()
+            for key, value in pot.rule.to_body().items()
         },
-        "measure": pot.filter.measure,
+        "measure": pot.rule.measure,
         "paid": format_exact(taken.amount if taken else Fraction(0)),
         "paid_delta": format_exact(taken.delta if taken else Fraction(0)),
         "cumulative": format_exact(pot.spent),
@@ -251,7 +251,7 @@ def list_used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
         named = {text.lower() for text in _list_texts(tree)}
         for node in nodes_of(calibrated.step.query.plan):
             if isinstance(node, Scan):
-                table = release.at.catalog.table(node.table)
+                table = release.version.catalog.table(node.table)
                 used_names = {column.name for column in used.get(table.name, ())}
                 columns = tuple(
                     c for c in table.columns if c.name.lower() in named or c.name in used_names

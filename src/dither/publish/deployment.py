@@ -34,7 +34,7 @@ class Deployment:
 
     def guarantee(self) -> tuple[Fraction, Fraction] | None:
         """(epsilon, delta) for everything that will ever be released, whatever is asked."""
-        return None if self.total is None else self.total.filter.guarantee(self.total.ceiling)
+        return None if self.total is None else self.total.rule.guarantee(self.total.ceiling)
 
     def meaning(self) -> tuple[str, ...]:
         """The guarantee of the total in words.

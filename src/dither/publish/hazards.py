@@ -73,7 +73,7 @@ def _check_parameters(deployment: Deployment) -> Iterator[Hazard]:
             "large-epsilon", f"{stated}: odds may move by more than 20; say why this much is needed"
         )
     total = deployment.total
-    if total is not None and total.rule == "approx":
+    if total is not None and total.rule.name == "approx":
         yield Hazard(
             "catastrophic-delta",
             "an (epsilon, delta) pot allows that with probability delta anything leaves; zcdp pots "

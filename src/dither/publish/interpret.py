@@ -15,7 +15,7 @@ docs/reference/interpret.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -254,16 +254,16 @@ def interpret_loss(loss: Loss, delta: Number) -> Meaning:
 
 def interpret_pot(pot: Pot) -> Meaning:
     """Interpret the guarantee of a pot at its ceiling: for all that it may ever pay for."""
-    epsilon, delta = pot.filter.guarantee(pot.ceiling)
-    towards: dict[str, Any] = {"neighbours": pot.neighbours, "unit": pot.unit}
+    epsilon, delta = pot.rule.guarantee(pot.ceiling)
     loss: Loss
-    if pot.rule == "zcdp":
-        loss = ZCDP(pot.ceiling, pot.filter.delta_selection, **towards)
-    elif pot.rule == "rdp" and not pot.filter.delta_selection:
-        loss = RDP(pot.filter.alpha, pot.ceiling, **towards)
+    if pot.rule.name == "zcdp":
+        loss = ZCDP(pot.ceiling, pot.rule.delta_selection)
+    elif pot.rule.name == "rdp" and not pot.rule.delta_selection:
+        loss = RDP(pot.rule.alpha, pot.ceiling)
     else:
-        loss = Approx(epsilon, delta, **towards) if delta else Pure(epsilon, **towards)
-    return interpret(epsilon, delta, loss=loss, **towards)
+        loss = Approx(epsilon, delta) if delta else Pure(epsilon)
+    loss = replace(loss, neighbours=pot.neighbours, unit=pot.unit)
+    return interpret(epsilon, delta, loss=loss, neighbours=pot.neighbours, unit=pot.unit)
 
 
 def _compute_group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:

@@ -28,7 +28,7 @@ def fill_entry(deployment: Deployment) -> dict[str, Any]:
             "epsilon": format_rounded_up(guarantee[0]),
             "delta": format_rounded_up(guarantee[1]),
         }
-        parameters |= {"rho": format_rounded_up(total.ceiling)} if total.rule == "zcdp" else {}
+        parameters |= {"rho": format_rounded_up(total.ceiling)} if total.rule.name == "zcdp" else {}
     return {
         "url_slug": slug,
         "status": "Draft",
@@ -46,7 +46,7 @@ def fill_entry(deployment: Deployment) -> dict[str, Any]:
                 or PROMPT + "YYYY-MM-DD; nothing was released yet",
             },
             "dp_variant": {
-                "variant_name": "Custom" if total is None else VARIANTS[total.rule],
+                "variant_name": "Custom" if total is None else VARIANTS[total.rule.name],
                 "data_domain": _describe_domain(deployment),
                 "unprotected_quantities": "; ".join([*UNPROTECTED, *EMBEDDED]),
             },
@@ -130,8 +130,8 @@ def _describe_parameters(deployment: Deployment) -> str:
         return PROMPT + "no budget was opened yet"
     spent = format_rounded_up(total.spent + total.reissued)
     return (
-        f"stated for the ceiling, fixed before any answer was seen: {total.filter.measure} "
-        f"{format_rounded_up(total.ceiling)}; spent so far {total.filter.measure} {spent} and "
+        f"stated for the ceiling, fixed before any answer was seen: {total.rule.measure} "
+        f"{format_rounded_up(total.ceiling)}; spent so far {total.rule.measure} {spent} and "
         f"delta {format_rounded_up(total.delta_spent)} in {len(deployment.releases)} releases; "
         f"epsilon {format_rounded_up(guarantee[0])} at delta {format_rounded_up(guarantee[1])} for "
         f"one {total.unit}"
@@ -165,7 +165,7 @@ def _describe_composition(deployment: Deployment) -> str:
             "approx": "sums of epsilon and of delta",
             "zcdp": "sums of rho, and of the deltas of key selection (approximate zCDP filter)",
             "rdp": "sums at one order fixed in advance (Renyi filter)",
-        }[total.rule]
+        }[total.rule.name]
     )
     return (
         "a privacy filter, valid for questions and prices chosen after seeing answers: "

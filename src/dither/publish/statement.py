@@ -96,11 +96,11 @@ def _state_parameters(deployment: Deployment) -> list[str]:
     if total is None or guarantee is None:
         return [PROMPT + "no budget was opened yet: dither budget open"]
     cap = (
-        f"{total.filter.measure} {format_rounded_up(total.ceiling)}, all deltas together "
+        f"{total.rule.measure} {format_rounded_up(total.ceiling)}, all deltas together "
         "at most delta "
     )
-    cap += format_rounded_up(total.filter.delta_cap)
-    native = f"{VARIANTS[total.rule]}: {cap}, for one {total.unit}, at the ceiling"
+    cap += format_rounded_up(total.rule.delta_cap)
+    native = f"{VARIANTS[total.rule.name]}: {cap}, for one {total.unit}, at the ceiling"
     epsilon, delta = map(format_rounded_up, guarantee)
     pair = (
         f"as a pair: epsilon {epsilon} at delta {delta}, for one {total.unit} ({total.neighbours})"

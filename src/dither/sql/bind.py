@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 from dither.canonical import shorten
 from dither.catalog import OTHER, Catalog
 from dither.errors import QueryError
+from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability import Owned, Public
 from dither.question.expressions import Apply, Constant, Formula, KeyValue, Noisy
@@ -41,15 +42,24 @@ MAX_COLUMNS = 50
 
 
 def bind(
-    sql: str, catalog: Catalog, facts: Facts = NO_FACTS, max_groups: int | None = None
+    sql: str,
+    catalog: Catalog,
+    facts: Facts = NO_FACTS,
+    max_groups: int | None = None,
+    analyses: Analyses | None = None,
 ) -> Recipe:
     """The queries and output columns of a question.
 
     `max_groups` limits in how many groups one unit counts: less noise, at the price of rows left
-    out.
+    out. `analyses` receive the plans of all queries, so that they are analysed once.
     """
+    context = Context(sql, catalog, facts)
     try:
-        return _bind(parse(sql), Context(sql, catalog, facts), max_groups)
+        recipe = _bind(parse(sql), context, max_groups)
+        if analyses is not None:
+            for query in recipe.queries:
+                analyses.analyse_rows(query.plan, context.analyses)
+        return recipe
     except RecursionError:
         raise QueryError(REFUSALS["deep"].message) from None
     except SqlglotError as error:

@@ -84,7 +84,7 @@ def open_pot(
         counted = registered.public["context"] != "dev"
         if "inside" not in settings and counted:
             settings["relations"] = lineages.declared(
-                lineages.known(this.installation), relations or {}
+                lineages.list_other_datasets(this.installation), relations or {}
             )
         elif relations:
             raise ParameterError(
@@ -195,10 +195,8 @@ def reissue(state: State, request: Request, supersedes: str, note: str) -> Relea
     reissue-reads-releases).
     """
     kernel = open_kernel(state)
-    return kernel.release(
-        request,
-        reissue={"supersedes": Reports.of(kernel.ledger).number_of(str(supersedes)), "note": note},
-    )
+    number = Reports.from_ledger(kernel.ledger).number_of(str(supersedes))
+    return kernel.release(request, reissue={"supersedes": number, "note": note})
 
 
 @dataclass(frozen=True)
@@ -234,7 +232,7 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
     a person, and have no sum.
     """
     own_promise = _read_promise(state, catalog.lineage, "its own")
-    relatives = lineages.known(state.installation_id())
+    relatives = lineages.list_other_datasets(state.installation_id())
     if own_promise is None or not relatives:
         return ()
     this = _describe_lineage(state, catalog)
@@ -295,12 +293,12 @@ def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise |
     windows = horizon(_read_catalog(state)) or 1
     ceiling = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
     sums = root.spent + root.reissued
-    so_far = convert_over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
+    so_far = convert_over_windows(root.rule, sums, windows) if sums or root.delta_spent else _NONE
     return DatasetPromise(
         lineage,
         relation,
         root.neighbours,
-        convert_over_windows(root.filter, ceiling, windows),
+        convert_over_windows(root.rule, ceiling, windows),
         so_far,
     )
 

@@ -303,13 +303,14 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
     for signed in anchors:
         if signed.installation != state.installation_id():
             raise ParameterError(
-                f"the anchor of {signed.at} is of another installation, {signed.installation}"
+                f"the anchor of {signed.written_at} is of another installation, "
+                f"{signed.installation}"
             )
         # Else anyone who knows the installation could make a sound ledger look cut.
         if signed.public_key != own_key:
             raise ParameterError(
-                f"the anchor of {signed.at} was signed by another key, {signed.public_key}, than "
-                f"this dataset's"
+                f"the anchor of {signed.written_at} was signed by another key, "
+                f"{signed.public_key}, than this dataset's"
             )
     return verify(state.ledger_location(), default_head_path(state.installation_id()), anchors)
 

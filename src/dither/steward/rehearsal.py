@@ -36,7 +36,7 @@ class Rehearsals:
 
         Charges and stores nothing.
         """
-        if priced.at.context != DRY_RUN:
+        if priced.version.context != DRY_RUN:
             raise RefusedError(
                 "only a dry run is rehearsed: price the request with context='dry_run'",
                 rule=PrivacyRule.REHEARSAL,
@@ -45,7 +45,9 @@ class Rehearsals:
         return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
 
     def _measure_invented(self, priced: Priced) -> list[Exact]:
-        measurer = Measurer(self._write_copy(priced.at), priced.at.catalog, priced.at.facts)
+        measurer = Measurer(
+            self._write_copy(priced.version), priced.version.catalog, priced.version.facts
+        )
         sample_key = fresh_bytes(32)
         try:
             measured = [measurer.measure(query, sample_key) for query in statements(priced)]

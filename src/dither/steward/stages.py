@@ -46,7 +46,7 @@ class Stage(NamedTuple):
 
 def measure_truth(state: State, release: Release) -> Values:
     """Measure a release without noise, for the keys that it shows; dev lineages only."""
-    with _open_measurer(state, release.at.catalog) as measurer:
+    with _open_measurer(state, release.version.catalog) as measurer:
         values_by_step = dict(zip(release.priced.steps, release.values, strict=True))
         selected = {
             (calibrated.step.query.plan, calibrated.step.query.keys): keys

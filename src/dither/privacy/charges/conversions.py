@@ -14,9 +14,8 @@ from fractions import Fraction
 from dither.canonical import Number, exact, number_text, positive
 from dither.errors import ParameterError
 
-ROUNDING = (
-    2.0**-46
-)  # of the sum of all terms' sizes: 64 units in the last place for a handful of operations
+# of the sum of all terms' sizes: 64 units in the last place for a handful of operations
+ROUNDING = 2.0**-46
 
 
 def epsilon_from_rho(rho: Number, delta: Number) -> float:
@@ -25,16 +24,17 @@ def epsilon_from_rho(rho: Number, delta: Number) -> float:
     >>> round(epsilon_from_rho(0.5, 1e-6), 6)
     5.221534
     """
-    r, log_delta = read_float(rho, "rho"), _log(_delta(delta))
+    r = read_float(rho, "rho")
+    log_delta = _log(_delta(delta))
     if r == 0:
         return 0.0
 
-    def at(u: float) -> float:
+    def bound_at(u: float) -> float:
         t = math.exp(u)
         terms = ((t + 1) * r, -log_delta / t, -math.log1p(t) / t, -math.log1p(1 / t))
         return sum(terms) + ROUNDING * sum(map(abs, terms))
 
-    return max(0.0, at(find_best(at)))
+    return max(0.0, bound_at(find_best(bound_at)))
 
 
 def rho_for(epsilon: Number, delta: Number) -> Fraction:
@@ -43,7 +43,8 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
     >>> round(float(rho_for(1, 1e-6)), 8)
     0.02435597
     """
-    goal, allowed = positive(epsilon, "epsilon"), _delta(delta)
+    goal = positive(epsilon, "epsilon")
+    allowed = _delta(delta)
     read_float(goal, "epsilon")
     low, high = 0.0, float(goal) + 1.0
     for _ in range(200):
@@ -71,8 +72,10 @@ def find_best(bound: Callable[[float], float]) -> float:
 
 
 def read_float(value: Number, name: str) -> float:
-    """The number as a float, zero only if it is zero; the error of rounding is among the terms'
-    slack."""
+    """The number as a float, zero only if it is zero.
+
+    The error of rounding is among the terms' slack.
+    """
     number = exact(value, name)
     if number < 0:
         raise ParameterError(f"{name} must not be negative, got {number_text(number)}")
@@ -82,8 +85,10 @@ def read_float(value: Number, name: str) -> float:
 
 
 def _log(delta: Fraction) -> float:
-    """log(delta) within a few units in its last place, also where delta is near 1 or below the
-    smallest float."""
+    """log(delta) to a few units in its last digit.
+
+    That holds also where delta is near 1 or below the smallest float.
+    """
     if delta > Fraction(1, 2):
         return math.log1p(-float(1 - delta))
     if delta > Fraction(1, 2**1000):

@@ -1,5 +1,6 @@
-"""Logarithms of rationals, rounded to a chosen side in integer arithmetic: the same digits on every
-machine.
+"""Logarithms of rationals, rounded to a chosen side in integer arithmetic.
+
+The digits are the same on every machine.
 
 A charge is recomputed by every auditor and must come out equal to the last digit, so no float and
 no libm enters it.
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+
+from dither.privacy.noise.enclosure import fixed, times
 
 _BITS = 128
 _ONE = 1 << _BITS
@@ -59,34 +62,32 @@ def _log_two() -> tuple[int, int]:
 
 
 def _twice_artanh(z: Fraction) -> tuple[int, int]:
-    """Integers around 2**128 * 2 artanh(z), 0 <= z <= 1/3: the series of positive terms
-    z^(2j+1)/(2j+1).
+    """Integers around 2**128 * 2 artanh(z), for 0 <= z <= 1/3.
+
+    By the series of positive terms z^(2j+1)/(2j+1).
 
     Floor on the low side, ceiling on the high side; what is left out is below the last term / (1 -
     1/9).
     """
-    z_low = z.numerator * _ONE // z.denominator
-    z_high = -(-z.numerator * _ONE // z.denominator)
-    square_low, square_high = z_low * z_low >> _BITS, -(-z_high * z_high >> _BITS)
-    power_low, power_high, low, high, odd = z_low, z_high, z_low, z_high, 1
-    while power_high > 1:
+    power = fixed(z, _BITS)
+    square = times(power, power, _BITS)
+    low, high = power
+    odd = 1
+    while power.high > 1:
         odd += 2
-        power_low, power_high = (
-            power_low * square_low >> _BITS,
-            -(-power_high * square_high >> _BITS),
-        )
-        low, high = low + power_low // odd, high - (-power_high // odd)
+        power = times(power, square, _BITS)
+        low += power.low // odd
+        high -= -power.high // odd
     return 2 * low, 2 * (high + 2)
 
 
 @lru_cache(maxsize=4096)
 def epsilon_up(rho: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up to a multiple of
-    10^-18.
+    """An epsilon such that rho-zCDP implies (epsilon, delta)-DP.
 
-    min over t > 0 of (t+1) rho + (ln(1/delta) - ln(1+t)) / t - ln(1 + 1/t): Canonne, Kamath and
-    Steinke 2020, Proposition 12 with alpha = t + 1. Every t gives a valid bound; the search is over
-    rationals on a fixed grid.
+    It is rounded up to a multiple of 10^-18. min over t > 0 of (t+1) rho + (ln(1/delta) - ln(1+t))
+    / t - ln(1 + 1/t): Canonne, Kamath and Steinke 2020, Proposition 12 with alpha = t + 1. Every t
+    gives a valid bound; the search is over rationals on a fixed grid.
 
     >>> float(epsilon_up(Fraction(1, 2), Fraction(1, 10**6)))
     5.2215...
@@ -95,21 +96,25 @@ def epsilon_up(rho: Fraction, delta: Fraction) -> Fraction:
         return Fraction(0)
     log_one_over_delta = log_up(1 / delta)
 
-    def at(place: int) -> Fraction:
-        t = Fraction(1024 + place % 1024, 1024) * Fraction(2) ** (place // 1024)
+    def epsilon_at(step: int) -> Fraction:
+        t = Fraction(1024 + step % 1024, 1024) * Fraction(2) ** (step // 1024)
         return (t + 1) * rho + (log_one_over_delta - log_down(1 + t)) / t - log_down(1 + 1 / t)
 
     low, high = -12 * 1024, 24 * 1024
     while high - low > 2:
         third = (high - low) // 3
-        left, right = low + third, high - third
-        low, high = (low, right) if at(left) <= at(right) else (left, high)
-    return on_grain(max(Fraction(0), min(at(place) for place in range(low, high + 1))))
+        if epsilon_at(low + third) <= epsilon_at(high - third):
+            high -= third
+        else:
+            low += third
+    return on_grain(max(Fraction(0), min(epsilon_at(step) for step in range(low, high + 1))))
 
 
 def epsilon_of_order(renyi: Fraction, alpha: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon such that (alpha, renyi)-RDP implies (epsilon, delta)-DP; the same formula at the
-    one order."""
+    """An epsilon such that (alpha, renyi)-RDP implies (epsilon, delta)-DP.
+
+    It is the formula of `epsilon_up` at one order.
+    """
     t = alpha - 1
     return on_grain(
         max(Fraction(0), renyi + (log_up(1 / delta) - log_down(1 + t)) / t - log_down(1 + 1 / t))

@@ -1,5 +1,6 @@
-"""What a loss costs under each rule of a budget: the one implementation, used by `charges.rules`
-and by odometers.
+"""What a loss costs under each rule of a budget.
+
+This is the one implementation; `charges.rules` and odometers use it.
 
 A charge is a pair (amount, delta) of exact rationals. Where a logarithm or an exponential is not
 rational it is rounded up in integer arithmetic: every auditor recomputes a charge to the last
@@ -18,9 +19,9 @@ digit, so no float enters it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import NoReturn
+from typing import NoReturn, TypeVar, cast
 
 from dither.errors import RefusedError
 from dither.privacy import losses
@@ -37,6 +38,7 @@ from dither.privacy.noise.enclosure import exp_minus
 from dither.rules import PrivacyRule
 
 Pair = tuple[Fraction, Fraction]
+Prices = TypeVar("Prices", bound=tuple[Fraction, ...])
 _ZERO = Fraction(0)
 _BITS = 128
 _ORDERS = tuple(
@@ -55,34 +57,38 @@ def pure(loss: Loss) -> Fraction:
 
 
 def approx(loss: Loss, share: Fraction) -> Pair:
-    """(epsilon, delta) of one question. What has a curve and no pair of its own is turned into one
-    at delta `share`.
+    """(epsilon, delta) of one question.
 
-    Gaussian noise by its summed rho, beside the sum of the other epsilons or together with them as
-    one zCDP loss, whichever is less; what key selection takes of `share` is not there for the
-    conversion. Shuffled reports beside no Gaussian noise at equal parts of `share`, if that lowers
-    epsilon. Where samples of Gaussian noise are among the events, by Renyi divergence at the best
-    of a fixed list of orders (the question is fixed before it is asked, hence so is its best
-    order).
+    What has a curve and no pair of its own is turned into a pair at delta `share`. Gaussian noise
+    by its summed rho, beside the sum of the other epsilons or together with them as one zCDP loss,
+    whichever is less; what key selection takes of `share` is not there for the conversion. Shuffled
+    reports beside no Gaussian noise at equal parts of `share`, if that lowers epsilon. Where
+    samples of Gaussian noise are among the events, by Renyi divergence at the best of a fixed list
+    of orders (the question is fixed before it is asked, hence so is its best order).
     """
     if not any(isinstance(event, _SAMPLED) and pair(event) is None for event in _events(loss)):
         epsilon, rho, delta = _walk(loss, _approx)
         if rho == 0:
             return min((epsilon, delta), _approx_shuffled(loss, share))
-        left = share - delta if delta < share else share
+        delta_of_conversion = share - delta if delta < share else share
         whole, selected = zcdp(loss)
         assert selected <= delta
-        return min(epsilon + epsilon_up(rho, left), epsilon_up(whole, left)), delta + left
-    found = []
-    for order in _ORDERS:
-        epsilon, amount, delta = _walk(loss, lambda event, order=order: _approx_at(event, order))  # type: ignore[misc]
-        found.append((epsilon + epsilon_of_order(amount, order, share), delta + share))
-    return min(found)
+        return min(
+            epsilon + epsilon_up(rho, delta_of_conversion), epsilon_up(whole, delta_of_conversion)
+        ), delta + delta_of_conversion
+    return min(_approx_by_order(loss, order, share) for order in _ORDERS)
+
+
+def _approx_by_order(loss: Loss, order: Fraction, share: Fraction) -> Pair:
+    epsilon, amount, delta = _walk(loss, lambda event: _approx_at(event, order))
+    return epsilon + epsilon_of_order(amount, order, share), delta + share
 
 
 def _approx_shuffled(loss: Loss, share: Fraction) -> Pair:
-    """Shuffled rounds, if there are any, at equal parts of `share`; everything else by its own
-    pair."""
+    """The price with shuffled rounds, if there are any, at equal parts of `share`.
+
+    Everything else has its own pair.
+    """
     rounds = _walk(loss, lambda event: (Fraction(isinstance(event, losses.Shuffled)),))[0]
 
     def price(event: Loss) -> Pair:
@@ -91,44 +97,42 @@ def _approx_shuffled(loss: Loss, share: Fraction) -> Pair:
         epsilon, _, delta = _approx(event)
         return epsilon, delta
 
-    epsilon, delta = _walk(loss, price)
-    return epsilon, delta
+    return _walk(loss, price)
 
 
 def zcdp(loss: Loss) -> Pair:
     """(rho, delta) of delta-approximate rho-zCDP."""
-    rho, delta = _walk(loss, _zcdp)
-    return rho, delta
+    return _walk(loss, _zcdp)
 
 
 def rdp(loss: Loss, alpha: Fraction) -> Pair:
-    """(D_alpha, delta) at the one order of the budget; a loss stated at a lower order is
-    refused."""
-    amount, delta = _walk(loss, lambda event: _rdp(event, alpha))
-    return amount, delta
+    """(D_alpha, delta) at the one order of the budget.
+
+    A loss that is stated at a lower order is refused.
+    """
+    return _walk(loss, lambda event: _rdp(event, alpha))
 
 
-def _walk(loss: Loss, price: Callable[[Loss], tuple[Fraction, ...]]) -> tuple[Fraction, ...]:
-    """Per component: sums over compositions; over the parts of a partition the largest, two under
-    replace."""
-    if isinstance(loss, losses.Composed):
-        return _sums(_walk(part, price) for part in loss.losses)
+def _walk(loss: Loss, price: Callable[[Loss], Prices]) -> Prices:
+    """The price of a loss, number by number, from the prices of the events that it is made of.
+
+    Over a composition they add up. Over the parts of a partition it is the largest, or the sum of
+    the two largest under replace.
+    """
     if isinstance(loss, losses.Repeated):
-        return tuple(loss.count * amount for amount in _walk(loss.loss, price))
-    if isinstance(loss, losses.Parallel):
-        parts = [_walk(part, price) for part in loss.losses]
-        return tuple(sum_largest(amounts, loss.neighbours) for amounts in zip(*parts, strict=True))
-    return price(loss)
-
-
-def _sums(parts: Iterable[tuple[Fraction, ...]]) -> tuple[Fraction, ...]:
-    return tuple(sum(amounts, _ZERO) for amounts in zip(*parts, strict=True))
+        return cast(Prices, tuple(loss.count * amount for amount in _walk(loss.loss, price)))
+    if not isinstance(loss, (losses.Composed, losses.Parallel)):
+        return price(loss)
+    columns = zip(*(_walk(inner, price) for inner in loss.losses), strict=True)
+    if isinstance(loss, losses.Composed):
+        return cast(Prices, tuple(sum(amounts, _ZERO) for amounts in columns))
+    return cast(Prices, tuple(sum_largest(amounts, loss.neighbours) for amounts in columns))
 
 
 def _events(loss: Loss) -> Iterator[Loss]:
     if isinstance(loss, (losses.Composed, losses.Parallel)):
-        for part in loss.losses:
-            yield from _events(part)
+        for inner in loss.losses:
+            yield from _events(inner)
     elif isinstance(loss, losses.Repeated):
         yield from _events(loss.loss)
     else:
@@ -140,13 +144,14 @@ class _NoPair(Exception):
 
 
 def pair(event: Loss) -> Pair | None:
-    """(epsilon, delta) of what is known to be such by itself: pure losses, Approx, samples of them;
-    else None."""
+    """(epsilon, delta) of a loss that is known to have them by itself; else None.
+
+    These are pure losses, Approx, and samples of them.
+    """
     try:
-        epsilon, delta = _walk(event, _pair)
+        return _walk(event, _pair)
     except _NoPair:
         return None
-    return epsilon, delta
 
 
 def _pair(event: Loss) -> Pair:
@@ -174,16 +179,16 @@ def _pair(event: Loss) -> Pair:
 
 
 def _pure(event: Loss) -> Fraction:
-    found = pair(event)
-    if found is None and isinstance(event, _SAMPLED):
+    epsilon_and_delta = pair(event)
+    if epsilon_and_delta is None and isinstance(event, _SAMPLED):
         _scheme(event, "pure")
-    if found is None or found[1] > 0:
+    if epsilon_and_delta is None or epsilon_and_delta[1] > 0:
         _refuse(
             event,
             "pure",
             "Laplace noise on declared keys, randomised response, the exponential mechanism",
         )
-    return found[0]
+    return epsilon_and_delta[0]
 
 
 def _gaussian(event: Loss) -> Fraction | None:
@@ -206,22 +211,24 @@ _FITS_APPROX = "Laplace or Gaussian noise, samples of them, and anything stated 
 
 
 def _approx(event: Loss) -> tuple[Fraction, Fraction, Fraction]:
-    """(epsilon, rho, delta): rho is turned into epsilon once, for the whole question, at its stated
-    delta."""
+    """(epsilon, rho, delta) of one event.
+
+    The rho is turned into epsilon once, for the whole question, at its stated delta.
+    """
     if (rho := _gaussian(event)) is not None:
         return _ZERO, rho, _ZERO
     if isinstance(event, losses.ZCDP):
         return _ZERO, event.rho, event.delta
-    found = pair(event)
-    if found is None:
+    epsilon_and_delta = pair(event)
+    if epsilon_and_delta is None:
         _refuse(event, "(epsilon, delta)", _FITS_APPROX)
-    return found[0], _ZERO, found[1]
+    return epsilon_and_delta[0], _ZERO, epsilon_and_delta[1]
 
 
 def _approx_at(event: Loss, order: Fraction) -> tuple[Fraction, Fraction, Fraction]:
     """(epsilon, D_order, delta), the same at one order of a question that holds samples."""
-    if (found := pair(event)) is not None:
-        return found[0], _ZERO, found[1]
+    if (epsilon_and_delta := pair(event)) is not None:
+        return epsilon_and_delta[0], _ZERO, epsilon_and_delta[1]
     if isinstance(event, losses.RDP):
         _refuse(event, "(epsilon, delta)", _FITS_APPROX)
     amount, delta = _rdp(event, order)
@@ -238,21 +245,23 @@ def _zcdp(event: Loss) -> Pair:
             return event.epsilon**2 / 8, _ZERO
         case losses.Laplace():
             return rho_of_laplace(event.sensitivity / event.scale), _ZERO
-    found = pair(event)
+    epsilon_and_delta = pair(event)
     if isinstance(event, _SAMPLED):
         _scheme(event, "zCDP")
-        if found is not None and found[1] > 0:
-            return rho_of_pure(found[0]), found[1]
+        if epsilon_and_delta is not None and epsilon_and_delta[1] > 0:
+            return rho_of_pure(epsilon_and_delta[0]), epsilon_and_delta[1]
         # a sample is a mixture over samples: quasi-convexity gives what the whole costs
         rho, delta = _walk(event.loss, _zcdp)
-        return (rho if found is None else min(rho, rho_of_pure(found[0]))), delta
-    if found is None:
+        return (
+            rho if epsilon_and_delta is None else min(rho, rho_of_pure(epsilon_and_delta[0]))
+        ), delta
+    if epsilon_and_delta is None:
         _refuse(
             event,
             "zCDP",
             "Gaussian or Laplace noise, the exponential mechanism, a loss stated as ZCDP",
         )
-    return rho_of_pure(found[0]), found[1]
+    return rho_of_pure(epsilon_and_delta[0]), epsilon_and_delta[1]
 
 
 def _rdp(event: Loss, alpha: Fraction) -> Pair:
@@ -269,20 +278,28 @@ def _rdp(event: Loss, alpha: Fraction) -> Pair:
     if isinstance(event, _SAMPLED):
         return _rdp_sampled(event, alpha)
     rho, delta = _zcdp(event)
-    found = pair(event)
-    return (alpha * rho if found is None else min(found[0], alpha * rho)), delta
+    epsilon_and_delta = pair(event)
+    return (
+        alpha * rho if epsilon_and_delta is None else min(epsilon_and_delta[0], alpha * rho)
+    ), delta
 
 
 def _rdp_sampled(event: Loss, alpha: Fraction) -> Pair:
     assert isinstance(event, _SAMPLED)
     _scheme(event, "RDP")
-    found = pair(event)
-    if found is not None and found[1] > 0:
-        return min(found[0], alpha * rho_of_pure(found[0])), found[1]
+    epsilon_and_delta = pair(event)
+    if epsilon_and_delta is not None and epsilon_and_delta[1] > 0:
+        return min(
+            epsilon_and_delta[0], alpha * rho_of_pure(epsilon_and_delta[0])
+        ), epsilon_and_delta[1]
     # a delta inside stays whole: both laws of a sample split with the same delta as the laws they
     # mix
     unsampled, delta = rdp(event.loss, alpha)
-    best = unsampled if found is None else min(unsampled, found[0], alpha * rho_of_pure(found[0]))
+    best = (
+        unsampled
+        if epsilon_and_delta is None
+        else min(unsampled, epsilon_and_delta[0], alpha * rho_of_pure(epsilon_and_delta[0]))
+    )
 
     def inner(order: Fraction) -> Fraction:
         return rdp(event.loss, order)[0]
@@ -311,8 +328,7 @@ def _scheme(event: Loss, rule: str) -> None:
 
 
 def rho_of_pure(epsilon: Fraction) -> Fraction:
-    """epsilon-DP implies rho-zCDP with rho = epsilon tanh(epsilon/2), here rounded up to a
-    rational.
+    """The rho of epsilon-DP: epsilon tanh(epsilon/2), rounded up to a rational.
 
     tanh(x) <= min(1, x (15 + x^2) / (15 + 6 x^2)), a convergent of its continued fraction from
     above; never above the usual epsilon^2 / 2. Proof: docs/proofs/filters.md, lemma 3.
@@ -325,8 +341,9 @@ def rho_of_pure(epsilon: Fraction) -> Fraction:
 
 
 def rho_of_laplace(epsilon: Fraction) -> Fraction:
-    """Continuous Laplace noise: epsilon + e^-epsilon - 1, rounded up. Proof:
-    docs/proofs/filters.md, lemma 4.
+    """The rho of continuous Laplace noise: epsilon + e^-epsilon - 1, rounded up.
+
+    Proof: docs/proofs/filters.md, lemma 4.
 
     >>> round(float(rho_of_laplace(Fraction(1))), 8)
     0.36787944

@@ -134,8 +134,10 @@ class Rule:
         return self.delta if self.name == "approx" else self.delta_selection
 
     def guarantee(self, amount: Fraction) -> tuple[Fraction, Fraction]:
-        """(epsilon, delta) that holds when the amounts stay below `amount`, which was fixed in
-        advance."""
+        """(epsilon, delta) that holds while the amounts stay below `amount`.
+
+        That number was fixed in advance.
+        """
         return self.convert_cap(amount, self.delta_conversion)
 
     def convert_cap(self, cap: Fraction, delta_conversion: Fraction) -> tuple[Fraction, Fraction]:

@@ -1,5 +1,6 @@
-"""Renyi divergence of samples, rounded up in integer arithmetic: what a budget at one order takes
-for DP-SGD.
+"""Renyi divergence of samples, rounded up in integer arithmetic.
+
+It is what a budget at one order takes for DP-SGD.
 
 Poisson samples (add/remove): theorem 3.33 at integer orders, from the divergences of the unsampled
 loss at 2..n; fixed size (replace): Wang, Balle and Kasiviswanathan 2019, theorem 9. Between integer
@@ -24,21 +25,23 @@ _LARGEST_ORDER = 512
 
 
 def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
-    """log(1 + rate (e^epsilon - 1)) rounded up (theorem 3.28), as epsilon + log(rate + (1 - rate)
-    e^-epsilon).
+    """log(1 + rate (e^epsilon - 1)), rounded up (theorem 3.28).
+
+    Computed as epsilon + log(rate + (1 - rate) e^-epsilon).
 
     >>> round(float(amplified(Fraction(1), Fraction(1, 100))), 13)
     0.0170368632362
     """
     if rate == 1 or epsilon == 0:
         return epsilon
-    left = rate + (1 - rate) * Fraction(exp_minus(epsilon, _BITS).high, 1 << _BITS)
-    return min(epsilon, up(epsilon - log_down(1 / left))) if left < 1 else epsilon
+    factor = rate + (1 - rate) * Fraction(exp_minus(epsilon, _BITS).high, 1 << _BITS)
+    return min(epsilon, up(epsilon - log_down(1 / factor))) if factor < 1 else epsilon
 
 
 def poisson_renyi(rate: Fraction, inner: Curve, alpha: Fraction, unsampled: Fraction) -> Fraction:
-    """D_alpha of a Poisson sample, both directions, from a curve that bounds both directions of the
-    whole.
+    """D_alpha of a Poisson sample, in both directions.
+
+    `inner` is a curve that bounds both directions of the unsampled loss.
 
     >>> curve = lambda order: order * Fraction(50, 121)                   # sigma = 1.1
     >>> round(float(poisson_renyi(Fraction(1, 100), curve, Fraction(8), Fraction(4))), 15)
@@ -67,8 +70,10 @@ def _curve(inner: Curve, n: int) -> tuple[Fraction, ...]:
 
 
 def _between(alpha: Fraction, unsampled: Fraction, level: Callable[[int], Fraction]) -> Fraction:
-    """level(n) bounds (n-1) D_n, a convex function of the order that vanishes at 1: the chord lies
-    above it."""
+    """D_alpha between integer orders: by the chord, which lies above a convex function.
+
+    `level(n)` bounds (n-1) D_n, a convex function of the order that vanishes at 1.
+    """
     low = alpha.numerator // alpha.denominator
     if low + 1 > _LARGEST_ORDER:
         return unsampled
@@ -82,7 +87,7 @@ def _between(alpha: Fraction, unsampled: Fraction, level: Callable[[int], Fracti
 @lru_cache(maxsize=4096)
 def _poisson(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
     """log of (1-q)^(n-1) (1 + (n-1) q) + sum over k of C(n,k) (1-q)^(n-k) q^k e^((k-1) D_k)."""
-    a, b = rate.numerator, rate.denominator
+    a, b = rate.as_integer_ratio()
     weights = [(b - a) ** (n - 1) * (b + (n - 1) * a)]
     weights += [math.comb(n, k) * (b - a) ** (n - k) * a**k for k in range(2, n + 1)]
     return _log_sum(
@@ -94,8 +99,9 @@ def _poisson(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
 def _fixed(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
     """log of 1 + q^2 C(n,2) min(4 (e^D_2 - 1), 2 e^D_2) + sum over k > 2 of 2 q^k C(n,k) e^((k-1)
     D_k)."""
-    a, b = rate.numerator, rate.denominator
-    weights, exponents = [b**n], [Fraction(0)]
+    a, b = rate.as_integer_ratio()
+    weights = [b**n]
+    exponents = [Fraction(0)]
     for k in range(2, n + 1):
         weight = math.comb(n, k) * a**k * b ** (n - k)
         if k == 2 and curve[0] < Fraction(69, 100):  # below log 2 the difference is the smaller
@@ -107,19 +113,19 @@ def _fixed(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
 
 
 def shuffled(epsilon: Fraction, users: int, delta: Fraction) -> Fraction:
-    """The epsilon at `delta` of mixed reports (Feldman, McMillan and Talwar 2021, theorem 3.1),
-    rounded up.
+    """The epsilon at `delta` of mixed reports, rounded up.
 
-    log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta) / n) + 8 E/n)) with E = e^epsilon, if 16 E
-    log(2/delta) <= n; never above the local epsilon, which it is where the theorem does not apply.
+    Feldman, McMillan and Talwar 2021, theorem 3.1. log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta) / n)
+    + 8 E/n)) with E = e^epsilon, if 16 E log(2/delta) <= n; never above the local epsilon, which it
+    is where the theorem does not apply.
 
     >>> round(float(shuffled(Fraction(1), 10**6, Fraction(1, 10**6))), 6)
     0.023497
     """
     if epsilon > 60:
         return epsilon
-    mantissa, places = _exp_up(epsilon)
-    grown = Fraction(mantissa << places, 1 << _BITS)
+    mantissa, doublings = _exp_up(epsilon)
+    grown = Fraction(mantissa << doublings, 1 << _BITS)
     if 16 * grown * log_up(2 / delta) > users:
         return epsilon
     square = grown * log_up(4 / delta) / users
@@ -134,34 +140,35 @@ def _log_sum(weights: Sequence[int], whole: int, exponents: Sequence[Fraction]) 
     exponent 0, may be < 0."""
     terms = [(weights[0] << _BITS, 0)]
     for weight, exponent in zip(weights[1:], exponents[1:], strict=True):
-        mantissa, places = _exp_up(exponent)
-        terms.append((weight * mantissa, places))
+        mantissa, doublings = _exp_up(exponent)
+        terms.append((weight * mantissa, doublings))
     # in units of 2^floor: whatever lies 512 bits below the largest term is rounded up to one unit
     floor = max(
         0,
-        max(value.bit_length() + places for value, places in terms)
+        max(value.bit_length() + doublings for value, doublings in terms)
         - whole.bit_length()
         - 2 * _BITS,
     )
     total = sum(
-        value << places - floor if places >= floor else -(-value >> floor - places)
-        for value, places in terms
+        value << doublings - floor if doublings >= floor else -(-value >> floor - doublings)
+        for value, doublings in terms
     )
     if floor == 0 and total <= whole << _BITS:
         return Fraction(0)
-    shift = max(
-        0, whole.bit_length() - 2 * _BITS
-    )  # both rounded against us, to keep the logarithm's argument short
+    # both rounded against us, to keep the logarithm's argument short
+    shift = max(0, whole.bit_length() - 2 * _BITS)
     return log_up(Fraction(-(-total >> shift), (whole >> shift) << _BITS)) + floor * log_two_up()
 
 
 def _exp_up(x: Fraction) -> tuple[int, int]:
-    """(m, k) with e^x <= m 2^k / 2^192, x >= 0: powers of two apart, the rest by the enclosure of
-    e^-x."""
+    """(m, k) with e^x <= m 2^k / 2^192, for x >= 0.
+
+    Powers of two are taken apart; the rest is by the enclosure of e^-x.
+    """
     two = log_two_down()
-    places = int(x / two)
-    rest = x - places * two
-    return -(-(1 << 2 * _BITS) // exp_minus(rest, _BITS).low), places
+    doublings = int(x / two)
+    rest = x - doublings * two
+    return -(-(1 << 2 * _BITS) // exp_minus(rest, _BITS).low), doublings
 
 
 def up(value: Fraction) -> Fraction:

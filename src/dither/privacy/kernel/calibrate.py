@@ -1,5 +1,6 @@
-"""Calibration: from price, weights and sensitivities to mechanisms. Pure functions of request,
-catalog and pot.
+"""Calibration: from price, weights and sensitivities to mechanisms.
+
+The functions here depend on request, catalog and pot alone.
 
 All steps of a request share one budget, in one of two measures, epsilon or rho. Step i gets budget
 * w_i / sum(w), its family builds a mechanism for that share, rounded against us (`families.py` has
@@ -45,13 +46,13 @@ _MOST_HALVINGS = 64
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A step with the mechanism that the kernel will run, and the public width at which the noisy
-    sum saturates.
+    """A step with the mechanism that the kernel will run for it.
 
-    `copies` is how often the mechanism's loss counts: once, or for each cell of one unit. `cells`
-    is the number of cells of listed keys, `unlisted` the other keys, `points` the grid of a
-    quantile. `widths` are those of a cell's numbers one by one, the largest of which is `width`: a
-    count beside a large sum is shown as narrow as it is.
+    `width` is public: the noisy sum is cut off there. `copies` is how often the mechanism's loss
+    counts: once, or for each cell of one unit. `cells` is the number of cells of listed keys,
+    `unlisted` the other keys, `points` the grid of a quantile. `widths` are those of a cell's
+    numbers one by one, the largest of which is `width`: a count beside a large sum is shown as
+    narrow as it is.
     """
 
     step: Step
@@ -65,15 +66,17 @@ class Calibrated:
 
     def loss(self) -> Loss:
         """What the step costs."""
-        one = self.mechanism.loss()
-        return one if self.copies == 1 else one * self.copies
+        loss = self.mechanism.loss()
+        return loss if self.copies == 1 else loss * self.copies
 
 
 def calibrate_request(
     request: Request, analyses: Analyses, delta: Fraction
 ) -> tuple[Calibrated, ...]:
-    """One mechanism per step, so that all of them together cost at most the price; `delta` is the
-    pot's share."""
+    """Build one mechanism per step, so that all of them together cost at most the price.
+
+    `delta` is the share of the pot's delta that this question may use.
+    """
     queries = check_keys(request, analyses)
     measure = _measure(request)
     selections = sum(isinstance(step.query, Keys) for step in request.steps)
@@ -95,8 +98,10 @@ def calibrate_request(
 
 
 def _measure(request: Request) -> Measure:
-    """The measure that all steps share: epsilon where the price and every family have it, else
-    rho."""
+    """The measure that all steps share.
+
+    It is epsilon where the price and every family have it, else rho.
+    """
     families = [FAMILIES[step.family] for step in request.steps]
     has_epsilon = all("epsilon" in family.measures for family in families)
     if has_epsilon and request.price.epsilon is not None:
@@ -112,16 +117,20 @@ def _measure(request: Request) -> Measure:
 
 
 def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
-    """What all steps share, in their measure."""
-    if measure == "rho":
-        return _rho(price, delta)
-    assert price.epsilon is not None
-    return price.epsilon
+    """What all steps share, in their measure; of a price in epsilon, the rho that it buys."""
+    if measure == price.name:
+        return price.value
+    if not delta:
+        raise RefusedError(
+            "Gaussian noise has no epsilon at delta 0, and this pot states none per question: ask "
+            "with Laplace noise, or rho= in a zCDP pot",
+            rule=PrivacyRule.POT_RULE,
+        )
+    return rho_within(price.value, delta)
 
 
 def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
-    """The mechanism that the step's family builds for its share, and the public shape of what it
-    releases."""
+    """Build the mechanism of one step, with the public shape of what it releases."""
     analysed = terms.analysed
     if isinstance(terms.query, Quantiles):
         _ = analysed.points  # refused before a mechanism is built
@@ -129,9 +138,15 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
     if isinstance(terms.query, Keys):
         return Calibrated(step, mechanism, 0, copies)
     if isinstance(terms.query, Quantiles):
-        width = _width_of_points(analysed.points)
-        cells = _count_quantile_cells(analysed)
-        return Calibrated(step, mechanism, width, copies, cells, analysed.unlisted, analysed.points)
+        return Calibrated(
+            step,
+            mechanism,
+            _width_of_points(analysed.points),
+            copies,
+            _count_quantile_cells(analysed),
+            analysed.unlisted,
+            analysed.points,
+        )
     widths = _widths(analysed, mechanism)
     return Calibrated(
         step,
@@ -184,10 +199,10 @@ def _count_cells(analysed: AnalysedQuery) -> int:
 def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
     """The analysed query of every step. Each step has a family of its kind, and unlisted keys leave
     only through a selection over the same rows and keys."""
-    asked = sum(len(getattr(step.query, "columns", ())) or 1 for step in request.steps)
-    if asked > MOST_COLUMNS:
+    aggregates = sum(len(getattr(step.query, "columns", ())) or 1 for step in request.steps)
+    if aggregates > MOST_COLUMNS:
         raise RefusedError(
-            f"{asked} aggregates in one request: at most {MOST_COLUMNS}",
+            f"{aggregates} aggregates in one request: at most {MOST_COLUMNS}",
             rule=PrivacyRule.BOUNDED_WORK,
         )
     selections = [step.query for step in request.steps if isinstance(step.query, Keys)]
@@ -255,46 +270,30 @@ def _check_delta(selections: int, delta: Fraction) -> None:
 
 
 def _check_numbers(queries: list[AnalysedQuery]) -> None:
-    """All declared cells of all steps together are few enough to be held, and so is what one unit
-    adds to memory.
+    """Refuse a request whose answer, or what one unit adds to memory, is too large.
 
     Counting distinct values or owners holds every row's value: a unit whose rows a self-join
     multiplied would show in the memory, and near its end in a failure.
     """
-    numbers = held = 0
+    numbers = rows_in_memory = 0
     for analysed in queries:
         query = analysed.query
         columns = query.columns if isinstance(query, Cells) else ()
         distinct = sum(isinstance(column, (CountDistinct, CountUnits)) for column in columns)
-        held += analysed.reach.rows * (distinct + isinstance(query, (Keys, Quantiles)))
+        rows_in_memory += analysed.reach.rows * (distinct + isinstance(query, (Keys, Quantiles)))
         numbers += analysed.width * analysed.cells
     if numbers > MOST_NUMBERS:
         raise RefusedError(
             f"{numbers:,} numbers in one answer: at most {MOST_NUMBERS:,}. Group by fewer keys",
             rule=PrivacyRule.BOUNDED_WORK,
         )
-    if held > MOST_HELD:
+    if rows_in_memory > MOST_HELD:
         raise RefusedError(
-            f"distinct values, keys or quantiles over {held:,} rows of one unit: at most "
+            f"distinct values, keys or quantiles over {rows_in_memory:,} rows of one unit: at most "
             f"{MOST_HELD:,}. Limit the rows "
             "of a person first, or ask for fewer of them in one question",
             rule=PrivacyRule.BOUNDED_WORK,
         )
-
-
-def _rho(price: Price, delta: Fraction) -> Fraction:
-    """What steps with Gaussian noise share."""
-    if price.rho is not None:
-        return price.rho
-    if not delta:
-        raise RefusedError(
-            "Gaussian noise has no epsilon at delta 0, and this pot states none per question: ask "
-            "with Laplace noise, "
-            "or rho= in a zCDP pot",
-            rule=PrivacyRule.POT_RULE,
-        )
-    assert price.epsilon is not None
-    return rho_within(price.epsilon, delta)
 
 
 @lru_cache(maxsize=256)
@@ -331,27 +330,30 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     return low if finer is None else raised(finer)
 
 
-def first_step(holds: Callable[[int], bool], most: int) -> int | None:
-    """The first step from 0 to `most` at which `holds`, which stays true from there on; None if
-    there is none.
+def first_step(holds: Callable[[int], bool], last: int) -> int | None:
+    """The first step from 0 to `last` at which `holds` is true; None where there is none.
+
+    From that step on it must stay true.
 
     >>> first_step(lambda step: step >= 300, 512), first_step(lambda step: False, 512)
     (300, None)
     """
     if holds(0):
         return 0
-    low, high = 0, 1
+    low = 0
+    high = 1
     while not holds(high):
-        if high == most:
+        if high == last:
             return None
-        low, high = high, min(2 * high, most)
+        low = high
+        high = min(2 * high, last)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
-def loss_of(calibrated: tuple[Calibrated, ...]) -> Loss:
+def loss_of(steps: tuple[Calibrated, ...]) -> Loss:
     """The loss of all steps together, as data."""
-    losses = [each.loss() for each in calibrated]
+    losses = [step.loss() for step in steps]
     return losses[0] if len(losses) == 1 else compose(*losses)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 def no_core_dumps() -> None:
     """For this process and its children; harmless when called again."""
-    _, most = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0 if most == 0 else 1, most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0 if hard_limit == 0 else 1, hard_limit))
     with suppress(OSError):  # Linux only
         Path("/proc/self/coredump_filter").write_text("0")

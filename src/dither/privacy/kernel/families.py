@@ -74,11 +74,11 @@ class MechanismFamily:
 
     def serves(self, query: Query) -> bool:
         """Whether it answers this type of query, with so many numbers in a cell."""
-        fewest, most = self.numbers
+        smallest, largest = self.numbers
         return (
             type(query) is self.answers
-            and fewest <= count_numbers(query)
-            and (most is None or count_numbers(query) <= most)
+            and smallest <= count_numbers(query)
+            and (largest is None or count_numbers(query) <= largest)
         )
 
 
@@ -92,15 +92,13 @@ def count_numbers(query: Query) -> int:
 def build_laplace(terms: StepTerms) -> Built:
     """Laplace noise of scale D1 / epsilon_i."""
     return Built(
-        IntegerLaplace.for_epsilon(terms.share, terms.analysed.sensitivity, **terms.adjacency)
+        IntegerLaplace.for_epsilon(terms.share, terms.analysed.sensitivity, terms.adjacency)
     )
 
 
 def build_gaussian(terms: StepTerms) -> Built:
     """Gaussian noise of sigma^2 = D2 / (2 rho_i)."""
-    return Built(
-        IntegerGaussian.for_rho(terms.share, terms.analysed.sensitivity, **terms.adjacency)
-    )
+    return Built(IntegerGaussian.for_rho(terms.share, terms.analysed.sensitivity, terms.adjacency))
 
 
 def build_box(terms: StepTerms) -> Built:
@@ -113,19 +111,23 @@ def build_box(terms: StepTerms) -> Built:
             rule=PrivacyRule.NO_RULE,
         )
     moved = terms.analysed.box
-    return Built(IntegerBox.for_epsilon(terms.share, moved.sides, moved.rows, **terms.adjacency))
+    return Built(IntegerBox.for_epsilon(terms.share, moved.sides, moved.rows, terms.adjacency))
 
 
 def build_geometric_keys(terms: StepTerms) -> Built:
     """The optimal key selection at epsilon_i and delta_i."""
-    groups = _keys_per_unit(terms)
-    return Built(TruncatedGeometricKeys(terms.share, terms.delta, groups, **terms.adjacency))
+    return Built(
+        TruncatedGeometricKeys(terms.share, terms.delta, _keys_per_unit(terms), *terms.adjacency)
+    )
 
 
 def build_gaussian_keys(terms: StepTerms) -> Built:
     """Key selection by Gaussian noise at rho_i and delta_i."""
-    groups = _keys_per_unit(terms)
-    return Built(GaussianKeys.for_rho(terms.share, terms.delta, groups=groups, **terms.adjacency))
+    return Built(
+        GaussianKeys.for_rho(
+            terms.share, terms.delta, groups=_keys_per_unit(terms), adjacency=terms.adjacency
+        )
+    )
 
 
 def _keys_per_unit(terms: StepTerms) -> int:

@@ -30,8 +30,10 @@ class Incidents:
         ledger.on_abandoned = partial(log_incident, log, ABANDONED)
 
     def record(self, reservation: Reservation, error: BaseException | None = None) -> None:
-        """Recorded now, or before this kernel answers again; the response is the same either
-        way."""
+        """Record an incident now, or before this kernel answers again.
+
+        The response is the same either way.
+        """
         code = REFUSED_MEANWHILE if _is_suspension(error) else FAILED
         log_incident(self._log, code, reservation.seq, reservation.pot, error)
         try:
@@ -48,9 +50,8 @@ class Incidents:
                 try:
                     self._ledger.record_incident(*self._unrecorded[0])
                 except RefusedError as error:
-                    if (
-                        error.rule != PrivacyRule.ONE_INCIDENT
-                    ):  # recorded after all, only its head was not
+                    # of one incident: recorded after all, only its head was not moved
+                    if error.rule != PrivacyRule.ONE_INCIDENT:
                         raise
                 self._unrecorded.pop(0)
         if is_suspended or (had_unrecorded and self._ledger.is_suspended(pot)):

@@ -74,46 +74,52 @@ class Kernel:
     """One dataset's kernel, over its state folder."""
 
     def __init__(self, state: State, seal: Seal | None = None) -> None:
-        """Use `open_kernel`, which replays ledgers that need it: `seal` is what such a replay
-        found."""
+        """Open the ledger and the newest version. Use `open_kernel`, which replays where it must.
+
+        `seal` is what such a replay found.
+        """
         no_core_dumps()
         remove_spilled(state)
         self.ledger = Ledger.open(
             state.ledger_location(), default_head_path(state.installation_id()), seal
         )
-        self._state, self._incidents = state, Incidents(self.ledger, state.log)
+        self._state = state
+        self._incidents = Incidents(self.ledger, state.log)
         self.uninterrupted = Uninterrupted()
         self._process = os.getpid()
         self._idle: list[tuple[int, Measurer]] = []
-        self.at = newest(self.ledger, self._state)
+        self.version = newest(self.ledger, self._state)
 
     def view(self, pot: str) -> LedgerView:
-        """What the ledger says about a pot and the dataset now; the newest registered version is
-        taken with it.
+        """Read what the ledger says now about a pot, and take the newest registered version.
 
         Everything between two views speaks of one version: what is bound, priced, measured and
         released.
         """
         view = self.ledger.view(pot)
-        if view.registered is None or view.registered.version != self.at.number:
-            self.at = newest(self.ledger, self._state)
+        if view.registered is None or view.registered.version != self.version.number:
+            self.version = newest(self.ledger, self._state)
         return view
 
     @property
     def catalog(self) -> Catalog:
         """The registered catalog."""
-        return self.at.catalog
+        return self.version.catalog
 
     def price(self, request: Request) -> Priced:
         """PRICE: mechanisms and loss. Reads no data and spends nothing."""
         return self.price_at(request)
 
     def price_at(self, request: Request, view: LedgerView | None = None) -> Priced:
-        """As `price`, by a view that was read before: a pure function of request, version and
-        view."""
+        """Price a request by a view that was read before.
+
+        The result depends on request, version and view alone.
+        """
         request = copy_request(request)
         view = self.ledger.view(request.pot) if view is None else view
-        at = self.at if request.context == "asked" else replace(self.at, context=DRY_RUN)
+        version = self.version
+        if request.context != "asked":
+            version = replace(version, context=DRY_RUN)
         path = view.path
         if len(path) == 1 and path[0].policy == "separate":
             raise RefusedError(
@@ -122,39 +128,48 @@ class Kernel:
                 rule=PrivacyRule.PAID_VALUES,
             )
         refuse_shared_pots(view)
-        check_parts(request, path, at.catalog, at.number)
+        check_parts(request, path, version.catalog, version.number)
         delta = delta_of_path(path)
-        steps = calibrate_request(request, at.analyses, delta)
+        steps = calibrate_request(request, version.kernel_analyses, delta)
         loss = loss_of(steps)
-        return Priced(request, steps, loss, at, repeat_key(request, steps, loss, delta, at), view)
+        key = repeat_key(request, steps, loss, delta, version)
+        return Priced(request, steps, loss, version, key, view)
 
     def prepare(self, priced: Priced) -> Measurer:
         """PREPARE: connect and compile; the last step that may fail freely."""
         self._incidents.settle(priced.request.pot, is_suspended=priced.view.is_suspended)
-        measurer = self.connect(priced.at)
+        measurer = self.connect(priced.version)
         for query in statements(priced):
             measurer.prepare(query)
         return measurer
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
-        """RESERVE: check and charge, durably; the pot, all that it is inside of, and the windows it
-        may touch."""
-        at, asked = priced.at, priced.request.to_json()
-        public = {"version": at.number, "catalog_hash": at.catalog_hash, "request": asked}
-        pots = paying(priced.view.windows, at.catalog, priced.request.pot, priced.request)
+        """RESERVE: check and charge, durably.
+
+        The pot pays, all pots around it, and the windows that the question may touch.
+        """
+        version = priced.version
+        public = {
+            "version": version.number,
+            "catalog_hash": version.catalog_hash,
+            "request": priced.request.to_json(),
+        }
+        pots = paying(priced.view.windows, version.catalog, priced.request.pot, priced.request)
         return self.ledger.reserve(pots, priced.loss, priced.key, public, **how)
 
     def measure(self, priced: Priced, measurer: Measurer, key: bytes | None = None) -> list[Exact]:
-        """MEASURE: exact integers for each step; counts and sums over the same rows and keys share
-        one statement.
+        """MEASURE: exact integers for each step.
 
-        Samples of units are drawn by the key of this release.
+        Counts and sums over the same rows and keys share one statement. Samples of units are drawn
+        by the key of this release.
         """
         return take_apart(priced, [measurer.measure(query, key) for query in statements(priced)])
 
     def randomise(self, priced: Priced, exact: list[Exact]) -> Values:
-        """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its
-        public width."""
+        """RANDOMISE: add noise from a source of this release alone.
+
+        A noisy sum is cut off at its public width.
+        """
         return randomise(priced.steps, exact, SystemSource())
 
     def commit(
@@ -163,11 +178,19 @@ class Kernel:
         """COMMIT: the release into the ledger, in the transaction that says so."""
         self.ledger.commit(reservation, to_bytes(priced, values), {"v": 1}, released_at=released_at)
 
-    def send(self, priced: Priced, reservation: Reservation, values: Values, at: str) -> Release:
+    def send(
+        self, priced: Priced, reservation: Reservation, values: Values, released_at: str
+    ) -> Release:
         """RELEASE: hand out what is stored and paid for."""
-        standing = (reservation.charge, reservation.spent_after, reservation.cap)
         return Release(
-            public_id(reservation.hash), priced, values, *standing, at, reservation.charges
+            public_id(reservation.hash),
+            priced,
+            values,
+            reservation.charge,
+            reservation.spent_after,
+            reservation.cap,
+            released_at,
+            reservation.charges,
         )
 
     def release(self, request: Request, **how: Any) -> Release:
@@ -182,9 +205,8 @@ class Kernel:
         _refuse_rehearsal(priced)
         measurer = self.prepare(priced)
         stored = self.uninterrupted.run(lambda: self._charge_and_store(priced, measurer, how))
-        if (
-            stored is None
-        ):  # raised out here, so that neither cause nor frames travel with the constant response
+        if stored is None:
+            # raised out here, so that neither cause nor frames travel with the constant response
             raise UnavailableError
         return self.send(priced, *stored)
 
@@ -198,31 +220,30 @@ class Kernel:
             answer = self._measure_and_store(priced, measurer, reservation)
         finally:
             with suppress(Exception):
-                self._put_back(priced.at, measurer, sound=answer is not None)
+                self._put_back(priced.version, measurer, sound=answer is not None)
         return None if answer is None else (reservation, *answer)
 
     def _measure_and_store(
         self, priced: Priced, measurer: Measurer, reservation: Reservation
     ) -> tuple[Values, str] | None:
-        """MEASURE to COMMIT; None on any failure, whose exception and frames (exact values) end
-        here.
+        """MEASURE to COMMIT; None on any failure.
 
-        No interrupt reaches this thread, so whatever is raised is a failure of engine or store. The
-        time is taken when all is ready to leave: that of the charge, seen beside the moment the
-        answer appears, would tell how long it took.
+        The exception and its frames, which hold exact values, end here. No interrupt reaches this
+        thread, so whatever is raised is a failure of engine or store. The time is taken when all is
+        ready to leave: that of the charge, seen beside the moment the answer appears, would tell
+        how long it took.
         """
         try:
             values = self.randomise(priced, self.measure_with_retries(priced, measurer))
-            at = now()
-            self.commit(priced, reservation, values, at)
+            released_at = now()
+            self.commit(priced, reservation, values, released_at)
         except BaseException as error:
             self.record_incident(reservation, error)
             return None
-        return values, at
+        return values, released_at
 
     def measure_with_retries(self, priced: Priced, measurer: Measurer) -> list[Exact]:
-        """The statement may be run again, at most twice, with the same sample; never is another put
-        in its place."""
+        """MEASURE, tried up to three times with the same statements and the same sample."""
         key = fresh_bytes(32)
         for _ in range(MEASURE_TRIES - 1):
             with suppress(Exception):
@@ -230,8 +251,10 @@ class Kernel:
         return self.measure(priced, measurer, key)
 
     def record_incident(self, reservation: Reservation, error: BaseException | None = None) -> None:
-        """Counted now, or before this kernel answers again; the reason goes to the steward's log
-        alone."""
+        """Count a failure now, or before this kernel answers again.
+
+        The reason goes to the steward's log alone.
+        """
         self._incidents.record(reservation, error)
 
     def check_incidents(self, pot: str) -> None:
@@ -239,16 +262,20 @@ class Kernel:
         self._incidents.settle(pot, is_suspended=self.ledger.is_suspended(pot))
 
     def answer(self, request: Request) -> Release:
-        """The stored release where one answers the request, free to those who paid for it; else a
-        new one."""
+        """Release a request, or hand out the stored answer to it.
+
+        A stored answer is free to those who paid for it.
+        """
         priced = self.price(request)
         _refuse_rehearsal(priced)
         stored = self.uninterrupted.run(lambda: repeated(self.ledger, priced, now()))
         return stored or self._release_priced(priced, {})
 
-    def connect(self, at: Version) -> Measurer:
-        """The copy of one registered version with its own catalog, opened read-only, or left by a
-        question before."""
+    def connect(self, version: Version) -> Measurer:
+        """Open the copy of one registered version read-only.
+
+        One that an earlier question left is taken where there is one.
+        """
         if os.getpid() != self._process:
             raise RefusedError(
                 "a connection is not inherited by a forked process: connect again",
@@ -259,25 +286,31 @@ class Kernel:
             try:
                 number, measurer = self._idle.pop()
             except IndexError:
-                copy = self._state.version(at.number) / "data.duckdb"
+                copy = self._state.version(version.number) / "data.duckdb"
                 return Measurer(
-                    copy, at.catalog, at.facts, analyses=at.analyses, scratch=self._state.scratch
+                    copy,
+                    version.catalog,
+                    version.facts,
+                    analyses=version.kernel_analyses,
+                    scratch=self._state.scratch,
                 )
-            if number == at.number:
+            if number == version.number:
                 return measurer
             measurer.close()
 
-    def _put_back(self, at: Version, measurer: Measurer, sound: bool) -> None:
-        """For the next question, with the statements that it has compiled; one that failed is not
-        used again."""
+    def _put_back(self, version: Version, measurer: Measurer, sound: bool) -> None:
+        """Keep a measurer and its compiled statements for the next question.
+
+        One that failed is closed.
+        """
         if sound and len(self._idle) < MOST_IDLE:
-            self._idle.append((at.number, measurer))
+            self._idle.append((version.number, measurer))
         else:
             measurer.close()
 
 
 def _refuse_rehearsal(priced: Priced) -> None:
-    if priced.at.context == DRY_RUN:
+    if priced.version.context == DRY_RUN:
         raise RefusedError("a dry run is rehearsed, never released", rule=PrivacyRule.REHEARSAL)
 
 
@@ -287,23 +320,27 @@ def now() -> str:
 
 
 def refuse_shared_pots(view: LedgerView) -> None:
-    """A partition, and each window, pays for what others ask. Nobody asks from it: their answers
-    would be free."""
+    """Refuse a question that is asked from a partition or a window.
+
+    Both pay for what others ask, so their answers would be free.
+    """
     if not view.path:
         return
-    asked = view.path[0]
-    is_window = view.windows is not None and asked.inside == view.windows[0].name
-    if asked.kind == "partition" or is_window:
+    pot = view.path[0]
+    is_window = view.windows is not None and pot.inside == view.windows[0].name
+    if pot.kind == "partition" or is_window:
         raise RefusedError(
-            f"pot {asked.name!r} pays for what others ask: ask from one of its parts, or from a "
+            f"pot {pot.name!r} pays for what others ask: ask from one of its parts, or from a "
             f"pot of your own",
             rule=PrivacyRule.PAID_VALUES,
         )
 
 
 def delta_of_path(path: tuple[Pot, ...]) -> Fraction:
-    """The delta of one question: what its pot states, or a hundredth of what it keeps for
-    selections of keys."""
+    """The delta that one question may use.
+
+    Its pot states it; else it is a hundredth of what the pot keeps for selections of keys.
+    """
     if not path:
         return Fraction(0)
-    return path[0].filter.delta_per_question or path[0].filter.delta_selection / SELECTIONS
+    return path[0].rule.delta_per_question or path[0].rule.delta_selection / SELECTIONS

@@ -1,5 +1,6 @@
-"""A lease: the whole charge of a planned sequence first, then its steps one by one, with no disk
-sync between them.
+"""A lease: one charge for a planned sequence, then its steps one by one.
+
+No disk sync comes between the steps.
 
 The plan fixes every step's *loss* in advance; the *queries* may be chosen after seeing earlier
 answers (training, sparse vector, MWEM). Each step is checked against the plan: its loss, derived by
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from threading import Lock
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 
@@ -36,8 +37,8 @@ from dither.rules import PrivacyRule
 def events(planned: Loss) -> Iterator[Loss]:
     """The losses of a plan in order; a composition inside a repetition is one step."""
     if isinstance(planned, Composed):
-        for part in planned.losses:
-            yield from events(part)
+        for loss in planned.losses:
+            yield from events(loss)
     elif isinstance(planned, Repeated):
         for _ in range(planned.count):
             yield planned.loss
@@ -49,54 +50,63 @@ class Lease:
     """`with Lease(kernel, loss * 100, "total") as lease: values = lease.release(request)`."""
 
     def __init__(self, kernel: Kernel, planned: Loss, pot: str) -> None:
-        self._kernel, self._pot, self._process, self._lock = kernel, pot, os.getpid(), Lock()
-        self._plan, self._outputs = events(planned), list[Values]()
+        self._kernel = kernel
+        self._pot = pot
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._plan = events(planned)
+        self._outputs: list[Values] = []
         self._expected: Loss | None = next(self._plan)
-        self._at = kernel.at
+        self._version = kernel.version
         self._open = False
         kernel.check_incidents(pot)
-        self._measurer = kernel.connect(self._at)
+        self._measurer = kernel.connect(self._version)
         kernel.uninterrupted.run(lambda: self._charge(planned), on_interrupt=self.close)
 
     def _charge(self, planned: Loss) -> None:
         """RESERVE, for the whole plan."""
         kernel = self._kernel
-        public = {"version": self._at.number, "catalog_hash": self._at.catalog_hash, "lease": True}
+        public = {
+            "version": self._version.number,
+            "catalog_hash": self._version.catalog_hash,
+            "lease": True,
+        }
         key = digest({"lease": planned.to_json(), **public})
-        pots = paying(kernel.ledger.windows(), self._at.catalog, self._pot, None)
+        pots = paying(kernel.ledger.windows(), self._version.catalog, self._pot, None)
         self.reservation = kernel.ledger.reserve(pots, planned, key, public, leaves_early=True)
         self._open = True
         _open_leases.add(self)
 
     def release(self, request: Request) -> Values:
-        """The next planned step. What does not fit the plan is refused, and the step can be asked
-        again.
+        """Answer the next planned step; refuse what does not fit the plan.
 
-        An interrupt is raised after the step; the lease is over then, its outputs are stored.
+        A refused step can be asked again. An interrupt is raised after the step; the lease is over
+        then, its outputs are stored.
         """
         self._check_alive()
         values = self._kernel.uninterrupted.run(
             lambda: self._serve(request), on_interrupt=self.close
         )
-        if (
-            values is None
-        ):  # raised out here, so that neither cause nor frames travel with the constant response
+        if values is None:
+            # raised out here, so that neither cause nor frames travel with the constant response
             raise UnavailableError
         return values
 
     def _serve(self, request: Request) -> Values | None:
-        """One step, MEASURE to its output; None after a failure, which is then recorded and ends
-        the lease."""
+        """Measure one step and add its noise; None after a failure.
+
+        A failure is recorded and ends the lease.
+        """
         with self._lock:
             self._check_alive()
             priced = self._next(request)
             self._expected = next(self._plan, None)  # spent from here on, whatever happens
             try:
-                exact = self._kernel.measure_with_retries(priced, self._measurer)
-                values = self._kernel.randomise(priced, exact)
-                self._kernel.check_incidents(
-                    self._pot
-                )  # another request failed meanwhile: this one fails alike
+                values = self._kernel.randomise(
+                    priced, self._kernel.measure_with_retries(priced, self._measurer)
+                )
+                # where another request failed meanwhile, this one fails alike
+                self._kernel.check_incidents(self._pot)
             except BaseException as error:
                 self._end()
                 self._kernel.record_incident(self.reservation, error)
@@ -112,7 +122,7 @@ class Lease:
             )
         self._kernel.check_incidents(self._pot)
         priced = self._kernel.price(request)
-        if priced.at != self._at:
+        if priced.version != self._version:
             raise RefusedError(
                 "another version was registered since: this lease is over", rule=PrivacyRule.LEASE
             )
@@ -121,8 +131,8 @@ class Lease:
                 f"the plan has {self._expected!r} next, this step is {priced.loss!r}",
                 rule=PrivacyRule.LEASE,
             )
-        for each in priced.steps:
-            self._measurer.prepare(each.step.query)
+        for calibrated in priced.steps:
+            self._measurer.prepare(calibrated.step.query)
         return priced
 
     def _check_alive(self) -> None:
@@ -183,13 +193,8 @@ class Lease:
         self.close()
 
     def __reduce__(self) -> NoReturn:
+        """Refuses: `pickle` and `copy` both come here."""
         raise TypeError("a lease cannot be pickled or copied: a planned loss would be spent twice")
-
-    def __copy__(self) -> NoReturn:
-        self.__reduce__()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        self.__reduce__()
 
 
 _open_leases: set[Lease] = set()
@@ -199,9 +204,8 @@ _open_leases: set[Lease] = set()
 def _store_open_leases() -> None:
     """A program that ends is not one that was killed: what it leased is stored, and no incident."""
     is_main = threading.current_thread() is threading.main_thread()
-    before = (
-        signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
-    )  # a second Ctrl-C is no incident either
+    # a second Ctrl-C is no incident either
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     try:
         for lease in tuple(_open_leases):
             if lease.is_of_this_process:

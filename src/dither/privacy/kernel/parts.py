@@ -8,7 +8,7 @@ Every plan must hold the plain conjunct `column = value`.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from dither.catalog import Catalog
 from dither.errors import RefusedError
@@ -33,9 +33,12 @@ from dither.privacy.ledger import Pot
 from dither.rules import PrivacyRule
 
 
-def check_parts(request: Request, way: tuple[Pot, ...], catalog: Catalog, version: int) -> None:
-    """Refuses a request that could read beyond the parts on its way up to the dataset's total."""
-    for part, partition in pairwise(way):
+def check_parts(request: Request, path: tuple[Pot, ...], catalog: Catalog, version: int) -> None:
+    """Refuses a request that could read rows of other parts than its pots are for.
+
+    `path` are the pots that pay: the one that is asked first, then those around it.
+    """
+    for part, partition in pairwise(path):
         if part.kind != "part":
             continue
         check_partition(partition, catalog, version)
@@ -107,21 +110,21 @@ def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
             | Group(source)
         ):
             return _lies_within(source, table, column, value)
-    found = False
+    is_filtered = False
     while isinstance(plan, Filter):
-        found = found or any(
-            isinstance(part, Compare)
-            and (part.column, part.operator, part.constant) == (column, "=", value)
-            for part in _conjuncts(plan.condition)
+        is_filtered = is_filtered or any(
+            isinstance(condition, Compare)
+            and (condition.column, condition.operator, condition.constant) == (column, "=", value)
+            for condition in _conjuncts(plan.condition)
         )
         plan = plan.source
     if isinstance(plan, Scan):
-        return found and plan.table == table
+        return is_filtered and plan.table == table
     return _lies_within(plan, table, column, value)
 
 
 def _conjuncts(condition: Condition) -> tuple[Condition, ...]:
     """Plain conjuncts only: `algebra.conjuncts` also takes comparisons inside expressions."""
     if isinstance(condition, And):
-        return tuple(part for each in condition.conditions for part in _conjuncts(each))
+        return tuple(chain.from_iterable(map(_conjuncts, condition.conditions)))
     return (condition,)

@@ -1,5 +1,6 @@
-"""RANDOMISE: from exact integers to what may leave, step by step, with noise from the source of one
-release.
+"""RANDOMISE: from exact integers to what may leave, step by step.
+
+The noise comes from the source of one release.
 
 Unlisted keys are selected first; of all other steps only the cells of selected keys leave. What
 leaves of a key that is not selected is nothing: not its values, not its number, not its place in an
@@ -28,8 +29,10 @@ _EMPTY = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def randomise(steps: tuple[Calibrated, ...], exact: list[Exact], source: Words) -> Values:
-    """One tuple per step: keys as tuples of labels; numbers by unlisted key, then cell, then column
-    or share."""
+    """Add noise to all steps; the result has one tuple per step.
+
+    Keys are tuples of labels. Numbers come by unlisted key, then cell, then column or share.
+    """
     selected: dict[tuple[Plan, tuple[str, ...]], tuple[OpenKey, ...]] = {}
     for calibrated, owners in zip(steps, exact, strict=True):
         query = calibrated.step.query
@@ -44,8 +47,8 @@ def randomise(steps: tuple[Calibrated, ...], exact: list[Exact], source: Words) 
 def _select(calibrated: Calibrated, owners: Exact, source: Words) -> tuple[OpenKey, ...]:
     keys = sorted(owners, key=lambda labels: [(label is None, label or "") for label in labels])
     counts = np.array([owners[key] for key in keys], np.int64)
-    shown = calibrated.mechanism.release_exact(counts, source)
-    return tuple(key for key, is_shown in zip(keys, shown, strict=True) if is_shown)
+    choices = calibrated.mechanism.release_exact(counts, source)
+    return tuple(key for key, is_chosen in zip(keys, choices, strict=True) if is_chosen)
 
 
 def _release_step(
@@ -75,8 +78,10 @@ def _release_step(
 def _cells_of(
     calibrated: Calibrated, exact: Exact, keys: tuple[OpenKey, ...], columns: int
 ) -> NDArray[Any]:
-    """The exact numbers that get noise, one row for each cell: all declared cells, of selected keys
-    alone."""
+    """The exact numbers that get noise, one row for each cell.
+
+    These are all declared cells; where keys are unlisted, those of selected keys alone.
+    """
     if not calibrated.unlisted:
         cells: NDArray[Any] = exact[()]
         return cells
@@ -101,9 +106,9 @@ def _release_quantiles(
     assert isinstance(points, Points)
     values: list[int] = []
     for code in range(calibrated.cells):
-        places, counts = histograms.get(code, _EMPTY)
-        histogram = SparseHistogram(places, counts, points.count)
+        cells, counts = histograms.get(code, _EMPTY)
+        histogram = SparseHistogram(cells, counts, points.count)
         values += [
-            points.value(place) for place in calibrated.mechanism.release_exact(histogram, source)
+            points.value(cell) for cell in calibrated.mechanism.release_exact(histogram, source)
         ]
     return values

@@ -1,5 +1,7 @@
-"""What goes through the kernel: a priced request on the way in, a release on the way out. Plain
-data."""
+"""What goes through the kernel, as plain data.
+
+A priced request comes in, a release goes out.
+"""
 
 from __future__ import annotations
 
@@ -47,28 +49,37 @@ class Version:
     facts: Facts = NO_FACTS
 
     @cached_property
+    def kernel_analyses(self) -> Analyses:
+        """What the kernel prices and measures by: analyses of plans that it copied itself.
+
+        Only the kernel reads this. A plan of somebody else may claim the hash of another plan.
+        """
+        return Analyses(self.catalog, self.facts)
+
+    @cached_property
     def analyses(self) -> Analyses:
-        """The kernel's own analyses of plans under this version. No request carries any."""
+        """Analyses for previews, explanations and audits. The kernel never reads them."""
         return Analyses(self.catalog, self.facts)
 
 
 @dataclass(frozen=True)
 class Priced:
-    """A request with everything that follows from it and the catalog: public, and known before any
-    data is read."""
+    """A request with all that follows from it and the catalog.
+
+    It is public, and known before any data is read.
+    """
 
     request: Request
     steps: tuple[Calibrated, ...]
     loss: Loss
-    at: Version
+    version: Version
     key: str
     view: LedgerView  # what the ledger said when it was priced; RESERVE decides again
 
 
 @dataclass(frozen=True)
 class Release:
-    """What leaves: noisy integers and selected keys (one tuple per step), their noise, price, and
-    where they stand.
+    """What leaves: noisy integers and selected keys, one tuple per step, with price and balance.
 
     `repeated` says that it is the stored answer to a question asked before; `charged` is then 0, or
     what a pot paid that had not paid for it.
@@ -85,36 +96,36 @@ class Release:
     repeated: bool = False
 
     @property
-    def at(self) -> Version:
+    def version(self) -> Version:
         """The registered version that it speaks of."""
-        return self.priced.at
+        return self.priced.version
 
 
 def repeat_key(
-    request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, at: Version
+    request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, version: Version
 ) -> str:
-    """The hash under which a release is stored: all that its law depends on, and nothing else (rule
-    values-for-payers).
+    """The hash under which a release is stored (rule values-for-payers).
 
-    Lineage, version, catalog (bounds, limits, domains), unit, neighbours, queries, families,
-    weights, price, delta, the exact mechanisms and their loss, the meaning of losses. Not the pot:
-    another group may pay for the same answer.
+    It covers all that the law of the answer depends on, and nothing else. Lineage, version, catalog
+    (bounds, limits, domains), unit, neighbours, queries, families, weights, price, delta, the exact
+    mechanisms and their loss, the meaning of losses. Not the pot: another group may pay for the
+    same answer.
     """
-    asked = request.to_json()
+    request_json = request.to_json()
     return digest(
         {
             "v": 1,
-            "lineage": at.catalog.lineage,
-            "version": at.number,
-            "catalog": at.catalog_hash,
-            "unit": at.catalog.unit.label,
-            "neighbours": at.catalog.neighbours,
-            "steps": asked["steps"],
-            "price": asked["price"],
+            "lineage": version.catalog.lineage,
+            "version": version.number,
+            "catalog": version.catalog_hash,
+            "unit": version.catalog.unit.label,
+            "neighbours": version.catalog.neighbours,
+            "steps": request_json["steps"],
+            "price": request_json["price"],
             "delta": delta,
-            "facts": at.facts.hash,
-            "mechanisms": [[each.mechanism.stored_name, each.loss().to_json()] for each in steps],
-            "widths": [each.width for each in steps],
+            "facts": version.facts.hash,
+            "mechanisms": [[step.mechanism.stored_name, step.loss().to_json()] for step in steps],
+            "widths": [step.width for step in steps],
             "loss": loss.to_json(),
             "loss_version": LOSS_VERSION,
         }
@@ -122,25 +133,27 @@ def repeat_key(
 
 
 def to_bytes(priced: Priced, values: Values) -> bytes:
-    """What leaves as an Arrow stream: one row, one list per step, its type from the query and the
-    public width."""
+    """Write what leaves as an Arrow stream: one row, with one list per step.
+
+    The type of a list follows from the query and the public width.
+    """
     columns = [
-        pa.array([_stored(each, cells)], pa.list_(_type(each)))
-        for each, cells in zip(priced.steps, values, strict=True)
+        pa.array([_stored(step, cells)], pa.list_(_type(step)))
+        for step, cells in zip(priced.steps, values, strict=True)
     ]
     return table_bytes(pa.table(columns, names=[f"step_{i}" for i in range(len(columns))]))
 
 
-def _type(each: Calibrated) -> pa.DataType:
-    if isinstance(each.step.query, Keys):
+def _type(calibrated: Calibrated) -> pa.DataType:
+    if isinstance(calibrated.step.query, Keys):
         return pa.list_(pa.string())
-    return pa.int64() if each.width < 2**63 else pa.decimal128(38, 0)
+    return pa.int64() if calibrated.width < 2**63 else pa.decimal128(38, 0)
 
 
-def _stored(each: Calibrated, cells: tuple[Any, ...]) -> list[Any]:
-    if isinstance(each.step.query, Keys):
+def _stored(calibrated: Calibrated, cells: tuple[Any, ...]) -> list[Any]:
+    if isinstance(calibrated.step.query, Keys):
         return [list(labels) for labels in cells]
-    return list(cells) if each.width < 2**63 else [Decimal(cell) for cell in cells]
+    return list(cells) if calibrated.width < 2**63 else [Decimal(cell) for cell in cells]
 
 
 def load_libraries() -> None:

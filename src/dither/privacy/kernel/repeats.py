@@ -1,5 +1,7 @@
-"""Free repeats: the stored release where one answers the request (rule values-for-payers). No data
-is read."""
+"""Free repeats: the stored release that answers a request (rule values-for-payers).
+
+No data is read.
+"""
 
 from __future__ import annotations
 
@@ -16,44 +18,42 @@ def repeated(ledger: Ledger, priced: Priced, now: str) -> Release | None:
     Global: the dataset's total has paid, and it alone is promised, so the answer is free to all.
     Separate: pots on the way up that have not paid do so now, and receive the same answer.
     """
-    asked = priced.request.pot
+    pot_name = priced.request.pot
     path = priced.view.path
-    found = ledger.find(priced.key, asked) if path else None
-    if found is None:
+    answer = ledger.find(priced.key, pot_name) if path else None
+    if answer is None:
         return None
-    if path[-1].policy == "separate" and found.owing:
+    if path[-1].policy == "separate" and answer.owing:
         try:
-            paid = ledger.share(found.seq, asked, released_at=now)
+            paid = ledger.share(answer.seq, pot_name, released_at=now)
         except RefusedError:
-            found = ledger.find(priced.key, asked)
-            if (
-                found is None or found.owing
-            ):  # else another question of this pot paid for it meanwhile
+            answer = ledger.find(priced.key, pot_name)
+            # where nothing is owing, another question of this pot paid for it meanwhile
+            if answer is None or answer.owing:
                 raise
         else:
-            return _release(found, priced, paid.charge, paid.spent_after, paid.cap, paid.charges)
+            return _release(answer, priced, paid.charge, paid.spent_after, paid.cap, paid.charges)
     ledger.ensure_anchored()
-    pot = ledger.pot(asked, under_way=False)
-    return _release(found, priced, Fraction(0), pot.spent, pot.cap, {})
+    pot = ledger.pot(pot_name, under_way=False)
+    return _release(answer, priced, Fraction(0), pot.spent, pot.cap, {})
 
 
 def _release(
-    found: Found,
+    answer: Found,
     priced: Priced,
     charged: Fraction,
     spent: Fraction,
     cap: Fraction,
     charges: dict[str, Charge],
 ) -> Release:
-    values = from_bytes(found.stored.arrow_bytes)
     return Release(
-        found.release_id,
+        answer.release_id,
         priced,
-        values,
+        from_bytes(answer.stored.arrow_bytes),
         charged,
         spent,
         cap,
-        found.released_at,
+        answer.released_at,
         charges,
         repeated=True,
     )

@@ -1,5 +1,7 @@
-"""Requests: what the untrusted layers may ask of the kernel. Neither a scale nor a sensitivity can
-be said here."""
+"""Requests: what the untrusted layers may ask of the kernel.
+
+A request can state neither a scale nor a sensitivity.
+"""
 
 from __future__ import annotations
 
@@ -75,12 +77,14 @@ class Step:
         if self.weight <= 0:
             raise ParameterError(f"the weight of a step must be positive, got {self.weight}")
         if self.columns is not None:
-            most = len(self.measured.columns) if isinstance(self.measured, Cells) else 0
+            width = len(self.measured.columns) if isinstance(self.measured, Cells) else 0
             numbers = [
-                column for column in self.columns if type(column) is int and 0 <= column < most
+                column for column in self.columns if type(column) is int and 0 <= column < width
             ]
             if not numbers or len(set(numbers)) != len(self.columns):
-                raise ParameterError(f"a step has different columns of its query, which has {most}")
+                raise ParameterError(
+                    f"a step has different columns of its query, which has {width}"
+                )
 
     @cached_property
     def query(self) -> Query:

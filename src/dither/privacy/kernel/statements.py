@@ -11,8 +11,10 @@ from dither.privacy.kernel.request import Step
 
 
 def statements(priced: Priced) -> list[Query]:
-    """What is measured, each query once. Queries are told apart by their hashes: `==` confuses 1
-    and True."""
+    """The queries to measure, each once.
+
+    They are compared by their hashes: `==` confuses 1 and True.
+    """
     return list(
         {
             calibrated.step.measured.hash: calibrated.step.measured for calibrated in priced.steps

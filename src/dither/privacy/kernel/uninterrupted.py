@@ -1,5 +1,6 @@
-"""Work that no interrupt reaches: it runs to its end in a thread of its own, while the caller
-waits.
+"""Work that no interrupt reaches.
+
+It runs to its end in a thread of its own, while the caller waits.
 
 Python delivers signals to the main thread, and cancellation to the thread that asked. A question
 that was charged must end in a stored answer whoever loses patience, so the steps from RESERVE to
@@ -45,8 +46,10 @@ class _Job(Generic[T]):
         self.is_done = False
 
     def run(self) -> None:
-        """In the thread: the work, in a context of its own, so that no setting of the caller
-        applies."""
+        """Do the work, in the thread, in a context of its own.
+
+        No setting of the caller applies there.
+        """
         if not self._claim.acquire(blocking=False):
             return
         try:
@@ -141,8 +144,7 @@ class Uninterrupted:
         self._idle: deque[_Worker] = deque()
 
     def run(self, work: Callable[[], T], on_interrupt: Callable[[], None] = lambda: None) -> T:
-        """The result of `work`, which runs to its end; an interrupt of the caller is raised after
-        it.
+        """Do `work` to its end, and raise an interrupt of the caller after it.
 
         `on_interrupt` is called between the two. Should a burst of interrupts end the wait early,
         the work still runs to its end. An interrupt before any thread began the work cancels it.

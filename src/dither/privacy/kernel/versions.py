@@ -15,8 +15,10 @@ from dither.state import State
 
 
 def newest(ledger: Ledger, state: State) -> Version:
-    """Catalog and facts from the state folder; refused unless they are those whose hashes the
-    ledger holds."""
+    """Read the newest catalog and facts from the state folder.
+
+    Refused unless they have the hashes that the ledger holds.
+    """
     registered = ledger.registered()
     if registered is None:
         raise DitherError(
@@ -27,5 +29,10 @@ def newest(ledger: Ledger, state: State) -> Version:
     facts = load_facts(folder)
     if (digest(tree), facts.hash) != (registered.catalog_hash, registered.public["facts_hash"]):
         raise RefusedError("the stored catalog is not the registered one", rule=PrivacyRule.CATALOG)
-    context = str(registered.public["context"])
-    return Version(registered.version, read_catalog(tree), registered.catalog_hash, context, facts)
+    return Version(
+        registered.version,
+        read_catalog(tree),
+        registered.catalog_hash,
+        str(registered.public["context"]),
+        facts,
+    )

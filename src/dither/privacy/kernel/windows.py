@@ -1,5 +1,6 @@
-"""Budgets per window, for (person, window) units: which there are, which a plan could touch (rule
-every-window-pays).
+"""Budgets per window, for units (person, window) (rule every-window-pays).
+
+Which windows there are, and which of them a plan could touch.
 
 The owner of a registered row is the pair (window, person), so a unit lies in one window whatever
 the rest of the data says. Every operator that keeps owners works inside one pair; hence a plan
@@ -46,8 +47,10 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows that a catalog declares: the column that tells them, and their labels in
-    order."""
+    """The windows that a catalog declares, by their labels in order.
+
+    `column` is the column whose time tells the window of a row.
+    """
 
     column: str
     labels: tuple[str, ...]
@@ -59,14 +62,14 @@ class Windows:
 
 
 def windows_of(catalog: Catalog) -> Windows | None:
-    """The windows in which a registered row can lie: the bounds of the window's column, in every
-    private table."""
+    """The windows in which a registered row can lie; None where the unit is no window.
+
+    They follow from the bounds of the window's column, in every private table.
+    """
     unit = catalog.unit
     if unit.column is None:
         return None
-    low, high = _hull(
-        _window_span(_domain(catalog, table.name), unit) for table in catalog.private_tables
-    )
+    low, high = _registered_span(catalog)
     if high - low >= MOST:
         raise RefusedError(
             f"{high - low + 1} windows of a {unit.every}: at most {MOST} have pots of their own. "
@@ -82,50 +85,58 @@ def windows_of(catalog: Catalog) -> Windows | None:
 
 def horizon(catalog: Catalog) -> int | None:
     """W: in how many windows one person can have rows; None where the unit is no window."""
-    unit = catalog.unit
-    if unit.column is None:
+    if catalog.unit.column is None:
         return None
-    low, high = _hull(
-        _window_span(_domain(catalog, table.name), unit) for table in catalog.private_tables
-    )
+    low, high = _registered_span(catalog)
     return high - low + 1
+
+
+def _registered_span(catalog: Catalog) -> Span:
+    """The first and the last window in which any registered row can lie."""
+    return _hull(
+        _window_span(_domain(catalog, table.name), catalog.unit) for table in catalog.private_tables
+    )
 
 
 def paying(
     opened: tuple[Pot, tuple[Pot, ...]] | None, catalog: Catalog, pot: str, request: Request | None
 ) -> tuple[str, ...]:
-    """The pot that is asked and the windows that pay beside it; all of them for a lease, whose
-    queries come later.
+    """The pot that is asked, and the windows that pay beside it.
 
-    Windows are those of the opening. If the registered catalog has others by now, a unit may have
-    changed its window since, and all of them pay: what was charged before stays where it was, and
-    what comes counts everywhere.
+    For a lease, whose queries come later, all windows pay. Windows are those of the opening. If the
+    registered catalog has others by now, a unit may have changed its window since, and all of them
+    pay: what was charged before stays where it was, and what comes counts everywhere.
     """
     if opened is None:
         return (pot,)
     partition, pots = opened
-    named = {each.value: each.name for each in pots}
-    now = windows_of(catalog)
+    pot_names = {window.value: window.name for window in pots}
+    current = windows_of(catalog)
     plans = [] if request is None else [getattr(step.query, "plan", None) for step in request.steps]
-    known = now is not None and (now.column, now.labels) == (partition.column, tuple(named))
-    if now is None or not known or not plans or None in plans:
-        return (pot, *named.values())
-    return (pot, *(named[label] for label in touched(plans, catalog, now)))
+    is_known = current is not None and None not in plans and bool(plans)
+    opening = (partition.column, tuple(pot_names))
+    if current is None or not is_known or (current.column, current.labels) != opening:
+        return (pot, *pot_names.values())
+    return (pot, *(pot_names[label] for label in touched(plans, catalog, current)))
 
 
 def touched(plans: Iterable[Plan | None], catalog: Catalog, among: Windows) -> tuple[str, ...]:
-    """The windows whose rows the plans could touch, as labels; all of them where a plan contradicts
-    itself."""
+    """The labels of the windows whose rows the plans could touch.
+
+    All of them, where a plan contradicts itself.
+    """
     spans = [_walk(plan, catalog)[0] for plan in plans if plan is not None]
-    found = [span for span in spans if span is not None]
-    if not found or any(low > high for low, high in found):
+    known_spans = [span for span in spans if span is not None]
+    if not known_spans or any(low > high for low, high in known_spans):
         return among.labels
-    return among.between(_hull(found))
+    return among.between(_hull(known_spans))
 
 
 def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
-    """(windows of the rows under a node, its columns that are the window's own): no windows under a
-    public table."""
+    """The windows of the rows under a node, and its columns that are the window's own.
+
+    Rows of a public table lie in no window.
+    """
     match plan:
         case Scan():
             if catalog.table(plan.table).kind == "public":
@@ -134,35 +145,30 @@ def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
             return _window_span(domain, catalog.unit), {catalog.unit.column or "": domain}
         case Filter():
             span, own = _walk(plan.source, catalog)
-            for part in conjuncts(plan.condition):
+            for test in conjuncts(plan.condition):
                 if (
-                    isinstance(part, Compare)
-                    and part.column in own
-                    and not isinstance(part.constant, str)
+                    isinstance(test, Compare)
+                    and test.column in own
+                    and not isinstance(test.constant, str)
                 ):
-                    own = own | {
-                        part.column: narrowed(own[part.column], part.operator, part.constant)
-                    }
-                    span = _meet(span, _window_span(own[part.column], catalog.unit))
+                    domain = narrowed(own[test.column], test.operator, test.constant)
+                    own = own | {test.column: domain}
+                    span = _meet(span, _window_span(domain, catalog.unit))
             return span, own
         case Project():
             span, own = _walk(plan.source, catalog)
-            kept = {each.name: each.of.name for each in plan.columns if isinstance(each.of, Column)}
+            kept = {new.name: new.of.name for new in plan.columns if isinstance(new.of, Column)}
             return span, {name: own[source] for name, source in kept.items() if source in own}
-        case Join():
-            (span, own), (other, theirs) = _walk(plan.left, catalog), _walk(plan.right, catalog)
-            paired = {name for mine, name in plan.on if mine == name}
-            found = [each for each in (span, other) if each is not None]
-            return _hull(found) if found else None, {
-                n: d for n, d in theirs.items() if n not in paired
-            } | own
-        case UnionAll():
-            (span, own), (other, theirs) = _walk(plan.left, catalog), _walk(plan.right, catalog)
-            found = [each for each in (span, other) if each is not None]
-            both = {
-                name: hull((own[name], theirs[name]), name) for name in own.keys() & theirs.keys()
-            }
-            return _hull(found) if found else None, both
+        case Join() | UnionAll():
+            left_span, left = _walk(plan.left, catalog)
+            right_span, right = _walk(plan.right, catalog)
+            spans = [span for span in (left_span, right_span) if span is not None]
+            span = _hull(spans) if spans else None
+            if isinstance(plan, UnionAll):
+                names = left.keys() & right.keys()
+                return span, {name: hull((left[name], right[name]), name) for name in names}
+            paired = {name for name, match in plan.on if name == match}
+            return span, {n: d for n, d in right.items() if n not in paired} | left
         case PerUnit():
             span, own = _walk(plan.source, catalog)
             return span, {name: domain for name, domain in own.items() if name in plan.keys}
@@ -170,15 +176,14 @@ def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
             return _walk(plan.source, catalog)
         case SampleUnits() | LimitGroups():
             return _walk(plan.source, catalog)
-        case (
-            Distinct() | Group()
-        ):  # no row has an owner any more: nothing above says more about windows
+        case Distinct() | Group():
+            # no row has an owner any more: nothing above says more about windows
             return _walk(plan.source, catalog)[0], {}
     raise RefusedError(f"no rule for {type(plan).__name__}", rule=PrivacyRule.NO_RULE)
 
 
-def _meet(one: Span | None, other: Span) -> Span:
-    return other if one is None else (max(one[0], other[0]), min(one[1], other[1]))
+def _meet(first: Span | None, second: Span) -> Span:
+    return second if first is None else (max(first[0], second[0]), min(first[1], second[1]))
 
 
 def _hull(spans: Iterable[Span]) -> Span:
@@ -187,10 +192,10 @@ def _hull(spans: Iterable[Span]) -> Span:
 
 
 def _domain(catalog: Catalog, table: str) -> Domain:
-    found = catalog.table(table)
-    column = found.column(catalog.unit.column or "")
+    declared = catalog.table(table)
+    column = declared.column(catalog.unit.column or "")
     assert isinstance(column, (Date, Timestamp))
-    return declared_domain(column, found, NO_FACTS)
+    return declared_domain(column, declared, NO_FACTS)
 
 
 def _window_span(domain: Domain, unit: Unit) -> Span:
@@ -198,8 +203,10 @@ def _window_span(domain: Domain, unit: Unit) -> Span:
 
 
 def _number(value: int, domain: Domain, unit: Unit) -> int:
-    """The number of a window, as `data.owners.window_sql` counts it; never falls when time goes
-    on."""
+    """The number of the window that a time lies in, as `data.owners.window_sql` counts.
+
+    It never falls when time goes on.
+    """
     days = (value + (unit.offset_seconds or 0)) // 86_400 if domain.kind == "timestamp" else value
     day = _EPOCH + days * _DAY
     months = day.year * 12 + day.month - 1

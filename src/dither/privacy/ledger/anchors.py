@@ -1,5 +1,6 @@
-"""Anchors: signed lines that say how far a ledger had come, kept where its own user cannot rewrite
-them.
+"""Anchors: signed lines that say how far a ledger had come.
+
+They are kept where the ledger's own user cannot rewrite them.
 
 The head tells that an older copy was put back, but the user who runs the ledger can write both: cut
 the newest entries off, and write a head that ends there. Nothing inside the installation can show
@@ -32,14 +33,14 @@ class SignedAnchor:
 
     installation: str
     anchor: Anchor
-    at: str
+    written_at: str
     public_key: str
 
 
-def write_line(installation: str, anchor: Anchor, at: str, key: Ed25519PrivateKey) -> str:
+def write_line(installation: str, anchor: Anchor, written_at: str, key: Ed25519PrivateKey) -> str:
     """The signed line for the newest entry of a ledger."""
     facts = {
-        "at": at,
+        "at": written_at,
         "dither_anchor": FORMAT,
         "hash": anchor.hash,
         "installation": installation,
@@ -50,8 +51,10 @@ def write_line(installation: str, anchor: Anchor, at: str, key: Ed25519PrivateKe
 
 
 def read_lines(text: str) -> tuple[SignedAnchor, ...]:
-    """All anchors of a file; ParameterError names the first line that is none or whose signature
-    does not match."""
+    """Read all anchors of a file.
+
+    ParameterError names the first line that is none, or whose signature does not match.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
     return tuple(_read_line(line, number) for number, line in enumerate(lines, 1))
 

@@ -36,8 +36,10 @@ _FROM = (
 
 
 class Broken(Exception):
-    """The chain, or what hangs on it, is not what dither writes; `seq` is the first bad entry,
-    where one is."""
+    """The chain, or what hangs on it, is not what dither writes.
+
+    `seq` is the first bad entry, where there is one.
+    """
 
     def __init__(self, seq: int | None, problem: str) -> None:
         super().__init__(problem if seq is None else f"entry {seq}: {problem}")
@@ -45,8 +47,10 @@ class Broken(Exception):
 
 
 def entry_hash(seq: int, kind: str, body_json: str, prev_hash: str) -> str:
-    """sha256 of the canonical JSON of {body, kind, prev_hash, seq}; the body goes in as the very
-    text stored."""
+    """sha256 of the canonical JSON of {body, kind, prev_hash, seq}.
+
+    The body goes in as the very text that is stored.
+    """
     text = f'{{"body":{body_json},"kind":{_quoted(kind)},"prev_hash":{_quoted(prev_hash)},"seq":{seq}}}'
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -56,8 +60,10 @@ def _quoted(text: str) -> str:
 
 
 def commitment(nonce: bytes, arrow_bytes: bytes, meta_json: str) -> str:
-    """sha256(nonce ‖ length of the release in 8 bytes ‖ release ‖ meta): hides the release, and
-    binds to it."""
+    """sha256(nonce ‖ length of the release in 8 bytes ‖ release ‖ meta).
+
+    It hides the release, and binds to it.
+    """
     if len(nonce) != NONCE_BYTES:
         raise ParameterError(f"a nonce has {NONCE_BYTES} bytes")
     length = len(arrow_bytes).to_bytes(8, "big")
@@ -65,8 +71,9 @@ def commitment(nonce: bytes, arrow_bytes: bytes, meta_json: str) -> str:
 
 
 def digest_totals(texts: Mapping[str, Iterable[str]]) -> str:
-    """The digest of all running totals that an entry names: sha256 of {pot: [spent, delta_spent,
-    reissued, cap]}.
+    """The digest of all running totals, which an entry names.
+
+    It is the sha256 of {pot: [spent, delta_spent, reissued, cap]}.
 
     >>> digest_totals({"total": ("1/2", "0/1", "0/1", "3/1")})[:16]
     'fbd4f18b79d1daaa'
@@ -75,8 +82,10 @@ def digest_totals(texts: Mapping[str, Iterable[str]]) -> str:
 
 
 def canonical_text(value: Any, what: str) -> str:
-    """Canonical JSON that can be stored for ever; refuses floats and whatever else has no one
-    text."""
+    """Write canonical JSON that can be stored for ever.
+
+    Floats, and whatever else has no one text, are refused.
+    """
     try:
         text = dumps(value)
         text.encode()
@@ -88,8 +97,7 @@ def canonical_text(value: Any, what: str) -> str:
 
 
 class Tail(NamedTuple):
-    """What lies at the end of a chain: the newest entry, and the entries past an anchor, oldest
-    first.
+    """The end of a chain: its newest entry, and the entries past an anchor, oldest first.
 
     `anchored_body` is the body of the anchored entry itself, None where the anchor is that of the
     empty chain.
@@ -106,17 +114,16 @@ class Tail(NamedTuple):
 
 
 def follow(transaction: Transaction, after: Anchor) -> Tail:
-    """The end of the chain, every link from `after` to it checked; Broken if `after` is not in this
-    chain.
+    """Read the chain from `after` to its end, with every link checked.
 
-    Reads only what came after, so it is cheap where `after` is the head. The anchored entry is
-    hashed again: its body is believed, and its stored hash alone would not show that the body was
-    changed.
+    Broken, if `after` is not in this chain. Reads only what came after, so it is cheap where
+    `after` is the head. The anchored entry is hashed again: its body is believed, and its stored
+    hash alone would not show that the body was changed.
     """
     last = START
     entries: list[tuple[str, str]] = []
     anchored_body = None
-    for seq, kind, body_json, prev_hash, hashed in transaction.each(_FROM, {"start": after.seq}):
+    for seq, kind, body_json, prev_hash, hashed in transaction.stream(_FROM, {"start": after.seq}):
         if seq == after.seq:
             if hashed != after.hash:
                 raise Broken(

@@ -1,5 +1,7 @@
-"""Makes an empty ledger: complete and durable before its name exists, and never in the place of
-another."""
+"""Makes an empty ledger.
+
+It is complete and durable before its name exists, and never takes the place of another.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ def create_schema(database: Database) -> None:
 
 
 def _create_sqlite(path: Path) -> None:
-    """An empty ledger, complete and durable before its name exists; refused where a file lies
-    already."""
+    """Make an empty ledger file; refuse where a file lies already.
+
+    It is complete and durable before its name exists.
+    """
     beside = path.with_name(f"{path.name}.new-{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,7 +64,7 @@ def _create_postgres(database: Postgres) -> None:
     with database.transaction(write=True) as transaction:
         if transaction.scalar("SELECT to_regclass('entry')::text") is not None:
             message = (
-                f"{database.shown} holds a ledger already: it is never replaced, "
+                f"{database.label} holds a ledger already: it is never replaced, "
                 "since what was spent stays spent"
             )
             raise RefusedError(message, rule=PrivacyRule.DURABLE)

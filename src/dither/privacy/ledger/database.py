@@ -39,7 +39,8 @@ def patiently(attempt: Callable[[], T]) -> T:
     waiters do not march in step. The fraction hashes process id and clock: it need not be random,
     only unequal.
     """
-    end, pause = time.monotonic() + PATIENCE_S, 0.001
+    end = time.monotonic() + PATIENCE_S
+    pause = 0.001
     while True:
         try:
             return attempt()
@@ -57,7 +58,8 @@ class Transaction:
     _compiled: dict[tuple[str, ClauseElement], tuple[str, list[str], dict[str, Any]]] = {}
 
     def __init__(self, raw: Any, dialect: Dialect) -> None:
-        self._cursor, self._dialect = raw.cursor(), dialect
+        self._cursor = raw.cursor()
+        self._dialect = dialect
 
     def rows(
         self, statement: ClauseElement | str, values: dict[str, Any] | None = None
@@ -66,7 +68,7 @@ class Transaction:
         self.run(statement, values)
         return list(self._cursor.fetchall())
 
-    def each(
+    def stream(
         self, statement: ClauseElement, values: dict[str, Any] | None = None
     ) -> Iterator[tuple[Any, ...]]:
         """The rows of a query one by one: for walking the whole chain."""
@@ -75,8 +77,14 @@ class Transaction:
 
     def scalar(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> Any:
         """The first column of the first row, None where there is none."""
-        found = self.rows(statement, values)
-        return found[0][0] if found else None
+        row = self.first_row(statement, values)
+        return row[0] if row else None
+
+    def first_row(
+        self, statement: ClauseElement | str, values: dict[str, Any] | None = None
+    ) -> tuple[Any, ...] | None:
+        """The first row of a query, None where there is none."""
+        return next(iter(self.rows(statement, values)), None)
 
     def run(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> None:
         """A statement without rows."""
@@ -94,8 +102,8 @@ class Transaction:
             )
             self._compiled[key] = (str(compiled), names, fixed)
         text, names, fixed = self._compiled[key]
-        given = fixed | values if values else fixed
-        self._cursor.execute(text, [given[name] for name in names])
+        parameters = fixed | values if values else fixed
+        self._cursor.execute(text, [parameters[name] for name in names])
 
 
 class Database(ABC):
@@ -103,9 +111,10 @@ class Database(ABC):
 
     errors: tuple[type[Exception], ...]
 
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
-        self._pid, self._engine = os.getpid(), self._new_engine()
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self._pid = os.getpid()
+        self._engine = self._new_engine()
         self._inherited: list[Engine] = []
 
     @abstractmethod
@@ -125,11 +134,14 @@ class Database(ABC):
 
     @property
     def engine(self) -> Engine:
-        """This process's engine. One inherited through fork is kept aside: even closing it could
-        touch the store."""
+        """This process's engine.
+
+        One inherited through a fork is kept aside: even closing it could touch the store.
+        """
         if self._pid != os.getpid():
             self._inherited.append(self._engine)
-            self._pid, self._engine = os.getpid(), self._new_engine()
+            self._pid = os.getpid()
+            self._engine = self._new_engine()
         return self._engine
 
     def close(self) -> None:
@@ -163,13 +175,15 @@ class Database(ABC):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turns an error of the store into one sentence, whatever it was about to write left
-        out."""
+        """Turn an error of the store into one sentence.
+
+        What it was about to write is left out.
+        """
         try:
             yield
         except (Busy,) + self.errors as error:  # noqa: RUF005
-            known = self._cause(error)
-            cause = UNCERTAIN if known is None else f"{known}. Nothing was recorded"
+            reason = self._cause(error)
+            cause = UNCERTAIN if reason is None else f"{reason}. Nothing was recorded"
             raise RefusedError(
-                f"the ledger {self.shown} cannot be used: {cause}", rule=PrivacyRule.DURABLE
+                f"the ledger {self.label} cannot be used: {cause}", rule=PrivacyRule.DURABLE
             ) from None

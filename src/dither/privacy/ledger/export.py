@@ -1,5 +1,7 @@
-"""`dither ledger export`: what anyone may see. Parameters of every release, never a value, nonce or
-salt of one."""
+"""`dither ledger export`: what anyone may see.
+
+The parameters of every release, never a value, nonce or salt of one.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,12 @@ COLUMNS = (
 
 
 def as_rows(ledger: Reports) -> list[dict[str, Any]]:
-    """One row for each pot asked and release, in the order of the charges; only what was
-    released."""
+    """One row for each pot and release, in the order of the charges.
+
+    Only what was released is listed.
+    """
     pots = {pot.name: pot for pot in ledger.pots()}
-    return [_row(record, pots[record.pot].filter.measure) for record in ledger.history()]
+    return [_row(record, pots[record.pot].rule.measure) for record in ledger.history()]
 
 
 def _row(record: Record, measure: str) -> dict[str, Any]:
@@ -59,8 +63,8 @@ def _row(record: Record, measure: str) -> dict[str, Any]:
 
 
 def _mechanisms(loss: dict[str, Any]) -> set[str]:
-    parts = [*loss.get("losses", []), *([loss["loss"]] if "loss" in loss else [])]
-    return set().union(*map(_mechanisms, parts)) if parts else {str(loss["type"])}
+    inner = [*loss.get("losses", []), *([loss["loss"]] if "loss" in loss else [])]
+    return set().union(*map(_mechanisms, inner)) if inner else {str(loss["type"])}
 
 
 def as_json(ledger: Reports) -> str:
@@ -70,8 +74,8 @@ def as_json(ledger: Reports) -> str:
             "pot": pot.name,
             "kind": pot.kind,
             "inside": pot.inside,
-            "rule": pot.filter.to_body(),
-            "measure": pot.filter.measure,
+            "rule": pot.rule.to_body(),
+            "measure": pot.rule.measure,
             "purpose": {
                 "question": pot.question,
                 "population": pot.population,

@@ -48,8 +48,10 @@ START = Anchor(0, GENESIS)
 
 
 def default_head_path(installation_id: str) -> Path:
-    """`$XDG_STATE_HOME/dither/heads/<installation id>`, with ~/.local/state where the variable is
-    not set."""
+    """`$XDG_STATE_HOME/dither/heads/<installation id>`.
+
+    Where the variable is not set, it is below ~/.local/state.
+    """
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", installation_id):
         raise ParameterError("an installation id consists of letters, digits, - and _")
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -130,8 +132,10 @@ class Head:
         sync_directory(self.path.parent)
 
     def _lock_file(self) -> int:
-        """The lock file beside the head; it stays for ever, since removing it would let two holders
-        in."""
+        """Open the lock file beside the head.
+
+        It stays for ever, since removing it would let two holders in.
+        """
         file = self.path.with_name(self.path.name + ".lock")
         try:
             return os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
@@ -141,8 +145,10 @@ class Head:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """From reading the head to moving it, for all who share it: also two copies of one ledger,
-        at once."""
+        """Hold the head's lock, from reading the head to moving it.
+
+        It is shared by all who use this head, also by two copies of one ledger.
+        """
         with self._reported():
             descriptor = self._lock_file()
         try:
@@ -150,9 +156,8 @@ class Head:
                 patiently(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB))
             yield
         finally:
-            fcntl.flock(
-                descriptor, fcntl.LOCK_UN
-            )  # closing alone leaves it with a child forked meanwhile
+            # closing alone leaves it with a child forked meanwhile
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     @contextmanager

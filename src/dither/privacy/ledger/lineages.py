@@ -1,5 +1,6 @@
-"""The lineages of one machine: no fresh budget for the same people unless a steward says so (rule
-declared-relations).
+"""The lineages of one machine (rule declared-relations).
+
+No fresh budget is opened for the same people, unless a steward says so.
 
 One small file per dataset in `$XDG_STATE_HOME/dither/lineages`, beside the heads: its lineage,
 population and where its ledger lies. Public facts only. A copied catalog, a new view, a renamed
@@ -34,8 +35,10 @@ from dither.strict_json import read_json
 )
 @dataclass(frozen=True)
 class Known:
-    """A dataset whose total was opened on this machine; `opened` once that is sure (before, a crash
-    may have come)."""
+    """A dataset whose total was opened on this machine.
+
+    `opened` is True once that is sure; before, a crash may have come between.
+    """
 
     installation: str
     dataset: str
@@ -47,8 +50,7 @@ class Known:
 
     @property
     def name(self) -> str:
-        """How a steward refers to it: the lineage, with its installation where that is not
-        enough."""
+        """How a steward refers to it: the lineage and the start of its installation's id."""
         return f"{self.lineage}@{self.installation[:8]}"
 
 
@@ -56,18 +58,18 @@ def _folder(installation: str) -> Path:
     return default_head_path(installation).parent.parent / "lineages"
 
 
-def known(installation: str) -> tuple[Known, ...]:
+def list_other_datasets(installation: str) -> tuple[Known, ...]:
     """Every dataset on this machine but this one."""
-    return tuple(each for each in _all(installation) if each.installation != installation)
+    return tuple(dataset for dataset in _all(installation) if dataset.installation != installation)
 
 
 def check_not_lost(installation: str) -> None:
     """Refused where this dataset had its total before: whoever asks found a ledger without one, so
     that one is lost."""
-    for each in _all(installation):
-        if each.installation == installation and each.opened:
+    for dataset in _all(installation):
+        if dataset.installation == installation and dataset.opened:
             raise RefusedError(
-                f"the total of lineage {each.lineage!r} was opened before, and this ledger does "
+                f"the total of lineage {dataset.lineage!r} was opened before, and this ledger does "
                 f"not know it: restore "
                 "the ledger and its head. A lost ledger does not give back what was spent",
                 rule=PrivacyRule.FOLLOW_DATA,
@@ -75,36 +77,41 @@ def check_not_lost(installation: str) -> None:
 
 
 def check_never_prod(installation: str, lineage: str, source: str) -> None:
-    """Refused where this lineage or source has a budget elsewhere: a dev lineage shows exact
-    answers."""
-    for each in known(installation):
-        if each.lineage == lineage or each.source == source:
+    """Refuse where this lineage or source has a budget elsewhere.
+
+    A dev lineage shows exact answers.
+    """
+    for dataset in list_other_datasets(installation):
+        if dataset.lineage == lineage or dataset.source == source:
             raise RefusedError(
-                f"lineage {each.lineage!r} has a budget (in {each.ledger}) and is this lineage or "
-                f"reads this source: "
-                "what ever had a budget cannot be dev",
+                f"lineage {dataset.lineage!r} has a budget (in {dataset.ledger}) and is this "
+                "lineage or reads this source: what ever had a budget cannot be dev",
                 rule=PrivacyRule.DEV,
             )
 
 
 def _all(installation: str) -> tuple[Known, ...]:
-    """Every dataset on this machine. A file that cannot be read stops the opening: it may be the
-    one."""
-    found = []
+    """Read every dataset on this machine.
+
+    A file that cannot be read stops the opening: it may be the one that matters.
+    """
+    datasets = []
     for file in sorted(_folder(installation).glob("*.json")):
         try:
-            found.append(_from_document(read_json(file.read_text(encoding="utf-8"))))
+            datasets.append(_from_document(read_json(file.read_text(encoding="utf-8"))))
         except (OSError, ValueError, TypeError, KeyError):
             raise RefusedError(
                 f"the lineage file {file} cannot be read: restore or remove it",
                 rule=PrivacyRule.RELATIONS,
             ) from None
-    return tuple(found)
+    return tuple(datasets)
 
 
 def _from_document(document: Any) -> Known:
-    """The dataset of a lineage file; the two newest keys may be missing, an unknown one is
-    refused."""
+    """Read the dataset of a lineage file.
+
+    The two newest keys may be missing; an unknown one is refused.
+    """
     if not isinstance(document, dict):
         raise TypeError("a lineage file holds an object")
     attributes = stored_keys(Known)
@@ -130,27 +137,27 @@ def forget(installation: str) -> None:
     (_folder(installation) / f"{installation}.json").unlink(missing_ok=True)
 
 
-def declared(others: tuple[Known, ...], said: dict[str, str]) -> dict[str, str]:
+def declared(datasets: tuple[Known, ...], stated: dict[str, str]) -> dict[str, str]:
     """The relation to each other lineage, by its full name; refused where one is left unsaid.
 
     `said` may name a lineage by its plain name, or `*` for all that are not named.
     """
     relations = {}
-    for other in others:
-        relation = said.get(other.name) or said.get(other.lineage) or said.get("*")
+    for dataset in datasets:
+        relation = stated.get(dataset.name) or stated.get(dataset.lineage) or stated.get("*")
         if relation is None:
             raise RefusedError(
-                f"the lineage {other.lineage!r} (dataset {other.dataset}, population "
-                f"{other.population}) has a budget "
-                f"already. Are these the same people? Say --relation {other.lineage}=same, "
+                f"the lineage {dataset.lineage!r} (dataset {dataset.dataset}, population "
+                f"{dataset.population}) has a budget "
+                f"already. Are these the same people? Say --relation {dataset.lineage}=same, "
                 f"=disjoint or =unknown "
                 "(which counts as same); budgets of the same people add up in every report",
                 rule=PrivacyRule.RELATIONS,
             )
-        relations[other.name] = relation
+        relations[dataset.name] = relation
     if (
-        unknown := set(said)
-        - {name for other in others for name in (other.name, other.lineage)}
+        unknown := set(stated)
+        - {name for dataset in datasets for name in (dataset.name, dataset.lineage)}
         - {"*"}
     ):
         raise RefusedError(

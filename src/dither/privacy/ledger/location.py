@@ -1,5 +1,7 @@
-"""Where a ledger lies: a SQLite file, or a PostgreSQL database; and what to do when its head is
-gone."""
+"""Where a ledger lies: a SQLite file, or a PostgreSQL database.
+
+It also says what to do when its head is gone.
+"""
 
 from __future__ import annotations
 

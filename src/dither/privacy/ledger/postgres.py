@@ -33,8 +33,10 @@ _WAIT_MS = 20_000
 
 
 class Postgres(Database):
-    """One schema of one database, by its URL
-    (postgresql://user@host/database?options=-csearch_path%3Dschema)."""
+    """One schema of one database, by its URL.
+
+    Such as postgresql://user@host/database?options=-csearch_path%3Dschema.
+    """
 
     def __init__(self, url: str) -> None:
         try:
@@ -59,7 +61,7 @@ class Postgres(Database):
         if connection.execute("SHOW fsync").fetchone()[0] != "on":
             connection.close()
             raise RefusedError(
-                f"the server of {self.shown} runs with fsync off", rule=PrivacyRule.DURABLE
+                f"the server of {self.label} runs with fsync off", rule=PrivacyRule.DURABLE
             )
         return connection
 
@@ -74,16 +76,17 @@ class Postgres(Database):
         )
 
     def _begin(self, raw: Any, write: bool) -> None:
-        level = (
-            "READ COMMITTED" if write else "REPEATABLE READ READ ONLY"
-        )  # said, since a server may have other defaults
+        # said, since a server may have other defaults
+        level = "READ COMMITTED" if write else "REPEATABLE READ READ ONLY"
         raw.execute(f"BEGIN ISOLATION LEVEL {level}")
         if write:
             raw.execute(_TAKE_LOCK)
 
     def _begun(self, write: bool) -> Any:
-        """A pooled connection may have died with the server: nothing was asked of it yet, so try a
-        new one once."""
+        """Begin a transaction; try once more where a pooled connection died with the server.
+
+        Nothing was asked of it yet.
+        """
         try:
             return super()._begun(write)
         except self._psycopg.OperationalError as error:

@@ -17,8 +17,10 @@ from dither.rules import PrivacyRule
 
 
 def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
-    """Whether a pot may be opened beside those that are: one total, and no fresh budget for the
-    same people."""
+    """Refuse a pot that may not be opened beside those that are open.
+
+    There is one total, and no fresh budget for the same people.
+    """
     if new.name in open_pots:
         raise RefusedError(
             f"pot {new.name!r} is open already; its terms never change",
@@ -56,7 +58,7 @@ def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
         )
     if new.kind in ("partition", "part"):
         for name in pot_tree.path(open_pots, new.inside):
-            if open_pots[name].filter != new.filter:
+            if open_pots[name].rule != new.rule:
                 raise RefusedError(
                     f"pot {name!r} counts by another rule: a partition, its parts and all that "
                     f"they are inside of "
@@ -72,16 +74,17 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
         f"the reason to raise pot {pot.name!r}",
         "the yearly report needs the table by district",
     )
-    higher = pots.limit(cap, pot.filter.measure)
+    higher = pots.limit(cap, pot.rule.measure)
     if higher <= pot.cap:
         raise ParameterError(
-            f"pot {pot.name!r} has the cap {pots.shown(pot.cap)} already; a raise must exceed it"
+            f"pot {pot.name!r} has the cap {pots.decimal_text(pot.cap)} already; "
+            "a raise must exceed it"
         )
     if higher > pot.ceiling - pot.reissue:
         raise RefusedError(
-            f"pot {pot.name!r} was opened with the ceiling {pots.shown(pot.ceiling)}, of which "
-            f"{pots.shown(pot.reissue)} is kept for reissues; {pots.shown(higher)} lies above the "
-            f"rest. "
+            f"pot {pot.name!r} was opened with the ceiling {pots.decimal_text(pot.ceiling)}, "
+            f"of which {pots.decimal_text(pot.reissue)} is kept for reissues; "
+            f"{pots.decimal_text(higher)} lies above the rest. "
             "Both were "
             "fixed before any answer was seen",
             rule=PrivacyRule.CEILING,
@@ -92,6 +95,6 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
 def write_pot(pot: Pot) -> dict[str, Any]:
     """The body of the `open` entry of a pot."""
     numbers = {"cap": pot.cap, "ceiling": pot.ceiling, "reissue": pot.reissue}
-    return {"pot": pot.name, "rule": pot.filter.to_body(), **numbers} | {
+    return {"pot": pot.name, "rule": pot.rule.to_body(), **numbers} | {
         key: getattr(pot, key) for key in pots.TERMS
     }

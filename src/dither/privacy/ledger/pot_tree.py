@@ -33,27 +33,27 @@ def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
             f"no pot {name!r} is open. Steward: dither budget open {name} --epsilon 1 --ceiling 2 "
             "--question '...' --population '...' --recipient '...'"
         )
-    found = [name]
-    while (outer := pots[found[-1]].inside) is not None:
-        found.append(outer)
-    return tuple(found)
+    names = [name]
+    while (outer := pots[names[-1]].inside) is not None:
+        names.append(outer)
+    return tuple(names)
 
 
 def windows(pots: Mapping[str, Pot]) -> tuple[Pot, tuple[Pot, ...]] | None:
     """The partition into windows and its windows in order, where budgets are kept per window."""
-    found = next((pot for pot in pots.values() if pot.is_windows), None)
+    partition = next((pot for pot in pots.values() if pot.is_windows), None)
     return (
         None
-        if found is None
-        else (found, tuple(pot for pot in pots.values() if pot.inside == found.name))
+        if partition is None
+        else (partition, tuple(pot for pot in pots.values() if pot.inside == partition.name))
     )
 
 
 def needed(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
-    """The pots whose totals a charge may read: the paths, every part of a partition on them, and
-    the windows' own.
+    """The pots whose totals a charge may read.
 
-    Without the last, a charge that names no window would not be seen to go past them.
+    These are the paths, every part of a partition on them, and the partition into windows. Without
+    the last, a charge that names no window would not be seen to go past them.
     """
     names = {name for leaf in leaves for name in path(pots, leaf)}
     partitions = {name for name in names if pots[name].kind == "partition"}
@@ -83,7 +83,7 @@ def pay(
     pay for growth either.
     """
     add = spend if limited else add_charge
-    asked, touched = _split(pots, leaves, paid)
+    asking, touched = _split(pots, leaves, paid)
     now = dict(pots)
     charges = dict[str, Charge]()
     growth: Charge | None = None
@@ -96,7 +96,7 @@ def pay(
         window_growth = _growth(now, partition, reissue)
         charges[partition] = window_growth
         now[partition] = add(now[partition], window_growth, reissue=reissue)
-    for name in (*asked, *path(pots, asked[0])[1:]):
+    for name in (*asking, *path(pots, asking[0])[1:]):
         is_root = now[name].inside is None
         if before_recount and name in paid:
             continue
@@ -143,9 +143,11 @@ def _split(
     touched = tuple(
         leaf for leaf in leaves if timed is not None and pots[leaf].inside == timed[0].name
     )
-    asked = leaves[: len(leaves) - len(touched)]
+    asking = leaves[: len(leaves) - len(touched)]
     if timed is not None and (
-        not asked or asked + touched != leaves or not (touched or path(pots, asked[0])[-1] in paid)
+        not asking
+        or asking + touched != leaves
+        or not (touched or path(pots, asking[0])[-1] in paid)
     ):
         raise RefusedError(
             "budgets are kept per window here: ask from the total or a pot inside it, and every "
@@ -153,20 +155,21 @@ def _split(
             "may touch pays beside it",
             rule=PrivacyRule.WINDOWS,
         )
-    if len(asked) > 1 and (
-        {pots[leaf].kind for leaf in asked} != {"part"} or len({pots[p].inside for p in asked}) > 1
+    if len(asking) > 1 and (
+        {pots[leaf].kind for leaf in asking} != {"part"}
+        or len({pots[leaf].inside for leaf in asking}) > 1
     ):
         raise ParameterError("several pots pay together only as parts of one partition")
-    return asked, touched
+    return asking, touched
 
 
 def _growth(pots: Mapping[str, Pot], name: str, reissue: bool) -> Charge:
     """By how much a partition must grow to stand at its largest parts, after one of them paid."""
     partition = pots[name]
-    parts = [pot for pot in pots.values() if pot.inside == name]
+    inner_pots = [pot for pot in pots.values() if pot.inside == name]
     amount_before = partition.reissued if reissue else partition.spent
-    amounts = [part.reissued if reissue else part.spent for part in parts]
-    deltas = [part.delta_spent for part in parts]
+    amounts = [inner.reissued if reissue else inner.spent for inner in inner_pots]
+    deltas = [inner.delta_spent for inner in inner_pots]
     return charge_from_amounts(
         _growth_to_largest(partition, amount_before, amounts),
         _growth_to_largest(partition, partition.delta_spent, deltas),
@@ -174,8 +177,10 @@ def _growth(pots: Mapping[str, Pot], name: str, reissue: bool) -> Charge:
 
 
 def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction]) -> Fraction:
-    """From `before` to the sum of the largest totals; `before` may lie above it by the rounding of
-    sums."""
+    """How much a total grows from `before` to the sum of the largest totals.
+
+    `before` may lie above that sum by the rounding of sums.
+    """
     after = sum_largest(totals, partition.neighbours)
     if after + Fraction(1, GRID) < before:
         raise RefusedError(

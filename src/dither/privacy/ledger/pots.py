@@ -60,7 +60,7 @@ class Pot:
     name: str
     cap: Fraction
     ceiling: Fraction
-    filter: Rule
+    rule: Rule
     reissue: Fraction
     neighbours: Neighbours
     unit: str
@@ -80,25 +80,22 @@ class Pot:
     reissued: Fraction = Fraction(0)
 
     @property
-    def rule(self) -> str:
-        """The rule's name."""
-        return self.filter.name
-
-    @property
     def is_windows(self) -> bool:
         """Whether it is the partition into the windows of a (person, window) unit."""
         return self.kind == "partition" and self.column is not None and self.column.startswith("*.")
 
     @property
     def left(self) -> Fraction:
-        """What can still be spent under the present cap; a recount may have put `spent` above
-        it."""
+        """What can still be spent under the present cap.
+
+        It is 0 where a recount has put `spent` above the cap.
+        """
         return max(Fraction(0), self.cap - self.spent)
 
     @property
     def delta_left(self) -> Fraction:
         """What is left of the cap on deltas."""
-        return max(Fraction(0), self.filter.delta_cap - self.delta_spent)
+        return max(Fraction(0), self.rule.delta_cap - self.delta_spent)
 
 
 def opened(
@@ -135,22 +132,24 @@ def opened(
         raise ParameterError("a pot says whom it protects: unit='person', for example")
     if type(rule) is not Rule:  # a subclass with caps of its own does not check its terms
         raise ParameterError(f"a pot's rule is a Rule, such as Rule('pure'), got {quote(rule)}")
-    low, high = limit(cap, rule.measure), limit(ceiling, "ceiling")
+    low = limit(cap, rule.measure)
+    high = limit(ceiling, "ceiling")
     if low > high:
         raise ParameterError(
-            f"pot {name!r}: the cap {shown(low)} exceeds the ceiling {shown(high)}. The ceiling is "
-            f"what the pot may "
-            "ever reach, and what its guarantee states: choose it at least as large"
+            f"pot {name!r}: the cap {decimal_text(low)} exceeds the ceiling {decimal_text(high)}. "
+            "The ceiling is what the pot may ever reach, and what its guarantee states: "
+            "choose it at least as large"
         )
     kept = min(high / 10, high - low) if reissue is None else exact(reissue, "the reissue reserve")
     if not 0 <= kept <= high - low or kept.denominator > GRID:
         raise ParameterError(
-            f"pot {name!r}: the cap {shown(low)} and the reserve for reissues {shown(kept)} exceed "
-            f"the ceiling "
-            f"{shown(high)} together: both lie inside it"
+            f"pot {name!r}: the cap {decimal_text(low)} and the reserve for reissues "
+            f"{decimal_text(kept)} exceed the ceiling {decimal_text(high)} together: "
+            "both lie inside it"
         )
     if kind == "dataset":
-        policy, max_incidents = policy or "global", 1 if max_incidents is None else max_incidents
+        policy = policy or "global"
+        max_incidents = 1 if max_incidents is None else max_incidents
     pot = Pot(
         name,
         low,
@@ -218,8 +217,10 @@ def _check_kind(pot: Pot) -> None:
 
 
 def charge_of(pot: Pot, loss: Loss) -> Charge:
-    """What the pot takes for a loss. Its unit and neighbours must be the pot's: others have no
-    common sum."""
+    """What a pot takes for a loss.
+
+    The loss must have the pot's unit and neighbours: others have no common sum.
+    """
     for what in ("neighbours", "unit"):
         if isinstance(loss, Loss) and getattr(loss, what) != getattr(pot, what):
             raise RefusedError(
@@ -228,7 +229,7 @@ def charge_of(pot: Pot, loss: Loss) -> Charge:
                 f"{getattr(loss, what)!r}, and the two have no sum. Use a pot opened for it",
                 rule=PrivacyRule.ONE_GUARANTEE,
             )
-    return charge_from_amounts(*map(on_grid, charge(loss, pot.filter)))
+    return charge_from_amounts(*map(on_grid, charge(loss, pot.rule)))
 
 
 def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
@@ -237,24 +238,24 @@ def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
     if after.spent > pot.cap:
         remedy = "lower the price" if pot.left > 0 else "the pot is empty"
         if pot.cap < pot.ceiling - pot.reissue:
-            most = shown(pot.ceiling - pot.reissue)
+            highest = decimal_text(pot.ceiling - pot.reissue)
             remedy += (
-                f", or the steward raises the cap, up to {most}: dither budget raise {pot.name}"
+                f", or the steward raises the cap, up to {highest}: dither budget raise {pot.name}"
             )
         raise _cannot_pay(
-            pot, price_text(pot.filter.measure, taken, pot.unit), pot.left, pot.cap, remedy
+            pot, price_text(pot.rule.measure, taken, pot.unit), pot.left, pot.cap, remedy
         )
-    if after.delta_spent > pot.filter.delta_cap:
+    if after.delta_spent > pot.rule.delta_cap:
         remedy = (
             "ask with pure noise, which needs no delta: its cap was fixed at opening "
             "and is never raised"
         )
-        asked = price_text(pot.filter.measure, taken, pot.unit)
-        raise _cannot_pay(pot, asked, pot.delta_left, pot.filter.delta_cap, remedy, "delta ")
+        price = price_text(pot.rule.measure, taken, pot.unit)
+        raise _cannot_pay(pot, price, pot.delta_left, pot.rule.delta_cap, remedy, "delta ")
     if after.reissued > pot.reissue:
         remedy = "the reserve for reissues was fixed at opening"
-        asked = f"a reissue at {price_text(pot.filter.measure, taken, pot.unit)}"
-        raise _cannot_pay(pot, asked, pot.reissue - pot.reissued, pot.reissue, remedy)
+        price = f"a reissue at {price_text(pot.rule.measure, taken, pot.unit)}"
+        raise _cannot_pay(pot, price, pot.reissue - pot.reissued, pot.reissue, remedy)
     return after
 
 
@@ -267,12 +268,11 @@ def add_charge(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
 
 
 def _cannot_pay(
-    pot: Pot, asked: str, left: Fraction, of: Fraction, remedy: str, what: str = ""
+    pot: Pot, price: str, remaining: Fraction, bound: Fraction, remedy: str, what: str = ""
 ) -> BudgetError:
     return BudgetError(
-        f"pot {pot.name!r} cannot pay: asked {asked}; left {what}{shown(left)} of {shown(of)}. "
-        f"Nothing was spent: "
-        f"{remedy}"
+        f"pot {pot.name!r} cannot pay: asked {price}; left {what}{decimal_text(remaining)} of "
+        f"{decimal_text(bound)}. Nothing was spent: {remedy}"
     )
 
 
@@ -282,9 +282,9 @@ def cannot_pay_now(pot: Pot, loss: Loss) -> BudgetError:
     It names the pot that was asked, not the one that cannot pay, so that it tells no more than
     that.
     """
-    asked = price_text(pot.filter.measure, charge_of(pot, loss), pot.unit)
+    price = price_text(pot.rule.measure, charge_of(pot, loss), pot.unit)
     return BudgetError(
-        f"pot {pot.name!r} cannot pay now: asked {asked}; questions under way may need what is "
+        f"pot {pot.name!r} cannot pay now: asked {price}; questions under way may need what is "
         f"left. "
         "Nothing was spent: ask again when they are answered, or lower the price"
     )
@@ -296,8 +296,8 @@ def price_text(measure: str, taken: Charge, unit: str) -> str:
     >>> price_text("epsilon", charge_from_amounts(Fraction(1, 2), Fraction(0)), "person")
     'epsilon 0.5, delta 0, for one person'
     """
-    amount = shown(taken.amount, up=True)
-    return f"{measure} {amount}, delta {shown(taken.delta, up=True)}, for one {unit}"
+    amount = decimal_text(taken.amount, up=True)
+    return f"{measure} {amount}, delta {decimal_text(taken.delta, up=True)}, for one {unit}"
 
 
 def sentence(text: str, what: str, example: str) -> None:
@@ -308,21 +308,21 @@ def sentence(text: str, what: str, example: str) -> None:
         )
 
 
-def shown(value: Fraction, *, up: bool = False) -> str:
+def decimal_text(value: Fraction, *, up: bool = False) -> str:
     """A decimal for people: exact where that is short, else six digits, cut down or, with `up`, up.
 
     Prices and what was spent are rounded up, and what is left is rounded down.
 
-    >>> shown(Fraction(163840, 273067), up=True), shown(Fraction(1, 3)), shown(Fraction(1, 8))
-    ('0.6', '0.333333', '0.125')
+    >>> decimal_text(Fraction(163840, 273067), up=True), decimal_text(Fraction(1, 3))
+    ('0.6', '0.333333')
     """
-    places = next((n for n in range(13) if (value * 10**n).denominator == 1), None)
-    if places is None:
+    digits = next((n for n in range(13) if (value * 10**n).denominator == 1), None)
+    if digits is None:
         context = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
         rounded = context.divide(Decimal(value.numerator), Decimal(value.denominator))
         return f"{rounded.normalize():g}"
-    whole = str(int(value * 10**places)).rjust(places + 1, "0")
-    return f"{whole[:-places]}.{whole[-places:]}" if places else whole
+    whole = str(int(value * 10**digits)).rjust(digits + 1, "0")
+    return f"{whole[:-digits]}.{whole[-digits:]}" if digits else whole
 
 
 def limit(value: Number, name: str) -> Fraction:
@@ -334,12 +334,11 @@ def limit(value: Number, name: str) -> Fraction:
 
 
 def on_grid(value: Fraction) -> Fraction:
-    """The number itself, or, once its denominator passes 60 digits, the next multiple of 10^-60
-    above it.
+    """The number itself, or the next multiple of 10^-60 above it.
 
-    Thousands of unlike denominators would else grow into sums with millions of digits. Rounding is
-    upwards, so the filter's inequality still holds; caps with up to 60 decimals lie on the grid, so
-    a charge that fits still fits.
+    It is rounded once its denominator passes 60 digits. Thousands of unlike denominators would else
+    grow into sums with millions of digits. Rounding is upwards, so the filter's inequality still
+    holds; caps with up to 60 decimals lie on the grid, so a charge that fits still fits.
     """
     if value.denominator <= GRID:
         return value

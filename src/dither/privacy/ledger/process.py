@@ -50,8 +50,10 @@ def is_dead(holder: str) -> bool:
 
 
 def _started(pid: int) -> str | None:
-    """The start time of a living process in clock ticks since boot; None if there is none, or only
-    a zombie."""
+    """When a living process started, in clock ticks since boot.
+
+    None where there is no such process, or only a zombie.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

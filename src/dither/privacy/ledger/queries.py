@@ -50,8 +50,7 @@ class Readings:
             )
 
     def windows(self) -> tuple[Pot, tuple[Pot, ...]] | None:
-        """The terms of the partition into windows and of its windows, where budgets are kept per
-        window."""
+        """The partition into windows and its windows, as opened; None where there are none."""
         with self._database.transaction(write=False) as transaction:
             return pot_tree.windows(self._terms_of(transaction))
 
@@ -61,25 +60,29 @@ class Readings:
             return rows.registered(transaction)
 
     def is_suspended(self, pot: str | None = None) -> bool:
-        """Whether incidents suspend the dataset, or the path of `pot`; `reserve` decides it
-        again."""
+        """Whether incidents suspend the dataset, or the path of `pot`.
+
+        `reserve` decides it again.
+        """
         with self._database.transaction(write=False) as transaction:
             return self._is_suspended(transaction, self._terms_of(transaction), pot)
 
     def find(self, request_hash: str, pot: str) -> Found | None:
-        """The newest stored answer to a request, and which pots on the way up from `pot` have not
-        paid for it."""
+        """The newest stored answer to a request.
+
+        It says which pots on the path of `pot` have not paid for it.
+        """
         with self._database.transaction(write=False) as transaction:
             answer = rows.newest_answer(transaction, request_hash)
             if answer is None:
                 return None
             payers = rows.payers(transaction, answer[0])
-            way = pot_tree.path(self._terms_of(transaction), pot)
+            path_names = pot_tree.path(self._terms_of(transaction), pot)
             _, body, _ = rows.entry(transaction, answer[1])
             stored = rows.release(transaction, answer[0])
             assert stored is not None
-            owing = tuple(name for name in way if name not in payers)
-            reserve_hash = rows.entry(transaction, answer[0])[2]
+            owing = tuple(name for name in path_names if name not in payers)
+            _, _, reserve_hash = rows.entry(transaction, answer[0])
             return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
 
     # -- inside one transaction
@@ -95,8 +98,10 @@ class Readings:
         )
 
     def _terms_of(self, transaction: Transaction) -> dict[str, Pot]:
-        """The terms of every pot. They never change, so they are read again only when a pot was
-        opened."""
+        """The terms of every pot.
+
+        They never change, so they are read again only when a pot was opened.
+        """
         newest = rows.newest(transaction, "open")
         if newest != self._terms[0]:
             self._terms = (newest, rows.openings(transaction))
@@ -107,18 +112,23 @@ class Readings:
 
     def _settled(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
         """The pots without the charges under way."""
-        wanted = tuple(names)
+        requested = tuple(names)
         terms = self._terms_of(transaction)
-        totals = self._pots(transaction, settled.names_inside(terms, wanted))
-        after = settled.settle(terms, totals, rows.under_way(transaction))
-        return {name: after[name] for name in wanted}
+        after = settled.settle(
+            terms,
+            self._pots(transaction, settled.names_inside(terms, requested)),
+            rows.under_way(transaction),
+        )
+        return {name: after[name] for name in requested}
 
 
 def check_reissue(
     transaction: Transaction, reissue: dict[str, Any], leaves: tuple[str, ...]
 ) -> None:
-    """A reissue names a stored release of the same pot that nothing superseded yet, and says
-    why."""
+    """Refuse a reissue that does not name a stored release of the same pot, and a reason.
+
+    Nothing may have superseded that release yet.
+    """
     if set(reissue) != {"supersedes", "note"}:
         raise ParameterError("a reissue says which release it supersedes, and why")
     old = reissue["supersedes"]

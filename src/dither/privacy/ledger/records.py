@@ -57,8 +57,10 @@ class Stored:
 
 @dataclass(frozen=True)
 class Found:
-    """A stored release that answers a request: which, when it left, and the pots that still owe for
-    it."""
+    """A stored release that answers a request.
+
+    It says when the release left, and which pots still owe for it.
+    """
 
     seq: int
     hash: str

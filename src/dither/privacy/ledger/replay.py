@@ -1,5 +1,7 @@
-"""Replay: the state that a chain of entries leads to, each entry checked as it was checked when it
-was written."""
+"""Replay: the state that a chain of entries leads to.
+
+Each entry is checked as it was checked when it was written.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,8 @@ class Replay:
             self.recounted[name] = replace(self.recounted[name], cap=raised.cap)
 
     def _reserve(self, seq: int, body: dict[str, Any]) -> None:
-        leaves, reissue = tuple(body["pots"]), body["reissue"]
+        leaves = tuple(body["pots"])
+        reissue = body["reissue"]
         self._check_suspended(seq, leaves)
         if reissue is not None:
             check_reissue(seq, reissue, leaves, self.reserves, self.commitments, self.superseded)
@@ -209,11 +212,11 @@ class Replay:
     def describe_recount(self) -> list[str]:
         """A sentence for each pot whose total a recount raises."""
         return [
-            f"pot {pot.name!r} was recounted: it stands at {pots.shown(pot.spent, up=True)} (cap "
-            f"{pots.shown(pot.cap)}), "
-            f"not at {pots.shown(self.pots[pot.name].spent, up=True)}: stored releases had been "
-            "shared into parts of a partition without the pots above it paying what the "
-            "partition grew by"
+            f"pot {pot.name!r} was recounted: it stands at "
+            f"{pots.decimal_text(pot.spent, up=True)} (cap {pots.decimal_text(pot.cap)}), "
+            f"not at {pots.decimal_text(self.pots[pot.name].spent, up=True)}: "
+            "stored releases had been shared into parts of a partition without the pots above it "
+            "paying what the partition grew by"
             for pot in self.changed_by_recount()
         ]
 
@@ -253,12 +256,15 @@ class Replay:
         lineage = body["public"].get("lineage")
         if self.version and lineage != self.lineage:
             raise Broken(seq, f"registers another lineage, {lineage!r}")
-        self.version, self.lineage = self.version + 1, lineage
+        self.version += 1
+        self.lineage = lineage
 
 
 def is_canonical(text: str) -> bool:
-    """Whether a text is the one spelling of its JSON: of a key written twice, readers keep
-    different values."""
+    """Whether a text is the one spelling of its JSON.
+
+    Of a key that is written twice, readers keep different values.
+    """
     try:
         return dumps(json.loads(text)) == text
     except (TypeError, ValueError, RecursionError):
@@ -273,8 +279,10 @@ def check_reissue(
     commitments: dict[int, tuple[int, str]],
     superseded: set[int],
 ) -> None:
-    """A reissue names a stored release of the same pot that nothing superseded yet, and says
-    why."""
+    """Refuse a reissue that does not name a stored release of the same pot, and a reason.
+
+    Nothing may have superseded that release yet.
+    """
     old = reissue["supersedes"]
     if set(reissue) != {"supersedes", "note"} or old not in commitments or old in superseded:
         raise Broken(seq, f"reissues {old!r}, which is not a stored release that still stands")
@@ -287,7 +295,7 @@ def replayed(transaction: Transaction, errors: tuple[type[Exception], ...]) -> R
     """Every entry from the first."""
     replay = Replay()
     try:
-        for row in transaction.each(_ENTRIES):
+        for row in transaction.stream(_ENTRIES):
             replay.add(*row)
     except errors as error:
         if not is_bad_value(error):
@@ -297,8 +305,10 @@ def replayed(transaction: Transaction, errors: tuple[type[Exception], ...]) -> R
 
 
 def is_bad_value(error: Exception) -> bool:
-    """Whether a *value* could not be read (text that is no UTF-8, text where bytes belong), rather
-    than the store."""
+    """Whether a *value* could not be read, rather than the store.
+
+    Such as text that is no UTF-8, or text where bytes belong.
+    """
     return not getattr(error, "sqlite_errorcode", 0) and not getattr(error, "sqlstate", "")
 
 
@@ -316,7 +326,7 @@ def check_totals(transaction: Transaction, replay: Replay) -> None:
         raise Broken(
             None, f"pot_state holds {sorted(map(str, stored))[0]!r}, which no entry opened"
         )
-    if wrong := {seq for seq, _ in rows.held(transaction)} ^ replay.pending:
+    if wrong := {seq for seq, _ in rows.list_pending(transaction)} ^ replay.pending:
         raise Broken(
             None, f"pending is not the open reserves: {min(wrong)} is in one and not in the other"
         )

@@ -1,5 +1,6 @@
-"""Ledgers that can replay: where the kernel's ledger refuses, every entry is checked from the
-first.
+"""Ledgers that can replay.
+
+Where the kernel's ledger refuses, every entry is checked from the first.
 
 Ledgers of the first version have entries without `totals`. They are replayed at opening, and
 recounted where stored releases had been shared into parts of a partition: pots above it did not pay
@@ -58,13 +59,14 @@ class ReplayingLedger(Ledger):
             replay_ledger(location, head_path)
             return cls(location, head_path)
 
-    def _make_writer(self, transaction: Transaction, tail: Tail) -> Writer:
+    def _build_writer(self, transaction: Transaction, tail: Tail) -> Writer:
         return ReplayingWriter(self._database, transaction, tail, self._seal)
 
 
 def replay_ledger(location: Location, head_path: Path) -> Seal:
-    """Replays a ledger, recounts it where the old rule was short, and moves its head to the newest
-    entry.
+    """Replay a ledger, and move its head to the newest entry.
+
+    It is recounted where the old rule was short.
 
     Returns the digest of all totals after the newest entry: a plain `Ledger` needs it where that
     entry names none.

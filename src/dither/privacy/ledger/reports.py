@@ -1,5 +1,7 @@
-"""What a ledger tells people: pots, history, incidents and stored releases. The kernel asks none of
-it."""
+"""What a ledger tells people: pots, history, incidents and stored releases.
+
+The kernel asks none of it.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ _HASHES = (
 
 @dataclass(frozen=True)
 class Record:
-    """One line of history: parameters, never values. `shared_by` are pots that paid later for the
-    same answer."""
+    """One line of history: parameters, never values.
+
+    `shared_by` are pots that paid later for the same answer.
+    """
 
     seq: int
     hash: str
@@ -62,7 +66,7 @@ class Reports(Readings):
     """The readings of a ledger that are for people."""
 
     @classmethod
-    def of(cls, ledger: Readings) -> Self:
+    def from_ledger(cls, ledger: Readings) -> Self:
         """The reports of a ledger that is open already."""
         return cls(ledger._database)
 
@@ -80,7 +84,7 @@ class Reports(Readings):
         """The terms of a pot and of all that it is inside of; BudgetError where it is not open."""
         with self._database.transaction(write=False) as transaction:
             terms = self._terms_of(transaction)
-        return tuple(terms[each] for each in pot_tree.path(terms, name))
+        return tuple(terms[outer] for outer in pot_tree.path(terms, name))
 
     def incidents_open(self) -> tuple[Incident, ...]:
         """Incidents since the steward last cleared them."""
@@ -90,8 +94,8 @@ class Reports(Readings):
     def incidents(self) -> tuple[Incident, ...]:
         """Every incident ever, cleared or not: certificates list them as unprotected."""
         with self._database.transaction(write=False) as transaction:
-            found = rows.bodies(transaction, "incident")
-            incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in found]
+            bodies = rows.bodies(transaction, "incident")
+            incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in bodies]
             return tuple(
                 incident for incident in incidents if incident.code != rows.REFUSED_MEANWHILE
             )
@@ -107,8 +111,10 @@ class Reports(Readings):
             return rows.newest_answer(transaction, request_hash) is not None
 
     def number_of(self, release_id: str) -> int:
-        """The number of a release's reserve by what the release is called outside, or by that
-        number itself."""
+        """The number of a release's reserve.
+
+        `release_id` is what the release is called outside, or that number itself.
+        """
         with self._database.transaction(write=False) as transaction:
             hashes = _read_hashes(transaction, "reserve")
         numbers = [
@@ -135,9 +141,8 @@ class Reports(Readings):
             hashes = _read_hashes(transaction, "reserve")
             shared: dict[int, list[str]] = {}
             for _, body in rows.bodies(transaction, "share"):
-                shared.setdefault(body["release"], []).extend(
-                    body["pots"]
-                )  # who asked; others paid for growth
+                # who asked; others paid for growth
+                shared.setdefault(body["release"], []).extend(body["pots"])
         links = {
             body["reissue"]["supersedes"]: seq
             for seq, body in reserves

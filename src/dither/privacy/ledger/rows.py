@@ -88,8 +88,8 @@ _DONE = delete(tables.pending).where(tables.pending.c.seq == bindparam("at"))
 
 def last(transaction: Transaction) -> Anchor:
     """The newest entry."""
-    found = transaction.rows(_LAST)
-    return Anchor(*found[0]) if found else START
+    row = transaction.first_row(_LAST)
+    return Anchor(*row) if row else START
 
 
 def append(transaction: Transaction, before: Anchor, kind: str, body: dict[str, Any]) -> Anchor:
@@ -127,12 +127,14 @@ def totals(
     transaction: Transaction, terms: Mapping[str, Pot], names: Iterable[str]
 ) -> dict[str, Pot]:
     """The pots of these names with their running totals; many are read in one go."""
-    wanted = list(names)
-    if len(wanted) <= 4:
-        found = {name: row for name in wanted for row in transaction.rows(_TOTALS, {"name": name})}
-    else:
-        found = all_texts(transaction)
-    return {name: _with_totals(terms[name], found.get(name, ())) for name in wanted}
+    requested = list(names)
+    if len(requested) > 4:
+        texts = all_texts(transaction)
+        return {name: _with_totals(terms[name], texts.get(name, ())) for name in requested}
+    return {
+        name: _with_totals(terms[name], transaction.first_row(_TOTALS, {"name": name}) or ())
+        for name in requested
+    }
 
 
 def all_texts(transaction: Transaction) -> dict[str, tuple[str, ...]]:
@@ -152,9 +154,8 @@ def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
         )
     except (ValueError, TypeError, ZeroDivisionError):
         now = replace(pot, spent=Fraction(-1))
-    sound = (
-        min(now.spent, now.delta_spent, now.reissued) >= 0
-    )  # a recount may have put them above their caps
+    # a recount may have put them above their caps
+    sound = min(now.spent, now.delta_spent, now.reissued) >= 0
     if not sound or not pot.cap <= now.cap <= now.ceiling - now.reissue:
         raise RefusedError(
             f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify'",
@@ -179,8 +180,8 @@ def write_totals(transaction: Transaction, pot: Pot, *, is_new: bool) -> None:
 
 def release(transaction: Transaction, seq: int) -> Stored | None:
     """The stored release of a reserve."""
-    found = transaction.rows(_STORED, {"at": seq})
-    return Stored(found[0][0], found[0][1], json.loads(found[0][2])) if found else None
+    row = transaction.first_row(_STORED, {"at": seq})
+    return Stored(row[0], row[1], json.loads(row[2])) if row else None
 
 
 def write_release(transaction: Transaction, row: dict[str, Any]) -> None:
@@ -189,10 +190,12 @@ def write_release(transaction: Transaction, row: dict[str, Any]) -> None:
 
 
 def newest_answer(transaction: Transaction, request_hash: str) -> tuple[int, int] | None:
-    """(reserve, commit) of the newest release that answers a request; a reissue comes after what it
-    supersedes."""
-    found = transaction.rows(_ANSWERS, {"wanted": request_hash})
-    return (found[0][0], found[0][1]) if found else None
+    """(reserve, commit) of the newest release that answers a request.
+
+    A reissue comes after what it supersedes.
+    """
+    row = transaction.first_row(_ANSWERS, {"wanted": request_hash})
+    return (row[0], row[1]) if row else None
 
 
 def payers(transaction: Transaction, seq: int) -> frozenset[str]:
@@ -209,10 +212,10 @@ def write_shares(transaction: Transaction, seq: int, names: Iterable[str]) -> No
 
 def entry(transaction: Transaction, seq: int) -> tuple[str, dict[str, Any], str]:
     """Kind, body and hash of one entry."""
-    found = transaction.rows(_ENTRY_AT, {"at": seq})
-    if not found:
+    row = transaction.first_row(_ENTRY_AT, {"at": seq})
+    if row is None:
         raise RefusedError(f"the ledger has no entry {seq}", rule=PrivacyRule.COMMIT_ONCE)
-    return found[0][0], json.loads(found[0][1]), found[0][2]
+    return row[0], json.loads(row[1]), row[2]
 
 
 def charges_from(body: dict[str, Any]) -> dict[str, Charge]:
@@ -230,10 +233,10 @@ def charges_to(charges: Mapping[str, Charge]) -> dict[str, list[str]]:
 
 def registered(transaction: Transaction) -> Registered | None:
     """The newest version."""
-    found = transaction.scalar(_NEWEST, {"kind": "register"})
-    if found is None:
+    body_json = transaction.scalar(_NEWEST, {"kind": "register"})
+    if body_json is None:
         return None
-    body = json.loads(found)
+    body = json.loads(body_json)
     return Registered(body["version"], body["catalog_hash"], body["public"])
 
 
@@ -246,8 +249,10 @@ def incidents_open(transaction: Transaction) -> tuple[Incident, ...]:
 
 def failed_leaves(transaction: Transaction) -> list[tuple[str, ...]]:
     """The pots of the reserve of each open incident."""
-    incidents = incidents_open(transaction)
-    return [tuple(entry(transaction, each.reserve)[1]["pots"]) for each in incidents]
+    return [
+        tuple(entry(transaction, incident.reserve)[1]["pots"])
+        for incident in incidents_open(transaction)
+    ]
 
 
 def has_incident(transaction: Transaction, reservation: Reservation) -> bool:
@@ -257,14 +262,17 @@ def has_incident(transaction: Transaction, reservation: Reservation) -> bool:
 
 def check_reserve(transaction: Transaction, reservation: Reservation) -> dict[str, Any]:
     """The body of a reserve; refused where this ledger did not make it."""
-    found = transaction.rows(_ENTRY_AT, {"at": reservation.seq})
-    if not found or found[0][0] != "reserve" or found[0][2] != reservation.hash:
+    kind, body_json, entry_hash = transaction.first_row(_ENTRY_AT, {"at": reservation.seq}) or (
+        None,
+        "",
+        "",
+    )
+    if kind != "reserve" or entry_hash != reservation.hash:
         raise RefusedError(
             f"entry {reservation.seq} is not this reserve of this ledger",
             rule=PrivacyRule.COMMIT_ONCE,
         )
-    body: dict[str, Any] = json.loads(found[0][1])
-    return body
+    return dict(json.loads(body_json))
 
 
 def check_pending(transaction: Transaction, reservation: Reservation) -> dict[str, Any]:
@@ -291,7 +299,7 @@ def let_go(transaction: Transaction, seq: int) -> None:
     transaction.run(_DONE, {"at": seq})
 
 
-def held(transaction: Transaction) -> list[tuple[int, str]]:
+def list_pending(transaction: Transaction) -> list[tuple[int, str]]:
     """Every reserve that a process still holds, and which; few."""
     return [(seq, holder) for seq, holder in transaction.rows(_PENDING)]
 
@@ -301,7 +309,7 @@ def under_way(transaction: Transaction) -> Iterator[UnderWay]:
 
     Not those of leases, whose answers leave early: a total without them would promise too much.
     """
-    for seq, holder in held(transaction):
+    for seq, holder in list_pending(transaction):
         _, body, _ = entry(transaction, seq)
         if not body["lease"] and not is_dead(holder):
             yield UnderWay(tuple(body["pots"]), charges_from(body), body["reissue"] is not None)

@@ -24,8 +24,10 @@ _NOTHING = Fraction(0)
 
 @dataclass(frozen=True)
 class UnderWay:
-    """A charge whose answer has not left: the pots that it names, what each paid, and its
-    purpose."""
+    """A charge whose answer has not left yet.
+
+    `leaves` are the pots that it names, `charges` what each of them paid.
+    """
 
     leaves: tuple[str, ...]
     charges: dict[str, Charge]
@@ -47,8 +49,8 @@ def settle(
             if name in settled:
                 settled[name] = _without(settled[name], charge.charges[name], charge.is_reissue)
     for name in _partitions(terms, totals):
-        parts = [settled[pot.name] for pot in terms.values() if pot.inside == name]
-        settled[name] = _at_largest(totals[name], parts)
+        inner_pots = [settled[pot.name] for pot in terms.values() if pot.inside == name]
+        settled[name] = _at_largest(totals[name], inner_pots)
         for outer in _growth_payers(terms, name):
             if outer in settled:
                 settled[outer] = _lowered(settled[outer], totals[name], settled[name])
@@ -56,13 +58,15 @@ def settle(
 
 
 def names_inside(terms: Mapping[str, Pot], names: Iterable[str]) -> tuple[str, ...]:
-    """The pots whose totals `settle` needs for these: all inside them, where there are
-    partitions."""
-    wanted = tuple(names)
+    """The pots whose totals `settle` needs for these names.
+
+    Where there are partitions, all pots inside them are needed too.
+    """
+    requested = tuple(names)
     if not any(pot.kind == "partition" for pot in terms.values()):
-        return wanted
-    inside = [name for name in terms if not set(wanted).isdisjoint(pot_tree.path(terms, name))]
-    return tuple(dict.fromkeys((*wanted, *inside)))
+        return requested
+    inside = [name for name in terms if not set(requested).isdisjoint(pot_tree.path(terms, name))]
+    return tuple(dict.fromkeys((*requested, *inside)))
 
 
 def _direct_payers(terms: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
@@ -84,7 +88,7 @@ def _growth_payers(terms: Mapping[str, Pot], partition: str) -> tuple[str, ...]:
 def _up_to_partition(terms: Mapping[str, Pot], name: str) -> tuple[str, ...]:
     """All that a pot is inside of, up to the next partition, which is left out."""
     outer = pot_tree.path(terms, name)[1:]
-    return tuple(takewhile(lambda each: terms[each].kind != "partition", outer))
+    return tuple(takewhile(lambda name: terms[name].kind != "partition", outer))
 
 
 def _partitions(terms: Mapping[str, Pot], totals: Mapping[str, Pot]) -> list[str]:
@@ -93,13 +97,13 @@ def _partitions(terms: Mapping[str, Pot], totals: Mapping[str, Pot]) -> list[str
     return sorted(names, key=lambda name: len(pot_tree.path(terms, name)), reverse=True)
 
 
-def _at_largest(partition: Pot, parts: list[Pot]) -> Pot:
+def _at_largest(partition: Pot, inner_pots: list[Pot]) -> Pot:
     """A partition at the largest total of its parts, the two largest under replace."""
     return replace(
         partition,
-        spent=sum_largest((part.spent for part in parts), partition.neighbours),
-        delta_spent=sum_largest((part.delta_spent for part in parts), partition.neighbours),
-        reissued=sum_largest((part.reissued for part in parts), partition.neighbours),
+        spent=sum_largest((inner.spent for inner in inner_pots), partition.neighbours),
+        delta_spent=sum_largest((inner.delta_spent for inner in inner_pots), partition.neighbours),
+        reissued=sum_largest((inner.reissued for inner in inner_pots), partition.neighbours),
     )
 
 

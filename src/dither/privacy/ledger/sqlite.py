@@ -42,7 +42,8 @@ class SQLite(Database):
     errors = (sqlite3.Error,)
 
     def __init__(self, path: Path, mode: Mode = "rw") -> None:
-        self.path, self._mode = path, mode
+        self.path = path
+        self._mode = mode
         super().__init__(str(path))
 
     def _connect(self) -> sqlite3.Connection:

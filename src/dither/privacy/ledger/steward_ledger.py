@@ -29,23 +29,27 @@ class StewardLedger(ReplayingLedger, Reports):
 
     @classmethod
     def create(cls, location: Location, head_path: Path) -> Self:
-        """An empty ledger (a file has mode 0600); refused where a ledger lies, or a head remembers
-        one."""
+        """Make an empty ledger (a file has mode 0600).
+
+        Refused where a ledger lies, or a head remembers one.
+        """
         ledger = cls(location, head_path)
         anchor = ledger._head.read()
         if anchor is not None and anchor.seq:
             raise RefusedError(
                 f"the head {head_path} remembers a ledger of {anchor.seq} entries: restore that "
                 f"ledger to "
-                f"{ledger._database.shown}. A lost ledger does not give back what was spent",
+                f"{ledger._database.label}. A lost ledger does not give back what was spent",
                 rule=PrivacyRule.ROLLBACK,
             )
         create_schema(ledger._database)
         return cls.open(location, head_path)
 
     def open_pot(self, name: str, cap: Number, ceiling: Number, **terms: Any) -> Pot:
-        """Opens a pot; cap, ceiling, rule, purpose and place (see `pots.opened`) are fixed before
-        any answer."""
+        """Open a pot.
+
+        Cap, ceiling, rule, purpose and place (see `pots.opened`) are fixed before any answer.
+        """
         with self._appending() as (transaction, append):
             return self._open_one(
                 transaction, append, rows.openings(transaction), name, cap, ceiling, terms
@@ -60,31 +64,28 @@ class StewardLedger(ReplayingLedger, Reports):
         labels: tuple[str, ...],
         **terms: Any,
     ) -> Pot:
-        """Opens a pot for each window, all at once and before anything was spent (rule
-        every-window-pays).
+        """Open a pot for each window, all at once (rule every-window-pays).
+
+        Nothing may have been spent before.
 
         `cap` and `ceiling` are each window's; under *replace* a unit may move to another window, so
         both together are the partition's.
         """
-        most = 2 if terms["neighbours"] == "replace" else 1
+        copies = 2 if terms["neighbours"] == "replace" else 1
         kept = (
             {}
             if terms.get("reissue") is None
-            else {"reissue": most * exact(terms.pop("reissue"), "reissue")}
+            else {"reissue": copies * exact(terms.pop("reissue"), "reissue")}
         )
-        both = [most * exact(number, "a cap") for number in (cap, ceiling)]
+        both = [copies * exact(number, "a cap") for number in (cap, ceiling)]
         with self._appending() as (transaction, append):
             before = rows.openings(transaction)
             partition = terms | kept | {"kind": "partition", "column": column}
             pot = self._open_one(transaction, append, before, name, both[0], both[1], partition)
             for label in labels:
-                each = terms | {
-                    "kind": "part",
-                    "value": label,
-                    "inside": name,
-                    "reissue": pot.reissue / most,
-                }
-                self._open_one(transaction, append, before, f"{name}-{label}", cap, ceiling, each)
+                window = terms | {"kind": "part", "value": label, "inside": name}
+                window["reissue"] = pot.reissue / copies
+                self._open_one(transaction, append, before, f"{name}-{label}", cap, ceiling, window)
         return pot
 
     def _open_one(
@@ -121,24 +122,26 @@ class StewardLedger(ReplayingLedger, Reports):
     def record_register(
         self, version: int, catalog_hash: str, public: dict[str, Any] | None = None
     ) -> None:
-        """A new version of the data, by its catalog's hash and public facts; versions count 1, 2,
-        3, ..."""
+        """Record a new version of the data, by its catalog's hash and public facts.
+
+        Versions count 1, 2, 3, ...
+        """
         check_hash(catalog_hash, "catalog_hash")
         with self._appending() as (transaction, append):
             before = rows.registered(transaction)
             expected = 1 if before is None else before.version + 1
             if version != expected or type(version) is not int:
                 raise ParameterError(f"the next version is {expected}, got {quote(version)}")
-            told = public or {}
-            if before is not None and before.public.get("lineage") != told.get("lineage"):
+            facts = public or {}
+            if before is not None and before.public.get("lineage") != facts.get("lineage"):
                 raise RefusedError(
                     f"this ledger follows the lineage {before.public.get('lineage')!r}, not "
-                    f"{told.get('lineage')!r}: "
+                    f"{facts.get('lineage')!r}: "
                     "a renamed catalog keeps its lineage, other data gets a state folder of its "
                     "own",
                     rule=PrivacyRule.FOLLOW_DATA,
                 )
-            append("register", {"version": version, "catalog_hash": catalog_hash, "public": told})
+            append("register", {"version": version, "catalog_hash": catalog_hash, "public": facts})
 
     def clear_incidents(self, reason: str) -> None:
         """Answers may leave again; the incidents stay on record."""

@@ -54,17 +54,16 @@ class Ledger(queries.Readings):
 
     @classmethod
     def open(cls, location: Location, head_path: Path, seal: Seal | None = None) -> Self:
-        """An existing ledger; refused if it is behind its head or another one. One ahead of it
-        repairs the head.
+        """Open an existing ledger; refuse one that is behind its head, or another one.
 
-        `seal` is what a replay found, for a ledger whose newest entry names no totals
-        (`replaying.replay_ledger`).
+        One that is ahead of its head moves the head. `seal` is what a replay found, for a ledger
+        whose newest entry names no totals (`replaying.replay_ledger`).
         """
         ledger = cls(location, head_path, seal)
         anchor = ledger._head.read()
         with ledger._database.transaction(write=False) as transaction:
             if (problem := ledger._database.check_schema(transaction)) is not None:
-                raise RefusedError(f"{ledger._database.shown}: {problem}", rule=PrivacyRule.DURABLE)
+                raise RefusedError(f"{ledger._database.label}: {problem}", rule=PrivacyRule.DURABLE)
             if anchor is None and (last := rows.last(transaction)).seq:
                 raise RefusedError(missing_head(ledger._head.path, last), rule=PrivacyRule.ROLLBACK)
             writer = Writer(
@@ -88,25 +87,23 @@ class Ledger(queries.Readings):
         reissue: dict[str, Any] | None = None,
         leaves_early: bool = False,
     ) -> Reservation:
-        """Charges `pot` and all that it is inside of for `loss`, for ever. On an error nothing was
-        spent.
+        """Charge `pot` and all pots around it for `loss`, for ever.
 
-        (Only a disk that fails in the act leaves this open; the message then says so.) Refused
-        while incidents suspend the dataset, in the same transaction. The head need not move: what
-        leaves does so after `commit` moved it past this entry; a lease, whose answers leave before
-        its commit, says so by `leaves_early`.
+        On an error nothing was spent. (Only a disk that fails in the act leaves this open; the
+        message then says so.) Refused while incidents suspend the dataset, in the same transaction.
+        The head need not move: what leaves does so after `commit` moved it past this entry; a
+        lease, whose answers leave before its commit, says so by `leaves_early`.
         """
         leaves = (pot,) if isinstance(pot, str) else tuple(pot)
         check_hash(request_hash, "request_hash")
         self._head.check_writable()
         self._count_abandoned()
-        given = (leaves, loss, request_hash, public, reissue, leaves_early)
+        arguments = (leaves, loss, request_hash, public, reissue, leaves_early)
         try:
-            return self._reserve(*given, anchored=leaves_early)
+            return self._reserve(*arguments, anchored=leaves_early)
         except ReplayNeededError:
-            return self._reserve(
-                *given, anchored=True
-            )  # waits for whoever wrote past the head to move it
+            # waits for whoever wrote past the head to move it
+            return self._reserve(*arguments, anchored=True)
 
     def _reserve(
         self,
@@ -127,7 +124,7 @@ class Ledger(queries.Readings):
                 queries.check_reissue(transaction, reissue, leaves)
             payment = self._pay(transaction, terms, leaves, loss, reissue=reissue is not None)
             charges, changed = payment
-            shown, after = self._shown(
+            settled = self._settled_payment(
                 transaction, terms, payment, leaves, loss, reissue=reissue is not None
             )
             body = {
@@ -141,9 +138,7 @@ class Ledger(queries.Readings):
             }
             entry = append("reserve", body, changed.values())
             rows.hold(transaction, entry.seq, this_process())
-        asked = after[leaves[0]]
-        amount = shown[leaves[0]].amount
-        return Reservation(entry.seq, entry.hash, leaves[0], amount, asked.spent, asked.cap, shown)
+        return _reservation(entry, leaves[0], settled)
 
     def _pay(
         self,
@@ -153,8 +148,10 @@ class Ledger(queries.Readings):
         loss: Loss,
         **how: Any,
     ) -> Payment:
-        """What each pot pays and stands at; a refusal speaks of settled figures alone (rule
-        settled-figures-only)."""
+        """What each pot pays, and its balance after that.
+
+        A refusal speaks of settled figures alone (rule settled-figures-only).
+        """
         names = pot_tree.needed(terms, leaves)
         try:
             return pot_tree.pay(self._pots(transaction, names), leaves, loss, **how)
@@ -163,7 +160,7 @@ class Ledger(queries.Readings):
         pot_tree.pay(self._settled(transaction, names), leaves, loss, **how)
         raise pots.cannot_pay_now(terms[leaves[0]], loss)
 
-    def _shown(
+    def _settled_payment(
         self,
         transaction: Transaction,
         terms: dict[str, Pot],
@@ -173,7 +170,7 @@ class Ledger(queries.Readings):
         **how: Any,
     ) -> Payment:
         """The payment as if no other charge were under way: what may be shown of it."""
-        if not rows.held(transaction):
+        if not rows.list_pending(transaction):
             return payment
         settled = self._settled(transaction, pot_tree.needed(terms, leaves))
         return pot_tree.pay(settled, leaves, loss, **how)
@@ -188,14 +185,16 @@ class Ledger(queries.Readings):
             raise RefusedError(SUSPENDED, rule=PrivacyRule.INCIDENTS_CAPPED)
 
     def _count_abandoned(self) -> None:
-        """What dead processes left between reserve and commit becomes incidents, before anyone
-        reserves again."""
+        """Turn what dead processes left between reserve and commit into incidents.
+
+        This comes before anyone reserves again.
+        """
         with self._database.transaction(write=False) as transaction:
-            if not any(is_dead(holder) for _, holder in rows.held(transaction)):
+            if not any(is_dead(holder) for _, holder in rows.list_pending(transaction)):
                 return
         abandoned: dict[int, str] = {}
         with self._appending() as (transaction, append):
-            for seq, holder in rows.held(transaction):
+            for seq, holder in rows.list_pending(transaction):
                 if is_dead(holder):
                     append("incident", {"reserve": seq, "code": ABANDONED})
                     rows.let_go(transaction, seq)
@@ -224,9 +223,8 @@ class Ledger(queries.Readings):
         promise = chain.commitment(nonce, release_bytes, meta_json)
         with self._appending() as (transaction, append):
             reserve = rows.check_pending(transaction, reservation)
-            if not reserve[
-                "lease"
-            ]:  # another request failed meanwhile: whether this one would have is not told
+            if not reserve["lease"]:
+                # another request failed meanwhile: whether this one would have is not told
                 self._refuse_suspended(
                     transaction, self._terms_of(transaction), tuple(reserve["pots"])
                 )
@@ -247,8 +245,10 @@ class Ledger(queries.Readings):
         return Committed(entry.seq, entry.hash, reservation.seq)
 
     def share(self, release: int, pot: str, *, released_at: str) -> Reservation:
-        """`pot` pays for a stored release, with all that it is inside of and that has not paid; no
-        data is read."""
+        """Charge `pot` for a stored release, with all pots around it that have not paid.
+
+        No data is read.
+        """
         _check_time(released_at)
         with self._appending() as (transaction, append):
             terms = self._terms_of(transaction)
@@ -261,7 +261,7 @@ class Ledger(queries.Readings):
             loss = read_loss(reserve["loss"])
             payment = self._pay(transaction, terms, (pot,), loss, paid=paid)
             charges, changed = payment
-            shown, after = self._shown(transaction, terms, payment, (pot,), loss, paid=paid)
+            settled = self._settled_payment(transaction, terms, payment, (pot,), loss, paid=paid)
             if not charges:
                 raise RefusedError(
                     f"pot {pot!r} has paid for release {release}", rule=PrivacyRule.PAID_VALUES
@@ -274,14 +274,13 @@ class Ledger(queries.Readings):
             }
             entry = append("share", body, changed.values())
             rows.write_shares(transaction, release, charges.keys() - paid)
-        asked = after[pot]
-        return Reservation(
-            entry.seq, entry.hash, pot, shown[pot].amount, asked.spent, asked.cap, shown
-        )
+        return _reservation(entry, pot, settled)
 
     def ensure_anchored(self) -> None:
-        """Moves the head to the newest entry before a stored answer leaves: no older copy may
-        forget who paid."""
+        """Move the head to the newest entry, before a stored answer leaves.
+
+        So no older copy of the ledger can forget who paid.
+        """
         anchor = self._head.read()
         if anchor is None:
             return
@@ -335,12 +334,13 @@ class Ledger(queries.Readings):
                         missing_head(self._head.path, rows.last(transaction)),
                         rule=PrivacyRule.ROLLBACK,
                     )
-                writer = self._make_writer(transaction, self._follow(transaction, anchor))
+                writer = self._build_writer(transaction, self._follow(transaction, anchor))
                 yield transaction, writer
             if anchored:
                 self._head.advance(writer.last)
 
-    def _make_writer(self, transaction: Transaction, tail: chain.Tail) -> Writer:
+    def _build_writer(self, transaction: Transaction, tail: chain.Tail) -> Writer:
+        """What appends in a transaction; a replay puts another in its place."""
         return Writer(self._database, transaction, tail, self._seal)
 
     def _follow(self, transaction: Transaction, anchor: Anchor) -> chain.Tail:
@@ -348,10 +348,24 @@ class Ledger(queries.Readings):
             return chain.follow(transaction, anchor)
         except chain.Broken as error:
             raise RefusedError(
-                f"the ledger {self._database.shown} was changed or rolled back: {error}. "
+                f"the ledger {self._database.label} was changed or rolled back: {error}. "
                 "Steward: restore its newest copy, then run 'dither ledger verify'",
                 rule=PrivacyRule.ROLLBACK,
             ) from None
+
+
+def _reservation(entry: Anchor, pot: str, settled: Payment) -> Reservation:
+    """What whoever asked is told of a charge: settled figures alone."""
+    charges, after = settled
+    return Reservation(
+        entry.seq,
+        entry.hash,
+        pot,
+        charges[pot].amount,
+        after[pot].spent,
+        after[pot].cap,
+        charges,
+    )
 
 
 def check_hash(text: str, name: str) -> None:

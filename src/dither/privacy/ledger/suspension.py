@@ -15,8 +15,8 @@ from dither.privacy.ledger.pots import Pot
 
 def is_full(pots: Mapping[str, Pot], incidents: int) -> bool:
     """Whether so many open incidents suspend the dataset for all."""
-    most = pot_tree.worst_case(pots).max_incidents if pots else None
-    return incidents >= (most or 1)
+    limit = pot_tree.worst_case(pots).max_incidents if pots else None
+    return incidents >= (limit or 1)
 
 
 def is_path_suspended(
@@ -31,8 +31,11 @@ def is_path_suspended(
     if not failed:
         return False
     suspended = {name for group in failed for name in asking_pots(pots, group)}
-    asking = asking_pots(pots, leaves)
-    return any(name in suspended for leaf in asking for name in pot_tree.path(pots, leaf))
+    return any(
+        name in suspended
+        for leaf in asking_pots(pots, leaves)
+        for name in pot_tree.path(pots, leaf)
+    )
 
 
 def asking_pots(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> tuple[str, ...]:

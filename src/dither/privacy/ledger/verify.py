@@ -31,8 +31,9 @@ _RELEASES = select(tables.release.c.seq)
 
 @dataclass(frozen=True)
 class Report:
-    """What `verify` found; `first_bad` is the first bad entry, None where the fault lies beside the
-    entries.
+    """What `verify` found.
+
+    `first_bad` is the first bad entry, None where the fault lies beside the entries.
 
     `notes` name entries that an earlier dither wrote by its rules, and that today's would refuse.
     """
@@ -137,13 +138,14 @@ def _check_anchors(
         if anchor.seq > newest:
             raise Broken(
                 None,
-                f"the anchor of {signed.at} names entry {anchor.seq}: the ledger was cut off "
-                f"before it",
+                f"the anchor of {signed.written_at} names entry {anchor.seq}: "
+                "the ledger was cut off before it",
             )
         if anchor.seq and rows.entry(transaction, anchor.seq)[2] != anchor.hash:
             raise Broken(
                 anchor.seq,
-                f"the anchor of {signed.at} names another hash here: the ledger was rewritten",
+                f"the anchor of {signed.written_at} names another hash here: "
+                "the ledger was rewritten",
             )
 
 
@@ -152,16 +154,16 @@ def check_releases(
 ) -> None:
     """Every commit has its release, the one it committed to, and no release is without a commit."""
     for seq, (commit, promised) in replay.commitments.items():
-        other = f"its release (reserve {seq}) is not the one committed to"
+        mismatch = f"its release (reserve {seq}) is not the one committed to"
         try:
-            found = transaction.rows(_RELEASE, {"at": seq})
+            release_rows = transaction.rows(_RELEASE, {"at": seq})
         except errors + (TypeError,) as error:  # noqa: RUF005
             if not is_bad_value(error):
                 raise
-            raise Broken(commit, other) from None
-        if not found:
+            raise Broken(commit, mismatch) from None
+        if not release_rows:
             raise Broken(commit, f"its release (reserve {seq}) is missing")
-        _, request_hash, commit_seq, nonce, arrow_bytes, meta_json = found[0]
+        _, request_hash, commit_seq, nonce, arrow_bytes, meta_json = release_rows[0]
         whole = (
             isinstance(nonce, bytes)
             and isinstance(arrow_bytes, bytes)
@@ -172,7 +174,7 @@ def check_releases(
             or len(nonce) != NONCE_BYTES
             or commitment(nonce, arrow_bytes, meta_json) != promised
         ):
-            raise Broken(commit, other)
+            raise Broken(commit, mismatch)
         if not is_canonical(meta_json):
             raise Broken(
                 commit,
@@ -180,6 +182,6 @@ def check_releases(
             )
         if (request_hash, commit_seq) != (replay.reserves[seq].request_hash, commit):
             raise Broken(commit, f"its release (reserve {seq}) is filed under another request")
-    stored = {row[0] for row in transaction.each(_RELEASES)}
+    stored = {row[0] for row in transaction.stream(_RELEASES)}
     if extra := stored - set(replay.commitments):
         raise Broken(None, f"release {min(extra, key=str)} belongs to no commit")

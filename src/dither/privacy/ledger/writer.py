@@ -1,5 +1,6 @@
-"""Writing to the ledger: entries at the end of the chain, each sealed with the digest of all totals
-after it.
+"""Writing to the ledger: entries at the end of the chain.
+
+Each is sealed with the digest of all totals after it.
 
 `pot_state` can be derived from the entries again, but that takes the whole chain; a total lowered
 by hand would be answered from until somebody ran `verify`. So every entry holds `totals`, the
@@ -36,8 +37,10 @@ class ReplayNeededError(RefusedError):
 
 
 class Seal(NamedTuple):
-    """The digest of all totals after an entry that names none, as a replay up to that entry found
-    it."""
+    """The digest of all totals after an entry that names none.
+
+    A replay up to that entry found it.
+    """
 
     seq: int
     totals: str
@@ -70,8 +73,7 @@ class Writer:
         return self.last
 
     def checked_totals(self) -> dict[str, tuple[str, ...]]:
-        """The texts of all totals, compared with the newest entry; RefusedError where they
-        differ."""
+        """The texts of all totals, if the newest entry confirms them; else RefusedError."""
         if self._totals is None:
             if self._digest is None and self.last.seq:
                 self._check_by_replay()
@@ -86,8 +88,9 @@ class Writer:
         return self._totals
 
     def _is_tail_sound(self, totals: dict[str, tuple[str, ...]]) -> bool:
-        """Whether the charges of reserves past the head lead from the anchored totals to those of
-        the table.
+        """Whether the reserves past the head explain the totals of the table.
+
+        Their charges must lead from the anchored totals to those.
 
         What was never anchored may have been appended by hand, with good hashes and totals of its
         own. Commits and incidents move no total. Any other entry there (after a crash between an
@@ -114,10 +117,12 @@ class Writer:
         return digest_totals(texts) == self._digest_after(anchored_seq, self._tail.anchored_body)
 
     def _check_by_replay(self) -> None:
-        """Only `ReplayingWriter` can: the kernel's ledger refuses what its own checks cannot
-        confirm."""
+        """Refuse what the checks here cannot confirm.
+
+        Only `ReplayingWriter` can replay.
+        """
         raise ReplayNeededError(
-            f"the ledger {self._database.shown} has entries that must be replayed first: a crash "
+            f"the ledger {self._database.label} has entries that must be replayed first: a crash "
             f"left them past the "
             "head, or the first version of dither wrote them. Nothing was spent: connect again, "
             "which replays them",
@@ -125,8 +130,10 @@ class Writer:
         )
 
     def _digest_after(self, seq: int, body_json: str | None) -> str | None:
-        """The digest of all totals after an entry: the one that it names, or the one that a replay
-        found."""
+        """The digest of all totals after an entry.
+
+        The entry names it, or a replay found it.
+        """
         digest = _digest_in(body_json)
         if digest is None and self._seal is not None and self._seal.seq == seq:
             return self._seal.totals
@@ -134,7 +141,7 @@ class Writer:
 
     def _damaged(self, problem: str) -> RefusedError:
         return RefusedError(
-            f"the running totals of the ledger {self._database.shown} are damaged: {problem}. "
+            f"the running totals of the ledger {self._database.label} are damaged: {problem}. "
             f"Steward: run "
             "'dither ledger verify', and restore the ledger's newest copy",
             rule=PrivacyRule.ROLLBACK,
@@ -142,7 +149,9 @@ class Writer:
 
 
 def _digest_in(body_json: str | None) -> str | None:
-    """The digest of all totals that an entry names; None where it names none, or where there is no
-    entry."""
+    """The digest of all totals that an entry names.
+
+    None where it names none, or where there is no entry.
+    """
     digest = None if body_json is None else json.loads(body_json).get("totals")
     return None if digest is None else str(digest)

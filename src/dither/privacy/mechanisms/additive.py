@@ -1,5 +1,6 @@
-"""What every mechanism that adds integer noise shares: exact input, exact sum, rounding of scales
-against us.
+"""What every mechanism that adds integer noise shares.
+
+Exact input, an exact sum, and scales that are rounded against us.
 
 A mechanism with one noise for every number inherits `AdditiveNoise` and defines `loss`,
 `error_terms` and `release`.
@@ -7,6 +8,7 @@ A mechanism with one noise for every number inherits `AdditiveNoise` and defines
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -23,9 +25,11 @@ from dither.privacy.noise import Words
 _DIGITS = 20
 
 
-class AdditiveNoise:
-    """What the kernel asks of independent noise on every number, from `sensitivity`, `error_terms`
-    and `release`."""
+class AdditiveNoise(ABC):
+    """A mechanism with independent noise on every number.
+
+    It follows from `sensitivity`, `error_terms` and `release`, which a subclass defines.
+    """
 
     noise_name: ClassVar[str]
     """Its noise in words, such as "integer Laplace noise"."""
@@ -33,18 +37,17 @@ class AdditiveNoise:
     """What certificates call the parameter of the noise."""
     sensitivity: Sensitivity
 
+    @abstractmethod
     def error_terms(self, column: int = 0) -> NoiseTerms:
         """The law of the error of each number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values` plus noise: integers of the same shape."""
-        raise NotImplementedError
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
         """The numbers of all cells plus noise, cell by cell."""
-        noisy: list[int] = self.release(exact, source=source).ravel().tolist()
-        return noisy
+        return list(self.release(exact, source=source).ravel().tolist())
 
     def column_sensitivity(self, column: int = 0) -> Sensitivity:
         """How far one unit moves the numbers: one bound for all of them together."""
@@ -74,26 +77,30 @@ class AdditiveNoise:
 
 
 def exact_integers(values: Any) -> NDArray[Any]:
-    """`values` as an int64 or Python-integer array; floats are refused, since their rounding
-    depends on data."""
+    """`values` as an array of int64 or of Python integers.
+
+    Floats are refused, since their rounding depends on data.
+    """
     if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
         values = [values]
     # a list goes through Python integers: NumPy would make floats of [-1, 2**63], an error that
     # depends on data
-    given = values if isinstance(values, np.ndarray) else np.array(values, object)
-    if not given.size:  # an empty list has no type to refuse, and emptiness must never be an error
-        return np.zeros(given.shape, np.int64)
-    if given.dtype.kind == "i":
-        return given.astype(np.int64)
-    if given.dtype.kind in "uO":
-        flat = given.ravel().tolist()
+    numbers = values if isinstance(values, np.ndarray) else np.array(values, object)
+    if not numbers.size:
+        # an empty list has no type to refuse, and emptiness must never be an error
+        return np.zeros(numbers.shape, np.int64)
+    if numbers.dtype.kind == "i":
+        return numbers.astype(np.int64)
+    if numbers.dtype.kind in "uO":
+        flat = numbers.ravel().tolist()
         kinds = set(map(type, flat))
         if all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
             return _narrowest(flat if kinds == {int} else [int(value) for value in flat]).reshape(
-                given.shape
+                numbers.shape
             )
     raise ParameterError(
-        f"a mechanism takes exact integers, got {given.dtype}: round to the grid in the data layer"
+        f"a mechanism takes exact integers, got {numbers.dtype}: "
+        "round to the grid in the data layer"
     )
 
 
@@ -105,8 +112,10 @@ def check_sensitivity(sensitivity: Any) -> Sensitivity:
 
 
 def add(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
-    """values + noise, exactly: int64 if every *sum* fits, else Python integers; a function of the
-    sums alone."""
+    """values + noise, exactly: int64 if every *sum* fits, else Python integers.
+
+    The type depends on the sums alone.
+    """
     if values.dtype == object or noise.dtype == object:
         total = np.asarray(values.astype(object) + noise.astype(object), object)
         return _narrowest([int(value) for value in total.ravel()]).reshape(total.shape)

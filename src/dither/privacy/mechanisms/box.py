@@ -27,7 +27,7 @@ from dither.canonical import Number, number_text, positive, quote
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import Loss, Neighbours, Pure
+from dither.privacy.losses import ADD_REMOVE, Adjacency, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import add, exact_integers, round_up
 from dither.privacy.noise.box import box_noise
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
@@ -53,7 +53,7 @@ class IntegerBox:
         object.__setattr__(self, "scale", positive(self.scale, "scale"))
         if not isinstance(self.sides, (tuple, list)) or not 2 <= len(self.sides) <= MOST_SIDES:
             raise ParameterError(f"a box has 2 to {MOST_SIDES} sides, got {quote(self.sides)}")
-        object.__setattr__(self, "sides", tuple(_whole(side, "a side") for side in self.sides))
+        object.__setattr__(self, "sides", tuple(_whole(length, "a side") for length in self.sides))
         _whole(self.rows, "rows")
         if self.scale < SMALLEST:
             raise ParameterError(f"scale must be at least 1/1000, got {number_text(self.scale)}")
@@ -65,14 +65,20 @@ class IntegerBox:
 
     @classmethod
     def for_epsilon(
-        cls, epsilon: Number, sides: tuple[int, ...], rows: int, **towards: Any
+        cls,
+        epsilon: Number,
+        sides: tuple[int, ...],
+        rows: int,
+        adjacency: Adjacency = ADD_REMOVE,
     ) -> IntegerBox:
-        """The least noise that meets epsilon: scale = rows / epsilon, rounded up to 20 significant
-        bits."""
+        """The least noise that meets epsilon: scale = rows / epsilon.
+
+        It is rounded up to 20 significant bits.
+        """
         price = positive(
             epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys"
         )
-        return cls(max(SMALLEST, round_up(_whole(rows, "rows") / price)), sides, rows, **towards)
+        return cls(max(SMALLEST, round_up(_whole(rows, "rows") / price)), sides, rows, *adjacency)
 
     def loss(self) -> Loss:
         """What one release costs."""
@@ -82,8 +88,11 @@ class IntegerBox:
         """The law of the error of one number of each cell, whatever the others are."""
         if column not in range(len(self.sides)):
             raise ParameterError(f"a box of {len(self.sides)} sides has no number {quote(column)}")
-        numbers = {"sides": self.sides, "scale": self.scale, "column": column}
-        return NoiseTerms("box_error", numbers, self.sides[column] * self.scale)
+        return NoiseTerms(
+            "box_error",
+            {"sides": self.sides, "scale": self.scale, "column": column},
+            self.sides[column] * self.scale,
+        )
 
     def column_sensitivity(self, column: int = 0) -> Sensitivity:
         """How far one unit moves one number over all cells."""
@@ -104,7 +113,9 @@ class IntegerBox:
 
     def describe_sensitivity(self) -> str:
         """How far one unit moves the numbers of all cells together, in words."""
-        return f"{self.rows:,} rows of at most ({', '.join(f'{side:,}' for side in self.sides)})"
+        return (
+            f"{self.rows:,} rows of at most ({', '.join(f'{length:,}' for length in self.sides)})"
+        )
 
     def sensitivity_document(self) -> Mapping[str, Any]:
         """How far one unit moves the numbers of all cells together."""
@@ -112,8 +123,7 @@ class IntegerBox:
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
         """The numbers of all cells plus noise, cell by cell."""
-        noisy: list[int] = self.release(exact, source=source).ravel().tolist()
-        return noisy
+        return list(self.release(exact, source=source).ravel().tolist())
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values`, one row for each cell, plus noise: integers of the same shape."""

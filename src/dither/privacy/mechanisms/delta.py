@@ -1,5 +1,7 @@
-"""A delta is a chance of failing outright: at 1 / number of people it allows a mechanism to publish
-whole rows."""
+"""Checks of delta, the chance of failing outright.
+
+At 1 / number of people it allows a mechanism to publish whole rows.
+"""
 
 from __future__ import annotations
 

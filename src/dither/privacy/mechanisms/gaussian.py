@@ -22,7 +22,15 @@ from dither.canonical import Number, number_text, positive
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import DiscreteGaussian, DiscreteGaussianVector, Loss, Neighbours, Pure
+from dither.privacy.losses import (
+    ADD_REMOVE,
+    Adjacency,
+    DiscreteGaussian,
+    DiscreteGaussianVector,
+    Loss,
+    Neighbours,
+    Pure,
+)
 from dither.privacy.mechanisms.additive import (
     AdditiveNoise,
     add,
@@ -57,23 +65,31 @@ class IntegerGaussian(AdditiveNoise):
         self.loss()  # refuses neighbours and units that mean nothing, before anything is drawn
 
     @classmethod
-    def for_rho(cls, rho: Number, sensitivity: Sensitivity, **towards: Any) -> IntegerGaussian:
+    def for_rho(
+        cls, rho: Number, sensitivity: Sensitivity, adjacency: Adjacency = ADD_REMOVE
+    ) -> IntegerGaussian:
         """The least noise that meets rho-zCDP: sigma = sqrt(l2_squared / (2 rho)), rounded up."""
-        price, squared = positive(rho, "rho"), check_sensitivity(sensitivity).l2_squared
-        return cls(max(SMALLEST, _sqrt_up(max(1, squared) / (2 * price))), sensitivity, **towards)
+        squared = max(1, check_sensitivity(sensitivity).l2_squared)
+        sigma = _sqrt_up(squared / (2 * positive(rho, "rho")))
+        return cls(max(SMALLEST, sigma), sensitivity, *adjacency)
 
     def loss(self) -> Loss:
         """What one release costs."""
-        towards: dict[str, Any] = {"neighbours": self.neighbours, "unit": self.unit}
         if self.sensitivity.l2_squared == 0:
-            return Pure(Fraction(0), **towards)
+            return Pure(Fraction(0), neighbours=self.neighbours, unit=self.unit)
         if self.sensitivity.l0 == 1:
-            return DiscreteGaussian(self.sigma, self.sensitivity.linf, **towards)
-        return DiscreteGaussianVector(self.sigma, self.sensitivity.l2_squared, **towards)
+            return DiscreteGaussian(
+                self.sigma, self.sensitivity.linf, neighbours=self.neighbours, unit=self.unit
+            )
+        return DiscreteGaussianVector(
+            self.sigma, self.sensitivity.l2_squared, neighbours=self.neighbours, unit=self.unit
+        )
 
     def error_terms(self, column: int = 0) -> NoiseTerms:
-        """The law of the error of each number; noise gets to 40 sigma with a chance below
-        e^-800."""
+        """The law of the error of each number.
+
+        Noise gets to 40 sigma with a chance below e^-800.
+        """
         return NoiseTerms("gaussian_error", {"sigma": self.sigma}, self.sigma, scales_in_reach=40)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:

@@ -1,5 +1,6 @@
-"""Key selection by a Gaussian threshold: a key is shown if owners + integer Gaussian noise reaches
-tau.
+"""Key selection by a Gaussian threshold.
+
+A key is shown if its owners + integer Gaussian noise reach tau.
 
 Guarantee: delta-approximate rho-zCDP, ZCDP(rho, delta), towards a unit that is among the owners of
 at most m keys: rho = m / (2 sigma^2), and delta = 1 - (1 - P(1 + Z >= tau))^m bounds the chance
@@ -23,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from math import ceil
 from typing import Any, ClassVar
 
@@ -33,7 +35,7 @@ from dither.canonical import Number, exact, number_text, positive, quote
 from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import ZCDP, Neighbours
+from dither.privacy.losses import ADD_REMOVE, ZCDP, Adjacency, Neighbours
 from dither.privacy.mechanisms.additive import add
 from dither.privacy.mechanisms.delta import small_delta
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
@@ -84,11 +86,11 @@ class GaussianKeys(OwnersOfKeys):
         *,
         groups: int,
         public_size: int | None = None,
-        **towards: Any,
+        adjacency: Adjacency = ADD_REMOVE,
     ) -> GaussianKeys:
         """The least noise for rho, then the lowest threshold for delta."""
         allowed = small_delta(delta, public_size)
-        moved = check_groups(groups, towards.get("neighbours", "add_remove"))
+        moved = check_groups(groups, adjacency.neighbours)
         sigma = IntegerGaussian.for_rho(rho, Sensitivity.of(cells=moved)).sigma
         if sigma > _LARGEST:
             raise ParameterError(
@@ -104,18 +106,16 @@ class GaussianKeys(OwnersOfKeys):
                 f"delta {number_text(allowed)} is below what a threshold can certify: choose a "
                 f"larger one"
             )
-        return cls(sigma, high, groups, **towards)
-
-    @property
-    def moved(self) -> int:
-        """How many keys one unit moves."""
-        return check_groups(self.groups, self.neighbours)
+        return cls(sigma, high, groups, *adjacency)
 
     def loss(self) -> ZCDP:
         """What one release costs."""
-        rho = self.moved / (2 * self.sigma * self.sigma)
-        delta = _lone(self.sigma, self.threshold, self.moved)
-        return ZCDP(rho, delta, neighbours=self.neighbours, unit=self.unit)
+        return ZCDP(
+            self.moved / (2 * self.sigma * self.sigma),
+            _lone(self.sigma, self.threshold, self.moved),
+            neighbours=self.neighbours,
+            unit=self.unit,
+        )
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
         """The chance of a key to be shown, by its number of owners."""
@@ -135,18 +135,20 @@ class GaussianKeys(OwnersOfKeys):
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
         """1 for every key that is shown, else 0; the noisy counts stay here."""
-        shown, _ = self.release(exact, source=source)
-        return [int(is_shown) for is_shown in shown]
+        is_chosen, _ = self.release(exact, source=source)
+        return [int(chosen) for chosen in is_chosen]
 
     def release(
         self, counts: Any, *, source: Words | None = None
     ) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-        """(which keys to show, the noisy count of every key): only the counts of keys shown may
-        leave."""
-        given = owner_counts(counts)
-        noisy = add(given, discrete_gaussian(self.sigma, given.shape, source=source))
-        shown: NDArray[np.bool_] = (noisy >= self.threshold) & (given > 0)
-        return shown, np.where(shown, noisy, 0)
+        """Which keys to show, and the noisy count of every key.
+
+        Only the counts of keys that are shown may leave.
+        """
+        owners = owner_counts(counts)
+        noisy = add(owners, discrete_gaussian(self.sigma, owners.shape, source=source))
+        is_chosen: NDArray[np.bool_] = (noisy >= self.threshold) & (owners > 0)
+        return is_chosen, np.where(is_chosen, noisy, 0)
 
 
 @lru_cache(maxsize=256)
@@ -164,17 +166,18 @@ def _lone(sigma: Fraction, threshold: int, moved: int) -> Fraction:
 
 
 def _power_down(base: Fraction, exponent: int) -> Fraction:
-    """base^exponent, 0 <= base <= 1: exactly for small exponents, else rounded down, in steps of
-    its logarithm.
+    """base^exponent for 0 <= base <= 1, rounded down.
 
-    Each of at most 2 log2(exponent) products is cut to `bits`: what is lost is below exponent *
-    2^(2 - bits), far below the 64 bits that are kept of 1 - base^exponent >= 1 - base.
+    It is exact for small exponents, else computed by repeated squaring. Each of at most 2
+    log2(exponent) products is cut to `bits`: what is lost is below exponent * 2^(2 - bits), far
+    below the 64 bits that are kept of 1 - base^exponent >= 1 - base.
     """
     if exponent <= _EXACT_POWERS or base == 1:
         return base**exponent
     lack = 1 - base
     bits = 256 + exponent.bit_length() + lack.denominator.bit_length() - lack.numerator.bit_length()
-    factor, power = (base.numerator << bits) // base.denominator, 1 << bits
+    factor = (base.numerator << bits) // base.denominator
+    power = 1 << bits
     while exponent:
         if exponent & 1:
             power = power * factor >> bits
@@ -185,17 +188,16 @@ def _power_down(base: Fraction, exponent: int) -> Fraction:
 
 @lru_cache(maxsize=16)
 def _weights(sigma: Fraction) -> tuple[list[int], int, int]:
-    """(upper ends of the sums of weights from k on, lower end of the total, upper end of what was
-    cut off)."""
+    """Sums of weights from k on, the total, and the rest that was cut off.
+
+    The sums and the rest are upper ends, the total is a lower end.
+    """
     weights = Law("gaussian", 1 / (2 * sigma * sigma), two_sided=True).weights(
         _BITS, until=_BITS - 64
     )
-    last, before = weights[-1], weights[-2]
-    # log-concave: later ratios are no larger than last / before, so what follows sums to last *
-    # ratio / (1 - ratio)
+    before, last = weights[-2:]
+    # log-concave: later ratios are no larger than last / before, so what follows sums to at most
+    # last * ratio / (1 - ratio)
     rest = -(-last.high * last.high // (before.low - last.high))
-    sums, running = [], 0
-    for weight in reversed(weights):
-        running += weight.high
-        sums.append(running)
+    sums = list(accumulate(weight.high for weight in reversed(weights)))
     return sums[::-1], (1 << _BITS) + 2 * sum(w.low for w in weights[1:]), rest

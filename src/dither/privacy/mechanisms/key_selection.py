@@ -1,5 +1,6 @@
-"""Which undeclared keys may be shown: each with a probability that grows with its number of
-distinct owners.
+"""Which undeclared keys may be shown.
+
+Each is shown with a probability that grows with its number of distinct owners.
 
 Guarantee: Approx(epsilon, delta) towards a unit that is among the owners of at most m keys: each
 key costs (e, d) = (epsilon / m, delta / m). Per key the chance pi(n) is the largest that any (e, d)
@@ -56,22 +57,24 @@ def check_groups(groups: int, neighbours: Neighbours) -> int:
 
 def owner_counts(counts: Any) -> NDArray[Any]:
     """Numbers of distinct owners: non-negative integers in a row."""
-    given = exact_integers(counts)
-    if given.ndim != 1 or (len(given) and int(given.min()) < 0):
+    owners = exact_integers(counts)
+    if owners.ndim != 1 or (len(owners) and int(owners.min()) < 0):
         raise ParameterError(
             "counts must be a list of non-negative integers, the distinct owners of each key"
         )
-    return given
+    return owners
 
 
 class OwnersOfKeys:
-    """What the kernel asks of a mechanism that selects keys: one unit moves at most `moved` of
-    them."""
+    """A mechanism that selects keys. One unit moves at most `moved` of them."""
+
+    groups: int
+    neighbours: Neighbours
 
     @property
     def moved(self) -> int:
         """How many keys one unit moves."""
-        raise NotImplementedError
+        return check_groups(self.groups, self.neighbours)
 
     def column_sensitivity(self, column: int = 0) -> None:
         """Keys have none."""
@@ -114,25 +117,22 @@ class TruncatedGeometricKeys(OwnersOfKeys):
             )
         self.loss()
 
-    @property
-    def moved(self) -> int:
-        """How many keys one unit moves."""
-        return check_groups(self.groups, self.neighbours)
-
     def loss(self) -> Loss:
         """What one selection costs: that of one key, for every key that one unit moves."""
-        each = Approx(
+        loss_per_key = Approx(
             self.epsilon / self.moved,
             self.delta / self.moved,
             neighbours=self.neighbours,
             unit=self.unit,
         )
-        return each if self.moved == 1 else each * self.moved
+        return loss_per_key if self.moved == 1 else loss_per_key * self.moved
 
     @property
     def _rule(self) -> tuple[Fraction, Fraction]:
-        """Per key; beyond e^64 a larger epsilon shows nothing sooner, and the rule of a smaller one
-        is within it."""
+        """The epsilon and delta of one key.
+
+        Beyond 64 a larger epsilon shows nothing sooner, so it is cut off there.
+        """
         return min(self.epsilon / self.moved, Fraction(64)), self.delta / self.moved
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
@@ -155,37 +155,39 @@ class TruncatedGeometricKeys(OwnersOfKeys):
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:
         """1 for every key that is shown, else 0."""
-        shown: list[int] = self.release(exact, source=source).astype(np.int64).tolist()
-        return shown
+        return [int(is_chosen) for is_chosen in self.release(exact, source=source)]
 
     def release(self, counts: Any, *, source: Words | None = None) -> NDArray[np.bool_]:
-        """Which keys to show; `counts` are the distinct owners of each, after the limit of `groups`
-        per unit."""
-        given, supply = owner_counts(counts), check_source(source)
+        """Which keys to show.
+
+        `counts` are the distinct owners of each, after the limit of `groups` per unit.
+        """
+        owners = owner_counts(counts)
+        supply = check_source(source)
         epsilon, delta = self._rule
         thresholds = _words(epsilon, delta)
-        sizes = np.minimum(given, len(thresholds)).astype(np.int64)
+        sizes = np.minimum(owners, len(thresholds)).astype(np.int64)
         table = np.array([*thresholds, 0], np.uint64)
-        drawn = supply.words(len(given))
-        shown: NDArray[np.bool_] = (drawn < table[sizes]) | (sizes == len(thresholds))
+        drawn = supply.words(len(owners))
+        is_chosen: NDArray[np.bool_] = (drawn < table[sizes]) | (sizes == len(thresholds))
         for i in np.flatnonzero((drawn == table[sizes]) & (sizes > 0) & (sizes < len(thresholds))):
-            shown[i] = decide(
+            is_chosen[i] = decide(
                 partial(_chance, epsilon, delta, int(sizes[i])), int(drawn[i]), supply
             )
-        return shown
+        return is_chosen
 
 
 @lru_cache(maxsize=64)
 def _words(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
     """floor(2**64 pi(n)) for n = 0, 1, ... as long as pi(n) < 1."""
-    found = {128: chances(epsilon, delta, 128)}
+    enclosures = {128: chances(epsilon, delta, 128)}
 
-    def at(n: int, bits: int) -> Enclosure:
-        if bits not in found:
-            found[bits] = chances(epsilon, delta, bits)
-        return found[bits][n] if n < len(found[bits]) else Enclosure(1 << bits, 1 << bits)
+    def chance_of(n: int, bits: int) -> Enclosure:
+        if bits not in enclosures:
+            enclosures[bits] = chances(epsilon, delta, bits)
+        return enclosures[bits][n] if n < len(enclosures[bits]) else Enclosure(1 << bits, 1 << bits)
 
-    words = (words_for_yes(partial(at, n)) for n in range(len(found[128])))
+    words = (words_for_yes(partial(chance_of, n)) for n in range(len(enclosures[128])))
     return tuple(word for word in words if word < 1 << 64)
 
 
@@ -200,23 +202,26 @@ def chances(epsilon: Fraction, delta: Fraction, bits: int) -> list[Enclosure]:
     ['0.0000000', '0.0000010', '0.0000037', '0.0000111']
     """
     work = bits + 64 + 2 * (delta.denominator.bit_length() - delta.numerator.bit_length() + 2)
-    one, step, shift = 1 << work, exp_minus(epsilon, work), fixed(delta, work)
-    found = [Enclosure(0, 0)]
-    missing = Enclosure(
-        one, one
-    )  # 1 - pi(n): the third branch is accurate there, the first in pi(n)
+    whole = 1 << work
+    step = exp_minus(epsilon, work)
+    shift = fixed(delta, work)
+    enclosures = [Enclosure(0, 0)]
+    # 1 - pi(n): the third branch is accurate there, the first in pi(n)
+    missing = Enclosure(whole, whole)
     while True:
-        low, high = found[-1]
+        low, high = enclosures[-1]
         rise = Enclosure(
             (low << work) // step.high + shift.low, -(-(high << work) // step.low) + shift.high
         )
-        left = Enclosure(max(0, missing.low - shift.high), max(0, missing.high - shift.low))
-        fall = Enclosure(left.low * step.low >> work, ceil_shift(left.high * step.high, work))
-        pi = Enclosure(min(rise.low, one - fall.high), min(rise.high, one - fall.low))
-        missing = Enclosure(one - pi.high, one - pi.low)
+        remaining = Enclosure(max(0, missing.low - shift.high), max(0, missing.high - shift.low))
+        fall = Enclosure(
+            remaining.low * step.low >> work, ceil_shift(remaining.high * step.high, work)
+        )
+        pi = Enclosure(min(rise.low, whole - fall.high), min(rise.high, whole - fall.low))
+        missing = Enclosure(whole - pi.high, whole - pi.low)
         if missing.high == 0:
             return [
                 Enclosure(low >> (work - bits), ceil_shift(high, work - bits))
-                for low, high in found
+                for low, high in enclosures
             ]
-        found.append(pi)
+        enclosures.append(pi)

@@ -23,7 +23,14 @@ from dither.canonical import Number, number_text, positive
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
+from dither.privacy.losses import (
+    ADD_REMOVE,
+    Adjacency,
+    DiscreteLaplace,
+    Loss,
+    Neighbours,
+    Pure,
+)
 from dither.privacy.mechanisms.additive import (
     AdditiveNoise,
     add,
@@ -58,15 +65,17 @@ class IntegerLaplace(AdditiveNoise):
 
     @classmethod
     def for_epsilon(
-        cls, epsilon: Number, sensitivity: Sensitivity, **towards: Any
+        cls, epsilon: Number, sensitivity: Sensitivity, adjacency: Adjacency = ADD_REMOVE
     ) -> IntegerLaplace:
-        """The least noise that meets epsilon: scale = l1 / epsilon, rounded up to 20 significant
-        bits."""
+        """The least noise that meets epsilon: scale = l1 / epsilon.
+
+        It is rounded up to 20 significant bits.
+        """
         price = positive(
             epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys"
         )
         moved = max(1, check_sensitivity(sensitivity).l1)
-        return cls(max(SMALLEST, round_up(moved / price)), sensitivity, **towards)
+        return cls(max(SMALLEST, round_up(moved / price)), sensitivity, *adjacency)
 
     def loss(self) -> Loss:
         """What one release costs."""

@@ -16,13 +16,11 @@ docs/proofs/quantiles.md#one-quantile.
 (2, BoundedRange(epsilon=1, neighbours='add_remove', unit='unit'))
 >>> median.release_sparse([3, 10**15], [5000, 9000], cells=10**16)
 1000000000000000
->>> from dither.laws import find_error_law
->>> find_error_law(median).rows(cells=1000, confidence=0.95)
-10
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -37,8 +35,11 @@ from dither.canonical import Number, exact, number_text, positive, quote
 from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Loss, Neighbours, Pure
-from dither.privacy.mechanisms.additive import exact_integers
-from dither.privacy.mechanisms.protocol import SparseHistogram
+from dither.privacy.mechanisms.protocol import (
+    SparseHistogram,
+    check_filled_cells,
+    sparse_histogram,
+)
 from dither.privacy.noise import Words, argmax_exponential, argmax_gumbel, uniform_below
 from dither.privacy.noise.enclosed import decide
 from dither.privacy.noise.enclosure import Enclosure, exp_minus
@@ -60,48 +61,52 @@ def check_share(q: Number, name: str = "q") -> Fraction:
     return share
 
 
-def check_rows(rows_per_unit: int) -> int:
+def check_rows(rows_per_unit: int) -> None:
+    """Refuses a number of rows that is no positive integer."""
     if isinstance(rows_per_unit, bool) or not isinstance(rows_per_unit, int) or rows_per_unit < 1:
         raise ParameterError(
             f"rows_per_unit must be a positive integer, got {quote(rows_per_unit)}"
         )
-    return rows_per_unit
 
 
 def rank_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
     """How far one row moves the score of any cell: max(a, b - a), or b if it is replaced."""
-    a, b = q.numerator, q.denominator
+    a, b = q.as_integer_ratio()
     return b if neighbours == "replace" else max(a, b - a)
 
 
 def rank_scores(
-    below: NDArray[Any], at: NDArray[Any], total: int, q: Fraction, wanted: int | None = None
+    below: NDArray[Any], inside: NDArray[Any], total: int, q: Fraction, goal: int | None = None
 ) -> NDArray[Any]:
-    """-max(0, b L - a n, b R - (b - a) n) for every cell, exactly; `wanted` is b times another rank
-    than a n / b."""
-    a, b = q.numerator, q.denominator
+    """-max(0, b L - a n, b R - (b - a) n) for every cell, exactly.
+
+    `goal` is b times the rank that is aimed at, where that is another than a n / b.
+    """
+    a, b = q.as_integer_ratio()
     if b * total >= _SAFE and below.dtype != object:
-        below, at = below.astype(object), at.astype(object)
-    wanted = a * total if wanted is None else wanted
+        below = below.astype(object)
+        inside = inside.astype(object)
+    goal = a * total if goal is None else goal
     score: NDArray[Any] = below * -b
-    score += wanted
-    other = (below + at) * b
-    other -= wanted
-    np.minimum(score, other, out=score)
+    score += goal
+    score_from_above = (below + inside) * b
+    score_from_above -= goal
+    np.minimum(score, score_from_above, out=score)
     np.minimum(score, 0, out=score)
     return score
 
 
-class RowsOfUnits:
+class RowsOfUnits(ABC):
     """A mechanism that chooses quantiles; one unit moves at most `rows_per_unit` rows."""
 
     @property
+    @abstractmethod
     def rows_per_unit(self) -> int:
         """How many rows one unit moves."""
-        raise NotImplementedError
 
     def column_sensitivity(self, column: int = 0) -> None:
         """A quantile has none: its rank moves, not its value."""
+        return None
 
     def describe_sensitivity(self) -> str:
         """How many rows one unit moves, in words."""
@@ -165,21 +170,19 @@ class Quantile(RowsOfUnits):
 
     def release_exact(self, exact: SparseHistogram, source: Words) -> list[int]:
         """The chosen cell, as the only one."""
-        return [self.release_sparse(exact.places, exact.counts, cells=exact.cells, source=source)]
+        return [self.release_sparse(exact.filled, exact.counts, cells=exact.cells, source=source)]
 
     def release(self, counts: Any, *, source: Words | None = None) -> int:
         """The chosen cell; `counts` are the rows in every cell of the public grid."""
-        rows = histogram(counts)
-        held = np.flatnonzero(rows)
-        return self.release_sparse(held, rows[held], cells=len(rows), source=source)
+        return self.release_exact(sparse_histogram(counts), check_source(source))[0]
 
     def release_sparse(
-        self, places: Any, counts: Any, *, cells: int, source: Words | None = None
+        self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> int:
         """The same law for a grid of any size, given the cells that hold rows, in order."""
-        held, rows = check_places(places, counts, cells)
+        filled, rows = check_filled_cells(filled_cells, counts, cells)
         return choose(
-            held, rows, 0, cells - 1, self.q, self.scale, check_source(source), race=self._race
+            filled, rows, 0, cells - 1, self.q, self.scale, check_source(source), race=self._race
         )
 
     @property
@@ -189,8 +192,9 @@ class Quantile(RowsOfUnits):
 
 @dataclass(frozen=True)
 class FlippedQuantile(Quantile):
-    """One q-quantile by permute-and-flip: never a larger expected miss for one epsilon, and no
-    bounded range.
+    """One q-quantile by permute-and-flip, which has no bounded range.
+
+    For one epsilon its expected miss is never larger than that of `Quantile`.
 
     >>> median = FlippedQuantile(Fraction(1, 2), epsilon=1)
     >>> median.release([0, 0, 10_000, 0]), median.loss()
@@ -209,42 +213,32 @@ class FlippedQuantile(Quantile):
         return by_exponential
 
 
-def check_places(places: Any, counts: Any, cells: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Increasing cells of a grid and the rows in each."""
-    rows = histogram(counts)
-    held = exact_integers(places)
-    if not 1 <= cells < 1 << 56:
-        raise ParameterError(
-            f"a quantile needs a grid of at least one cell and fewer than 2**56, got {quote(cells)}"
-        )
-    inside = not len(held) or (held[0] >= 0 and held[-1] < cells)
-    if held.shape != rows.shape or not inside or (held[1:] <= held[:-1]).any():
-        raise ParameterError("places must be increasing cells of the grid, one for each count")
-    return held, rows
+class GridRows(NamedTuple):
+    """The rows on a grid from `low` to `high`, and b times the rank to choose, for the share a/b.
 
+    `filled` are the cells that hold rows, `upto` the running sums of the rows in them.
+    """
 
-class Held(NamedTuple):
-    """The rows that a grid holds, and the rank that is wanted: b times it, for the share a/b."""
-
-    held: NDArray[Any]
+    filled: NDArray[Any]
     upto: NDArray[Any]
     low: int
     high: int
     q: Fraction
-    wanted: int
+    goal: int
 
     @property
     def size(self) -> int:
         return self.high - self.low + 1
 
 
-Race: TypeAlias = Callable[[Held, Fraction, int, int, Words], tuple[int, int]]
-"""First cell and length of the run that wins; the runs around held[first:last] are the near
-ones."""
+Runs: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+"""Starts, lengths and scores of runs of cells that have one score each."""
+Race: TypeAlias = Callable[[GridRows, Fraction, int, int, Words], tuple[int, int]]
+"""First cell and length of the run that wins; those around filled[first:last] are near."""
 
 
 def choose(
-    held: NDArray[Any],
+    filled: NDArray[Any],
     rows: NDArray[Any],
     low: int,
     high: int,
@@ -254,28 +248,30 @@ def choose(
     shift: int = 0,
     race: Race | None = None,
 ) -> int:
-    """A cell of low..high by the rank scores of the rows held there.
+    """A cell of low..high, chosen by the rank scores of the rows there.
 
     `shift` aims so many rows below (or above) the share: as many rows that nobody has stand in the
     lowest (or highest) cell, so that some cell always is right. The number is public, and moves no
     score's sensitivity.
     """
-    held, rows = _with_nobodys(held, rows, low if shift < 0 else high, abs(shift), shift < 0)
+    filled, rows = _with_nobodys(filled, rows, low if shift < 0 else high, abs(shift), shift < 0)
     upto = _running(rows)
     total = int(upto[-1]) if len(upto) else 0
-    wanted = q.numerator * (total - abs(shift)) + q.denominator * max(0, shift)
-    grid = Held(held, upto, low, high, q, wanted)
+    goal = q.numerator * (total - abs(shift)) + q.denominator * max(0, shift)
+    grid = GridRows(filled, upto, low, high, q, goal)
     first, last = _near(
-        upto, Fraction(wanted, q.denominator), scale * _reach(grid.size) / q.denominator
+        upto, Fraction(goal, q.denominator), scale * _reach(grid.size) / q.denominator
     )
     start, length = (race or by_gumbel)(grid, scale, first, last, source)
     return start + int(uniform_below(length, source=source))
 
 
-def by_gumbel(grid: Held, scale: Fraction, first: int, last: int, source: Words) -> tuple[int, int]:
+def by_gumbel(
+    grid: GridRows, scale: Fraction, first: int, last: int, source: Words
+) -> tuple[int, int]:
     """The exponential mechanism; first a coin decides whether one of the far runs wins."""
     starts, lengths, scores = _runs(grid, first, last)
-    if first > 0 or last < len(grid.held):
+    if first > 0 or last < len(grid.filled):
         far = partial(_far, grid, scale, first, last)
         if decide(far, int(source.words(1)[0]), source):
             starts, lengths, scores = _outside(grid, first, last)
@@ -284,24 +280,26 @@ def by_gumbel(grid: Held, scale: Fraction, first: int, last: int, source: Words)
 
 
 def by_exponential(
-    grid: Held, scale: Fraction, first: int, last: int, source: Words
+    grid: GridRows, scale: Fraction, first: int, last: int, source: Words
 ) -> tuple[int, int]:
-    """Permute-and-flip. Every run has its word; a far one certainly loses unless its word is the
-    last of all words.
+    """Permute-and-flip. A far run certainly loses, unless its word is the last of all words.
 
-    So of far runs' words the first eight bits are drawn, and the others where these are ones, or
-    where one is the last.
+    So of far runs' words the first eight bits are drawn. The others are drawn where all eight are
+    set, or where some run has the last word.
     """
-    far = 2 * (first + len(grid.held) - last)
+    far = 2 * (first + len(grid.filled) - last)
     tops = source.words(-(-far // 8)).view(np.uint8)[:far]
     tall = np.flatnonzero(tops == 255)
-    rest, words = source.words(len(tall), 56), None
+    rest = source.words(len(tall), 56)
+    words = None
     if (rest == _LAST_REST).any():
         low = source.words(far, 56)
         low[tall] = rest
-        drawn, near = tops.astype(np.uint64) << np.uint64(56) | low, 2 * (last - first) + 1
-        words = np.concatenate([drawn[: 2 * first], source.words(near), drawn[2 * first :]])
-        first, last = 0, len(grid.held)
+        drawn = tops.astype(np.uint64) << np.uint64(56) | low
+        near = source.words(2 * (last - first) + 1)
+        words = np.concatenate([drawn[: 2 * first], near, drawn[2 * first :]])
+        first = 0
+        last = len(grid.filled)
     starts, lengths, scores = _runs(grid, first, last)
     winner = argmax_exponential(scores, scale, weights=lengths, words=words, source=source)
     return int(starts[winner]), int(lengths[winner])
@@ -313,59 +311,63 @@ def _reach(cells: int) -> int:
 
 
 def _with_nobodys(
-    held: NDArray[Any], rows: NDArray[Any], cell: int, count: int, is_first: bool
+    filled: NDArray[Any], rows: NDArray[Any], cell: int, count: int, is_first: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """`count` more rows in the first or last cell of the grid."""
     if not count:
-        return held, rows
+        return filled, rows
     rows = rows.astype(object) if count >= 1 << 40 else rows.copy()
-    place = 0 if is_first else len(held) - 1
-    if len(held) and held[place] == cell:
-        rows[place] += count
-        return held, rows
-    where = 0 if is_first else len(held)
-    return np.insert(held, where, cell), np.insert(rows, where, count)
+    end = 0 if is_first else len(filled) - 1
+    if len(filled) and filled[end] == cell:
+        rows[end] += count
+        return filled, rows
+    where = 0 if is_first else len(filled)
+    return np.insert(filled, where, cell), np.insert(rows, where, count)
 
 
 def _near(upto: NDArray[Any], target: Fraction, width: Fraction) -> tuple[int, int]:
-    """The held cells first:last; every rank outside is off the target by more than the width."""
-    low, high = ceil(target - width), floor(target + width)
-    return (
-        int(np.searchsorted(upto, low, "left")),
-        min(len(upto), int(np.searchsorted(upto, high, "right")) + 1),
-    )
+    """The filled cells first:last; every rank outside is off the target by more than the width."""
+    last = int(np.searchsorted(upto, floor(target + width), "right")) + 1
+    return int(np.searchsorted(upto, ceil(target - width), "left")), min(len(upto), last)
 
 
-def _runs(grid: Held, first: int, last: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """(starts, lengths, scores) of held[first:last] and the gaps around them: gap, cell, gap, cell,
-    ..., gap."""
-    held, upto, low, high, q, wanted = grid
-    cells, ends = held[first:last], upto[first:last]
-    before = held[first - 1] if first else low - 1
-    after = held[last] if last < len(held) else high + 1
+def _runs(grid: GridRows, first: int, last: int) -> Runs:
+    """The runs of filled[first:last] and of the gaps around them: gap, cell, gap, ..., gap."""
+    filled, upto, low, high, q, goal = grid
+    cells = filled[first:last]
+    ends = upto[first:last]
+    before = filled[first - 1] if first else low - 1
+    after = filled[last] if last < len(filled) else high + 1
     fence = np.concatenate([[before], cells, [after]]).astype(np.int64)
     sums = np.concatenate([np.array([upto[first - 1] if first else 0], ends.dtype), ends])
-    starts, lengths = np.empty(2 * len(cells) + 1, np.int64), np.ones(2 * len(cells) + 1, np.int64)
-    starts[0::2], starts[1::2] = fence[:-1] + 1, cells
-    lengths[0::2] = fence[1:] - fence[:-1] - 1
-    below, at = np.empty(len(starts), ends.dtype), np.zeros(len(starts), ends.dtype)
-    below[0::2], below[1::2], at[1::2] = sums, sums[:-1], sums[1:] - sums[:-1]
-    return starts, lengths, rank_scores(below, at, int(upto[-1]) if len(upto) else 0, q, wanted)
+    starts = _alternate(fence[:-1] + 1, cells)
+    lengths = _alternate(fence[1:] - fence[:-1] - 1, np.ones(len(cells), np.int64))
+    below = _alternate(sums, sums[:-1])
+    inside = _alternate(np.zeros(len(sums), ends.dtype), sums[1:] - sums[:-1])
+    return starts, lengths, rank_scores(below, inside, int(upto[-1]) if len(upto) else 0, q, goal)
 
 
-def _outside(grid: Held, first: int, last: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _alternate(of_gaps: NDArray[Any], of_cells: NDArray[Any]) -> NDArray[Any]:
+    """Numbers of gaps and cells by turns, from the first gap to the last."""
+    both = np.empty(len(of_gaps) + len(of_cells), of_gaps.dtype)
+    both[0::2] = of_gaps
+    both[1::2] = of_cells
+    return both
+
+
+def _outside(grid: GridRows, first: int, last: int) -> Runs:
     """The runs that `_runs` left out."""
-    starts, lengths, scores = _runs(grid, 0, len(grid.held))
+    starts, lengths, scores = _runs(grid, 0, len(grid.filled))
     out = np.ones(len(starts), np.bool_)
     out[2 * first : 2 * last + 1] = False
     return starts[out], lengths[out], scores[out]
 
 
-def _far(grid: Held, scale: Fraction, first: int, last: int, bits: int) -> Enclosure:
+def _far(grid: GridRows, scale: Fraction, first: int, last: int, bits: int) -> Enclosure:
     """The chance of all runs outside first:last: below a word at 64 bits, exact beyond."""
     if bits <= 64:
-        most = exp_minus(Fraction(_reach(grid.size)), 192).high * grid.size
-        return Enclosure(0, -(-most >> 128))
+        weight = exp_minus(Fraction(_reach(grid.size)), 192).high * grid.size
+        return Enclosure(0, -(-weight >> 128))
     near = _weight(*_runs(grid, first, last)[1:], scale, bits + 64)
     far = _weight(*_outside(grid, first, last)[1:], scale, bits + 64)
     return Enclosure(
@@ -378,23 +380,13 @@ def _weight(lengths: NDArray[Any], scores: NDArray[Any], scale: Fraction, bits: 
     low = high = 0
     for length, score in zip(lengths.tolist(), scores.tolist(), strict=True):
         share = exp_minus(-score / scale, bits)
-        low, high = low + length * share.low, high + length * share.high
+        low += length * share.low
+        high += length * share.high
     return Enclosure(low, high)
-
-
-def histogram(counts: Any) -> NDArray[Any]:
-    """Rows in each cell: non-negative integers."""
-    rows = exact_integers(counts)
-    if rows.ndim != 1 or (len(rows) and rows.min() < 0):
-        raise ParameterError(
-            "counts must be a list of non-negative integers, the rows in each cell"
-        )
-    return rows
 
 
 def _running(rows: NDArray[Any]) -> NDArray[Any]:
     """Running sums that cannot wrap round: Python integers once 64 bits might not do."""
     if rows.dtype != object and len(rows) and float(rows.max()) * len(rows) >= _SAFE:
         rows = rows.astype(object)
-    sums: NDArray[Any] = np.cumsum(rows)
-    return sums
+    return np.asarray(np.cumsum(rows))

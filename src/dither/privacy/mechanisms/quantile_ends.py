@@ -1,5 +1,6 @@
-"""Quantiles with an interval in values that needs no knowledge of the data: two more choices around
-each.
+"""Quantiles with an interval in values, which needs no knowledge of the data.
+
+Two more choices are made around each quantile.
 
 The lower end is the exponential mechanism aimed t rows below the quantile, the upper end t rows
 above, with t the number of rows by which such a choice misses with probability at most (1 - level)
@@ -8,9 +9,9 @@ small group gets the bounds of the grid. An end passes the exact quantile only b
 or more, whatever the data and however few. Guarantee: the losses of the quantiles and of two
 exponential mechanisms for each, composed. Proof: docs/proofs/quantiles.md#ends.
 
->>> found = QuantilesWithEnds(Quantile(Fraction(1, 2), Fraction(1)), Fraction(1, 4), Fraction(19,
+>>> both = QuantilesWithEnds(Quantile(Fraction(1, 2), Fraction(1)), Fraction(1, 4), Fraction(19,
 ...     20), cells=8)
->>> found.rows(Fraction(1, 2)), found.release_sparse([2, 4, 6], [100_000, 2_000, 100_000], cells=8)
+>>> both.rows(Fraction(1, 2)), both.release_sparse([2, 4, 6], [100_000, 2_000, 100_000], cells=8)
 (25, [4, 4, 4])
 """
 
@@ -22,19 +23,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
-
 from dither.canonical import positive, quote
 from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Loss, Neighbours, compose
-from dither.privacy.mechanisms.protocol import SparseHistogram
+from dither.privacy.mechanisms.protocol import (
+    SparseHistogram,
+    check_filled_cells,
+    sparse_histogram,
+)
 from dither.privacy.mechanisms.quantile import (
     Quantile,
     RowsOfUnits,
-    check_places,
     choose,
-    histogram,
     rank_sensitivity,
 )
 from dither.privacy.mechanisms.quantiles import JointQuantiles
@@ -44,8 +45,10 @@ from dither.privacy.noise.source import check_source
 
 @dataclass(frozen=True)
 class QuantilesWithEnds(RowsOfUnits):
-    """The quantiles of `point`, and two ends for each at `epsilon_each`, over a public grid of
-    `cells`."""
+    """The quantiles of `point`, and two ends of an interval for each.
+
+    Each end costs `epsilon_each`; the public grid has `cells` cells.
+    """
 
     stored_name: ClassVar[str] = "QuantilesWithEnds"  # in digests of stored releases: never changes
 
@@ -84,8 +87,10 @@ class QuantilesWithEnds(RowsOfUnits):
         return compose(self.point.loss(), end * (2 * len(self.shares)))
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
-        """How far the rank of the quantile itself may be off, and how far away its ends are
-        aimed."""
+        """How far the rank of the quantile itself may be off.
+
+        It also says how many rows away its ends are aimed.
+        """
         share = column % len(self.shares)
         point = self.point.error_terms(share)
         return ErrorTerms(point.law, {**point.numbers, "aimed_rows": self.rows(self.shares[share])})
@@ -101,7 +106,7 @@ class QuantilesWithEnds(RowsOfUnits):
 
     def release_exact(self, exact: SparseHistogram, source: Words) -> list[int]:
         """The chosen cells: all shares, then all lower ends, then all upper ones."""
-        return self.release_sparse(exact.places, exact.counts, cells=exact.cells, source=source)
+        return self.release_sparse(exact.filled, exact.counts, cells=exact.cells, source=source)
 
     def scale(self, share: Fraction) -> Fraction:
         """Scores of an end are divided by this before noise is added."""
@@ -118,26 +123,24 @@ class QuantilesWithEnds(RowsOfUnits):
 
     def release(self, counts: Any, *, source: Words | None = None) -> list[int]:
         """The chosen cells; `counts` are the rows in every cell of the public grid."""
-        rows = histogram(counts)
-        held = np.flatnonzero(rows)
-        return self.release_sparse(held, rows[held], cells=len(rows), source=source)
+        return self.release_exact(sparse_histogram(counts), check_source(source))
 
     def release_sparse(
-        self, places: Any, counts: Any, *, cells: int, source: Words | None = None
+        self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> list[int]:
         """The chosen cells: all shares, then all lower ends, then all upper ones."""
         if cells != self.cells:
             raise ParameterError(
                 f"the ends were made for a grid of {self.cells} cells, got {quote(cells)}"
             )
-        held, rows = check_places(places, counts, cells)
+        filled, rows = check_filled_cells(filled_cells, counts, cells)
         supply = check_source(source)
-        found = self.point.release_sparse(held, rows, cells=cells, source=supply)
-        chosen = [found] if isinstance(found, int) else found
-        for side in (-1, 1):
+        points = self.point.release_sparse(filled, rows, cells=cells, source=supply)
+        chosen = [points] if isinstance(points, int) else points
+        for direction in (-1, 1):
             for share in self.shares:
-                shift = side * self.rows(share)
+                shift = direction * self.rows(share)
                 chosen.append(
-                    choose(held, rows, 0, cells - 1, share, self.scale(share), supply, shift)
+                    choose(filled, rows, 0, cells - 1, share, self.scale(share), supply, shift)
                 )
         return chosen

@@ -1,5 +1,6 @@
-"""How quantiles are built from a share of the price: by the exponential mechanism, or by
-permute-and-flip.
+"""How quantiles are built from a share of the price.
+
+By the exponential mechanism, or by permute-and-flip.
 
 The choices in all cells together are one mechanism for the rows of a unit in all, or one for the
 rows in a cell for each of its g cells, whichever errs less (`choose_ranges`). m quantiles are
@@ -29,14 +30,13 @@ def build_by_exponential(terms: StepTerms) -> Built:
     assert isinstance(query, Quantiles)
     rows, copies = _ranges_of(terms)
     share = _share_of_points(query, terms.share / copies)
-    levels = len(query.shares).bit_length()
-    epsilon = epsilon_of_ranges(share, levels, terms.measure)
-    adjacency = (rows, terms.analysed.neighbours, terms.unit)
-    if len(query.shares) == 1:
-        one = Quantile(query.shares[0], epsilon, *adjacency)
-        return Built(_with_ends(terms, one, copies), copies)
-    several = JointQuantiles(query.shares, epsilon, *adjacency)
-    return Built(_with_ends(terms, several, copies), copies)
+    epsilon = epsilon_of_ranges(share, len(query.shares).bit_length(), terms.measure)
+    point: Quantile | JointQuantiles = (
+        Quantile(query.shares[0], epsilon, rows, *terms.adjacency)
+        if len(query.shares) == 1
+        else JointQuantiles(query.shares, epsilon, rows, *terms.adjacency)
+    )
+    return Built(_with_ends(terms, point, copies), copies)
 
 
 def build_by_permute_and_flip(terms: StepTerms) -> Built:
@@ -47,8 +47,7 @@ def build_by_permute_and_flip(terms: StepTerms) -> Built:
     if len(query.shares) > 1:
         raise RefusedError("permute-and-flip chooses one quantile", rule=PrivacyRule.NO_RULE)
     share = _share_of_points(query, terms.share / copies)
-    adjacency = (rows, terms.analysed.neighbours, terms.unit)
-    quantile = FlippedQuantile(query.shares[0], share, *adjacency)
+    quantile = FlippedQuantile(query.shares[0], share, rows, *terms.adjacency)
     return Built(_with_ends(terms, quantile, copies), copies)
 
 
@@ -76,8 +75,7 @@ def _ranges_of(terms: StepTerms) -> tuple[int, int]:
 
 
 def choose_ranges(reach: Reach, measure: Measure) -> tuple[int, int]:
-    """(rows per unit, copies) of the exponential mechanism in each cell, with the smaller noise for
-    one price.
+    """(rows per unit, copies) of the exponential mechanism with the smaller noise for one price.
 
     Ranges of cells add up, and each is in proportion to the rows of the unit there: together they
     are one range for all of its rows. Or g cells with at most r rows each. Noise goes with rows *

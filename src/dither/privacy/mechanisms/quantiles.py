@@ -9,7 +9,7 @@ come out in order, and empty data or one value for all cannot fail. Under `repla
 part and joins another: the scale doubles. Guarantee: Repeated(BoundedRange(epsilon / levels),
 levels). Proof: docs/proofs/quantiles.md#many-quantiles-together.
 
->>> quartiles = JointQuantiles.of(["1/4", "1/2", "3/4"], epsilon=4)
+>>> quartiles = JointQuantiles(["1/4", "1/2", "3/4"], epsilon=4)
 >>> quartiles.release([0, 50_000, 0, 0, 90_000, 0])
 [1, 4, 4]
 >>> quartiles.loss()
@@ -18,7 +18,7 @@ Repeated(loss=BoundedRange(epsilon=2), count=2, neighbours='add_remove', unit='u
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -27,18 +27,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, positive
+from dither.canonical import positive
 from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Loss, Neighbours
-from dither.privacy.mechanisms.protocol import SparseHistogram
+from dither.privacy.mechanisms.protocol import (
+    SparseHistogram,
+    check_filled_cells,
+    sparse_histogram,
+)
 from dither.privacy.mechanisms.quantile import (
     RowsOfUnits,
-    check_places,
     check_rows,
     check_share,
     choose,
-    histogram,
     rank_sensitivity,
 )
 from dither.privacy.noise import Words
@@ -76,15 +78,6 @@ class JointQuantiles(RowsOfUnits):
         check_rows(self.rows_per_unit)
         self.loss()
 
-    @classmethod
-    def of(cls, shares: Sequence[Number], epsilon: Number, **towards: Any) -> JointQuantiles:
-        """From any numbers."""
-        return cls(
-            tuple(check_share(share, "shares") for share in shares),
-            positive(epsilon, "epsilon"),
-            **towards,
-        )
-
     @property
     def levels(self) -> int:
         """Rounds: the depth of the halving of m quantiles."""
@@ -92,8 +85,8 @@ class JointQuantiles(RowsOfUnits):
 
     def loss(self) -> Loss:
         """What all quantiles cost together."""
-        each = BoundedRange(self.epsilon / self.levels, neighbours=self.neighbours, unit=self.unit)
-        return each if self.levels == 1 else each * self.levels
+        loss = BoundedRange(self.epsilon / self.levels, neighbours=self.neighbours, unit=self.unit)
+        return loss if self.levels == 1 else loss * self.levels
 
     def scale(self, share: Fraction) -> Fraction:
         """The scale of one choice of this (relative) share."""
@@ -102,24 +95,27 @@ class JointQuantiles(RowsOfUnits):
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
         """How far the rank of one answer may be off: the choices that lead to it add up."""
-        numbers = {"row_scales": self._scales_to(column), "levels": self.levels}
-        return ErrorTerms("joint_quantile_error", numbers)
+        return ErrorTerms(
+            "joint_quantile_error",
+            {"row_scales": self._scales_to(column), "levels": self.levels},
+        )
 
     def _scales_to(self, column: int) -> tuple[Fraction, ...]:
         """The scales (in rows) of the choices that lead to a share, as `_split` halves."""
-        first, last = 0, len(self.shares)
-        start, end = Fraction(0), Fraction(1)
+        shares = (Fraction(0), *self.shares, Fraction(1))
+        start = 0
+        end = len(shares) - 1
         scales: list[Fraction] = []
         while True:
-            middle = first + (last - first) // 2
-            within = (self.shares[middle] - start) / (end - start)
+            middle = start + 1 + (end - start - 1) // 2
+            within = (shares[middle] - shares[start]) / (shares[end] - shares[start])
             scales.append(self.scale(within) / within.denominator)
-            if column == middle:
+            if column == middle - 1:
                 return tuple(scales)
-            if column < middle:
-                last, end = middle, self.shares[middle]
+            if column < middle - 1:
+                end = middle
             else:
-                first, start = middle + 1, self.shares[middle]
+                start = middle
 
     @property
     def parameters(self) -> Mapping[str, Fraction]:
@@ -136,25 +132,26 @@ class JointQuantiles(RowsOfUnits):
 
     def release_exact(self, exact: SparseHistogram, source: Words) -> list[int]:
         """The chosen cells in order."""
-        return self.release_sparse(exact.places, exact.counts, cells=exact.cells, source=source)
+        return self.release_sparse(exact.filled, exact.counts, cells=exact.cells, source=source)
 
     def release(self, counts: Any, *, source: Words | None = None) -> list[int]:
         """The chosen cells in order; `counts` are the rows in every cell of the public grid."""
-        rows = histogram(counts)
-        held = np.flatnonzero(rows)
-        return self.release_sparse(held, rows[held], cells=len(rows), source=source)
+        return self.release_exact(sparse_histogram(counts), check_source(source))
 
     def release_sparse(
-        self, places: Any, counts: Any, *, cells: int, source: Words | None = None
+        self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> list[int]:
-        """The same for a grid of any size, given only the cells that hold rows, in increasing
-        order."""
-        held, rows = check_places(places, counts, cells)
+        """The same for a grid of any size.
+
+        `filled_cells` are the cells that hold rows, in increasing order.
+        """
+        filled, rows = check_filled_cells(filled_cells, counts, cells)
         supply = check_source(source)
         if len(rows) and not rows.all():
-            held, rows = held[rows > 0], rows[rows > 0]
-        fine, spread = spread_rows(held, rows.astype(np.int64, copy=False), supply)
-        found: dict[Fraction, int] = {}
+            filled = filled[rows > 0]
+            rows = rows[rows > 0]
+        fine, spread = spread_rows(filled, rows.astype(np.int64, copy=False), supply)
+        chosen: dict[Fraction, int] = {}
         self._split(
             fine,
             spread,
@@ -163,43 +160,61 @@ class JointQuantiles(RowsOfUnits):
             Fraction(0),
             Fraction(1),
             self.shares,
-            found,
+            chosen,
             supply,
         )
-        return [found[share] >> _HALVINGS for share in self.shares]
+        return [chosen[share] >> _HALVINGS for share in self.shares]
 
     def _split(
         self,
-        held: NDArray[np.int64],
+        filled: NDArray[np.int64],
         rows: NDArray[np.int64],
         low: int,
         high: int,
         start: Fraction,
         end: Fraction,
         shares: tuple[Fraction, ...],
-        found: dict[Fraction, int],
+        chosen: dict[Fraction, int],
         source: Words,
     ) -> None:
-        """Answer `shares`, all between start and end, on the rows between the answers to start and
-        end."""
+        """Answer `shares` from the rows between the answers to `start` and `end`.
+
+        All of them lie between those two shares.
+        """
         if not shares:
             return
         middle = len(shares) // 2
         share = shares[middle]
         within = (share - start) / (end - start)
-        place = choose(held, rows, low, high, within, self.scale(within), source)
-        found[share] = place
-        left, right = np.searchsorted(held, [place, place + 1])
+        cell = choose(filled, rows, low, high, within, self.scale(within), source)
+        chosen[share] = cell
+        first_equal, first_above = np.searchsorted(filled, [cell, cell + 1])
         self._split(
-            held[:left], rows[:left], low, place, start, share, shares[:middle], found, source
+            filled[:first_equal],
+            rows[:first_equal],
+            low,
+            cell,
+            start,
+            share,
+            shares[:middle],
+            chosen,
+            source,
         )
         self._split(
-            held[right:], rows[right:], place, high, share, end, shares[middle + 1 :], found, source
+            filled[first_above:],
+            rows[first_above:],
+            cell,
+            high,
+            share,
+            end,
+            shares[middle + 1 :],
+            chosen,
+            source,
         )
 
 
 def spread_rows(
-    held: NDArray[np.int64], rows: NDArray[np.int64], source: Words
+    filled: NDArray[np.int64], rows: NDArray[np.int64], source: Words
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each row of a cell to one of 64 places in it, uniformly and independently.
 
@@ -207,28 +222,29 @@ def spread_rows(
     halvings.
     """
     many = rows > _FEW
-    fine, spread = _halved(held[many], rows[many], source)
-    single = np.repeat(held[~many] << _HALVINGS, rows[~many])
+    fine, spread = _halved(filled[many], rows[many], source)
+    single = np.repeat(filled[~many] << _HALVINGS, rows[~many])
     single |= (source.words(len(single)) & np.uint64((1 << _HALVINGS) - 1)).view(np.int64)
     single.sort()
     last = np.append(np.flatnonzero(single[1:] != single[:-1]), len(single) - 1)[: len(single)]
-    light, counts = single[last], np.diff(last, prepend=-1)
+    light = single[last]
+    counts = np.diff(last, prepend=-1)
     if not len(fine):
         return light, counts
-    places = np.concatenate([fine, light])
-    order = np.argsort(places)
-    return places[order], np.concatenate([spread, counts])[order]
+    cells = np.concatenate([fine, light])
+    order = np.argsort(cells)
+    return cells[order], np.concatenate([spread, counts])[order]
 
 
 def _halved(
-    held: NDArray[np.int64], rows: NDArray[np.int64], source: Words
+    filled: NDArray[np.int64], rows: NDArray[np.int64], source: Words
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     for _ in range(_HALVINGS):
         right = fair_half(rows, source)
         both = np.stack([rows - right, right], axis=1).ravel()
-        held = (held[:, None] * 2 + np.arange(2)).ravel()[both > 0]
+        filled = (filled[:, None] * 2 + np.arange(2)).ravel()[both > 0]
         rows = both[both > 0]
-    return held, rows
+    return filled, rows
 
 
 def fair_half(counts: NDArray[np.int64], source: Words) -> NDArray[np.int64]:
@@ -238,8 +254,7 @@ def fair_half(counts: NDArray[np.int64], source: Words) -> NDArray[np.int64]:
     words = (counts + 63) // 64
     drawn = source.words(int(words.sum()))
     last = np.cumsum(words) - 1
-    ones = np.bitwise_count(drawn).astype(np.int64)
+    set_bits = np.bitwise_count(drawn).astype(np.int64)
     spare = (64 * words - counts).astype(np.uint64)
-    ones[last] = np.bitwise_count(drawn[last] >> spare)
-    sums: NDArray[np.int64] = np.add.reduceat(ones, last - words + 1)
-    return sums
+    set_bits[last] = np.bitwise_count(drawn[last] >> spare)
+    return np.asarray(np.add.reduceat(set_bits, last - words + 1))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from dither.plan.algebra import Query
 from dither.plan.analysed_query import AnalysedQuery
+from dither.privacy.losses import Adjacency
 from dither.privacy.mechanisms.protocol import Mechanism
 
 Measure: TypeAlias = Literal["epsilon", "rho"]
@@ -15,8 +16,10 @@ Measure: TypeAlias = Literal["epsilon", "rho"]
 
 @dataclass(frozen=True)
 class StepTerms:
-    """One step of a request: `share` is an epsilon or a rho, by `measure`; `delta` is for its
-    selection of keys."""
+    """One step of a request, and what it may cost.
+
+    `share` is an epsilon or a rho, by `measure`; `delta` is for its selection of keys.
+    """
 
     analysed: AnalysedQuery
     measure: Measure
@@ -30,9 +33,9 @@ class StepTerms:
         return self.analysed.query
 
     @property
-    def adjacency(self) -> dict[str, Any]:
+    def adjacency(self) -> Adjacency:
         """Whom the guarantee protects, from what change."""
-        return {"neighbours": self.analysed.neighbours, "unit": self.unit}
+        return Adjacency(self.analysed.neighbours, self.unit)
 
 
 class Built(NamedTuple):

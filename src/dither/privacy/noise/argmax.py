@@ -27,12 +27,11 @@ from dither.errors import ParameterError
 from dither.privacy.noise.source import Words, check_source
 
 Noise = Literal["gumbel", "exponential"]
-_mine = threading.local()
+_of_thread = threading.local()
 _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 2**-52
 _SIEVED_FROM = 4096
-_MOST_NOISES = (
-    1 << 64
-)  # of one candidate: past 2**1000 the float ends of the largest would hold no key
+# of one candidate: past 2**1000 the float ends of the largest would hold no key
+_MOST_NOISES = 1 << 64
 
 
 def argmax_gumbel(
@@ -42,8 +41,9 @@ def argmax_gumbel(
     weights: Sequence[int] | NDArray[Any] | None = None,
     source: Words | None = None,
 ) -> int:
-    """i with probability proportional to weights[i] * exp(scores[i] / scale): the largest score /
-    scale + Gumbel.
+    """An index, drawn in proportion to weights[i] * exp(scores[i] / scale).
+
+    It is the index of the largest score / scale + Gumbel noise.
 
     >>> argmax_gumbel([0, 10**6, 3], 1), argmax_gumbel([5, 5, 5], 1, weights=[0, 1, 0])
     (1, 1)
@@ -60,11 +60,10 @@ def argmax_exponential(
     words: NDArray[np.uint64] | None = None,
     source: Words | None = None,
 ) -> int:
-    """The index of the largest score / scale + largest of weights[i] Exponential(1), of 1 if no
-    weights are given.
+    """The index of the largest score / scale + largest of weights[i] Exponential(1) noises.
 
-    `words` are the first 64 bits of each candidate's uniform, where they were drawn already;
-    weights are at most 2**64.
+    Without weights each candidate has one noise. `words` are the first 64 bits of each candidate's
+    uniform, where they were drawn already; weights are at most 2**64.
 
     >>> argmax_exponential([0, 10**6, 3], 1), argmax_exponential([5, 5, 5], 1, weights=[0, 1, 0])
     (1, 1)
@@ -97,19 +96,26 @@ def _argmax(
     gaps = _gaps(scores)
     if weights is not None and not weights.all():
         running = np.flatnonzero(weights)
-        given = None if words is None else words[running]
+        words_of_running = None if words is None else words[running]
         return int(
-            running[_argmax(gaps[running], scale, noise, source, width, weights[running], given)]
+            running[
+                _argmax(
+                    gaps[running], scale, noise, source, width, weights[running], words_of_running
+                )
+            ]
         )
     words = source.words(len(gaps), width) if words is None else words
-    places = _sieve(gaps, scale, weights, words, width, noise)
-    weighed = None if weights is None else weights[places]
+    candidates = _sieve(gaps, scale, weights, words, width, noise)
+    weighed = None if weights is None else weights[candidates]
     if noise == "gumbel":
-        low, high = _keys(_shares(gaps[places], scale, weighed), words[places], width, noise)
+        low, high = _keys(
+            _shares(gaps[candidates], scale, weighed), words[candidates], width, noise
+        )
     else:
-        low, high = _keys(_shares(gaps[places], scale), words[places], width, noise, weighed)
-    rivals = places[high >= low.max()]
-    drawn = {int(i): int(words[i]) for i in rivals}
+        low, high = _keys(
+            _shares(gaps[candidates], scale), words[candidates], width, noise, weighed
+        )
+    drawn = {int(i): int(words[i]) for i in candidates[high >= low.max()]}
     bits = width
     while len(drawn) > 1:
         drawn = {i: word << width | int(source.words(1, width)[0]) for i, word in drawn.items()}
@@ -126,16 +132,16 @@ def _argmax(
 
 def _weights(weights: Sequence[int] | NDArray[Any], count: int) -> NDArray[Any]:
     """Non-negative integers, one for each score, not all zero."""
-    given = weights if isinstance(weights, np.ndarray) else np.array(weights, object)
-    if given.dtype.kind not in "iu" and not all(
-        isinstance(weight, int) for weight in given.ravel()
+    checked = weights if isinstance(weights, np.ndarray) else np.array(weights, object)
+    if checked.dtype.kind not in "iu" and not all(
+        isinstance(weight, int) for weight in checked.ravel()
     ):
-        raise ParameterError(f"weights must be integers, got {given.dtype}")
-    if given.shape != (count,) or not (given >= 0).all() or not (given > 0).any():
+        raise ParameterError(f"weights must be integers, got {checked.dtype}")
+    if checked.shape != (count,) or not (checked >= 0).all() or not (checked > 0).any():
         raise ParameterError(
             "weights must be non-negative integers, one for each score, and not all zero"
         )
-    return given
+    return checked
 
 
 def _sieve(
@@ -146,13 +152,13 @@ def _sieve(
     width: int,
     noise: Noise,
 ) -> NDArray[np.int64]:
-    """The candidates that may win; a long Gumbel race drops those that certainly lose to the best
-    of a few.
+    """The candidates that may win.
 
-    A key is share - log(E) with E >= U >= word / 2**width, so it reaches `best` only if word /
-    2**width is at most exp(share - best): one exponential instead of four logarithms. Shares near
-    `best` err by far less than the slack; far below it `reach` is under one word whatever the
-    error, and only the word 0 survives.
+    A long Gumbel race drops those that certainly lose to the best of a few. A key is share - log(E)
+    with E >= U >= word / 2**width, so it reaches `best` only if word / 2**width is at most
+    exp(share - best): one exponential instead of four logarithms. Shares near `best` err by far
+    less than the slack; far below it `reach` is under one word whatever the error, and only the
+    word 0 survives.
     """
     if noise != "gumbel" or len(gaps) < _SIEVED_FROM:
         return np.arange(len(gaps))
@@ -169,13 +175,13 @@ def _sieve(
 
 def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     """score - max(score): integers, exact, at most zero."""
-    given = scores if isinstance(scores, np.ndarray) else np.array(scores, object)
-    if given.ndim != 1 or not len(given):
+    checked = scores if isinstance(scores, np.ndarray) else np.array(scores, object)
+    if checked.ndim != 1 or not len(checked):
         raise ParameterError("scores must be a non-empty list of integers")
-    if given.dtype.kind not in "iuO":
-        raise ParameterError(f"scores must be integers, got {given.dtype}")
-    if given.dtype.kind != "i" or int(given.max()) - int(given.min()) >= 1 << 63:
-        whole = given.tolist()
+    if checked.dtype.kind not in "iuO":
+        raise ParameterError(f"scores must be integers, got {checked.dtype}")
+    if checked.dtype.kind != "i" or int(checked.max()) - int(checked.min()) >= 1 << 63:
+        whole = checked.tolist()
         if not all(
             isinstance(score, (int, np.integer)) and not isinstance(score, bool) for score in whole
         ):
@@ -183,7 +189,7 @@ def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         top = max(int(score) for score in whole)
         wide = [int(score) - top for score in whole]
         return np.array(wide, np.int64 if min(wide) >= -(1 << 63) else object)
-    gaps: NDArray[Any] = given.astype(np.int64) - int(given.max())
+    gaps: NDArray[Any] = checked.astype(np.int64) - int(checked.max())
     return gaps
 
 
@@ -211,8 +217,10 @@ def _keys(
 def _shares(
     gaps: NDArray[Any], scale: Fraction, weights: NDArray[Any] | None = None
 ) -> NDArray[np.float64]:
-    """gap / scale + log(weight), within a few last places of the larger part; minus infinity past
-    float64."""
+    """gap / scale + log(weight), to a few last digits of the larger term.
+
+    It is minus infinity past the range of float64.
+    """
     if weights is not None:
         logs: NDArray[np.float64] = _shares(gaps, scale)
         logs += (
@@ -231,64 +239,67 @@ def _shares(
 def _waiting(
     words: NDArray[np.uint64], width: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """-log(1 - U) at both ends of U in [word, word + 1] / 2**width, each with a small *relative*
-    error.
+    """Both ends of -log(1 - U) for U in [word, word + 1] / 2**width.
 
-    Below 1/2 by log1p of the word, above it by the log of the integer 2**width - word: never of a
-    rounded difference.
+    Each has a small *relative* error. Below 1/2 by log1p of the word, above it by the log of the
+    integer 2**width - word: never of a rounded difference.
     """
     start = words.astype(np.float64)
-    left = (np.uint64(2**width - 1) - words).astype(np.float64)
+    to_one = (np.uint64(2**width - 1) - words).astype(np.float64)
     unit = 2.0**-width
     lower_half = words < np.uint64(1 << (width - 1))
-    early = np.where(lower_half, -np.log1p(-start * unit), -np.log((left + 1.0) * unit))
-    late = np.where(lower_half, -np.log1p(-(start + 1.0) * unit), -np.log(left * unit))
+    early = np.where(lower_half, -np.log1p(-start * unit), -np.log((to_one + 1.0) * unit))
+    late = np.where(lower_half, -np.log1p(-(start + 1.0) * unit), -np.log(to_one * unit))
     return early, late
 
 
 def _longest(
     words: NDArray[np.uint64], width: int, weights: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """-log(1 - U^(1/w)), the largest of w Exponential(1), at both ends of U, each with a small
-    *relative* error.
+    """Both ends of -log(1 - U^(1/w)), the largest of w Exponential(1) noises.
 
-    log(U) below 1/2 by the log of the word, above it by log1p of what is missing; then all in
-    differences from 1.
+    Each has a small *relative* error. log(U) below 1/2 by the log of the word, above it by log1p of
+    what is missing; then all in differences from 1.
     """
     start = words.astype(np.float64)
-    left = (np.uint64(2**width - 1) - words).astype(np.float64)
-    unit, copies = 2.0**-width, weights.astype(np.float64)
+    to_one = (np.uint64(2**width - 1) - words).astype(np.float64)
+    unit = 2.0**-width
+    copies = weights.astype(np.float64)
     lower_half = words < np.uint64(1 << (width - 1))
-    early = np.where(lower_half, np.log(start * unit), np.log1p(-(left + 1.0) * unit))
-    late = np.where(lower_half, np.log((start + 1.0) * unit), np.log1p(-left * unit))
+    early = np.where(lower_half, np.log(start * unit), np.log1p(-(to_one + 1.0) * unit))
+    late = np.where(lower_half, np.log((start + 1.0) * unit), np.log1p(-to_one * unit))
     return -np.log(-np.expm1(early / copies)), -np.log(-np.expm1(late / copies))
 
 
 def _intervals() -> Any:
-    """This thread's own context: the precision is a property of the context, and another thread may
-    want another."""
-    if not hasattr(_mine, "context"):
+    """This thread's own context of interval arithmetic.
+
+    The precision belongs to the context, and another thread may need another.
+    """
+    if not hasattr(_of_thread, "context"):
         from mpmath.ctx_iv import MPIntervalContext  # `load_libraries` of the kernel did it before
 
-        _mine.context = MPIntervalContext()
-    return _mine.context
+        _of_thread.context = MPIntervalContext()
+    return _of_thread.context
 
 
 def _exact_key(
     share: Fraction, drawn: int, bits: int, noise: Noise, weight: int = 1
 ) -> tuple[Any, Any]:
-    """Ends of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the
-    precision."""
+    """Both ends of a key, from `bits` bits of its uniform.
+
+    By interval arithmetic of mpmath at twice the precision.
+    """
     iv = _intervals()
     iv.prec = 2 * bits + 64 + weight.bit_length()
     whole = iv.mpf(1 << bits)
     last = drawn + 1 == 1 << bits
     base = iv.mpf(share.numerator) / iv.mpf(share.denominator)
 
-    def waited(place: int) -> Any:
+    def waited(word: int) -> Any:
         """-log(1 - U), of the largest U if there are several."""
-        uniform = iv.mpf(place) / whole
-        if weight != 1 and noise == "exponential" and place:
+        uniform = iv.mpf(word) / whole
+        if weight != 1 and noise == "exponential" and word:
             uniform = iv.exp(iv.log(uniform) / weight)
         return -iv.log(1 - uniform)
 

@@ -31,25 +31,28 @@ _BLOCK = 1 << 14
 
 
 def box_noise(sides: tuple[int, ...], scale: Fraction, count: int, source: Words) -> NDArray[Any]:
-    """`count` independent draws, one row each: int64, or Python integers where a scale or an
-    element needs them."""
-    found: list[NDArray[Any]] = []
-    missing, share = count, math.factorial(len(sides)) / len(sides) ** len(sides)
+    """`count` independent draws, one row each.
+
+    They are int64, or Python integers where a scale or an element needs them.
+    """
+    blocks: list[NDArray[Any]] = []
+    missing = count
+    share = math.factorial(len(sides)) / len(sides) ** len(sides)
     while missing > 0:
         tried = min(_BLOCK, math.ceil(1.1 * missing / share) + 4)
         columns = [
-            discrete_laplace(len(sides) * side * scale, tried, source=source) for side in sides
+            discrete_laplace(len(sides) * length * scale, tried, source=source) for length in sides
         ]
         wide = any(column.dtype == object for column in columns)
         values = np.stack(
             [column.astype(object) for column in columns] if wide else columns, axis=1
         )
         kept = values[_accepted(values, sides, scale, source)][:missing]
-        found.append(kept)
+        blocks.append(kept)
         missing -= len(kept)
-    if not found:
+    if not blocks:
         return np.zeros((0, len(sides)), np.int64)
-    return np.concatenate(found)
+    return np.concatenate(blocks)
 
 
 def _accepted(
@@ -58,17 +61,17 @@ def _accepted(
     """Whether each proposal is kept: with probability exp(-(max y - mean y))."""
     uniforms = source.words(len(values), _BITS).view(np.int64)
     sizes = np.abs(values.astype(np.float64)) * np.array(
-        [float(1 / (side * scale)) for side in sides]
+        [float(1 / (length * scale)) for length in sides]
     )
-    most = sizes.max(axis=1)
-    exponents = np.clip(most - sizes.sum(axis=1) * (1 / len(sides)), 0.0, _REACH)
+    largest = sizes.max(axis=1)
+    exponents = np.clip(largest - sizes.sum(axis=1) * (1 / len(sides)), 0.0, _REACH)
     gap = _exp_minus(exponents) - uniforms * 2.0**-_BITS
     accepted = gap >= _MARGIN + 2.0**-_BITS
-    open_ones = ~accepted & (gap > -_MARGIN) | (most >= _REACH)
+    open_ones = ~accepted & (gap > -_MARGIN) | (largest >= _REACH)
     for i in np.flatnonzero(open_ones):
         exact = [
-            Fraction(abs(int(value)), side) / scale
-            for value, side in zip(values[i], sides, strict=True)
+            Fraction(abs(int(value)), length) / scale
+            for value, length in zip(values[i], sides, strict=True)
         ]
         accepted[i] = below_exp(
             max(exact) - sum(exact, Fraction(0)) / len(sides), int(uniforms[i]), _BITS, source

@@ -93,10 +93,10 @@ def _threshold(
     width: int = 64,
 ) -> Any:
     """True below the threshold, False above; the one word at it is decided with more bits."""
-    count, supply = count_draws(size), check_source(source)
-    words = supply.words(count, width)
+    supply = check_source(source)
+    words = supply.words(count_draws(size), width)
     if words_for_true == 1 << width:
-        return give_shape(np.ones(count, np.bool_), size)
+        return give_shape(np.ones(len(words), np.bool_), size)
     values = words < np.uint64(words_for_true)
     for i in np.flatnonzero(words == np.uint64(words_for_true)):
         values[i] = decide(int(words[i]), supply)

@@ -1,5 +1,6 @@
-"""Coins whose probability is a real number known by enclosures: a word decides, more words where it
-does not.
+"""Coins whose probability is a real number known by enclosures.
+
+A random word decides, and more words where it does not.
 
 A `Chance` gives, for any number of bits, integers (low, high) with low <= 2**bits * p <= high, the
 gap shrinking relative to 2**bits. Of the 2**64 words exactly floor(2**64 p) mean yes; the one word

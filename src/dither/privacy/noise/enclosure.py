@@ -1,5 +1,6 @@
-"""Rigorous fixed-point enclosures: pairs of integers (low, high) with low <= 2**bits * value <=
-high.
+"""Rigorous fixed-point enclosures of real numbers.
+
+Each is a pair of integers (low, high) with low <= 2**bits * value <= high.
 
 Only integer arithmetic, floor on the low side and ceiling on the high side of every step, so no
 rounding ever has to be trusted. Proof: docs/proofs/exact-sampling.md, lemma 1.
@@ -56,8 +57,8 @@ def exp_minus(x: Fraction, bits: int) -> Enclosure:
     halvings = max(0, (x.numerator // x.denominator).bit_length() + 6)
     work = bits + 2 * halvings + 16
     y = fixed(x / (1 << halvings), work)
-    one = 1 << work
-    total_low = total_high = term_low = term_high = one
+    whole = 1 << work
+    total_low = total_high = term_low = term_high = whole
     count = 0
     while term_high > 1:
         count += 1
@@ -65,7 +66,9 @@ def exp_minus(x: Fraction, bits: int) -> Enclosure:
         term_high = -(-ceil_shift(term_high * y.high, work) // count)
         total_low += term_low
         total_high += term_high
-    power = Enclosure((one * one) // (total_high + 2 * term_high), -(-(one * one) // total_low))
+    power = Enclosure(
+        (whole * whole) // (total_high + 2 * term_high), -(-(whole * whole) // total_low)
+    )
     for _ in range(halvings):
         power = times(power, power, work)
     return Enclosure(power.low >> (work - bits), ceil_shift(power.high, work - bits))

@@ -82,10 +82,12 @@ def give_shape(values: NDArray[Any], size: Size) -> Any:
 
 @lru_cache(maxsize=512)
 def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> Plan:
-    """How a scale (laplace) or sigma (gaussian) is drawn: one table up to 64 (256), cells of width
-    2**shift above."""
-    most = 64 if family == "laplace" else 256
-    shift = 0 if scale <= most else int(scale / most).bit_length()
+    """How noise of one scale (laplace) or sigma (gaussian) is drawn.
+
+    One table up to 64 (256), cells of width 2**shift above.
+    """
+    widest = 64 if family == "laplace" else 256
+    shift = 0 if scale <= widest else int(scale / widest).bit_length()
     near = scale / (1 << shift)
     rate = 1 / near if family == "laplace" else 1 / (2 * near * near)
     table = build(Law(family, rate, two_sided=signed and shift == 0), width)
@@ -94,8 +96,9 @@ def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> 
 
 
 def sample(family: Family, scale: Fraction, signed: bool, size: Size, source: Words | None) -> Any:
-    count = count_draws(size)
-    return give_shape(draw(plan_for(family, scale, signed), count, check_source(source)), size)
+    """Draws of the given size from one family of noise."""
+    plan = plan_for(family, scale, signed)
+    return give_shape(draw(plan, count_draws(size), check_source(source)), size)
 
 
 def discrete_laplace(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
@@ -104,8 +107,10 @@ def discrete_laplace(scale: Parameter, size: Size = None, *, source: Words | Non
 
 
 def discrete_gaussian(sigma: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """Discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)) (Canonne, Kamath,
-    Steinke 2020)."""
+    """Discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)).
+
+    Canonne, Kamath, Steinke 2020.
+    """
     return sample("gaussian", read_scale(sigma, "sigma"), True, size, source)
 
 

@@ -1,5 +1,6 @@
-"""Where every random bit comes from: a fresh AES-256-CTR stream, keyed by the operating system, for
-every release.
+"""Where every random bit comes from.
+
+It is a fresh AES-256-CTR stream for every release, keyed by the operating system.
 
 No seed parameter exists, here or anywhere. A stream cannot be pickled or copied, and a process that
 was forked gets a new key before its next word, so no two releases ever share noise (two answers
@@ -48,8 +49,10 @@ class Words(ABC):
 
 @final
 class SystemSource(Words):
-    """The source of production: AES-256-CTR under a key that the operating system drew for this
-    object alone."""
+    """The source of production: AES-256-CTR.
+
+    The operating system drew its key for this object alone.
+    """
 
     __slots__ = ("_forks", "_pid", "_stream")
 
@@ -58,7 +61,8 @@ class SystemSource(Words):
 
     def _rekey(self) -> None:
         self._stream = Cipher(AES(os.urandom(32)), CTR(bytes(16))).encryptor()
-        self._pid, self._forks = os.getpid(), _forks
+        self._pid = os.getpid()
+        self._forks = _forks
 
     def words(self, count: int, width: int = 64) -> NDArray[np.uint64]:
         if self._forks != _forks or self._pid != os.getpid():
@@ -78,8 +82,10 @@ class SystemSource(Words):
 
 
 def check_source(source: Words | None) -> Words:
-    """`source` itself, or a fresh `SystemSource`; anything that is no `Words` (a NumPy generator,
-    say) is refused."""
+    """`source` itself, or a fresh `SystemSource` where it is None.
+
+    Anything that is no `Words` (a NumPy generator, say) is refused.
+    """
     if source is None:
         return SystemSource()
     if not isinstance(source, Words):

@@ -28,8 +28,9 @@ _GUARD = 64
 
 @dataclass(frozen=True)
 class Law:
-    """w(k) = exp(-k * rate) (laplace) or exp(-k**2 * rate) (gaussian), for k >= 0 or, `two_sided`,
-    for all integers.
+    """The weights of a law: w(k) = exp(-k * rate) (laplace) or exp(-k**2 * rate) (gaussian).
+
+    They are for k >= 0 or, `two_sided`, for all integers.
 
     >>> Law("laplace", Fraction(1, 10), two_sided=False).weights(8)[:3]
     [Enclosure(low=256, high=256), Enclosure(low=231, high=232), Enclosure(low=209, high=210)]
@@ -40,8 +41,10 @@ class Law:
     two_sided: bool
 
     def weights(self, bits: int, until: int | None = None) -> list[Enclosure]:
-        """Enclosures of w(0), w(1), ... to the first that is at most 2**-until, by w(k+1) = w(k) *
-        ratio(k)."""
+        """Enclosures of w(0), w(1), ... to the first that is at most 2**-until.
+
+        By w(k+1) = w(k) * ratio(k).
+        """
         work = bits + _GUARD
         smallest = 1 << (work - (bits if until is None else until))
         step = exp_minus(self.rate, work)
@@ -50,49 +53,50 @@ class Law:
             if self.family == "gaussian"
             else Enclosure(1 << work, 1 << work)
         )
-        found = [Enclosure(1 << work, 1 << work)]
-        while found[-1].high > smallest:
-            found.append(times(found[-1], step, work))
+        weights = [Enclosure(1 << work, 1 << work)]
+        while weights[-1].high > smallest:
+            weights.append(times(weights[-1], step, work))
             step = times(step, turn, work)
-        return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in found]
+        return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in weights]
 
     def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
-        """(first, [enclosure of 2**bits * CDF(first + j)]); what lies outside the list has mass
-        below 2**-bits."""
+        """(first, [enclosure of 2**bits * CDF(first + j)]).
+
+        What lies outside the list has mass below 2**-bits.
+        """
         work = bits + _GUARD
         weights = self.weights(work, until=bits)
-        last, before = weights[-1], weights[-2]
+        before, last = weights[-2:]
         # log-concave: later ratios are no larger than last / before, so what follows sums to at
-        # most
-        # last * ratio / (1 - ratio); both weights have _GUARD bits below the unit here, so the
-        # ratio is known well
+        # most last * ratio / (1 - ratio); both weights have _GUARD bits below the unit here, so
+        # the ratio is known well
         tail = -(-last.high * last.high // (before.low - last.high))
         half_low = sum(w.low for w in weights[1:])
         half_high = sum(w.high for w in weights[1:]) + tail
-        one = 1 << work
+        whole = 1 << work
         sides = 2 if self.two_sided else 1
-        total = Enclosure(one + sides * half_low, one + sides * half_high)
+        total = Enclosure(whole + sides * half_low, whole + sides * half_high)
         below = Enclosure(0, tail if self.two_sided else 0)
         first = 1 - len(weights) if self.two_sided else 0
-        found = []
+        enclosures = []
         for k in range(first - 1, len(weights)):
             if k >= first:
                 w = weights[abs(k)]
                 below = Enclosure(below.low + w.low, below.high + w.high)
             low = (below.low << bits) // total.high
             high = -(-(below.high << bits) // total.low)
-            found.append(Enclosure(low, min(high, 1 << bits)))
-        return first - 1, found
+            enclosures.append(Enclosure(low, min(high, 1 << bits)))
+        return first - 1, enclosures
 
 
 @dataclass(frozen=True, eq=False)
 class DrawTable:
-    """Of the 2**width words, exactly floor(2**width * P(k)) mean k; the words left over mean "draw
-    from the residual".
+    """A table that says what each random word of `width` bits means.
 
-    The words are laid out in 2**columns equal columns of at most two meanings each (Walker's alias
-    method, in integers), so that a look-up is two gathers and takes the same time whatever comes
-    out.
+    Exactly floor(2**width * P(k)) words mean k. The words that remain mean "draw from the
+    residual". The words are laid out in 2**columns equal columns of at most two meanings each
+    (Walker's alias method, in integers), so that a look-up is two gathers and takes the same time
+    whatever comes out.
     """
 
     law: Law
@@ -125,29 +129,34 @@ class DrawTable:
         return self.meaning.take(column)
 
     def residual(self, source: Words) -> int:
-        """One draw from P(k) - counts(k) / 2**width, normalised: inversion with as many bits as it
-        takes."""
+        """One draw from P(k) - counts(k) / 2**width, normalised.
+
+        By inversion, with as many bits as it takes.
+        """
         drawn = bits = 0
         while True:
             drawn = drawn << self.width | int(source.words(1, self.width)[0])
             bits += self.width
-            found = self._locate(drawn, bits)
-            if found is not None:
-                return found
+            value = self._locate(drawn, bits)
+            if value is not None:
+                return value
 
     def _locate(self, drawn: int, bits: int) -> int | None:
-        """The k whose share of the residual certainly holds [drawn, drawn + 1) / 2**bits, or
-        None."""
+        """The k that a uniform certainly means, or None where its bits do not decide.
+
+        Its share of the residual holds [drawn, drawn + 1) / 2**bits.
+        """
         fine = bits + self.width + 16
         first, cdf = self.law.cdf(fine)
         scale = fine - self.width
         low = self.left_over * drawn << (scale - bits)
         high = self.left_over * (drawn + 1) << (scale - bits)
-        below, spent = cdf[0], 0
+        below = cdf[0]
+        spent = 0
         for k, above in enumerate(cdf[1:], first + 1):
-            place = k - self.first
+            index = k - self.first
             before = below.high - (spent << scale)
-            spent += self.counts[place] if 0 <= place < len(self.counts) else 0
+            spent += self.counts[index] if 0 <= index < len(self.counts) else 0
             if before <= low and high <= above.low - (spent << scale):
                 return k
             below = above
@@ -184,18 +193,19 @@ def _columns(
     columns = (len(loads) - 1).bit_length()
     size = 1 << (width - columns)
     loads += [[0, RESIDUAL]] * ((1 << columns) - len(loads))
-    cut, meaning = [], []
+    cut: list[int] = []
+    meaning: list[int] = []
     small = [load for load in loads if load[0] <= size]
     large = [load for load in loads if load[0] > size]
     while small:
         load, value = small.pop()
         if load == size or not large:
-            other = value
+            second_value = value
         else:
-            other = large[-1][1]
+            second_value = large[-1][1]
             large[-1][0] -= size - load
             if large[-1][0] <= size:
                 small.append(large.pop())
         cut.append(load)
-        meaning += [value, other]
+        meaning += [value, second_value]
     return columns, np.array(cut, np.uint64), np.array(meaning, np.int64)

@@ -1,5 +1,6 @@
-"""Draws from a law too wide for a table: a table of cells, a uniform place in the cell, an exact
-acceptance.
+"""Draws from a law that is too wide for a table.
+
+A table of cells, a uniform offset in the cell, and an exact acceptance.
 
 A magnitude a = m * 2**shift + f is proposed: m from the table of the law seen from 2**shift times
 as far, the place uniform, f = place for a non-negative value and place + 1 for a negative one
@@ -24,17 +25,18 @@ from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.source import Words
 from dither.privacy.noise.table import RESIDUAL, DrawTable
 
-_MARGIN = (
-    2.0**-23
-)  # wide enough for a short polynomial, narrow enough that few uniforms fall inside
+# wide enough for a short polynomial, narrow enough that few uniforms fall inside
+_MARGIN = 2.0**-23
 _LARGEST_EXPONENT = Fraction(1, 8)
 _BLOCK = 1 << 14  # elements at a time, so that intermediate arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How a law is drawn: its table, the width of a cell (2**shift), and whether values carry a
-    sign."""
+    """How a law is drawn.
+
+    Its table, the width of a cell (2**shift), and whether values carry a sign.
+    """
 
     table: DrawTable
     shift: int
@@ -44,8 +46,10 @@ class Plan:
 
     @cached_property
     def spare(self) -> int:
-        """Bits of the first part of the acceptance uniform: the rest of the place's word, or a word
-        of its own."""
+        """How many bits the first word of the acceptance uniform has.
+
+        They are the rest of the offset's word, or a word of their own.
+        """
         return self.table.width - self.shift - 1 if self.shared else min(self.table.width, 53)
 
     @cached_property
@@ -59,15 +63,19 @@ class Plan:
 
     @cached_property
     def surely(self) -> int:
-        """Uniforms below this are accepted wherever they lie: (u + 1) / 2**spare <= 1 - largest y
-        <= e**-y."""
+        """Uniforms below this are accepted wherever they lie.
+
+        For (u + 1) / 2**spare <= 1 - largest y <= e**-y.
+        """
         bound = (1 - self.exponent(self.table.largest, 1 << self.shift)) * (1 << self.spare)
         return bound.numerator // bound.denominator
 
     @cached_property
     def coefficients(self) -> list[float]:
-        """Of the Taylor polynomial of exp(-y), highest first: remainder at most 2**-24 for all y of
-        the table."""
+        """The coefficients of the Taylor polynomial of exp(-y), highest first.
+
+        Its remainder is at most 2**-24 for all y of the table.
+        """
         largest = self.exponent(self.table.largest, 1 << self.shift)
         if largest > _LARGEST_EXPONENT:
             raise AssertionError("cells are too wide for the polynomial")
@@ -76,18 +84,22 @@ class Plan:
             degree += 1
         return [(-1) ** k / factorial(k) for k in range(degree, -1, -1)]
 
-    def exponent(self, cell: int, place: int) -> Fraction:
-        """The exact y of a proposal: how much the law's exponent grows from the start of the cell
-        to the place."""
-        part = Fraction(place, 1 << self.shift)
+    def exponent(self, cell: int, offset: int) -> Fraction:
+        """The exact y of a proposal.
+
+        It is how much the law's exponent grows from the start of the cell to the offset.
+        """
+        share = Fraction(offset, 1 << self.shift)
         if self.table.law.family == "laplace":
-            return part * self.table.law.rate
-        return part * (2 * cell + part) * self.table.law.rate
+            return share * self.table.law.rate
+        return share * (2 * cell + share) * self.table.law.rate
 
 
 def draw(plan: Plan, count: int, source: Words) -> NDArray[Any]:
-    """`count` independent draws: int64, or Python integers where the plan or an element needs
-    them."""
+    """`count` independent draws.
+
+    They are int64, or Python integers where the plan or an element needs them.
+    """
     out: NDArray[Any] = np.empty(count, object if plan.python_integers else np.int64)
     done = 0
     while done < count:
@@ -111,22 +123,26 @@ def _from_table(table: DrawTable, count: int, source: Words) -> NDArray[Any]:
 
 
 def _put(values: NDArray[Any], exact: dict[int, int]) -> NDArray[Any]:
-    """Write exactly decided values; an element that leaves int64 turns the array into Python
-    integers."""
+    """Write values that were decided exactly into an array.
+
+    An element that leaves int64 turns the array into Python integers.
+    """
     if any(not -(1 << 63) <= value < 1 << 63 for value in exact.values()):
         values = values.astype(object)
-    for place, value in exact.items():
-        values[place] = value
+    for index, value in exact.items():
+        values[index] = value
     return values
 
 
 def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """`count` proposals and whether each is accepted."""
-    width, shift, spare = plan.table.width, plan.shift, plan.spare
+    width = plan.table.width
+    shift = plan.shift
+    spare = plan.spare
     words = source.words((2 if plan.shared else 3) * count, width)
     cells = plan.table.look_up(words[:count])
     inside = words[count : 2 * count]
-    places = (inside >> np.uint64(width - shift)).view(np.int64)
+    offsets = (inside >> np.uint64(width - shift)).view(np.int64)
     last = inside if plan.shared else words[2 * count :] >> np.uint64(width - spare)
     uniforms = (last & np.uint64((1 << spare) - 1)).view(np.int64)
     signs = ((inside >> np.uint64(width - shift - 1)) & np.uint64(1 if plan.signed else 0)).view(
@@ -134,35 +150,40 @@ def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArra
     )
     accepted = uniforms < plan.surely
     rest = np.flatnonzero(~accepted)
-    accepted[rest], decided = _accept(plan, cells[rest], places[rest] + signs[rest], uniforms[rest])
+    accepted[rest], decided = _accept(
+        plan, cells[rest], offsets[rest] + signs[rest], uniforms[rest]
+    )
     open_ones = rest[~decided]
     if cells.min() < 0:
         open_ones = np.union1d(open_ones, np.flatnonzero(cells == RESIDUAL))
     if plan.python_integers:
-        values = ((cells.astype(object) << shift) + places.astype(object)) * (1 - 2 * signs) - signs
+        values = ((cells.astype(object) << shift) + offsets.astype(object)) * (
+            1 - 2 * signs
+        ) - signs
     else:
         values = cells << shift
-        values += places
+        values += offsets
         values ^= -signs  # -1 - value where the sign is set
     if not len(open_ones):
         return values, accepted
     exact = {}
     for i in open_ones:
         cell = int(cells[i]) if cells[i] != RESIDUAL else plan.table.residual(source)
-        place, sign = int(places[i]), int(signs[i])
-        value = (cell << shift) + place
+        offset = int(offsets[i])
+        sign = int(signs[i])
+        value = (cell << shift) + offset
         exact[int(i)] = -1 - value if sign else value
         accepted[i] = below_exp(
-            plan.exponent(cell, place + sign), int(uniforms[i]), spare, source, width
+            plan.exponent(cell, offset + sign), int(uniforms[i]), spare, source, width
         )
     return _put(values, exact), accepted
 
 
 def _accept(
-    plan: Plan, cells: NDArray[np.int64], places: NDArray[np.int64], uniforms: NDArray[np.int64]
+    plan: Plan, cells: NDArray[np.int64], offsets: NDArray[np.int64], uniforms: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """(accepted, decided) by a polynomial that is within 2**-23 of exp(-y)."""
-    y = places * plan.place_unit
+    y = offsets * plan.place_unit
     if plan.table.law.family == "gaussian":
         y *= 2.0 * cells + y
     y *= plan.rate

@@ -55,10 +55,12 @@ def _join_list(
 
 def _find_ends(condition: exp.Expr, sources: list[Source]) -> frozenset[str]:
     """The two sources that an equality of columns ties; nothing for any other condition."""
-    columns = (condition.this, condition.args.get("expression"))
-    if not isinstance(condition, exp.EQ) or not all(
-        isinstance(column, exp.Column) for column in columns
-    ):
+    columns = [
+        column
+        for column in (condition.this, condition.args.get("expression"))
+        if isinstance(column, exp.Column)
+    ]
+    if not isinstance(condition, exp.EQ) or len(columns) != 2:
         return frozenset()
     names = {find_source(column, sources) for column in columns}
     return frozenset(name for name in names if name) if None not in names else frozenset()

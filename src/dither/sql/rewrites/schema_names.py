@@ -15,8 +15,8 @@ def rewrite_schema_names(query: exp.Query, catalog: Catalog) -> exp.Query:
     """
     names = {"main", catalog.dataset.lower()}
     tables = {table.name.lower() for table in catalog.tables}
-    for node in [*query.find_all(exp.Table), *query.find_all(exp.Column)]:
-        table = node.name if isinstance(node, exp.Table) else node.table
+    for node in query.find_all(exp.Table, exp.Column):
+        table = node.name if isinstance(node, exp.Table) else node.text("table")
         schemas = {part.lower() for part in (node.text("db"), node.text("catalog")) if part}
         if schemas and schemas <= names and table.lower() in tables:
             node.set("db", None)

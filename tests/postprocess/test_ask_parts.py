@@ -1,0 +1,129 @@
+"""Questions over answers, asked: what they cost, what they return, and what costs nothing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from dither import BudgetError, ParameterError, QueryError, connect
+from tests.datasets import clinic
+
+SHARE = "SELECT ward, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY ward"
+RANKED = (
+    "SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM visits "
+    "GROUP BY ward"
+)
+TWO = "SELECT ward, COUNT(*) / (SELECT COUNT(*) FROM visits) AS share FROM visits GROUP BY ward"
+ABOVE = "SELECT COUNT(*) AS n FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)"
+
+
+@pytest.fixture
+def con(tmp_path):
+    rows = [
+        clinic.row(f"v{i}", f"p{i}", ward=["north", "south"][i % 2], cost="100") for i in range(100)
+    ]
+    file, place = clinic.register(tmp_path, rows)
+    clinic.open_total(place)
+    return connect(file)
+
+
+def spent(con) -> Fraction:
+    return next(pot.spent for pot in con.budget().pots if pot.name == "total")
+
+
+def test_shares_are_computed_from_the_counts_that_were_released(con):
+    result = con.sql(SHARE, epsilon=1)
+    counts = result.parts[0].to_dict()["COUNT(*)"]
+    assert result.to_dict()["share"] == pytest.approx([n / sum(counts) for n in counts])
+    assert spent(con) == 1
+
+
+def test_each_part_is_paid_an_equal_share_and_asked_again_is_free(con):
+    first = con.sql(TWO, epsilon=1)
+    assert [Fraction(part.info["charged"]) for part in first.parts] == [Fraction(1, 2)] * 2
+    assert Fraction(first.info["charged"]) == 1 == spent(con)
+    again = con.sql(TWO, epsilon=1)
+    assert again.to_dict() == first.to_dict()
+    assert again.info["repeated"]
+    assert spent(con) == 1
+
+
+def test_a_column_that_is_shown_as_it_is_has_the_interval_of_its_answer(con):
+    result = con.sql(RANKED, epsilon=1)
+    part = result.parts[0].to_dict()
+    rows = zip(*(part[name] for name in ("ward", "n", "n_low", "n_high")), strict=True)
+    by_ward = {ward: values for ward, *values in rows}
+    table = result.to_dict()
+    assert list(table) == ["ward", "n", "n_low", "n_high", "r"]
+    for index, ward in enumerate(table["ward"]):
+        assert [table[name][index] for name in ("n", "n_low", "n_high")] == by_ward[ward]
+    assert "no interval of its own" in str(result)
+
+
+def test_another_level_is_free(con):
+    narrow = con.sql(RANKED, epsilon=1).interval(0.5)
+    assert spent(con) == 1
+    assert narrow.columns[2].confidence == Fraction(1, 2)
+
+
+def test_a_number_for_a_condition_on_rows_is_bought_first(con):
+    result = con.sql(ABOVE, epsilon=2)
+    average = result.parts[0].to_dict()["AVG(cost)"][0]
+    assert f"cost > {average:.6f}" in result.parts[1].info["sql"]
+    assert spent(con) == 2
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT ward, RANK() OVER (ORDER BY COUNT(*) DESC) + ward AS r FROM visits GROUP BY ward",
+        "WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT nothing FROM t, t AS u",
+        "SELECT ward, RANK() OVER (ORDER BY nothing(COUNT(*))) AS r FROM visits GROUP BY ward",
+    ],
+)
+def test_a_statement_that_fails_costs_nothing(con, sql):
+    with pytest.raises(QueryError):
+        con.sql(sql, epsilon=1)
+    assert spent(con) == 0
+
+
+def test_a_part_that_is_refused_costs_nothing_and_says_why(con):
+    with pytest.raises(QueryError, match="GROUP BY"):
+        con.sql(
+            "SELECT patient, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits "
+            "GROUP BY patient",
+            epsilon=1,
+        )
+    assert spent(con) == 0
+
+
+def test_parts_that_the_budget_cannot_pay_together_cost_nothing(con):
+    left = con.preview("SELECT COUNT(*) FROM visits", epsilon=1).left
+    with pytest.raises(BudgetError, match="cost"):
+        con.sql(TWO, epsilon=left * Fraction(3, 2))
+    assert spent(con) == 0
+
+
+def test_a_preview_prices_all_parts_and_reads_nothing(con):
+    preview = con.preview(TWO, epsilon=1)
+    assert (preview.price, preview.charged.amount) == (1, 1)
+    assert [column.name for column in preview.columns] == ["COUNT(*)", "COUNT(*)"]
+    assert spent(con) == 0
+
+
+def test_windows_over_rows_are_refused_as_before(con):
+    with pytest.raises(QueryError, match="window functions"):
+        con.sql("SELECT COUNT(*) OVER () FROM visits", epsilon=1)
+
+
+def test_what_belongs_to_an_answer_is_taken_from_the_parts(con):
+    result = con.sql(SHARE, epsilon=1)
+    with pytest.raises(ParameterError, match=r"result\.parts"):
+        result.certificate()
+    assert result.parts[0].certificate()
+
+
+def test_a_rehearsal_of_a_question_over_answers_is_free(con):
+    assert con.sql(TWO, epsilon=1, dry_run=True).info["context"] == "dry_run"
+    assert spent(con) == 0
