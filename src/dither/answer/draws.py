@@ -24,6 +24,8 @@ import numpy as np
 
 from dither.laws import AdditiveErrorLaw, Floats
 
+Tails = tuple[Floats, Floats]
+
 MOST = 1 << 20
 BLOCK = 1 << 20
 _WORK = 1 << 22
@@ -183,3 +185,18 @@ def find_size_quantile(sums: Floats, level: float) -> float:
 def raise_level(level: float) -> float:
     """Raise a level by a fiftieth of its miss, for what the points cannot resolve."""
     return 1 - (1 - level) * 0.98
+
+
+def keep_tails(values: Floats, before: Tails | None, count: int) -> Tails:
+    """The `count` least and largest of a block and of those before; what has no value counts as
+    beyond both ends."""
+    unknown = np.isnan(values)
+    least = np.where(unknown, -np.inf, values)
+    largest = np.where(unknown, np.inf, values)
+    if before is not None:
+        least = np.concatenate([before[0], least])
+        largest = np.concatenate([before[1], largest])
+    if len(least) > count:
+        least = np.partition(least, count - 1, axis=0)[:count]
+        largest = np.partition(largest, len(largest) - count, axis=0)[-count:]
+    return least, largest

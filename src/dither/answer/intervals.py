@@ -35,7 +35,7 @@ import numpy as np
 
 from dither.answer import draws
 from dither.answer.draws import NoiseLaw, make_noise_law
-from dither.answer.evaluate import Array, FormulaInputs, evaluate, round_half_away
+from dither.answer.evaluate import FormulaInputs, evaluate, round_half_away
 from dither.answer.interval_arithmetic import (
     COMPARISONS,
     MONOTONE,
@@ -383,25 +383,10 @@ def _draw_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: F
             drawn_values = evaluate(
                 formula, FormulaInputs(tuple(atoms), keys, inputs.absent, guarded=True)
             )[1:]
-            tails = _keep_tails(
+            tails = draws.keep_tails(
                 np.broadcast_to(drawn_values, (len(drawn), len(low[chunk]))), tails, beyond + 1
             )
         assert tails is not None
         low[chunk] = tails[0].max(axis=0)
         high[chunk] = tails[1].min(axis=0)
     return low, high
-
-
-def _keep_tails(values: Array, before: Ends | None, count: int) -> Ends:
-    """The `count` least and largest of a block and of those before; what has no value counts as
-    beyond both ends."""
-    unknown = np.isnan(values)
-    least = np.where(unknown, -np.inf, values)
-    largest = np.where(unknown, np.inf, values)
-    if before is not None:
-        least = np.concatenate([before[0], least])
-        largest = np.concatenate([before[1], largest])
-    if len(least) > count:
-        least = np.partition(least, count - 1, axis=0)[:count]
-        largest = np.partition(largest, len(largest) - count, axis=0)[-count:]
-    return least, largest

@@ -17,12 +17,11 @@ from dither.steward.registration import (
     check_source,
     draft_catalog,
     forget_head,
-    measured,
     register,
     registered_catalog,
-    truth,
     verify_ledger,
 )
+from dither.steward.stages import measured, truth
 
 __all__ = [
     "Registration",

@@ -21,7 +21,7 @@ from dither.privacy.kernel.opening import open_kernel
 from dither.privacy.kernel.parts import check_partition
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.windows import horizon, windows_of
-from dither.privacy.ledger import Pot, Rule, default_head_path, lineages
+from dither.privacy.ledger import Pot, Registered, Rule, default_head_path, lineages
 from dither.privacy.ledger.lineages import Known
 from dither.privacy.ledger.pot_tree import worst_case
 from dither.privacy.ledger.reports import Reports
@@ -36,6 +36,18 @@ _DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection",
 def open_ledger(state: State) -> StewardLedger:
     """Open the dataset's ledger and check it against its head."""
     return StewardLedger.open(state.ledger_location(), default_head_path(state.installation_id()))
+
+
+def read_registered(state: State) -> Registered:
+    """Read which version is registered; an error where none is."""
+    ledger = open_ledger(state)
+    try:
+        registered = ledger.registered()
+    finally:
+        ledger.close()
+    if registered is None:
+        raise DitherError("nothing is registered: run 'dither register CATALOG' first")
+    return registered
 
 
 def open_pot(

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from dither.canonical import dumps
 from dither.catalog import Catalog
@@ -25,7 +25,6 @@ from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash, from_json, to_json
 from dither.data.engines.resources import Resources
 from dither.data.engines.scratch import remove_spilled
-from dither.data.measure import Measurer
 from dither.data.register.connections import open_for_schema
 from dither.data.register.registration import Repairs, write_copy_and_facts
 from dither.data.register.source_types import SourceError
@@ -38,10 +37,9 @@ from dither.data.register.sources import (
     table_names,
 )
 from dither.errors import CatalogError, DitherError, ParameterError, RefusedError
-from dither.plan.algebra import Cells, Query
 from dither.plan.facts import Facts
 from dither.privacy.kernel.cores import no_core_dumps
-from dither.privacy.ledger import Registered, default_head_path, lineages
+from dither.privacy.ledger import default_head_path, lineages
 from dither.privacy.ledger.anchors import read_lines, write_line
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.ledger.verify import Report, verify
@@ -49,7 +47,7 @@ from dither.privacy.noise import fresh_bytes
 from dither.publish.signing import ensure_signing_key, forget_key, read_public_key
 from dither.rules import PrivacyRule
 from dither.state import State
-from dither.steward.budgets import open_ledger
+from dither.steward.budgets import open_ledger, read_registered
 
 Context = Literal["prod", "dev"]
 
@@ -277,19 +275,8 @@ def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
 
 def registered_catalog(state: State) -> Catalog:
     """The catalog of the version in use."""
-    folder = state.version(_read_registered(state).version)
+    folder = state.version(read_registered(state).version)
     return from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
-
-
-def _read_registered(state: State) -> Registered:
-    ledger = open_ledger(state)
-    try:
-        registered = ledger.registered()
-    finally:
-        ledger.close()
-    if registered is None:
-        raise DitherError("nothing is registered: run 'dither register CATALOG' first")
-    return registered
 
 
 def verify_ledger(state: State, anchors_text: str = "") -> Report:
@@ -329,29 +316,9 @@ def anchor_line(state: State) -> str:
     return write_line(state.installation_id(), anchor, signed_at, ensure_signing_key(state))
 
 
-def truth(state: State, query: Cells, catalog: Catalog) -> list[list[int]]:
-    """Exact cells of a *dev* lineage, for teaching and tests; a prod lineage has none to show."""
-    return [list(map(int, row)) for row in measured(state, query, catalog)]
-
-
-def measured(state: State, query: Query, catalog: Catalog) -> Any:
-    """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
-    registered = _read_registered(state)
-    if registered.public["context"] != "dev":
-        raise RefusedError(
-            "exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES
-        )
-    copy = state.version(registered.version) / "data.duckdb"
-    measurer = Measurer(copy, catalog, scratch=state.scratch)
-    try:
-        return measurer.measure(query)
-    finally:
-        measurer.close()
-
-
 def forget_head(state: State) -> None:
     """Remove the head of a dev lineage whose folder is about to be thrown away."""
-    if _read_registered(state).public["context"] != "dev":
+    if read_registered(state).public["context"] != "dev":
         raise RefusedError(
             "the head of a prod lineage is never removed", rule=PrivacyRule.FOLLOW_DATA
         )

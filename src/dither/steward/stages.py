@@ -22,15 +22,15 @@ from dither.catalog import Catalog, Category, Column, Decimal, FromPublic, Integ
 from dither.catalog.file.load import load
 from dither.data.measure import Measurer
 from dither.data.register.registration import write_copy_and_facts
-from dither.errors import DitherError, RefusedError
-from dither.plan.algebra import Cells, Keys, LimitGroups, Plan, Quantiles, Scan, nodes_of
+from dither.errors import RefusedError
+from dither.plan.algebra import Cells, Keys, LimitGroups, Plan, Quantiles, Query, Scan, nodes_of
 from dither.plan.grids import Points
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.randomise import dense
 from dither.privacy.kernel.release import Release, Values
 from dither.rules import PrivacyRule
 from dither.state import State
-from dither.steward.budgets import open_ledger
+from dither.steward.budgets import read_registered
 
 WIDE = 10**12
 Cell = tuple[tuple[str | None, ...], int]
@@ -42,6 +42,17 @@ class Stage(NamedTuple):
 
     name: str
     cells: dict[Cell, tuple[int, ...]]
+
+
+def truth(state: State, query: Cells, catalog: Catalog) -> list[list[int]]:
+    """Exact cells of a *dev* lineage, for teaching and tests; a prod lineage has none to show."""
+    return [list(map(int, row)) for row in measured(state, query, catalog)]
+
+
+def measured(state: State, query: Query, catalog: Catalog) -> Any:
+    """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
+    with _open_measurer(state, catalog) as measurer:
+        return measurer.measure(query)
 
 
 def measure_truth(state: State, release: Release) -> Values:
@@ -149,13 +160,7 @@ def _measure_cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ..
 @contextmanager
 def _open_measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
     """Open the registered copy of a dev lineage; any other is refused."""
-    ledger = open_ledger(state)
-    try:
-        registered = ledger.registered()
-    finally:
-        ledger.close()
-    if registered is None:
-        raise DitherError("nothing is registered: run 'dither register CATALOG' first")
+    registered = read_registered(state)
     if registered.public["context"] != "dev":
         raise RefusedError(
             "exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES

@@ -124,8 +124,8 @@ def text_rows(
             f"read_csv({text(str(location / table.source_name))}, auto_detect = false, header = "
             f"true, delim = ',', quote = '\"', escape = '\"', nullstr = '', columns = {columns}, "
             "ignore_errors = true, store_rejects = true, rejects_limit = 0, rejects_table = "
-            f"{text(_rejects(table))}, rejects_scan = {text(_rejects(table) + '_scans')}, parallel "
-            "= false, hive_partitioning = false)"
+            f"{text(_rejects(table))}, rejects_scan = {text(_rejects(table) + '_scans')}, "
+            "parallel = false, hive_partitioning = false)"
         )
     else:
         types = check_source_types(connection, source, location, table)
