@@ -29,6 +29,7 @@ from dither.errors import RefusedError, UnavailableError
 from dither.privacy.kernel.kernel import Kernel, now
 from dither.privacy.kernel.release import Priced, Values, table_bytes
 from dither.privacy.kernel.request import Request
+from dither.privacy.kernel.statements import statements
 from dither.privacy.kernel.windows import paying
 from dither.privacy.losses import Composed, Loss, Repeated
 from dither.rules import PrivacyRule
@@ -131,8 +132,8 @@ class Lease:
                 f"the plan has {self._expected!r} next, this step is {priced.loss!r}",
                 rule=PrivacyRule.LEASE,
             )
-        for calibrated in priced.steps:
-            self._measurer.prepare(calibrated.step.query)
+        for query in statements(priced):
+            self._measurer.prepare(query)
         return priced
 
     def _check_alive(self) -> None:
