@@ -51,6 +51,7 @@ class Lease:
     """`with Lease(kernel, loss * 100, "total") as lease: values = lease.release(request)`."""
 
     def __init__(self, kernel: Kernel, planned: Loss, pot: str) -> None:
+        """Charge `pot` for the whole planned loss; the version is that of now, to the end."""
         self._kernel = kernel
         self._pot = pot
         self._process = os.getpid()
