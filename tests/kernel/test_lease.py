@@ -61,6 +61,35 @@ def test_a_plan_is_charged_first_and_served_without_a_sync(
         lease.release(request)
 
 
+def test_what_a_step_measures_was_prepared_before(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts and sums share a statement: the one that runs must be the one that was compiled, so
+    that a query that cannot run is refused, and is no incident."""
+    clinic.open(**GAUSSIAN)
+    kernel = clinic.kernel()
+    request = clinic.connect().request("SELECT AVG(age) AS mean FROM patients", rho="0.01")
+    assert len(request.steps) == 2 and request.steps[0].measured is request.steps[1].measured
+    calls: list[tuple[str, str]] = []
+    prepare = Measurer.prepare
+    measure = Measurer.measure
+
+    def note_prepare(self: Measurer, query: Any) -> None:
+        calls.append(("prepare", query.hash))
+        prepare(self, query)
+
+    def note_measure(self: Measurer, query: Any, key: bytes | None = None) -> Any:
+        calls.append(("measure", query.hash))
+        return measure(self, query, key)
+
+    monkeypatch.setattr(Measurer, "prepare", note_prepare)
+    monkeypatch.setattr(Measurer, "measure", note_measure)
+    with Lease(kernel, kernel.price(request).loss * 1, "total") as lease:
+        lease.release(request)
+    measured = request.steps[0].measured.hash
+    assert calls == [("prepare", measured), ("measure", measured)]
+
+
 def test_only_the_planned_loss_leaves(rho: tuple[Clinic, Kernel, Request]) -> None:
     clinic, kernel, request = rho
     larger = clinic.connect().request(COUNT, rho="0.0051")

@@ -231,7 +231,7 @@ right_mixture = box_error._mixture
 
 def from_lower_ends(sides, scale):
     found = right_mixture(sides, scale)
-    return found._replace(most=found.least, end=found.end - found.reach / len(found.end))
+    return found._replace(largest=found.least, end=found.end - found.reach / len(found.end))
 
 
 UNREMEMBERED = tuple(

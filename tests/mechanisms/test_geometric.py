@@ -249,7 +249,7 @@ BUGS = {
             (
                 IntegerGaussian,
                 "for_rho",
-                classmethod(lambda cls, rho, sensitivity: cls(Fraction(math.isqrt(int(10**6 / (2 * rho))), 1000), ONE)),
+                classmethod(lambda cls, rho, sensitivity, *_: cls(Fraction(math.isqrt(int(10**6 / (2 * rho))), 1000), ONE)),
             ),
         ),
     ),

@@ -97,8 +97,10 @@ def _poisson(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
 
 @lru_cache(maxsize=4096)
 def _fixed(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
-    """log of 1 + q^2 C(n,2) min(4 (e^D_2 - 1), 2 e^D_2) + sum over k > 2 of 2 q^k C(n,k) e^((k-1)
-    D_k)."""
+    """A bound of (n-1) D_n for a sample of fixed size: the log of 1 + a + b, with q the rate.
+
+    a = q^2 C(n,2) min(4 (e^D_2 - 1), 2 e^D_2); b = sum over k > 2 of 2 q^k C(n,k) e^((k-1) D_k).
+    """
     a, b = rate.as_integer_ratio()
     weights = [b**n]
     exponents = [Fraction(0)]

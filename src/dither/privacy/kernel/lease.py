@@ -29,6 +29,7 @@ from dither.errors import RefusedError, UnavailableError
 from dither.privacy.kernel.kernel import Kernel, now
 from dither.privacy.kernel.release import Priced, Values, table_bytes
 from dither.privacy.kernel.request import Request
+from dither.privacy.kernel.statements import statements
 from dither.privacy.kernel.windows import paying
 from dither.privacy.losses import Composed, Loss, Repeated
 from dither.rules import PrivacyRule
@@ -50,6 +51,7 @@ class Lease:
     """`with Lease(kernel, loss * 100, "total") as lease: values = lease.release(request)`."""
 
     def __init__(self, kernel: Kernel, planned: Loss, pot: str) -> None:
+        """Charge `pot` for the whole planned loss; the version is that of now, to the end."""
         self._kernel = kernel
         self._pot = pot
         self._process = os.getpid()
@@ -131,8 +133,8 @@ class Lease:
                 f"the plan has {self._expected!r} next, this step is {priced.loss!r}",
                 rule=PrivacyRule.LEASE,
             )
-        for calibrated in priced.steps:
-            self._measurer.prepare(calibrated.step.query)
+        for query in statements(priced):
+            self._measurer.prepare(query)
         return priced
 
     def _check_alive(self) -> None:

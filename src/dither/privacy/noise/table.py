@@ -60,9 +60,10 @@ class Law:
         return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in weights]
 
     def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
-        """(first, [enclosure of 2**bits * CDF(first + j)]).
+        """The distribution function: its first integer, and an enclosure at that and each next one.
 
-        What lies outside the list has mass below 2**-bits.
+        Entry j of the list encloses 2**bits * P(value <= first + j). What lies outside the list has
+        mass below 2**-bits.
         """
         work = bits + _GUARD
         weights = self.weights(work, until=bits)
