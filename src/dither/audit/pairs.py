@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from dither.audit.black_box import Budget, Verdict, test
+from dither.audit.black_box import test
 from dither.audit.confidence import log_ratio
 from dither.audit.events import choose_views, search_events
-from dither.audit.outputs import Reader, draw, is_vectorised
+from dither.audit.outputs import Reader
+from dither.audit.runs import draw, is_vectorised
+from dither.audit.verdict import Budget, Verdict
 from dither.errors import ParameterError
 from dither.privacy.noise import uniform_below
 

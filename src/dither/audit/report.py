@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dither.audit.black_box import LIMITS, Verdict
+from dither.audit.verdict import LIMITS, Verdict
 from dither.pages.html import Html, join, write_element
 from dither.pages.page import PageSection, write_page
 from dither.pages.plots import Axis, ChartLine, draw_curves, draw_lengths

@@ -25,10 +25,11 @@ from rich.table import Table
 from dither import connect, steward
 from dither.audit.accountant import audit_accountant
 from dither.audit.alpha_budget import next_share
-from dither.audit.black_box import LIMITS, Budget, Verdict, test
+from dither.audit.black_box import test
 from dither.audit.report import Section, finite, write
 from dither.audit.shipped_mechanisms import Subject, subjects
 from dither.audit.system import audit_system
+from dither.audit.verdict import LIMITS, Budget, Verdict
 from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
 from dither.cli.audit_leakage import leakage
 from dither.cli.output import AsJson, make_console, print_json

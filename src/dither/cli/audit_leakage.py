@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from dither.audit.black_box import LIMITS
 from dither.audit.leakage import places, tables
 from dither.audit.leakage.estimate import METHODS, from_pairs
 from dither.audit.leakage.limits import certified_epsilon
 from dither.audit.leakage.systems import Plane, spiky
 from dither.audit.report import finite
+from dither.audit.verdict import LIMITS
 from dither.cli.output import AsJson, make_console, print_json
 
 _HEAD = ("table", "system", "R* printed", "R* ours", "delta", *METHODS, "beyond tolerance")
