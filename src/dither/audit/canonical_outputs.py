@@ -18,6 +18,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import hashlib
 import json
 import pathlib
 import re
@@ -228,10 +229,19 @@ def _write_dict(walk: _Walk, value: Any, path: str, depth: int) -> str:
     _note_length(walk, path, len(value))
     parts = []
     for key, element in value.items():
-        name = _Walk().write(key, path, depth)
+        name = _write_key(walk, key, depth)
         parts.append(f"{name}: {walk.write(element, f'{path}[{name}]', depth)}")
     text = "{" + ", ".join(parts) + "}"
     return text + _write_attributes_beside(walk, value, path, depth)
+
+
+def _write_key(walk: _Walk, key: Any, depth: int) -> str:
+    if type(key) in _PLAIN:
+        return write_plain(key)
+    inner = _Walk()
+    text = inner.write(key, "key", depth)
+    walk.unread |= inner.unread
+    return text
 
 
 def _write_array(walk: _Walk, value: Any, path: str, depth: int) -> str:
@@ -358,6 +368,12 @@ def write_plain(value: Any) -> str:
     """The repr of a value, or the hexadecimal digits of an integer too long for it."""
     long = isinstance(value, int) and value.bit_length() > _LONG_INTEGER
     return hex(value) if long else repr(value)
+
+
+def hash_text(text: str) -> int:
+    """64 bits of a hash, as a signed integer."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
 
 
 def to_float(value: Any) -> float:

@@ -26,7 +26,7 @@ _BINS = 300
 _TAIL_BINS = 30
 _MOST_CELLS = 5_000
 _SHRINK = 10.0  # guesses at the claim's boundary that are added to every cell
-_SPARE = 3.0  # standard deviations by which the coins may lean to one input
+_SPARE = 4.0  # standard deviations by which the coins may lean to one input
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -41,6 +41,7 @@ class Guesser:
     exact: bool
     epsilon: float
     delta: float
+    excess: float  # standard deviations above the claim that the choosing runs promise
 
     def guess(self, batch: Batch) -> Integers:
         """The signed weights of these outputs."""
@@ -121,10 +122,10 @@ def choose_guesser(
                     best = (score, view, monotone, claim)
     if best is None:
         return None
-    _, view, monotone, claim = best
+    excess, view, monotone, claim = best
     table = _count_cells(view.of(left), view.of(right), monotone=monotone)
     assert table is not None
-    return Guesser(view, table.edges, table.set_levels(claim[0]), table.exact, *claim)
+    return Guesser(view, table.edges, table.set_levels(claim[0]), table.exact, *claim, excess)
 
 
 def count_guesses(signed: Integers, *, first: bool) -> tuple[Integers, Integers]:

@@ -7,17 +7,20 @@ for all. Plain numbers of one type stay as they are; everything else is read to 
 
 from __future__ import annotations
 
-import hashlib
-import zlib
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.audit.canonical_outputs import read_output, to_float, write_plain
+from dither.audit.canonical_outputs import hash_text, read_output
+from dither.audit.leaf_columns import (
+    LeafColumn,
+    Leaves,
+    choose_leaf_columns,
+    fill_leaf_columns,
+    list_leaf_columns,
+)
 from dither.audit.runs import is_number, is_number_array, is_row_of_numbers
 from dither.audit.screens import MOST_COLUMNS, WeightedSum, choose_columns
 
@@ -26,9 +29,6 @@ _LEAST = np.iinfo(np.int64).min
 _EXACT = 2**53  # integers up to this are exact as floats
 _SAMPLE = 20_000
 _SAMPLE_LEAVES = 1_000_000
-_SCREENED = 2_000
-_COMMON_TEXTS = 8
-_BUCKETS = 1024
 _ODD = [
     (0x9E3779B97F4A7C15 * (2 * i + 1) ^ 0xD1B54A32D192ED03 << i % 13) % 2**64 | 1 for i in range(64)
 ]
@@ -76,6 +76,7 @@ class Reader:
     signature: Any  # the type of every output, where all are numbers of one type; None for nested
     columns: tuple[int, ...] = ()  # the searched ones, where there are many
     weighted_sum: WeightedSum | None = field(default=None, compare=False)
+    leaf_columns: tuple[LeafColumn, ...] = ()
     left_out: int = 0  # columns that were compared and differ less than the searched ones
 
     @classmethod
@@ -86,10 +87,11 @@ class Reader:
         matrices = [] if signature is None else [_make_matrix(sample) for sample in samples]
         if matrices and all(matrix is not None for matrix in matrices):
             return cls._of_matrices(signature, [m for m in matrices if m is not None])
-        leaves = [list(_sample_readings(sample)) for sample in samples]
-        every_name = _name_columns(leaves)
-        names = _choose_names(every_name, leaves)
-        return cls(names, None, left_out=len(every_name) - len(names))
+        leaves = [_sample_leaves(sample) for sample in samples]
+        every_column = list_leaf_columns(leaves)
+        chosen = choose_leaf_columns(every_column, leaves)
+        names = tuple(column.name for column in chosen)
+        return cls(names, None, leaf_columns=chosen, left_out=len(every_column) - len(chosen))
 
     @classmethod
     def _of_matrices(cls, signature: Any, matrices: list[NDArray[Any]]) -> Reader:
@@ -101,7 +103,7 @@ class Reader:
         columns = tuple(choose_columns(matrices[0], matrices[-1]).tolist())
         names = (*(f"value[{i}]" for i in columns), f"weighted sum of all {width} columns")
         total = WeightedSum(matrices[0][:_SAMPLE], matrices[-1][:_SAMPLE])
-        return cls(names, signature, columns, total, width - len(columns))
+        return cls(names, signature, columns, total, left_out=width - len(columns))
 
     def __call__(self, outputs: Any) -> Batch:
         if self.signature is None:
@@ -126,9 +128,9 @@ class Reader:
 
     def _read_nested(self, outputs: Any) -> Batch:
         readings = [read_output(output) for output in outputs]
-        keys = {text: _hash_text(text) for text in {reading.text for reading in readings}}
+        keys = {text: hash_text(text) for text in {reading.text for reading in readings}}
         shown = {key: text for text, key in keys.items()}
-        rows = _fill_columns([reading.leaves for reading in readings], self.names)
+        rows = fill_leaf_columns([reading.leaves for reading in readings], self.leaf_columns)
         whole = np.array([keys[reading.text] for reading in readings], np.int64)
         unread = frozenset(kind for reading in readings for kind in reading.unread)
         return Batch(rows, self.names, whole, shown, rows, unread)
@@ -149,7 +151,7 @@ class Reader:
                 whole[i] = _hash_rows(row)[0]
             else:
                 reading = read_output(output)
-                whole[i] = _hash_text(reading.text)
+                whole[i] = hash_text(reading.text)
                 unread.update(reading.unread)
         return self._select_columns(matrix, whole, frozenset(unread))
 
@@ -216,87 +218,13 @@ def _hash_rows(rows: NDArray[Any]) -> NDArray[np.int64]:
     return total.view(np.int64)
 
 
-def _hash_text(text: str) -> int:
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
-
-
-def _sample_readings(outputs: Any) -> Iterator[dict[str, Any]]:
+def _sample_leaves(outputs: Any) -> list[Leaves]:
     """Leaves of the first outputs, until there are many."""
+    samples: list[Leaves] = []
     leaf_count = 0
     for output in outputs[:_SAMPLE]:
-        leaves = read_output(output).leaves
-        yield leaves
-        leaf_count += len(leaves)
+        samples.append(read_output(output).leaves)
+        leaf_count += len(samples[-1])
         if leaf_count > _SAMPLE_LEAVES:
-            return
-
-
-def _name_columns(samples: Sequence[list[dict[str, Any]]]) -> tuple[str, ...]:
-    """Columns for all leaves of the samples."""
-    names: list[str] = []
-    values_by_path: dict[str, list[Any]] = {}
-    for leaves in samples:
-        for output_leaves in leaves:
-            for path, value in output_leaves.items():
-                values_by_path.setdefault(path, []).append(value)
-    for path, values in values_by_path.items():
-        names += _name_leaf_columns(path, values)
-    return tuple(names)
-
-
-def _choose_names(
-    names: tuple[str, ...], samples: Sequence[list[dict[str, Any]]]
-) -> tuple[str, ...]:
-    """The columns that differ most between the first and the last sample, where there are many."""
-    if len(names) <= MOST_COLUMNS:
-        return names
-    screened = [_fill_columns(leaves[:_SCREENED], names) for leaves in samples]
-    return tuple(names[i] for i in choose_columns(screened[0], screened[-1]))
-
-
-def _name_leaf_columns(path: str, values: list[Any]) -> list[str]:
-    """Columns of one leaf: its number, its types where there are several, its common texts, and a
-    hash where there are more texts, or numbers that floats do not hold."""
-    names: list[str] = []
-    numbers = [value for value in values if is_number(value)]
-    if numbers:
-        names.append(path)
-    types = {type(value).__name__ for value in numbers}
-    if len(types) > 1:
-        names += [f'type of {path} is "{kind}"' for kind in sorted(types)]
-    texts = Counter(_leaf_text(value) for value in values if not is_number(value))
-    names += [f'{path} is "{text}"' for text, _ in sorted(texts.most_common(_COMMON_TEXTS))]
-    if len(texts) > _COMMON_TEXTS or any(abs(value) >= _EXACT for value in numbers):
-        names.append(f"bucket of {path}")
-    return names
-
-
-def _fill_columns(leaves: Sequence[dict[str, Any]], names: tuple[str, ...]) -> NDArray[np.float64]:
-    """The columns of these names; NaN where a leaf is absent or no number."""
-    rows = np.full((len(leaves), len(names)), np.nan)
-    positions = {name: i for i, name in enumerate(names)}
-    text_positions = [i for name, i in positions.items() if name.endswith('"')]
-    for i, output_leaves in enumerate(leaves):
-        rows[i, text_positions] = 0.0
-        for path, value in output_leaves.items():
-            for name, number in _list_entries(path, value):
-                position = positions.get(name)
-                if position is not None:
-                    rows[i, position] = number
-    return rows
-
-
-def _list_entries(path: str, value: Any) -> tuple[tuple[str, float], ...]:
-    """What one leaf adds to a row, by the names of columns."""
-    text = _leaf_text(value)
-    bucket = (f"bucket of {path}", float(zlib.crc32(text.encode("utf-8", "replace")) % _BUCKETS))
-    if is_number(value):
-        kind = (f'type of {path} is "{type(value).__name__}"', 1.0)
-        return (path, to_float(value)), kind, bucket
-    return (f'{path} is "{text}"', 1.0), bucket
-
-
-def _leaf_text(value: Any) -> str:
-    text = value if isinstance(value, str) else write_plain(value)
-    return text if len(text) <= 40 else f"{text[:24]}... ({_hash_text(text) % 2**32:08x})"
+            break
+    return samples
