@@ -7,7 +7,6 @@ arithmetic and agreement with the book, not the randomness of the product (tests
 import json
 import math
 import re
-import sys
 import zlib
 from dataclasses import replace
 from functools import cache, partial
@@ -33,6 +32,7 @@ from dither.audit.leakage.limits import (
 from dither.audit.leakage.line import LineClassifier
 from dither.audit.leakage.systems import Geometric, Matrix, Plane, random_system, spiky, uniforms
 from dither.audit.leakage.tables import EXPERIMENTS
+from dither.cli import audit_leakage
 from dither.cli.main import app
 from dither.errors import ParameterError
 from dither.privacy.noise import Words
@@ -318,9 +318,7 @@ def test_many_points_against_many_points_use_a_tree():
 
 def test_the_command_prints_the_book_beside_ours_and_the_leakage_of_pairs(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "EXPERIMENTS", (replace(EXPERIMENTS[-2], quick=12_000),))
-    monkeypatch.setattr(
-        sys.modules["dither.cli.audit_leakage"], "Plane", cache(Plane)
-    )  # its risk takes seconds
+    monkeypatch.setattr(audit_leakage, "Plane", cache(Plane))  # its risk takes seconds
     ran = CliRunner().invoke(app, ["audit", "leakage", "--runs", "1"], env={"COLUMNS": "170"})
     assert ran.exit_code == 0 and "geometric 2, 10K x 1K" in ran.output, ran.output
     assert re.search(r"leakage: \d of 4 rows of the book within tolerance", ran.output)
