@@ -99,6 +99,7 @@ class _Walk:
         if depth > _DEEPEST or id(value) in self._open or len(self.leaves) > _MOST_LEAVES:
             return self._write_unread(value, path, "too large, too deep or inside itself")
         self._open.add(id(value))
+        self.leaves[f"type of {path}"] = type(value).__qualname__
         try:
             return self._write_object(value, path, depth + 1)
         finally:

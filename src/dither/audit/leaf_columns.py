@@ -80,6 +80,8 @@ def _list_columns(path: str, values: list[Any]) -> list[LeafColumn]:
     if len(types) > 1:
         columns += [LeafColumn(path, "type", kind) for kind in types]
     texts = Counter(write_leaf(value) for value in values if not is_number(value))
+    if path.startswith("type of ") and len(texts) == 1:
+        return []
     common = sorted(text for text, _ in texts.most_common(_COMMON_TEXTS))
     columns += [LeafColumn(path, "text", text) for text in common]
     if len(texts) > _COMMON_TEXTS or any(abs(value) >= _EXACT for value in numbers):
