@@ -76,7 +76,7 @@ def read_output(output: Any) -> Reading:
         return output
     walk = _Walk()
     try:
-        text = walk.write(output, "value", 0)
+        text = walk.write(output, "value")
     except Exception as error:  # an iterator or a property of the output raised
         raised = read_output(Raised(type(error).__name__, str(error)))
         unread = f"{type(output).__qualname__} (raised {type(error).__name__} while it was read)"
@@ -90,20 +90,21 @@ class _Walk:
     def __init__(self) -> None:
         self.leaves: dict[str, Any] = {}
         self.unread: set[str] = set()
-        self._open: set[int] = set()
+        self._open: list[Any] = []  # the values around the one that is written
 
-    def write(self, value: Any, path: str, depth: int) -> str:
+    def write(self, value: Any, path: str) -> str:
         """The text of a value; its leaves are noted below `path`."""
         if type(value) in _PLAIN:
             return self._write_plain(value, path)
-        if depth > _DEEPEST or id(value) in self._open or len(self.leaves) > _MOST_LEAVES:
+        inside_itself = any(outer is value for outer in self._open)
+        if inside_itself or len(self._open) > _DEEPEST or len(self.leaves) > _MOST_LEAVES:
             return self._write_unread(value, path, "too large, too deep or inside itself")
-        self._open.add(id(value))
+        self._open.append(value)
         self.leaves[f"type of {path}"] = type(value).__qualname__
         try:
-            return self._write_object(value, path, depth + 1)
+            return self._write_object(value, path)
         finally:
-            self._open.discard(id(value))
+            self._open.pop()
 
     def _write_plain(self, value: Any, path: str) -> str:
         self.leaves[path] = value
@@ -116,25 +117,25 @@ class _Walk:
             self._read_text(value.decode("latin-1"), path)
         return write_plain(value)
 
-    def _write_object(self, value: Any, path: str, depth: int) -> str:
+    def _write_object(self, value: Any, path: str) -> str:
         for kinds, write in _WRITERS:
             if isinstance(value, kinds):
-                return _name_type(value) + write(self, value, path, depth)
+                return _name_type(value) + write(self, value, path)
         opened = _open_table(value)
         if opened is not None:
-            return _name_type(value) + self.write(opened, path, depth)
+            return _name_type(value) + self.write(opened, path)
         if isinstance(value, Mapping):
-            return _name_type(value) + _write_dict(self, dict(value), path, depth)
+            return _name_type(value) + _write_dict(self, dict(value), path)
         if isinstance(value, Iterable) and not isinstance(value, type):
-            return _name_type(value) + _write_iterable(self, value, path, depth)
-        return self._write_state(value, path, depth)
+            return _name_type(value) + _write_iterable(self, value, path)
+        return self._write_state(value, path)
 
-    def _write_state(self, value: Any, path: str, depth: int) -> str:
+    def _write_state(self, value: Any, path: str) -> str:
         """An object by its attributes; without any it cannot be opened."""
         state = _list_attributes(value)
         if not state or callable(value):
             return self._write_unread(value, path, "")
-        return f"{_name_type(value)}{_write_dict(self, state, path, depth)}"
+        return f"{_name_type(value)}{_write_dict(self, state, path)}"
 
     def _write_unread(self, value: Any, path: str, why: str) -> str:
         kind = type(value).__qualname__
@@ -148,7 +149,7 @@ class _Walk:
         document = _parse_json(text)
         if document is not None:
             inner = _Walk()
-            inner.write(document, path, 0)
+            inner.write(document, path)
             self.leaves |= inner.leaves
             return
         tokens = _TOKENS.findall(text)
@@ -201,69 +202,69 @@ def _note_length(walk: _Walk, path: str, length: int) -> None:
     walk.leaves["length" if path == "value" else f"length of {path}"] = length
 
 
-def _write_attributes_beside(walk: _Walk, value: Any, path: str, depth: int) -> str:
+def _write_attributes_beside(walk: _Walk, value: Any, path: str) -> str:
     """Attributes that a subclass of a container carries beside its elements."""
     state = dict(getattr(value, "__dict__", {}))
-    return _write_dict(walk, state, f"{path}.__dict__", depth) if state else ""
+    return _write_dict(walk, state, f"{path}.__dict__") if state else ""
 
 
-def _write_sequence(walk: _Walk, value: Any, path: str, depth: int) -> str:
+def _write_sequence(walk: _Walk, value: Any, path: str) -> str:
     elements = list(value)
     _note_length(walk, path, len(elements))
-    parts = [walk.write(element, f"{path}[{i}]", depth) for i, element in enumerate(elements)]
+    parts = [walk.write(element, f"{path}[{i}]") for i, element in enumerate(elements)]
     body = ", ".join(parts)
     return f"[{body}]" if isinstance(value, list) else f"({body})"
 
 
-def _write_list(walk: _Walk, value: Any, path: str, depth: int) -> str:
-    text = _write_sequence(walk, value, path, depth)
-    return text + _write_attributes_beside(walk, value, path, depth)
+def _write_list(walk: _Walk, value: Any, path: str) -> str:
+    text = _write_sequence(walk, value, path)
+    return text + _write_attributes_beside(walk, value, path)
 
 
-def _write_set(walk: _Walk, value: Any, path: str, depth: int) -> str:
-    ordered = sorted(value, key=lambda element: _Walk().write(element, path, depth))
-    return "{" + _write_sequence(walk, tuple(ordered), path, depth)[1:-1] + "}"
+def _write_set(walk: _Walk, value: Any, path: str) -> str:
+    ordered = sorted(value, key=lambda element: _Walk().write(element, path))
+    return "{" + _write_sequence(walk, tuple(ordered), path)[1:-1] + "}"
 
 
-def _write_dict(walk: _Walk, value: Any, path: str, depth: int) -> str:
+def _write_dict(walk: _Walk, value: Any, path: str) -> str:
     """The entries in their order, which a reader of the output sees as well."""
     _note_length(walk, path, len(value))
     parts = []
     for key, element in value.items():
-        name = _write_key(walk, key, depth)
-        parts.append(f"{name}: {walk.write(element, f'{path}[{name}]', depth)}")
+        name = _write_key(walk, key)
+        parts.append(f"{name}: {walk.write(element, f'{path}[{name}]')}")
     text = "{" + ", ".join(parts) + "}"
-    return text + _write_attributes_beside(walk, value, path, depth)
+    return text + _write_attributes_beside(walk, value, path)
 
 
-def _write_key(walk: _Walk, key: Any, depth: int) -> str:
+def _write_key(walk: _Walk, key: Any) -> str:
     if type(key) in _PLAIN:
         return write_plain(key)
     inner = _Walk()
-    text = inner.write(key, "key", depth)
+    text = inner.write(key, "key")
     walk.unread |= inner.unread
     return text
 
 
-def _write_array(walk: _Walk, value: Any, path: str, depth: int) -> str:
+def _write_array(walk: _Walk, value: Any, path: str) -> str:
     mask = ""
     if isinstance(value, np.ma.MaskedArray):
-        mask = _write_array(walk, np.ma.getmaskarray(value), f"{path}.mask", depth)
+        mask = _write_array(walk, np.ma.getmaskarray(value), f"{path}.mask")
         value = value.data
-    body = walk.write(value.tolist(), path, depth)
+    body = walk.write(value.tolist(), path)
     return f"{value.dtype.str}{value.shape}{body}{mask}"
 
 
-def _write_scalar(walk: _Walk, value: Any, path: str, depth: int) -> str:
+def _write_scalar(walk: _Walk, value: Any, path: str) -> str:
     """A number of numpy: its type is in the name, its value is the leaf."""
     plain = value.item()
-    text = walk.write(plain, path, depth) if type(plain) in _PLAIN else repr(value)
+    text = walk.write(plain, path) if type(plain) in _PLAIN else repr(value)
     if isinstance(value, (np.integer, np.floating, np.bool_)) or type(plain) not in _PLAIN:
         walk.leaves[path] = value
     return f"({text})"
 
 
-def _write_exact(walk: _Walk, value: Any, path: str, depth: int) -> str:
+def _write_exact(walk: _Walk, value: Any, path: str) -> str:
     """A value whose repr is all of it. Numbers are read as numbers as well."""
     walk.leaves[path] = repr(value)
     if isinstance(value, (decimal.Decimal, fractions.Fraction)):
@@ -271,37 +272,37 @@ def _write_exact(walk: _Walk, value: Any, path: str, depth: int) -> str:
     return f"({value!r})"
 
 
-def _write_enum(walk: _Walk, value: Any, path: str, depth: int) -> str:
-    return f"({value.name}, {walk.write(value.value, path, depth)})"
+def _write_enum(walk: _Walk, value: Any, path: str) -> str:
+    return f"({value.name}, {walk.write(value.value, path)})"
 
 
-def _write_iterator(walk: _Walk, value: Any, path: str, depth: int) -> str:
+def _write_iterator(walk: _Walk, value: Any, path: str) -> str:
     elements = list(islice(value, MOST_ELEMENTS + 1))
     if len(elements) > MOST_ELEMENTS:
         walk.unread.add(f"{type(value).__qualname__} (after {MOST_ELEMENTS:,} elements)")
-    return _write_sequence(walk, tuple(elements[:MOST_ELEMENTS]), path, depth)
+    return _write_sequence(walk, tuple(elements[:MOST_ELEMENTS]), path)
 
 
-def _write_iterable(walk: _Walk, value: Any, path: str, depth: int) -> str:
+def _write_iterable(walk: _Walk, value: Any, path: str) -> str:
     """A container of a type of its own: its elements and its attributes."""
-    text = _write_iterator(walk, iter(value), path, depth)
+    text = _write_iterator(walk, iter(value), path)
     state = _list_attributes(value)
-    return text + (_write_dict(walk, state, f"{path}.__dict__", depth) if state else "")
+    return text + (_write_dict(walk, state, f"{path}.__dict__") if state else "")
 
 
-def _write_raised(walk: _Walk, value: Any, path: str, depth: int) -> str:
+def _write_raised(walk: _Walk, value: Any, path: str) -> str:
     walk.leaves["raised"] = value.kind
-    return f"({value.kind!r}, {walk.write(value.message, 'message', depth)})"
+    return f"({value.kind!r}, {walk.write(value.message, 'message')})"
 
 
-def _write_subclass(walk: _Walk, value: Any, path: str, depth: int) -> str:
+def _write_subclass(walk: _Walk, value: Any, path: str) -> str:
     """A number or text of a type of its own: the plain value and the attributes beside it."""
     base: Any = next(kind for kind in _PLAIN if isinstance(value, kind))
-    text = walk.write(base(value), path, depth)
-    return f"({text})" + _write_attributes_beside(walk, value, path, depth)
+    text = walk.write(base(value), path)
+    return f"({text})" + _write_attributes_beside(walk, value, path)
 
 
-_Write = Callable[[_Walk, Any, str, int], str]
+_Write = Callable[[_Walk, Any, str], str]
 _WRITERS: tuple[tuple[Any, _Write], ...] = (
     (Raised, _write_raised),
     (enum.Enum, _write_enum),
