@@ -11,8 +11,9 @@ from scipy.stats import binom
 
 from dither import audit
 from dither.audit import black_box
-from dither.audit.outputs import Reader, lowest_bit
+from dither.audit.outputs import Reader
 from dither.audit.pairs import climb, counts, explore, tables, vectors
+from dither.audit.views import lowest_bit
 from dither.errors import ParameterError
 from dither.privacy.losses import DiscreteLaplace, Pure
 from dither.privacy.noise import SystemSource, bernoulli, discrete_laplace, uniform_below

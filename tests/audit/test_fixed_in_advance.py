@@ -16,7 +16,7 @@ from dither.audit.alpha_budget import next_share, share
 from dither.audit.canaries import one_run
 from dither.audit.pairs import explore
 from dither.audit.system import audit_system
-from dither.cli.audit import _Registrar
+from dither.cli.audit_system import Registrar
 from dither.cli.main import app
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.losses import DiscreteLaplace
@@ -122,7 +122,7 @@ def test_as_many_tests_as_the_time_allows_share_one_rate(tmp_path):
         mock.patch.object(questions, "question", return_value="SELECT COUNT(*) AS n FROM visits"),
     ):
         audit_system(
-            _Registrar(tmp_path), seconds=14, alpha=1e-3, per_pair=1, row_pairs=0, black_box_share=1
+            Registrar(tmp_path), seconds=14, alpha=1e-3, per_pair=1, row_pairs=0, black_box_share=1
         )
     assert len(spent) >= 2 and {runs for runs, _ in spent} == {120}
     assert [alpha for _, alpha in spent] == [share(k + 1, 1e-3) for k in range(len(spent))]
@@ -135,7 +135,7 @@ def _spend(file):
 
 def test_a_run_that_breaks_off_has_spent_its_share_and_two_at_once_spend_two(tmp_path):
     file = tmp_path / "year.json"
-    with mock.patch("dither.cli.audit.audit_system", side_effect=KeyboardInterrupt):
+    with mock.patch("dither.cli.audit_system.audit_system", side_effect=KeyboardInterrupt):
         CliRunner().invoke(app, ["audit", "system", "--year", str(file), "--alpha", "0.01"])
     assert json.loads(file.read_text())["runs"] == 1
     other = tmp_path / "other.json"
@@ -194,7 +194,7 @@ def test_a_prod_lineage_is_never_read(tmp_path, monkeypatch):
     monkeypatch.setattr(
         session.Connection, "bind", mock.Mock(side_effect=AssertionError("a question was bound"))
     )
-    place = _Registrar(tmp_path)(questions.CATALOG, questions.neighbours()[0])
+    place = Registrar(tmp_path)(questions.CATALOG, questions.neighbours()[0])
     with pytest.raises(RefusedError) as refused:
         audit_system(lambda *_: place, seconds=0)
     words = [str(refused.value), str(refused.value.__context__)]

@@ -7,15 +7,16 @@ arithmetic and agreement with the book, not the randomness of the product (tests
 import json
 import math
 import re
-import sys
 import zlib
 from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from typer.testing import CliRunner
 
+from dither.audit.confidence import upper
 from dither.audit.leakage import places, systems, tables
 from dither.audit.leakage.channel import Channel, response
 from dither.audit.leakage.estimate import METHODS, Trained, from_pairs, neighbours
@@ -33,6 +34,7 @@ from dither.audit.leakage.limits import (
 from dither.audit.leakage.line import LineClassifier
 from dither.audit.leakage.systems import Geometric, Matrix, Plane, random_system, spiky, uniforms
 from dither.audit.leakage.tables import EXPERIMENTS
+from dither.cli import audit_leakage
 from dither.cli.main import app
 from dither.errors import ParameterError
 from dither.privacy.noise import Words
@@ -318,9 +320,7 @@ def test_many_points_against_many_points_use_a_tree():
 
 def test_the_command_prints_the_book_beside_ours_and_the_leakage_of_pairs(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "EXPERIMENTS", (replace(EXPERIMENTS[-2], quick=12_000),))
-    monkeypatch.setattr(
-        sys.modules["dither.cli.audit_leakage"], "Plane", cache(Plane)
-    )  # its risk takes seconds
+    monkeypatch.setattr(audit_leakage, "Plane", cache(Plane))  # its risk takes seconds
     ran = CliRunner().invoke(app, ["audit", "leakage", "--runs", "1"], env={"COLUMNS": "170"})
     assert ran.exit_code == 0 and "geometric 2, 10K x 1K" in ran.output, ran.output
     assert re.search(r"leakage: \d of 4 rows of the book within tolerance", ran.output)
@@ -337,3 +337,56 @@ def test_the_command_prints_the_book_beside_ours_and_the_leakage_of_pairs(tmp_pa
     file.write_text("\n".join(["secret,output", *lines]) + "\n")
     ran = CliRunner().invoke(app, ["audit", "leakage", str(file), "--json"])
     assert 0 <= json.loads(ran.stdout)["epsilon_at_least"] <= 1.0
+
+
+def test_the_best_of_four_classifiers_has_a_quarter_of_alpha_each():
+    """Four independent guessers of a fair coin, 5,000 held-out pairs: at full alpha one of them
+    certifies a positive epsilon in 18% of all cases, at a share each in at most 5% (binomial law).
+    """
+    held_out, alpha = 5_000, 0.05
+
+    def chance_of_alarm(classifiers):
+        alarms = [
+            errors
+            for errors in range(2_300, 2_500)
+            if certified_epsilon(2, errors, held_out, alpha, classifiers=classifiers) > 0
+        ]
+        return 1 - (1 - binom.cdf(max(alarms), held_out, 0.5)) ** 4
+
+    assert chance_of_alarm(1) > 0.17 and 0.04 < chance_of_alarm(4) <= alpha
+
+
+def test_the_certified_epsilon_uses_the_prior_of_the_pairs():
+    """Nine of ten secrets are the same, and guessing it errs in a tenth: that shows nothing."""
+    errors, held_out, counts = 500, 5_000, (18_000, 1_000, 600, 400)
+    assert certified_epsilon(4, errors, held_out) > 3
+    assert certified_epsilon(4, errors, held_out, prior_counts=counts) == 0
+    limit = max(upper(count, 20_000, 0.05 / 2 / 4) for count in counts)
+    better = certified_epsilon(4, 50, held_out, prior_counts=counts)
+    assert better == local_epsilon(4, upper(50, held_out, 0.05 / 2), 1 - limit) > 0
+
+
+def test_all_training_pairs_are_used_and_a_sorted_file_is_shuffled():
+    secrets, outputs = Matrix(response(2, 3.0)).pairs(4_000)
+    order = np.argsort(secrets, kind="stable")
+    leakage = from_pairs(secrets[order], outputs[order])
+    assert {line.examples[-1] for line in leakage.curves} == {3_000}
+    assert leakage.risk < 0.2 and leakage.certify(1e-9) > 1
+
+
+@pytest.mark.parametrize("header", ["", "secret,output\n"])
+def test_the_first_line_of_pairs_is_kept_unless_it_is_a_header(tmp_path, header):
+    file = tmp_path / "pairs.csv"
+    file.write_text(header + "first,1.5\n" + "second,2\n" * 3)
+    secrets, outputs = audit_leakage._read_pairs(file)
+    assert secrets == ["first", "second", "second", "second"]
+    assert outputs.tolist() == [[1.5], [2], [2], [2]]
+
+
+@pytest.mark.parametrize("line", ["Ada,many", "Ada", "Ada,1,2"])
+def test_a_line_that_is_no_pair_is_named_by_its_number(tmp_path, line):
+    file = tmp_path / "pairs.csv"
+    file.write_text(f"secret,output\nBob,1\n{line}\n")
+    with pytest.raises(ParameterError, match="line 3 of pairs.csv") as refused:
+        audit_leakage._read_pairs(file)
+    assert "Ada" not in str(refused.value)

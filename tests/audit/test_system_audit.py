@@ -12,7 +12,7 @@ from dither import session
 from dither.audit import questions, sensitivity_check, system
 from dither.audit.report import Section, to_html, to_json, write
 from dither.audit.system import audit_system, refuse_prod
-from dither.cli.audit import _Registrar
+from dither.cli.audit_system import Registrar
 from dither.cli.main import app
 from dither.errors import QueryError, RefusedError
 from dither.plan.algebra import Cells, Count, Keys, Scan
@@ -25,7 +25,7 @@ from tests.case_lists import mark_rest
 def test_tiny_neighbouring_databases_show_no_fault(tmp_path, seconds):
     """One pair at least: of its twenty questions one in ten is refused, all with probability
     1e-20."""
-    found = audit_system(_Registrar(tmp_path), seconds=seconds, alpha=1e-9)
+    found = audit_system(Registrar(tmp_path), seconds=seconds, alpha=1e-9)
     assert found.faults == []
     assert (
         found.pairs >= 1
@@ -38,7 +38,7 @@ def test_tiny_neighbouring_databases_show_no_fault(tmp_path, seconds):
 
 def run(tmp_path, **options):
     return audit_system(
-        _Registrar(tmp_path), seconds=0, per_pair=6, alpha=1e-6, row_pairs=0, **options
+        Registrar(tmp_path), seconds=0, per_pair=6, alpha=1e-6, row_pairs=0, **options
     )
 
 
@@ -152,8 +152,8 @@ def test_the_accused_rollup_of_two_keys_is_innocent_with_one(tmp_path):
         questions._files([*others, "victim,f,50"], [*visits, *theirs]),
     )
     keys = [bytes([i]) * 32 for i in range(2)]
-    same = _Registrar(tmp_path / "same", keys[0])
-    apart = iter([_Registrar(tmp_path / f"apart{i}", key) for i, key in enumerate(keys)] * 9)
+    same = Registrar(tmp_path / "same", keys[0])
+    apart = iter([Registrar(tmp_path / f"apart{i}", key) for i, key in enumerate(keys)] * 9)
 
     def with_two_keys(catalog, given):
         return next(apart)(catalog, given)
@@ -203,7 +203,7 @@ def test_a_shape_or_a_refusal_that_depends_on_data_is_seen(tmp_path):
 
 def test_a_prod_lineage_is_refused_before_anything_is_read(tmp_path):
     """Rule audits-never-read-prod."""
-    place = _Registrar(tmp_path)(questions.CATALOG, questions._files([], []))
+    place = Registrar(tmp_path)(questions.CATALOG, questions._files([], []))
     try:
         refuse_prod(place.connection)
         with mock.patch.object(
@@ -336,7 +336,7 @@ def test_the_commands_on_a_function_of_ones_own(tmp_path):
 def test_neighbours_are_two_states_of_one_installation(tmp_path):
     """Which rows of a person are kept depends on the key: with two keys other people's rows would
     move as well."""
-    register = _Registrar(tmp_path)
+    register = Registrar(tmp_path)
     places = [register(questions.CATALOG, each) for each in questions.neighbours()]
     keys = {place._state.key_file.read_bytes() for place in places}
     for place in places:

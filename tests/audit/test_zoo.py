@@ -16,7 +16,7 @@ from dither import mechanisms
 from dither.audit.shipped_mechanisms import subjects
 from dither.audit.zoo import ALPHA, BUGS, Catch
 from dither.audit.zoo.bug import MOST_RUNS
-from dither.audit.zoo.counting import dawa_partition
+from dither.audit.zoo.dawa import dawa_partition
 from dither.audit.zoo.floats import REACHED, reachable, textbook_laplace
 from dither.audit.zoo.sparse import BAD_GAP, CHEN, HIT, LEE_CLIFTON, MISS, ROTH, Variant
 from dither.cli.main import app

@@ -16,8 +16,8 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
-    "Budget": "black_box",
-    "Verdict": "black_box",
+    "Budget": "verdict",
+    "Verdict": "verdict",
     "test": "black_box",
     "event": "events",
     "explore": "pairs",

@@ -1,11 +1,12 @@
 """The statistical tester: does any event of two neighbours break P1(S) <= e^epsilon P2(S) + delta?
 
-Runs are split before they are looked at: the first part chooses events, the second decides, once,
-at a sample size fixed in advance. Every event tested has two Clopper-Pearson ends in each
-direction, all sharing `alpha` by the union bound: a mechanism that keeps its claim is accused with
-probability at most alpha. One event bounds delta at every epsilon at once (the ends do not depend
-on epsilon), so the whole profile is tested and not one point. docs/proofs/audit.md#the-tester. A
-test gives lower bounds: "not refuted" is no proof of privacy.
+Runs are split before they are looked at: the first part chooses events and a guesser, the second
+decides, once, at a sample size fixed in advance. Every event has two Clopper-Pearson ends in each
+direction, which share half of `alpha` by the union bound; the guesser has the other half, in one
+exact test. So a mechanism that keeps its claim is accused with probability at most alpha. One event
+bounds delta at every epsilon at once (the ends do not depend on epsilon), so the whole profile is
+tested and not one point. docs/proofs/audit.md#the-tester. A test gives lower bounds: "not refuted"
+is no proof of privacy.
 
 >>> from dither.privacy.noise import discrete_laplace
 >>> def half_noise(count, size):
@@ -20,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,153 +29,92 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dither.accounting.curves import delta as claimed_delta
 from dither.accounting.curves import epsilon as claimed_epsilon
-from dither.audit.confidence import ceiling, check_alpha, log_ratio, lower, upper
+from dither.audit.canonical_outputs import Raised
+from dither.audit.confidence import ceiling, lower, upper
 from dither.audit.events import Event, choose_views, count_cells, search_events
-from dither.audit.outputs import Batch, Raised, Reader, View, draw, is_vectorised
+from dither.audit.guess_tail import LEVELS, guess_ceiling
+from dither.audit.guessing import (
+    Guesser,
+    Guesses,
+    choose_guesser,
+    count_guesses,
+    count_trials,
+    flip_coins,
+    judge_guesses,
+)
+from dither.audit.outputs import Batch, Reader
+from dither.audit.runs import draw, is_vectorised
+from dither.audit.verdict import (
+    LIMITS,
+    SEARCHED_EVENTS,
+    Budget,
+    Evidence,
+    Outcome,
+    Verdict,
+)
+from dither.audit.views import View
 from dither.errors import ParameterError
 from dither.privacy.losses import Loss
 
-Outcome = Literal["violated", "not refuted", "inconclusive"]
-LIMITS = (
-    "A test gives a lower bound on the loss, never a proof: 'not refuted' means that these events "
-    "on this pair of "
-    "neighbours did not show a violation.",
-    "Other neighbours, other events, timing and memory were not tested.",
-    "Above the ceiling nothing can be shown with this many runs.",
-)
 _CHUNK = 1_000_000
 _STEP = 5_000
-_MOST_CHOOSING = 200_000
-_EVENTS = 5  # that the search may hand on, in each direction
 _CURVE = 50_000
+_DIRECTIONS = (("d1 over d2", 0), ("d2 over d1", 1))
+Tick = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Budget:
-    """How much may be spent: `runs` on each of the two inputs, fixed in advance, and the rate of
-    false alarms."""
+class _Claim:
+    """What is tested: a point, and the curve of a loss where one is claimed."""
 
-    runs: int = 100_000
-    alpha: float = 1e-6
-
-    def __post_init__(self) -> None:
-        check_alpha(self.alpha)
-        if isinstance(self.runs, bool) or not isinstance(self.runs, int) or self.runs < 20:
-            raise ParameterError(f"runs must be an integer of at least 20, got {self.runs!r}")
-
-    @property
-    def choosing(self) -> int:
-        """Runs that choose events; the others test them."""
-        return min(self.runs // 2, _MOST_CHOOSING)
-
-    @property
-    def testing(self) -> int:
-        return self.runs - self.choosing
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """One event in one direction: its hits on both sides, and confidence ends of its probabilities.
-
-    All ends of a test hold together with probability 1 - alpha.
-    """
-
-    event: str
-    direction: str
-    hits: tuple[int, int]
-    runs: int
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        likely_side, rare_side = (
-            ("first", "second") if self.direction == "d1 over d2" else ("second", "first")
-        )
-        return (
-            f"'{self.event}' has probability above {self.low:.6g} on the {likely_side} input and "
-            f"below {self.high:.6g} on the {rare_side} ({self.hits[0]:,} and {self.hits[1]:,} of "
-            f"{self.runs:,} runs)"
-        )
-
-    def delta(self, epsilon: float) -> float:
-        """A lower bound on delta at this epsilon, by the event or by its complement the other way
-        round."""
-        scale = math.exp(min(700.0, epsilon))
-        return max(0.0, self.low - scale * self.high, (1 - self.high) - scale * (1 - self.low))
-
-    def epsilon(self, delta: float) -> float:
-        """A lower bound on epsilon at this delta."""
-        return max(
-            log_ratio(self.low, self.high, delta), log_ratio(1 - self.high, 1 - self.low, delta)
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        names = ("event", "direction", "hits", "runs", "low", "high")
-        return {name: getattr(self, name) for name in names}
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the runs showed about a claim."""
-
-    name: str
-    outcome: Outcome
     epsilon: float
     delta: float
-    epsilon_lower: float
-    ceiling: float
-    certificate: Evidence | None
-    evidence: tuple[Evidence, ...]
-    runs: int
-    choosing: int
-    alpha: float
-    profile: tuple[tuple[float, float, float], ...] = field(repr=False)
-    roc: tuple[tuple[float, float], ...] = field(repr=False)
-    limits: tuple[str, ...] = field(default=LIMITS, repr=False)
+    loss: Loss | None
 
-    @property
-    def violated(self) -> bool:
-        return self.outcome == "violated"
+    def allows(self, epsilon: float) -> float:
+        """The delta that the claim allows at this epsilon; NaN where it says nothing."""
+        if self.loss is not None:
+            return float(claimed_delta(self.loss, epsilon).upper)
+        return self.delta if epsilon >= self.epsilon else math.nan
 
-    @property
-    def area(self) -> float:
-        """Area under the measured ROC curve; guessing has 0.5."""
-        x = np.array([p[0] for p in self.roc])
-        y = np.array([p[1] for p in self.roc])
-        return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2)) if len(x) > 1 else 0.5
+    def list_points(self) -> list[tuple[float, float]]:
+        """Points that the guessing test may choose from: that of the claim, and some of its
+        curve."""
+        points = [(self.epsilon, self.delta)]
+        if self.loss is not None:
+            points = [(e, self.allows(e)) for e in (self.epsilon * i / 4 for i in range(1, 7))]
+        return [(e, delta) for e, delta in points if delta < 1]
 
-    def __str__(self) -> str:
-        claim = f"claimed epsilon {self.epsilon:.6g}, delta {self.delta:.3g}"
-        if self.certificate is not None and self.violated:
-            return (
-                f"{self.name}: violated. {claim}; but {self.certificate}, so epsilon >= "
-                f"{self.epsilon_lower:.4g} at "
-                f"that delta; confidence 1 - {self.alpha:g}"
-            )
-        reach = (
-            f"largest epsilon shown {self.epsilon_lower:.4g}, ceiling of {self.runs:,} "
-            f"runs {self.ceiling:.4g}"
-        )
-        return f"{self.name}: {self.outcome}. {claim}; {reach}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain data."""
-        plain = {
-            name: getattr(self, name)
-            for name in ("name", "outcome", "epsilon", "delta", "epsilon_lower", "ceiling")
-        }
-        plain |= {
-            "runs": self.runs,
-            "choosing": self.choosing,
-            "alpha": self.alpha,
-            "roc_area": self.area,
-        }
-        plain["certificate"] = None if self.certificate is None else self.certificate.to_json()
-        plain["evidence"] = [entry.to_json() for entry in self.evidence]
-        plain["profile"] = [list(row) for row in self.profile]
-        plain["roc"] = [list(row) for row in self.roc]
-        plain["limits"] = list(self.limits)
-        return plain
+@dataclass(frozen=True)
+class _Pair:
+    """A mechanism and the two inputs on which it is run."""
+
+    mechanism: Callable[..., Any]
+    inputs: tuple[Any, Any]
+    vectorised: bool
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What the first part of the runs chose."""
+
+    read: Reader
+    first: list[Batch]
+    views: list[View]
+    events: tuple[list[Event], list[Event]]
+    guesser: Guesser | None
+
+
+@dataclass
+class _Counts:
+    """What the second part of the runs gave."""
+
+    hits: dict[int, list[int]]
+    right: NDArray[np.int64] = field(default_factory=lambda: np.zeros(LEVELS, np.int64))
+    wrong: NDArray[np.int64] = field(default_factory=lambda: np.zeros(LEVELS, np.int64))
+    kept: list[Batch] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
 
 
 def test(
@@ -195,7 +135,8 @@ def test(
     neighbours d1, d2.
 
     `mechanism(data)` gives one output of any kind; a mechanism with a parameter `size` is asked for
-    many at once. `events` are tested whatever the search finds.
+    many at once. Every call gets a copy of its input. `events` are tested whatever the search
+    finds.
     """
     spend = budget or Budget()
     if claim is not None and epsilon is None:
@@ -205,49 +146,51 @@ def test(
             "a claim needs a finite epsilon >= 0 and a delta in [0, 1), or claim=a loss with an "
             "epsilon"
         )
+    stated = _Claim(float(epsilon), float(delta), claim)
     many = is_vectorised(mechanism) if vectorised is None else vectorised
+    pair = _Pair(mechanism, (d1, d2), many)
     title = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
     with _ProgressBar(progress, title, 2 * spend.runs) as tick:
-        raw = [_draw_outputs(mechanism, data, spend.choosing, many, tick) for data in (d1, d2)]
-        _refuse_all_raised(raw)
-        read = Reader.of(*raw)
-        first = [read(outputs) for outputs in raw]
-        del raw
-        share = spend.alpha / (2 * 2 * (_EVENTS + len(events)))  # two directions, two ends each
-        searched_views = choose_views(*first)
-        chosen = []
-        for direction, side in (("d1 over d2", 0), ("d2 over d1", 1)):
-            found_events = search_events(
-                searched_views,
-                first[side],
-                first[1 - side],
-                epsilon,
-                delta,
-                spend.testing,
-                share,
-                _EVENTS,
-            )
-            chosen.append((direction, side, [*found_events, *events]))
-        every = {id(event): event for _, _, group in chosen for event in group}
-        hits, kept = _count_hits(
-            mechanism, (d1, d2), read, list(every.values()), spend.testing, many, tick
+        chosen = _choose(pair, stated, spend, events, tick)
+        coins = flip_coins(spend.testing)
+        counts = _count_hits(pair, chosen, spend.testing, coins, tick)
+    guesses = None
+    if chosen.guesser is not None and coins is not None:
+        guesses = judge_guesses(
+            chosen.guesser, counts.right, counts.wrong, sum(coins), spend.guess_alpha
         )
-    evidence = []
-    for direction, side, group in chosen:
-        for event in group:
-            pair = (hits[id(event)][side], hits[id(event)][1 - side])
-            low, high = lower(pair[0], spend.testing, share), upper(pair[1], spend.testing, share)
-            evidence.append(Evidence(event.text, direction, pair, spend.testing, low, high))
-    return _judge_evidence(
-        title,
-        epsilon,
-        delta,
-        claim,
-        spend,
-        share,
-        evidence,
-        _compute_roc(searched_views[0], first, kept),
+    evidence = _list_evidence(chosen, counts, spend, len(events))
+    return _judge(title, stated, spend, len(events), evidence, guesses, chosen, counts)
+
+
+def _choose(
+    pair: _Pair, claim: _Claim, spend: Budget, own_events: Sequence[Event], tick: Tick
+) -> _Chosen:
+    """Learn from the first part of the runs: how to read outputs, events, and a guesser."""
+    raw = [_draw_outputs(pair, data, spend.choosing, tick) for data in pair.inputs]
+    _refuse_all_raised(raw)
+    read = Reader.of(*raw)
+    first = [read(outputs) for outputs in raw]
+    del raw
+    views = choose_views(*first)
+    end_alpha = spend.end_alpha(len(own_events))
+    groups = []
+    for _, side in _DIRECTIONS:
+        searched = search_events(
+            views,
+            first[side],
+            first[1 - side],
+            claim.epsilon,
+            claim.delta,
+            spend.testing,
+            end_alpha,
+            SEARCHED_EVENTS,
+        )
+        groups.append([*searched, *own_events])
+    guesser = choose_guesser(
+        views, first[0], first[1], claim.list_points(), spend.testing, spend.guess_alpha
     )
+    return _Chosen(read, first, views, (groups[0], groups[1]), guesser)
 
 
 def _refuse_all_raised(raw: list[Any]) -> None:
@@ -262,95 +205,146 @@ def _refuse_all_raised(raw: list[Any]) -> None:
         )
 
 
-def _draw_outputs(
-    mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick: Callable[[int], None]
-) -> Any:
+def _draw_outputs(pair: _Pair, data: Any, runs: int, tick: Tick) -> Any:
     """Draw the raw outputs of the runs that choose events."""
-    if many:
-        batch = draw(mechanism, data, runs, vectorised=True)
+    if pair.vectorised:
+        batch = draw(pair.mechanism, data, runs, vectorised=True)
         tick(runs)
         return batch
     outputs: list[Any] = []
     while len(outputs) < runs:
-        chunk = draw(mechanism, data, min(_STEP, runs - len(outputs)), vectorised=False)
+        chunk = draw(pair.mechanism, data, min(_STEP, runs - len(outputs)), vectorised=False)
         outputs += chunk
         tick(len(chunk))
     return outputs
 
 
 def _count_hits(
-    mechanism: Callable[..., Any],
-    pair: tuple[Any, Any],
-    read: Reader,
-    events: list[Event],
-    runs: int,
-    many: bool,
-    tick: Callable[[int], None],
-) -> tuple[dict[int, list[int]], list[Batch]]:
-    """Hits of every event on both sides, chunk by chunk; the first chunk is kept for the ROC
-    curve."""
-    hits = {id(event): [0, 0] for event in events}
-    kept: list[Batch] = []
-    for side, data in enumerate(pair):
+    pair: _Pair, chosen: _Chosen, runs: int, coins: tuple[int, int] | None, tick: Tick
+) -> _Counts:
+    """Hits of every event and guesses on both sides, chunk by chunk; the first chunk is kept for
+    the ROC curve."""
+    events = {id(event): event for group in chosen.events for event in group}
+    counts = _Counts({key: [0, 0] for key in events})
+    for batch in chosen.first:
+        counts.unread |= batch.unread
+    for side, data in enumerate(pair.inputs):
         done = 0
         while done < runs:
-            step = min(_CHUNK if many else _STEP, runs - done)
-            chunk = read(draw(mechanism, data, step, vectorised=many))
-            for event in events:
-                hits[id(event)][side] += int(np.count_nonzero(event.holds(chunk)))
+            step = min(_CHUNK if pair.vectorised else _STEP, runs - done)
+            chunk = chosen.read(draw(pair.mechanism, data, step, vectorised=pair.vectorised))
+            counts.unread |= chunk.unread
+            for key, event in events.items():
+                counts.hits[key][side] += int(np.count_nonzero(event.holds(chunk)))
+            if chosen.guesser is not None and coins is not None and done < coins[side]:
+                guessed = chunk.take(slice(0, coins[side] - done))
+                signed = chosen.guesser.guess(guessed)
+                right, wrong = count_guesses(signed, first=side == 0)
+                counts.right += right
+                counts.wrong += wrong
             if not done:
-                kept.append(chunk.take(slice(0, _CURVE)))
+                counts.kept.append(chunk.take(slice(0, _CURVE)))
             done += step
             tick(step)
-    return hits, kept
+    return counts
 
 
-def _judge_evidence(
+def _list_evidence(
+    chosen: _Chosen, counts: _Counts, spend: Budget, own_events: int
+) -> list[Evidence]:
+    alpha = spend.end_alpha(own_events)
+    evidence = []
+    for (direction, side), group in zip(_DIRECTIONS, chosen.events, strict=True):
+        for event in group:
+            hits = counts.hits[id(event)]
+            pair = (hits[side], hits[1 - side])
+            low = lower(pair[0], spend.testing, alpha)
+            high = upper(pair[1], spend.testing, alpha)
+            evidence.append(Evidence(event.text, direction, pair, spend.testing, low, high))
+    return evidence
+
+
+def _judge(
     name: str,
-    epsilon: float,
-    delta: float,
-    claim: Loss | None,
+    claim: _Claim,
     spend: Budget,
-    share: float,
+    own_events: int,
     evidence: list[Evidence],
-    roc: tuple[tuple[float, float], ...],
+    guesses: Guesses | None,
+    chosen: _Chosen,
+    counts: _Counts,
 ) -> Verdict:
-    best = max(evidence, key=lambda entry: entry.epsilon(delta), default=None)
-    shown = best.epsilon(delta) if best else 0.0
-    top = ceiling(spend.testing, share, delta)
-    breaking = max(evidence, key=lambda entry: entry.delta(epsilon), default=None)
-    broken = breaking is not None and breaking.delta(epsilon) > delta
-    profile = []
-    epsilon_grid = sorted(
-        {0.0, epsilon, *(epsilon * i / 8 for i in range(1, 17)), *((shown,) if shown else ())}
-    )
-    for grid_epsilon in epsilon_grid:
-        measured = max((entry.delta(grid_epsilon) for entry in evidence), default=0.0)
-        promised = (
-            claimed_delta(claim, grid_epsilon).upper
-            if claim is not None
-            else (delta if grid_epsilon >= epsilon else math.nan)
-        )
-        profile.append((grid_epsilon, promised, measured))
-        if measured > promised:  # never true of a promise that is not a number
-            broken = True
-            breaking = max(evidence, key=lambda entry: entry.delta(grid_epsilon))
-    outcome: Outcome = "violated" if broken else "not refuted" if top > epsilon else "inconclusive"
+    """The verdict: what was shown, whether it breaks the claim, and what was not looked at."""
+    best = max(evidence, key=lambda entry: entry.epsilon(claim.delta), default=None)
+    shown = best.epsilon(claim.delta) if best else 0.0
+    certificate: Evidence | Guesses | None = best
+    if guesses is not None and guesses.delta >= claim.delta and guesses.epsilon_lower > shown:
+        shown = guesses.epsilon_lower
+        certificate = guesses
+    profile = _measure_profile(claim, shown, evidence)
+    broken = next((row[0] for row in profile if row[2] > row[1]), None)  # never true of NaN
+    refuted = broken is not None or (guesses is not None and guesses.refuted)
+    if broken is not None:
+        certificate = max(evidence, key=lambda entry: entry.delta(broken))
+    elif refuted:
+        certificate = guesses
+    top = _find_ceiling(spend, own_events, claim.delta)
+    unexamined = tuple(f"{kind} in the outputs" for kind in sorted(counts.unread))
+    looked = top > claim.epsilon and not unexamined
+    outcome: Outcome = "violated" if refuted else "not refuted" if looked else "inconclusive"
     return Verdict(
         name=name,
         outcome=outcome,
-        epsilon=float(epsilon),
-        delta=float(delta),
+        epsilon=claim.epsilon,
+        delta=claim.delta,
         epsilon_lower=shown,
         ceiling=top,
-        certificate=breaking if broken else best,
+        certificate=certificate,
         evidence=tuple(evidence),
         runs=spend.runs,
         choosing=spend.choosing,
         alpha=spend.alpha,
-        profile=tuple(profile),
-        roc=roc,
+        profile=profile,
+        roc=_compute_roc(chosen.views[0], chosen.first, counts.kept),
+        limits=(*LIMITS, *_list_limits(chosen.read, unexamined)),
+        guesses=guesses,
+        unexamined=unexamined,
     )
+
+
+def _measure_profile(
+    claim: _Claim, shown: float, evidence: list[Evidence]
+) -> tuple[tuple[float, float, float], ...]:
+    """At each epsilon of a grid, the delta that is allowed and the delta that events show."""
+    epsilon = claim.epsilon
+    grid = sorted(
+        {0.0, epsilon, *(epsilon * i / 8 for i in range(1, 17)), *([shown] * (shown > 0))}
+    )
+    return tuple(
+        (e, claim.allows(e), max((entry.delta(e) for entry in evidence), default=0.0)) for e in grid
+    )
+
+
+def _find_ceiling(spend: Budget, own_events: int, delta: float) -> float:
+    by_event = ceiling(spend.testing, spend.end_alpha(own_events), delta)
+    return max(by_event, guess_ceiling(count_trials(spend.testing), delta, spend.guess_alpha))
+
+
+def _list_limits(read: Reader, unexamined: tuple[str, ...]) -> list[str]:
+    """Sentences about what these outputs left unexamined."""
+    sentences = []
+    if read.left_out:
+        sentences.append(
+            f"{read.left_out:,} more columns were compared on the choosing runs and differ less "
+            "than those that were searched; they were tested in the hash of the whole output, and "
+            "numbers in a weighted sum, not one by one."
+        )
+    if unexamined:
+        sentences.append(
+            f"Not examined, as it cannot be opened: {'; '.join(unexamined)}. Return numbers, "
+            "texts, lists, dicts, tables or dataclasses."
+        )
+    return sentences
 
 
 def _compute_roc(

@@ -19,7 +19,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.audit.outputs import Batch, Numbers, View, list_views
+from dither.audit.outputs import Batch, Numbers
+from dither.audit.views import View, list_views
 
 _BINS = 400
 _MOST_CELLS = 200_000
@@ -72,7 +73,7 @@ def event(name: str, holds: Callable[[Any], Any]) -> Event:
 def _read_outputs(batch: Batch) -> Any:
     if batch.shown:
         return [batch.shown[int(key)] for key in batch.whole]
-    return batch.rows[:, 0] if batch.names == ("value",) else batch.rows
+    return batch.full[:, 0] if batch.names == ("value",) else batch.full
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def choose_views(left: Batch, right: Batch) -> list[View]:
 
     If few outputs are possible, the whole output alone: its likelihood ratio is the best test.
     """
-    whole, *others = list_views(left)
+    whole, *others = list_views(left, right)
     if len(np.unique(np.concatenate([left.whole[:20_000], right.whole[:20_000]]))) > _FEW_OUTPUTS:
         return [*learn_score(left, right), whole, *others]
     return [whole, *([] if left.rows.dtype.kind == "i" else others)]

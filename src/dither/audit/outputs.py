@@ -1,86 +1,63 @@
-"""Outputs of any kind, and views of them: numbers computed from an output, on which events are
-defined.
+"""How outputs of any kind become numbers: a row of columns for each, and a hash of the whole.
 
-Any function of an output gives a valid event, so views need no care about privacy, only about
-power: values and coordinates, the output as a whole (hashed), the lowest set bit of a float (which
-shows where it was rounded), lengths, leaves of nested outputs, and a learned score. An exception is
-an output like any other.
+The way is decided on the first part of the runs and is then one function of the output, the same
+for all. Plain numbers of one type stay as they are; everything else is read to its leaves
+(`canonical_outputs`). An exception is an output like any other.
 """
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.errors import ParameterError
+from dither.audit.canonical_outputs import hash_text, read_output
+from dither.audit.leaf_columns import (
+    LeafColumn,
+    Leaves,
+    choose_leaf_columns,
+    fill_leaf_columns,
+    list_leaf_columns,
+)
+from dither.audit.runs import is_number, is_number_array, is_row_of_numbers
+from dither.audit.screens import MOST_COLUMNS, WeightedSum, choose_columns
 
 Numbers = NDArray[Any]
-_MOST_COLUMNS = 64
 _LEAST = np.iinfo(np.int64).min
+_EXACT = 2**53  # integers up to this are exact as floats
+_SAMPLE = 20_000
+_SAMPLE_LEAVES = 1_000_000
 _ODD = [
     (0x9E3779B97F4A7C15 * (2 * i + 1) ^ 0xD1B54A32D192ED03 << i % 13) % 2**64 | 1 for i in range(64)
 ]
 
 
 @dataclass(frozen=True)
-class Raised:
-    """What a mechanism raised, as an output."""
-
-    kind: str
-    message: str
-
-
-@dataclass(frozen=True)
 class Batch:
-    """Outputs of many runs, read: a row of numbers for each, a hash of the whole, and its text if
-    nested."""
+    """Outputs of many runs, read: the columns that are searched, a hash of the whole, all columns
+    of numbers, the text of nested outputs, and the types that could not be opened."""
 
     rows: NDArray[Any]
     names: tuple[str, ...]
     whole: NDArray[np.int64]
     shown: dict[int, str] = field(compare=False)
+    full: NDArray[Any] = field(compare=False, repr=False)
+    unread: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.whole)
 
     def take(self, selection: slice) -> Batch:
-        return Batch(self.rows[selection], self.names, self.whole[selection], self.shown)
-
-
-def is_vectorised(mechanism: Callable[..., Any]) -> bool:
-    """Whether it takes `size` and returns that many outputs at once."""
-    try:
-        return "size" in inspect.signature(mechanism).parameters
-    except (TypeError, ValueError):
-        return False
-
-
-def draw(mechanism: Callable[..., Any], data: Any, size: int, *, vectorised: bool) -> Any:
-    """The outputs of `size` independent runs: an array, or a list."""
-    if not vectorised:
-        return [_run_once(mechanism, data) for _ in range(size)]
-    outputs = mechanism(data, size=size)
-    if len(outputs) != size:
-        raise ParameterError(
-            f"a vectorised mechanism must return `size` outputs: {len(outputs)} instead of {size}"
+        return Batch(
+            self.rows[selection],
+            self.names,
+            self.whole[selection],
+            self.shown,
+            self.full[selection],
+            self.unread,
         )
-    return outputs if isinstance(outputs, np.ndarray) else list(outputs)
-
-
-def _run_once(mechanism: Callable[..., Any], data: Any) -> Any:
-    try:
-        return mechanism(data)
-    except (
-        Exception
-    ) as error:  # an error is an output: whether it comes must not depend on one person
-        return Raised(type(error).__name__, str(error))
 
 
 @dataclass(frozen=True)
@@ -92,117 +69,147 @@ class Reader:
     >>> read.names, read([3, "no number"]).rows.tolist()
     (('value',), [[3], [-9223372036854775808]])
     >>> Reader.of([(1, 2.5), (3, 4.0)]).names, Reader.of([["a"], []]).names
-    (('value[0]', 'value[1]'), ('length', 'value[0] is "a"'))
+    (('value[0]', 'value[1]'), ('length', 'value[0] is "a"', 'length of value[0]'))
     """
 
     names: tuple[str, ...]
-    width: int  # columns of numbers; 0 for nested outputs
-    whole_numbers: bool
+    signature: Any  # the type of every output, where all are numbers of one type; None for nested
+    columns: tuple[int, ...] = ()  # the searched ones, where there are many
+    weighted_sum: WeightedSum | None = field(default=None, compare=False)
+    leaf_columns: tuple[LeafColumn, ...] = ()
+    left_out: int = 0  # columns that were compared and differ less than the searched ones
 
     @classmethod
     def of(cls, *samples: Any) -> Reader:
         """A reader for outputs like these samples."""
-        arrays = [array for array in map(_as_matrix, samples) if array is not None]
-        is_one_kind = (
-            len({array.dtype.kind == "b" for array in arrays}) == 1
-        )  # False and 0 are equal, and differ
-        if (
-            is_one_kind
-            and len(arrays) == len(samples)
-            and len({array.shape[1] for array in arrays}) == 1
-        ):
-            width = arrays[0].shape[1]
-            flat = all(np.ndim(sample[0]) == 0 for sample in samples if len(sample))
-            names = ("value",) if flat else tuple(f"value[{i}]" for i in range(width))
-            return cls(names, width, all(array.dtype.kind in "biu" for array in arrays))
-        leaves = [_list_leaves(output) for sample in samples for output in sample[:20_000]]
-        return cls(_name_columns(leaves), 0, False)
+        signatures = {_find_signature(sample) for sample in samples}
+        (signature,) = signatures if len(signatures) == 1 else (None,)
+        matrices = [] if signature is None else [_make_matrix(sample) for sample in samples]
+        if matrices and all(matrix is not None for matrix in matrices):
+            return cls._of_matrices(signature, [m for m in matrices if m is not None])
+        leaves = [_sample_leaves(sample) for sample in samples]
+        every_column = list_leaf_columns(leaves)
+        chosen = choose_leaf_columns(every_column, leaves)
+        names = tuple(column.name for column in chosen)
+        return cls(names, None, leaf_columns=chosen, left_out=len(every_column) - len(chosen))
+
+    @classmethod
+    def _of_matrices(cls, signature: Any, matrices: list[NDArray[Any]]) -> Reader:
+        width = matrices[0].shape[1]
+        if not signature[1]:
+            return cls(("value",), signature)
+        if width <= MOST_COLUMNS:
+            return cls(tuple(f"value[{i}]" for i in range(width)), signature)
+        columns = tuple(choose_columns(matrices[0], matrices[-1]).tolist())
+        names = (*(f"value[{i}]" for i in columns), f"weighted sum of all {width} columns")
+        total = WeightedSum(matrices[0][:_SAMPLE], matrices[-1][:_SAMPLE])
+        return cls(names, signature, columns, total, left_out=width - len(columns))
 
     def __call__(self, outputs: Any) -> Batch:
-        if self.width:
-            array = _as_matrix(outputs)
-            if array is None or array.shape[1] != self.width:
-                return self._with_misfits(outputs)
-            kind = np.int64 if self.whole_numbers and array.dtype.kind in "biu" else np.float64
-            rows = array.astype(kind, copy=False)
-            if self.whole_numbers and kind is np.float64:
-                return self._with_misfits(list(array))
-            return Batch(rows, self.names, _hash_rows(rows), {})
-        texts = [_write_text(output) for output in outputs]
-        keys = {text: _hash_text(text) for text in set(texts)}
+        if self.signature is None:
+            return self._read_nested(outputs)
+        if _find_signature(outputs) == self.signature:
+            matrix = _make_matrix(outputs)
+            if matrix is not None:
+                return self._select_columns(matrix, _hash_rows(matrix))
+        return self._read_misfits(outputs)
+
+    def _select_columns(
+        self,
+        matrix: NDArray[Any],
+        whole: NDArray[np.int64],
+        unread: frozenset[str] = frozenset(),
+    ) -> Batch:
+        if self.weighted_sum is None:
+            return Batch(matrix, self.names, whole, {}, matrix, unread)
+        total = self.weighted_sum(matrix)
+        rows = np.column_stack([matrix[:, list(self.columns)], total.astype(matrix.dtype)])
+        return Batch(rows, self.names, whole, {}, matrix, unread)
+
+    def _read_nested(self, outputs: Any) -> Batch:
+        readings = [read_output(output) for output in outputs]
+        keys = {text: hash_text(text) for text in {reading.text for reading in readings}}
         shown = {key: text for text, key in keys.items()}
-        rows = _fill_columns([_list_leaves(output) for output in outputs], self.names)
-        return Batch(rows, self.names, np.array([keys[text] for text in texts], np.int64), shown)
+        rows = fill_leaf_columns([reading.leaves for reading in readings], self.leaf_columns)
+        whole = np.array([keys[reading.text] for reading in readings], np.int64)
+        unread = frozenset(kind for reading in readings for kind in reading.unread)
+        return Batch(rows, self.names, whole, shown, rows, unread)
 
-    def _with_misfits(self, outputs: Any) -> Batch:
-        """Outputs of another kind than those seen first: a row of the least number, and the hash of
+    def _read_misfits(self, outputs: Any) -> Batch:
+        """Outputs of another type than those seen first: a row of the least number, and the hash of
         their text."""
-        kind = np.int64 if self.whole_numbers else np.float64
-        rows = np.full((len(outputs), self.width), _LEAST if self.whole_numbers else np.nan, kind)
+        whole_numbers, shape = self.signature[2], self.signature[1]
+        width = int(np.prod(shape)) if shape else 1
+        kind = np.int64 if whole_numbers else np.float64
+        matrix = np.full((len(outputs), width), _LEAST if whole_numbers else np.nan, kind)
         whole = np.empty(len(outputs), np.int64)
+        unread: set[str] = set()
         for i, output in enumerate(outputs):
-            row = _as_matrix([output])
-            if (
-                row is not None
-                and row.shape[1] == self.width
-                and (row.dtype.kind in "biu" or not self.whole_numbers)
-            ):
-                rows[i] = row[0]
-                whole[i] = _hash_rows(rows[i : i + 1])[0]
+            row = _make_matrix([output]) if _find_signature([output]) == self.signature else None
+            if row is not None:
+                matrix[i] = row[0]
+                whole[i] = _hash_rows(row)[0]
             else:
-                whole[i] = _hash_text(_write_text(output))
-        return Batch(rows, self.names, whole, {})
+                reading = read_output(output)
+                whole[i] = hash_text(reading.text)
+                unread.update(reading.unread)
+        return self._select_columns(matrix, whole, frozenset(unread))
 
 
-def _as_matrix(outputs: Any) -> NDArray[Any] | None:
-    """A matrix, one row an output, if all are numbers or equally long rows of numbers; else
-    None."""
-    if isinstance(outputs, np.ndarray):
-        array = (
-            outputs.reshape(len(outputs), -1) if outputs.size else outputs.reshape(len(outputs), 0)
-        )
-    elif _mixes_truth_and_numbers(outputs):
+def _find_signature(outputs: Any) -> Any:
+    """The one type of all outputs (types, shape, whether all are whole numbers); None if they are
+    not numbers, or of several types: False, 0 and 0.0 are equal, and differ."""
+    if is_number_array(outputs):
+        kind = outputs.dtype
+        return (kind.str, outputs.shape[1:], kind.kind != "f")
+    signatures = {_sign_output(output) for output in outputs}
+    return signatures.pop() if len(signatures) == 1 else None
+
+
+def _sign_output(output: Any) -> Any:
+    kind = type(output)
+    if is_number(output):
+        return None if kind is np.uint64 else (kind, (), _is_whole(kind))
+    if kind in (list, tuple) and is_row_of_numbers(output):
+        types = tuple(map(type, output))
+        signature = (kind, types), (len(output),), all(map(_is_whole, types))
+        return None if np.uint64 in types else signature
+    if is_number_array(output):
+        return (kind, output.dtype.str), output.shape, output.dtype.kind != "f"
+    return None
+
+
+def _is_whole(kind: Any) -> bool:
+    return bool(np.dtype(kind).kind in "biu")
+
+
+def _make_matrix(outputs: Any) -> NDArray[Any] | None:
+    """A matrix, one row an output; None if a number does not fit without loss."""
+    if is_number_array(outputs):
+        kind = np.float64 if outputs.dtype.kind == "f" else np.int64
+        return np.asarray(outputs.reshape(len(outputs), -1).astype(kind, copy=False))
+    kind = np.int64 if _sign_output(outputs[0])[2] else np.float64
+    try:
+        matrix = np.array(outputs, dtype=kind).reshape(len(outputs), -1)
+    except OverflowError:
         return None
-    elif all(_is_number(output) for output in outputs):
-        array = np.array(outputs).reshape(len(outputs), 1)
-    elif (
-        all(_is_row_of_numbers(output) for output in outputs)
-        and len({np.shape(output) for output in outputs}) == 1
-    ):
-        array = np.array([np.ravel(output) for output in outputs]).reshape(len(outputs), -1)
-    else:
+    if kind is np.float64 and any(map(_holds_wide_integer, outputs)):
         return None
-    fits = array.dtype.kind in "bif" or (array.dtype.kind == "u" and array.dtype.itemsize < 8)
-    return array if fits and array.shape[1] else None
+    return matrix
 
 
-def _mixes_truth_and_numbers(outputs: Any) -> bool:
-    """Whether False and 0 may both occur: they are equal, and a matrix would show one where the
-    other was."""
-    leaves = (
-        leaf
-        for output in outputs
-        for leaf in (output if isinstance(output, (list, tuple)) else (output,))
-    )
-    kinds = {isinstance(leaf, (bool, np.bool_)) for leaf in leaves if _is_number(leaf)}
-    return len(kinds) == 2
-
-
-def _is_row_of_numbers(output: Any) -> bool:
-    if isinstance(output, np.ndarray):
-        return output.dtype.kind in "biuf"
-    return isinstance(output, (tuple, list)) and all(_is_number(element) for element in output)
+def _holds_wide_integer(output: Any) -> bool:
+    """Whether a row of floats and integers has an integer that a float does not hold."""
+    if not isinstance(output, (list, tuple)):
+        return False
+    return any(isinstance(element, int) and abs(element) > _EXACT for element in output)
 
 
 def _hash_rows(rows: NDArray[Any]) -> NDArray[np.int64]:
     """Equal rows have equal hashes; of one integer column it is the value itself."""
-    if rows.shape[1] == 1 and rows.dtype.kind in "bi":
+    if rows.shape[1] == 1 and rows.dtype.kind == "i":
         return rows[:, 0].astype(np.int64)
-    bits = (
-        rows.astype(np.float64).view(np.uint64)
-        if rows.dtype.kind == "f"
-        else rows.astype(np.int64).view(np.uint64)
-    )
+    bits = rows.astype(np.float64 if rows.dtype.kind == "f" else np.int64).view(np.uint64)
     total = np.zeros(len(rows), np.uint64)
     with np.errstate(over="ignore"):
         for column in range(rows.shape[1]):
@@ -211,136 +218,13 @@ def _hash_rows(rows: NDArray[Any]) -> NDArray[np.int64]:
     return total.view(np.int64)
 
 
-def _hash_text(text: str) -> int:
-    return int.from_bytes(
-        hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True
-    )
-
-
-def _write_text(output: Any) -> str:
-    for name in ("to_pylist", "to_dict"):  # Arrow, pandas and polars tables
-        if hasattr(output, name):
-            return repr(getattr(output, name)())
-    return repr(output.tolist()) if isinstance(output, np.ndarray) else repr(output)
-
-
-def _list_leaves(output: Any, path: str = "value") -> dict[str, Any]:
-    """Every leaf of a nested output by its path; lengths and texts are leaves too."""
-    if isinstance(output, Raised):
-        return {"raised": output.kind}
-    for name in ("to_pylist", "to_dict"):
-        if hasattr(output, name):
-            return _list_leaves(getattr(output, name)(), path)
-    if isinstance(output, np.ndarray):
-        output = output.tolist()
-    if isinstance(output, dict):
-        leaves: dict[str, Any] = {"length" if path == "value" else f"length of {path}": len(output)}
-        for key, element in output.items():
-            leaves |= _list_leaves(element, f"{path}[{key!r}]")
-        return leaves
-    if isinstance(output, (list, tuple, set, frozenset)):
-        leaves = {"length" if path == "value" else f"length of {path}": len(output)}
-        for i, element in enumerate(
-            sorted(output, key=repr) if isinstance(output, (set, frozenset)) else output
-        ):
-            leaves |= _list_leaves(element, f"{path}[{i}]")
-        return leaves
-    return {path: output}
-
-
-def _name_columns(leaves: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    """A column for a leaf that holds numbers, and one for each common text at a leaf."""
-    names: list[str] = []
-    for path in dict.fromkeys(path for output_leaves in leaves for path in output_leaves):
-        values = [output_leaves[path] for output_leaves in leaves if path in output_leaves]
-        if any(_is_number(value) for value in values):
-            names.append(path)
-        texts = Counter(_leaf_text(value) for value in values if not _is_number(value))
-        names += [f'{path} is "{text[:40]}"' for text, _ in sorted(texts.most_common(8))]
-    return tuple(names[:_MOST_COLUMNS])
-
-
-def _fill_columns(leaves: Sequence[dict[str, Any]], names: tuple[str, ...]) -> NDArray[np.float64]:
-    """The columns of these names; NaN where a leaf is absent or no number."""
-    rows = np.full((len(leaves), len(names)), np.nan)
-    positions = {name: i for i, name in enumerate(names)}
-    text_positions = [i for name, i in positions.items() if name.endswith('"')]
-    for i, output_leaves in enumerate(leaves):
-        rows[i, text_positions] = 0.0
-        for path, value in output_leaves.items():
-            position = positions.get(
-                path if _is_number(value) else f'{path} is "{_leaf_text(value)[:40]}"'
-            )
-            if position is not None:
-                rows[i, position] = float(value) if _is_number(value) else 1.0
-    return rows
-
-
-def _leaf_text(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, np.number, np.bool_))
-
-
-@dataclass(frozen=True)
-class View:
-    """A number for every output of a batch, by name: a column, the whole output, its lowest bit, or
-    a learned score."""
-
-    name: str
-    of: Callable[[Batch], Numbers] = field(compare=False, repr=False)
-    ordered: bool = True
-
-
-def list_views(sample: Batch) -> list[View]:
-    """The views that make sense for outputs like these."""
-    single = len(sample.names) == 1 and sample.rows.dtype.kind == "i"
-    chosen_views = [View("value" if single else "whole output", lambda b: b.whole, ordered=single)]
-    for i, name in enumerate(sample.names[:_MOST_COLUMNS]):
-        if not single:
-            chosen_views.append(View(name, _take_column(i)))
-        if sample.rows.dtype.kind == "f" and i < 8 and _has_fractions(sample.rows[:, i]):
-            chosen_views.append(View(f"exponent of the lowest set bit of {name}", _take_low_bit(i)))
-    if not single and 1 < sample.rows.shape[1] <= 6 and sample.rows.dtype.kind == "i":
-        pairs = [(i, j) for i in range(sample.rows.shape[1]) for j in range(i)]
-        chosen_views += [
-            View(f"{sample.names[i]} - {sample.names[j]}", _subtract_columns(i, j))
-            for i, j in pairs
-        ]
-    return chosen_views
-
-
-def _subtract_columns(i: int, j: int) -> Callable[[Batch], Numbers]:
-    return lambda batch: batch.rows[:, i] - batch.rows[:, j]
-
-
-def _take_column(index: int) -> Callable[[Batch], Numbers]:
-    return lambda batch: batch.rows[:, index]
-
-
-def _take_low_bit(index: int) -> Callable[[Batch], Numbers]:
-    return lambda batch: lowest_bit(batch.rows[:, index])
-
-
-def lowest_bit(values: Numbers) -> NDArray[np.int64]:
-    """e for a float that is an odd multiple of 2^e: how finely its last rounding can have been.
-
-    >>> lowest_bit(np.array([1.0, 0.75, 3.0, 0.1])).tolist()
-    [0, -2, 0, -55]
-    """
-    mantissa, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0).astype(np.float64))
-    whole = (mantissa * 2.0**53).astype(np.int64)
-    low = whole & -whole
-    bits = np.where(
-        whole == 0,
-        2000,
-        np.log2(np.maximum(low, 1).astype(np.float64)).astype(np.int64) + exponent - 53,
-    )
-    return bits.astype(np.int64)
-
-
-def _has_fractions(values: Numbers) -> bool:
-    kept = values[np.isfinite(values)][:1000]
-    return bool(len(kept)) and bool((kept != np.round(kept)).any())
+def _sample_leaves(outputs: Any) -> list[Leaves]:
+    """Leaves of the first outputs, until there are many."""
+    samples: list[Leaves] = []
+    leaf_count = 0
+    for output in outputs[:_SAMPLE]:
+        samples.append(read_output(output).leaves)
+        leaf_count += len(samples[-1])
+        if leaf_count > _SAMPLE_LEAVES:
+            break
+    return samples

@@ -6,17 +6,24 @@ tested on fresh runs, so that the choice costs nothing in confidence (rule audit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from dither.audit.black_box import Budget, Verdict, test
+from dither.audit.black_box import test
 from dither.audit.confidence import log_ratio
 from dither.audit.events import choose_views, search_events
-from dither.audit.outputs import Reader, draw, is_vectorised
+from dither.audit.guessing import choose_guesser
+from dither.audit.outputs import Batch, Reader
+from dither.audit.runs import draw, is_vectorised
+from dither.audit.verdict import Budget, Verdict
+from dither.audit.views import View
 from dither.errors import ParameterError
 from dither.privacy.noise import uniform_below
 
 Pair = tuple[Any, Any]
+_CLEAR_EXCESS = 4.0  # standard deviations
 
 
 def counts(largest: int = 1) -> list[Pair]:
@@ -87,21 +94,15 @@ def explore(
     candidates = list(pairs)
     if not candidates:
         raise ParameterError("no pair of neighbours to try")
-    scored = sorted(
-        (
-            (_estimate_epsilon(mechanism, p, epsilon, delta, pilot), i)
-            for i, p in enumerate(candidates)
-        ),
-        reverse=True,
-    )
-    best = candidates[scored[0][1]]
-    score = scored[0][0]
+    pilot_runs = _Pilot(mechanism, epsilon, delta, pilot, spend)
+    score, index = max((pilot_runs.rate_pair(pair), i) for i, pair in enumerate(candidates))
+    best = candidates[index]
     for _ in range(steps if near else 0):
         around = list(near(best)) if near else []
         some = (
             {uniform_below(len(around)) for _ in range(min(12, len(around)))} if around else set()
         )
-        tried = [(_estimate_epsilon(mechanism, around[i], epsilon, delta, pilot), i) for i in some]
+        tried = [(pilot_runs.rate_pair(around[i]), i) for i in some]
         if not tried or max(tried)[0] <= score:
             break
         score, index = max(tried)
@@ -109,19 +110,38 @@ def explore(
     return test(mechanism, best[0], best[1], epsilon, delta, budget=spend, **options), best
 
 
-def _estimate_epsilon(
-    mechanism: Callable[..., Any], pair: Pair, epsilon: float, delta: float, runs: int
-) -> float:
-    """A rough epsilon of the best event on pilot runs."""
-    many = is_vectorised(mechanism)
-    raw = [draw(mechanism, data, runs, vectorised=many) for data in pair]
-    read = Reader.of(*raw)
-    sides = [read(outputs) for outputs in raw]
-    worst = 0.0
-    for a, b in (sides, sides[::-1]):
-        for event in search_events(choose_views(*sides), a, b, epsilon, delta, runs, 0.05):
-            p = event.holds(a).mean()
-            q = event.holds(b).mean()
-            spread = 3 * (max(p, 1 / runs) / runs) ** 0.5, 3 * (max(q, 1 / runs) / runs) ** 0.5
-            worst = max(worst, log_ratio(p - spread[0], q + spread[1], delta))
-    return worst
+@dataclass(frozen=True)
+class _Pilot:
+    """Pilot runs that rate pairs of neighbours."""
+
+    mechanism: Callable[..., Any]
+    epsilon: float
+    delta: float
+    runs: int
+    budget: Budget
+
+    def rate_pair(self, pair: Pair) -> tuple[float, float]:
+        """How bad a pair looks: by how much its guesses would exceed the claim in the full test,
+        if clearly; among others, a rough epsilon of the best event."""
+        many = is_vectorised(self.mechanism)
+        raw = [draw(self.mechanism, data, self.runs, vectorised=many) for data in pair]
+        read = Reader.of(*raw)
+        sides = [read(outputs) for outputs in raw]
+        views = choose_views(*sides)
+        claim = [(self.epsilon, self.delta)]
+        testing = self.budget.testing
+        guesser = choose_guesser(views, sides[0], sides[1], claim, testing, self.budget.guess_alpha)
+        excess = 0.0 if guesser is None else guesser.excess
+        return (excess if excess > _CLEAR_EXCESS else 0.0), self._estimate_epsilon(views, sides)
+
+    def _estimate_epsilon(self, views: list[View], sides: list[Batch]) -> float:
+        worst = 0.0
+        for a, b in (sides, sides[::-1]):
+            events = search_events(views, a, b, self.epsilon, self.delta, self.runs, 0.05)
+            for event in events:
+                p = event.holds(a).mean()
+                q = event.holds(b).mean()
+                low = p - 3 * math.sqrt(max(p, 1 / self.runs) / self.runs)
+                high = q + 3 * math.sqrt(max(q, 1 / self.runs) / self.runs)
+                worst = max(worst, log_ratio(low, high, self.delta))
+        return worst

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dither.audit.black_box import LIMITS, Verdict
+from dither.audit.verdict import LIMITS, Verdict
 from dither.pages.html import Html, join, write_element
 from dither.pages.page import PageSection, write_page
 from dither.pages.plots import Axis, ChartLine, draw_curves, draw_lengths
@@ -129,8 +129,10 @@ def _show_verdict(verdict: Verdict) -> Html:
     ]
     if verdict.certificate is not None:
         facts.append(("best evidence", str(verdict.certificate)))
+    if verdict.guesses is not None and verdict.guesses is not verdict.certificate:
+        facts.append(("guesses", str(verdict.guesses)))
     facts.append(("why this verdict", _explain_outcome(verdict)))
-    facts.append(("not tested", verdict.limits[1]))
+    facts.append(("not tested", " ".join([verdict.limits[1], *verdict.limits[len(LIMITS) :]])))
     outcome = write_element("span", verdict.outcome, class_=_TONES.get(verdict.outcome))
     heading = write_element("h3", f"{verdict.name}: ", outcome)
     plots = write_element(
@@ -145,6 +147,11 @@ def _explain_outcome(verdict: Verdict) -> str:
             "The claim excludes these probabilities; a mechanism that keeps it shows such counts "
             "with probability at "
             f"most {verdict.alpha:g}."
+        )
+    if verdict.unexamined:
+        return (
+            f"Some of the outputs could not be looked at ({'; '.join(verdict.unexamined)}), so the "
+            "mechanism is not acquitted."
         )
     if verdict.outcome == "inconclusive":
         return (

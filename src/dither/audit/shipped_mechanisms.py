@@ -16,7 +16,8 @@ import numpy as np
 
 from dither import local
 from dither import mechanisms as m
-from dither.audit.black_box import Budget, Verdict, test
+from dither.audit.black_box import test
+from dither.audit.verdict import Budget, Verdict
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss
 from dither.privacy.noise import SystemSource, Words

@@ -25,7 +25,8 @@ from scipy.stats import mannwhitneyu
 
 from dither.audit import naive, questions, sensitivity_check
 from dither.audit.alpha_budget import share
-from dither.audit.black_box import Budget, Verdict, test
+from dither.audit.black_box import test
+from dither.audit.verdict import Budget, Verdict
 from dither.errors import DitherError, RefusedError
 from dither.plan.algebra import Keys, Query
 from dither.plan.stability import Loose, Owned
@@ -256,16 +257,16 @@ def _check_rows(
 
 
 def _black_box(databases: list[RegisteredDatabase], sql: str, runs: int, alpha: float) -> Verdict:
-    def mechanism(database: RegisteredDatabase) -> Any:
-        answer: Any = database.connection.sql(sql, epsilon=EPSILON, fresh=True)
+    def mechanism(index: int) -> Any:
+        answer: Any = databases[index].connection.sql(sql, epsilon=EPSILON, fresh=True)
         return [value for column in answer.raw.columns for value in column.to_pylist()]
 
     spend = Budget(runs, alpha)
     price = float(EPSILON)
     return test(
         mechanism,
-        databases[0],
-        databases[1],
+        0,
+        1,
         price,
         DELTA,
         budget=spend,

@@ -7,50 +7,32 @@ dither audit function mine.py:answer --first '[1, 0]' --second '[0, 0]' --epsilo
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import math
-import shutil
-import sys
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from dither import connect, steward
 from dither.audit.accountant import audit_accountant
 from dither.audit.alpha_budget import next_share
-from dither.audit.black_box import LIMITS, Budget, Verdict, test
 from dither.audit.report import Section, finite, write
 from dither.audit.shipped_mechanisms import Subject, subjects
-from dither.audit.system import audit_system
+from dither.audit.verdict import Verdict
 from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
+from dither.cli.audit_function import function
 from dither.cli.audit_leakage import leakage
+from dither.cli.audit_output import Alpha, Report, Year, say_written, show_limits
+from dither.cli.audit_system import system
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
-from dither.plan.algebra import Query
-from dither.privacy.noise.source import fresh_bytes
-from dither.state import State
-from dither.strict_json import read_document
 
 app = typer.Typer(
     name="audit",
     help="Try to break a promise: ours, or a function of your own.",
     no_args_is_help=True,
 )
-Report = Annotated[
-    Path | None, typer.Option(help="Write this HTML file, and the same as JSON beside it.")
-]
-Alpha = Annotated[float, typer.Option(help="Rate of false alarms of each test.")]
-Year = Annotated[
-    Path | None,
-    typer.Option(help="A file that counts runs: all runs of a year share alpha (nightly audits)."),
-]
 
 
 @app.callback()
@@ -58,7 +40,9 @@ def _group() -> None:
     """Audits."""
 
 
+app.command()(function)
 app.command()(leakage)
+app.command()(system)
 
 
 @app.command()
@@ -110,7 +94,7 @@ def mechanisms(
         "epsilon claimed, epsilon shown at least, and the most that so many runs could show",
         style="dim",
     )
-    _show_limits(console)
+    show_limits(console)
     if report is not None:
         head = (
             "mechanism",
@@ -126,7 +110,7 @@ def mechanisms(
             f"each test.",
         )
         rows = tuple(_make_row(verdict) for verdict in verdicts)
-        _say_written(
+        say_written(
             console,
             write(
                 report,
@@ -173,7 +157,7 @@ def zoo(
     ]
     accused = [verdict.name for verdict in verdicts if verdict.violated]
     escaped = [bug.name for bug, catch in catches if not catch.caught]
-    _show_limits(console)
+    show_limits(console)
     if report is not None:
         rows = tuple(_make_catch_row(bug, catch) for bug, catch in catches)
         catch_verdicts = tuple(catch.verdict for _, catch in catches if catch.verdict is not None)
@@ -191,7 +175,7 @@ def zoo(
                 verdicts=tuple(verdicts),
             ),
         ]
-        _say_written(console, write(report, "Audit zoo", sections))
+        say_written(console, write(report, "Audit zoo", sections))
     line = f"zoo: {len(catches) - len(escaped)} of {len(catches)} bugs caught"
     line += f" (escaped: {', '.join(escaped)})" if escaped else ""
     console.print(
@@ -210,45 +194,6 @@ def zoo(
             )
         )
     raise typer.Exit(1 if accused or escaped else 0)
-
-
-@app.command()
-def function(
-    where: Annotated[
-        str, typer.Argument(help="file.py:name or module:name; takes data, or data and size.")
-    ],
-    first: Annotated[str, typer.Option(help="The first input, as JSON.")],
-    second: Annotated[str, typer.Option(help="Its neighbour, as JSON.")],
-    epsilon: Annotated[float, typer.Option(help="The claim.")],
-    delta: Annotated[float, typer.Option(help="The claim's delta.")] = 0.0,
-    runs: Annotated[int, typer.Option(help="Runs on each input, fixed in advance.")] = 100_000,
-    alpha: Alpha = 1e-6,
-    year: Year = None,
-    report: Report = None,
-    as_json: AsJson = False,
-) -> None:
-    """Test a function of your own on two neighbours. Exit status 1 if its claim is refuted."""
-    console = make_console(stderr=as_json)
-    mechanism = _load_function(where)
-    pair = (
-        read_document(first, "the first input", allow_floats=True),
-        read_document(second, "the second input", allow_floats=True),
-    )
-    spend = Budget(runs, alpha if year is None else next_share(year, alpha))
-    verdict = test(mechanism, *pair, epsilon, delta, budget=spend, name=where, progress=True)
-    console.print(str(verdict), soft_wrap=True, highlight=False, markup=False)
-    _show_limits(console)
-    if report is not None:
-        sentence = f"inputs {first} and {second}"
-        _say_written(
-            console,
-            write(
-                report, f"Audit of {where}", [Section("Verdict", (sentence,), verdicts=(verdict,))]
-            ),
-        )
-    if as_json:
-        print_json(finite(verdict.to_json()))
-    raise typer.Exit(1 if verdict.violated else 0)
 
 
 @app.command()
@@ -288,125 +233,6 @@ def accountant(
         ]
         print_json(finite({"refuted": refuted, "alpha": alpha, "claims": documents}))
     raise typer.Exit(1 if refuted else 0)
-
-
-@app.command()
-def system(
-    minutes: Annotated[float, typer.Option(help="How long.")] = 1.0,
-    alpha: Alpha = 1e-6,
-    year: Year = None,
-    report: Report = None,
-    as_json: AsJson = False,
-) -> None:
-    """SQL to release on tiny neighbouring databases invented here. Exit status 1 if anything
-    depends on one person."""
-    console = make_console(stderr=as_json)
-    alpha_share = alpha if year is None else next_share(year, alpha)
-    with tempfile.TemporaryDirectory(prefix="dither-audit-") as folder:
-        findings = audit_system(_Registrar(Path(folder)), seconds=60 * minutes, alpha=alpha_share)
-    lines = [
-        f"{findings.pairs:,} pairs of neighbours, {sum(findings.answered.values()):,} questions "
-        f"answered on both, "
-        f"{sum(findings.refused.values()):,} refused alike on both",
-        "exact integers compared with their claims: "
-        + (
-            ", ".join(f"{kind} {count:,}" for kind, count in findings.measured.most_common())
-            or "none"
-        ),
-        f"{findings.row_pairs:,} more pairs whose plans' rows were compared (symmetric difference)",
-        f"{len(findings.verdicts)} black-box tests of the whole path, false alarms at most "
-        f"{alpha_share:g} together",
-        f"times of the two sides: rank test p = {findings.slower:.3g} "
-        "(shown, not judged: embedded mode promises nothing)",
-        *findings.faults[:20],
-    ]
-    for line in lines:
-        console.print(line, soft_wrap=True, markup=False, highlight=False)
-    _show_limits(console)
-    if report is not None:
-        rows = tuple((kind, str(count)) for kind, count in findings.answered.most_common())
-        refused = tuple((words, str(count)) for words, count in findings.refused.most_common(30))
-        sections = [
-            Section(
-                "What was asked",
-                tuple(lines),
-                ("kind", "questions"),
-                rows,
-                tuple(findings.verdicts[:20]),
-            ),
-            Section("Refused alike on both sides", (), ("words", "times"), refused),
-        ]
-        _say_written(console, write(report, "Audit of the whole path", sections))
-    state = "no fault" if not findings.faults else f"{len(findings.faults)} FAULTS"
-    console.print(f"system: {state} in {findings.pairs:,} pairs", soft_wrap=True)
-    if as_json:
-        print_json(
-            {
-                "pairs": findings.pairs,
-                "row_pairs": findings.row_pairs,
-                "answered": dict(findings.answered),
-                "measured": dict(findings.measured),
-                "refused": dict(findings.refused),
-                "tests": len(findings.verdicts),
-                "alpha": alpha_share,
-                "faults": list(findings.faults),
-            }
-        )
-    raise typer.Exit(1 if findings.faults else 0)
-
-
-class _Registrar:
-    """Registers invented files as a dev lineage of their own, with a pot that is never empty.
-
-    All share one installation key: which rows of a person are kept depends on it, and neighbours
-    are two states of *one* installation.
-    """
-
-    def __init__(self, folder: Path, key: bytes | None = None) -> None:
-        self._folder = folder
-        self._count = 0
-        self._key = key or fresh_bytes(32)
-
-    def __call__(self, catalog: str, files: dict[str, str]) -> _DevDataset:
-        self._count += 1
-        folder = self._folder / str(self._count)
-        folder.mkdir(parents=True)
-        for name, text in {"audit.yaml": catalog, **files}.items():
-            (folder / name).write_text(text, encoding="utf-8")
-        state = State(folder / "audit.dither")
-        state.root.mkdir(mode=0o700)
-        state.key_file.write_bytes(self._key)
-        state.key_file.chmod(0o600)
-        return _DevDataset(folder / "audit.yaml")
-
-
-class _DevDataset:
-    def __init__(self, file: Path) -> None:
-        self._state = State(file.with_suffix(".dither"))
-        done = steward.register(file, state=self._state, dev=True)
-        purpose = dict.fromkeys(
-            ("question", "population", "recipient"), "Does the software keep its promise?"
-        )
-        terms: Any = {
-            "epsilon": "1000000",
-            "ceiling": "1000000",
-            "delta": "1/1000",
-            "delta_per_question": "1/1000000000",
-        }
-        steward.open_pot(
-            self._state, done.catalog, "total", rule="approx", purpose=purpose, **terms
-        )
-        self.connection = connect(file, state=self._state.root)
-        self._catalog = done.catalog
-
-    def measured(self, query: Query) -> Any:
-        """Exact integers, which a dev lineage may show."""
-        return steward.measured(self._state, query, self._catalog)
-
-    def close(self) -> None:
-        """Forget everything."""
-        steward.forget_head(self._state)
-        shutil.rmtree(self._state.root.parent, ignore_errors=True)
 
 
 def _make_row(verdict: Verdict) -> tuple[str, ...]:
@@ -495,32 +321,3 @@ def _summarise(accused: list[str], tested: int, alpha: float) -> str:
     rate = f"chance of any false alarm at most {min(1.0, alpha * tested):.2g}"
     named = f" (accused: {', '.join(accused)})" if accused else ""
     return f"{tested - len(accused)} of {tested} of our mechanisms not accused{named}, {rate}"
-
-
-def _show_limits(console: Console) -> None:
-    console.print(LIMITS[0], style="dim", soft_wrap=True)
-
-
-def _say_written(console: Console, files: tuple[Path, Path]) -> None:
-    console.print(f"wrote {files[0]} and {files[1]}", soft_wrap=True)
-
-
-def _load_function(where: str) -> Callable[..., Any]:
-    """The function at file.py:name or module:name."""
-    module_path, _, name = where.rpartition(":")
-    if not module_path:
-        raise ParameterError(f"name a function as file.py:name or module:name, got {where!r}")
-    if module_path.endswith(".py"):
-        spec = importlib.util.spec_from_file_location("audited", module_path)
-        if spec is None or spec.loader is None or not Path(module_path).exists():
-            raise ParameterError(f"there is no file {module_path}")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["audited"] = module
-        spec.loader.exec_module(module)
-    else:
-        module = importlib.import_module(module_path)
-    attribute = getattr(module, name, None)
-    if not callable(attribute):
-        raise ParameterError(f"{module_path} has no function {name}")
-    mechanism: Callable[..., Any] = attribute
-    return mechanism

@@ -11,17 +11,18 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from dither.audit.black_box import LIMITS
 from dither.audit.leakage import places, tables
 from dither.audit.leakage.estimate import METHODS, from_pairs
-from dither.audit.leakage.limits import certified_epsilon
 from dither.audit.leakage.systems import Plane, spiky
 from dither.audit.report import finite
+from dither.audit.verdict import LIMITS
 from dither.cli.output import AsJson, make_console, print_json
+from dither.errors import ParameterError
 
 _HEAD = ("table", "system", "R* printed", "R* ours", "delta", *METHODS, "beyond tolerance")
 _Tick = Callable[[str, float], None]
@@ -31,7 +32,7 @@ def leakage(
     pairs: Annotated[
         Path | None,
         typer.Argument(
-            help="CSV of pairs: the secret, then the output's numbers; one header line."
+            help="CSV of pairs: the secret, then the output's numbers; a header line is optional."
         ),
     ] = None,
     full: Annotated[
@@ -147,26 +148,47 @@ def _show_progress(console: Console, full: bool) -> Iterator[_Tick]:
         yield lambda name, done: bar.update(task, advance=done, description=name)
 
 
-def _show_pairs(console: Console, file: Path, *, alpha: float, as_json: bool) -> None:
+def _read_pairs(file: Path) -> tuple[list[str], NDArray[np.float64]]:
+    """Secrets and outputs of a CSV; its first line is a header if its outputs are no numbers."""
     with file.open(encoding="utf-8", newline="") as opened:
-        rows = list(csv.reader(opened))[1:]
-    estimate = from_pairs(
-        [row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows])
-    )
+        lines = [row for row in csv.reader(opened) if row]
+    header = bool(lines) and _parse_numbers(lines[0][1:]) is None
+    secrets: list[str] = []
+    outputs: list[list[float]] = []
+    for number, row in enumerate(lines[header:], start=1 + header):
+        numbers = _parse_numbers(row[1:])
+        if not numbers or (outputs and len(numbers) != len(outputs[0])):
+            raise ParameterError(
+                f"line {number} of {file.name} does not hold a secret and the output's numbers, as "
+                "many as in the lines before: write secret,number,..."
+            )
+        secrets.append(row[0])
+        outputs.append(numbers)
+    return secrets, np.array(outputs)
+
+
+def _parse_numbers(cells: list[str]) -> list[float] | None:
+    try:
+        return [float(cell) for cell in cells]
+    except ValueError:
+        return None
+
+
+def _show_pairs(console: Console, file: Path, *, alpha: float, as_json: bool) -> None:
+    estimate = from_pairs(*_read_pairs(file))
     table = Table("estimator", "examples", "least error", "last error")
     for line in estimate.curves:
         table.add_row(
             line.method, f"{line.examples[-1]:,}", f"{line.least:.4f}", f"{line.last:.4f}"
         )
     console.print(table)
-    bound = certified_epsilon(estimate.secrets, estimate.errors, estimate.held_out, alpha)
+    bound = estimate.certify(alpha)
     console.print(
         f"guessing errs {estimate.random_guess:.4f}; best estimate of the Bayes risk "
         f"{estimate.risk:.4f} "
         f"({estimate.method}), "
-        f"multiplicative leakage {estimate.leakage:.4f}; if secrets were drawn uniformly, epsilon "
-        f"(local) is at least "
-        f"{bound:.4f} with confidence {1 - alpha:g}",
+        f"multiplicative leakage {estimate.leakage:.4f}; for secrets drawn as these were, epsilon "
+        f"(local) is at least {bound:.4f} with confidence {1 - alpha:g}",
         soft_wrap=True,
     )
     for warning in estimate.warnings:

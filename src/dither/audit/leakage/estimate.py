@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.spatial import cKDTree
 
+from dither.audit.leakage.limits import certified_epsilon
 from dither.errors import ParameterError
+from dither.privacy.noise import SystemSource
 
 Method = Literal["frequentist", "nn", "log10", "ln"]
 METHODS: tuple[Method, ...] = ("frequentist", "nn", "log10", "ln")
@@ -164,6 +166,19 @@ class Curve:
         return self.examples[last_bad + 1]
 
 
+def list_sizes(first: int, last: int, step: float) -> list[int]:
+    """Numbers of examples from `first` on, each a share `step` more than the one before; the last
+    is `last`.
+
+    >>> list_sizes(5, 12, 0.5)
+    [5, 7, 10, 12]
+    """
+    sizes = [min(first, last)]
+    while sizes[-1] < last:
+        sizes.append(min(last, max(sizes[-1] + 1, int(sizes[-1] * (1 + step)))))
+    return sizes
+
+
 def curve(
     method: Method,
     secrets: Integers,
@@ -173,13 +188,12 @@ def curve(
     *,
     step: float = 0.03,
     first: int = 5,
-    stop: Callable[[list[int], list[float]], bool] | None = None,
 ) -> Curve:
-    """Train on growing prefixes (by a factor 1 + step) and let `risk` judge each classifier."""
+    """Train on growing prefixes (by a factor 1 + step, up to all) and let `risk` judge each
+    classifier."""
     sizes: list[int] = []
     risks: list[float] = []
-    size = first
-    while size <= len(secrets):
+    for size in list_sizes(first, len(secrets), step):
         trained = Trained(secrets[:size], outputs[:size], kinds)
 
         def classify(
@@ -189,9 +203,6 @@ def curve(
 
         sizes.append(size)
         risks.append(risk(classify))
-        if stop is not None and stop(sizes, risks):
-            break
-        size = max(size + 1, int(size * (1 + step)))
     return Curve(method, tuple(sizes), tuple(risks))
 
 
@@ -206,6 +217,7 @@ class Leakage:
     errors: int
     held_out: int
     secrets: int
+    secret_counts: tuple[int, ...]
     warnings: tuple[str, ...]
 
     @property
@@ -213,10 +225,22 @@ class Leakage:
         """Estimated multiplicative leakage (1 - R) / (1 - R_pi)."""
         return (1 - self.risk) / (1 - self.random_guess)
 
+    def certify(self, alpha: float) -> float:
+        """A lower bound on epsilon (local) with confidence 1 - alpha, for the prior from which the
+        secrets came."""
+        return certified_epsilon(
+            self.secrets,
+            self.errors,
+            self.held_out,
+            alpha,
+            classifiers=len(self.curves),
+            prior_counts=self.secret_counts,
+        )
+
 
 def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: float = 0.5) -> Leakage:
-    """All four estimators on a split of the pairs (the last part is held out); the one with the
-    least error is kept.
+    """All four estimators on a random split of the pairs; the one with the least error on the
+    held-out part is kept, so its error counts as the best of four (`certify`).
 
     >>> import numpy as np
     >>> s = np.arange(4000) % 2
@@ -230,6 +254,9 @@ def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: floa
         raise ParameterError(
             "leakage needs as many outputs as secrets, at least 40 pairs and two kinds of secret"
         )
+    order = np.argsort(SystemSource().words(len(labels)), kind="stable")  # a file may be sorted
+    labels = labels[order]
+    points = points[order]
     train = int(len(labels) * (1 - held_out))
     test_points = points[train:]
     test_labels = labels[train:]
@@ -265,8 +292,15 @@ def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: floa
         "estimates are upper bounds of the Bayes risk: less leakage than shown is not ruled out, "
         "more neither"
     )
-    errors = round(best.last * len(test_labels))
-    guess = 1 - float(np.bincount(labels).max()) / len(labels)
+    counts = np.bincount(labels)
     return Leakage(
-        guess, curves, best.method, best.last, errors, len(test_labels), len(names), tuple(warnings)
+        random_guess=1 - float(counts.max()) / len(labels),
+        curves=curves,
+        method=best.method,
+        risk=best.last,
+        errors=round(best.last * len(test_labels)),
+        held_out=len(test_labels),
+        secrets=len(names),
+        secret_counts=tuple(counts.tolist()),
+        warnings=tuple(warnings),
     )

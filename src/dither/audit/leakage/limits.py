@@ -62,18 +62,34 @@ def central_epsilon(records: int, risk: float, random_guess: float | None = None
     return math.inf if gain >= 2 else math.log(gain / (2 - gain))
 
 
-def certified_epsilon(secrets: int, errors: int, held_out: int, alpha: float = 0.05) -> float:
-    """A lower bound on epsilon with confidence 1 - alpha, from the errors of any classifier on
-    held-out pairs.
+def certified_epsilon(
+    secrets: int,
+    errors: int,
+    held_out: int,
+    alpha: float = 0.05,
+    *,
+    classifiers: int = 1,
+    prior_counts: Sequence[int] | None = None,
+) -> float:
+    """A lower bound on epsilon with confidence 1 - alpha, from the errors of the best of some
+    classifiers on held-out pairs.
 
-    The classifier's risk is at least the Bayes risk, and its upper confidence limit is at least the
-    risk.
+    A classifier's risk is at least the Bayes risk, and its upper confidence limit is at least the
+    risk. Which of them errs least is known after the fact, so each has an equal share of alpha.
+    Secrets are uniform by design unless `prior_counts` says how often each came: then the limit of
+    the most frequent one has a share of alpha too, and theorem 15.9 takes the place of 15.8.
+    docs/proofs/audit.md#leakage.
 
     >>> # k-ary response at epsilon 1, a perfect classifier
     >>> round(certified_epsilon(10, 19_201, 25_000), 3)
     0.975
     """
-    return local_epsilon(secrets, upper(errors, held_out, alpha))
+    share = alpha / (classifiers + (prior_counts is not None))
+    guess = None
+    if prior_counts is not None:
+        pairs = sum(prior_counts)
+        guess = 1 - max(upper(count, pairs, share / secrets) for count in prior_counts)
+    return local_epsilon(secrets, upper(errors, held_out, share), guess)
 
 
 def advantage(epsilon: float, delta: float = 0.0) -> dict[str, float]:

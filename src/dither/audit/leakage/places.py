@@ -16,9 +16,17 @@ from functools import partial
 import numpy as np
 
 from dither.audit.leakage.channel import Channel
-from dither.audit.leakage.estimate import METHODS, Curve, Floats, Integers, Method, Trained
+from dither.audit.leakage.estimate import (
+    METHODS,
+    Curve,
+    Floats,
+    Integers,
+    Method,
+    Trained,
+    list_sizes,
+)
 from dither.audit.leakage.systems import Plane
-from dither.audit.leakage.tables import Counts, sizes
+from dither.audit.leakage.tables import Counts
 
 UNIFORM = {
     2: 0.86277,
@@ -126,7 +134,7 @@ def curves(
 ) -> dict[Method, Curve]:
     """The error on the last quarter of the pairs as the examples from the others grow."""
     train = len(secrets) * 3 // 4
-    grid = sizes(5, train, step)
+    grid = list_sizes(5, train, step)
     risks: dict[Method, list[float]] = {method: [] for method in METHODS}
     for size in grid:
         trained = Trained(secrets[:size], points[:size], kinds)

@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from dither.audit.leakage.estimate import METHODS, Curve, Integers, Method
+from dither.audit.leakage.estimate import METHODS, Curve, Integers, Method, list_sizes
 from dither.audit.leakage.line import LineClassifier
 from dither.audit.leakage.systems import Geometric, Matrix, random_system
 
@@ -182,19 +182,6 @@ class Reproduced:
         }
 
 
-def sizes(first: int, last: int, step: float) -> list[int]:
-    """Numbers of examples from `first` on, each a share `step` more than the one before, up to
-    `last`.
-
-    >>> sizes(5, 12, 0.5)
-    [5, 7, 10]
-    """
-    grid = [first]
-    while (following := max(grid[-1] + 1, int(grid[-1] * (1 + step)))) <= last:
-        grid.append(following)
-    return grid
-
-
 def curves(
     system: Geometric | Matrix,
     secrets: Integers,
@@ -204,7 +191,7 @@ def curves(
 ) -> dict[Method, Curve]:
     """The exact risk of every estimator as examples grow; `tick` gets the share of the work that is
     done."""
-    grid = sizes(5, len(secrets), step)
+    grid = list_sizes(5, len(secrets), step)
     risks: dict[Method, list[float]] = {method: [] for method in METHODS}
     for size in grid:
         classifier = LineClassifier(secrets[:size], outputs[:size], system.secrets, system.outputs)

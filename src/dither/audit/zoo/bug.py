@@ -17,10 +17,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.audit.black_box import Budget, Verdict, test
+from dither.audit.black_box import test
 from dither.audit.confidence import power, runs_needed
 from dither.audit.events import Event, event
 from dither.audit.exact import Law, judge
+from dither.audit.verdict import Budget, Verdict
 
 Detector = Literal["black box", "exact law", "accountant", "structure"]
 ALPHA = 1e-9
@@ -76,7 +77,7 @@ def black_box(
     def catch() -> Catch:
         own: Event = event(text, holds)
         verdict = test(mechanism, *pair, epsilon, delta, budget=spend, events=[own], name=name)
-        share = ALPHA / (2 * 2 * 6)
+        share = spend.end_alpha(1)
         likely, rare = chances()
         strength = power(likely, rare, spend.testing, epsilon, delta, share)
         needed = runs_needed(likely, rare, epsilon, delta, share)

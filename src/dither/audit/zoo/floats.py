@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.audit.outputs import lowest_bit
+from dither.audit.views import lowest_bit
 from dither.audit.zoo.bug import Bug, black_box
 from dither.privacy.noise import SystemSource, discrete_laplace
 
