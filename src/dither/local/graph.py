@@ -22,6 +22,7 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.kept import KeptReports
 from dither.local.odds import odds, read_epsilon
+from dither.local.values import saturate_integers
 from dither.local.wire import Payloads, get_int, put_int
 from dither.privacy.noise import Words, bernoulli, discrete_laplace
 from dither.stored import stored
@@ -48,8 +49,9 @@ class Degrees(KeptReports):
     groups: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
-        if not isinstance(self.groups, int) or not 1 <= self.groups <= 1 << 12:
+        if not 1 <= self.groups <= 1 << 12:
             raise ParameterError("groups must be an integer between 1 and 4096")
 
     @property
@@ -67,10 +69,10 @@ class Degrees(KeptReports):
         return repr(self._read([value])[0].tolist())
 
     def _read(self, values: Any) -> NDArray[np.int64]:
-        held = np.asarray(values)
+        held = saturate_integers(values)
         if held.ndim == 1 and self.groups == 1:
             held = held[:, None]
-        if held.ndim != 2 or held.shape[1] != self.groups or held.dtype.kind not in "iu":
+        if held.ndim != 2 or held.shape[1] != self.groups:
             raise ParameterError(
                 f"a value is {self.groups} integers: the links to each group of users"
             )
@@ -134,6 +136,7 @@ class EdgeResponse(KeptReports):
     users: int = 2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         if not 2 <= self.users <= 1 << 14:
             raise ParameterError("users must lie between 2 and 16384: the reports are a matrix")
@@ -163,10 +166,14 @@ class EdgeResponse(KeptReports):
             raise ParameterError("a value is (user number, links to the users before it)") from None
         if (
             not isinstance(user, (int, np.integer))
+            or isinstance(user, bool)
             or not 0 <= user < self.users
             or entries.shape != (user,)
         ):
             raise ParameterError("user number u reports its links to the users 0..u-1")
+        is_link = entries.dtype.kind in "biu" or user == 0
+        if not is_link or not np.isin(entries, (0, 1)).all():
+            raise ParameterError("a link is True or False: whether the two users are linked")
         return int(user), entries.astype(np.bool_)
 
     def memo_key(self, value: Any, device: int) -> str:

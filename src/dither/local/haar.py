@@ -20,10 +20,11 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import sign_bits, transform
 from dither.local.odds import odds
-from dither.local.protocol import is_exact, read_values
+from dither.local.protocol import is_exact
 from dither.local.ranges import Ordered
 from dither.local.signs import SIGN_BYTES, Sign, pack, payload, signed_sum, unpack
 from dither.local.support import Oracle
+from dither.local.values import read_values
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored
@@ -171,4 +172,6 @@ class Haar(Oracle):
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         counts = self.ordered(tally, reports).counts
-        return Estimate(counts, self.variances(counts, reports), reports, float(self.largest_move))
+        variances = self.variances(counts, reports)
+        move = float(self.largest_move)
+        return Estimate(counts, variances, reports, move, variance_bounds=variances)

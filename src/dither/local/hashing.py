@@ -19,9 +19,26 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.canonical import quote
+from dither.errors import ParameterError
 from dither.privacy.noise import Words, uniform_below
 
 PRIME_BITS = 31
+_MERSENNE_BITS = (2, 3, 5, 7, 13, 17, 19, 31)
+
+
+def check_prime_bits(prime_bits: int, size: int) -> None:
+    """Refuse an exponent whose power of two less one is not prime, or hashes that do not fit it."""
+    if prime_bits not in _MERSENNE_BITS:
+        raise ParameterError(
+            f"prime_bits must be the exponent of a Mersenne prime up to 31, got "
+            f"{quote(prime_bits)}: leave it at {PRIME_BITS}"
+        )
+    if size >= 1 << prime_bits:
+        raise ParameterError(
+            f"{size} hash values do not fit a prime of {prime_bits} bits: leave prime_bits at "
+            f"{PRIME_BITS}"
+        )
 
 
 @dataclass(frozen=True)

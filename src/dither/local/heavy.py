@@ -42,6 +42,7 @@ class PrefixSearch(Search):
     prime_bits: int = PRIME_BITS
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         if not 1 <= self.first <= self.bits <= 60 or not 1 <= self.step <= 16 or self.first > 20:
             raise ParameterError("need 1 <= first <= bits <= 60, first <= 20 and 1 <= step <= 16")

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from dither.errors import ParameterError
 from dither.local.estimate import Estimate
-from dither.local.protocol import Protocol, read_values
+from dither.local.protocol import Protocol
 from dither.local.support import Oracle
+from dither.local.values import read_values
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored

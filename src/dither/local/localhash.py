@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 from dither.local.coins import Chance, Coins, chance
 from dither.local.direct import respond, respond_one
-from dither.local.hashing import PRIME_BITS, HashFamily, hash_family
+from dither.local.hashing import PRIME_BITS, HashFamily, check_prime_bits, hash_family
 from dither.local.odds import odds
-from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
+from dither.local.values import read_value, read_values
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words
 from dither.stored import stored
@@ -62,12 +62,9 @@ class LocalHash(SupportOracle):
         super().__post_init__()
         if self.size == 0:
             object.__setattr__(self, "size", best_size(self.epsilon))
-        if not 2 <= self.size <= _MOST or self.prime_bits not in (2, 3, 5, 7, 13, 17, 19, 31):
-            raise ParameterError(
-                "size must lie between 2 and 65536, prime_bits be the exponent of a Mersenne prime"
-            )
-        if self.size >= 1 << self.prime_bits:
-            raise ParameterError(f"size {self.size} does not fit a prime of {self.prime_bits} bits")
+        if not 2 <= self.size <= _MOST:
+            raise ParameterError("size must lie between 2 and 65536")
+        check_prime_bits(self.prime_bits, self.size)
 
     @property
     def hashes(self) -> HashFamily:

@@ -53,6 +53,7 @@ class FragmentPuzzle(Search):
     prime_bits: int = PRIME_BITS
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         if (
             not 1 <= self.step < self.bits <= 60

@@ -21,8 +21,8 @@ from dither.errors import ParameterError
 from dither.local.choose import choose
 from dither.local.estimate import Estimate
 from dither.local.postprocess import consistent_tree
-from dither.local.protocol import read_values
 from dither.local.support import Oracle
+from dither.local.values import read_values
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored

@@ -15,6 +15,7 @@ True
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,6 +28,7 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import Hadamard
 from dither.local.mean import Mean, round_at_random
+from dither.local.values import read_number, read_value
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored
@@ -43,8 +45,8 @@ class SparseMean(Mean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.most < 1 or not 1 <= self.items <= 1 << 22:
-            raise ParameterError("need most >= 1 and 1 <= items <= 2**22")
+        if not 1 <= self.most <= 1 << 22 or not 1 <= self.items <= 1 << 22:
+            raise ParameterError("need 1 <= most <= 2**22 and 1 <= items <= 2**22")
 
     @property
     def symbols(self) -> Hadamard:
@@ -64,7 +66,7 @@ class SparseMean(Mean):
 
     def memo_key(self, value: Any, device: int) -> str:
         return repr(
-            sorted((int(item), int(self.grid([number])[0])) for item, number in dict(value).items())
+            sorted((item, self.grid_one(n)) for item, n in _read_entries(value, self.items).items())
         )
 
     def _draw_symbols(self, values: Any, source: Words) -> NDArray[np.int64]:
@@ -163,7 +165,8 @@ class SparseMean(Mean):
         """Sums of r over the users who have the item."""
         values = self.debias(tally, reports).astype(np.float64)
         spread = np.full(self.items, reports * float(self.second_moment(Fraction(1))))
-        return Estimate(values, spread, reports, float(self.largest_move), what="sum")
+        move = float(self.largest_move)
+        return Estimate(values, spread, reports, move, what="sum", variance_bounds=spread)
 
     def ratings(
         self, tally: NDArray[np.int64], reports: int
@@ -185,7 +188,17 @@ class SparseMean(Mean):
 
 
 def _read_entries(value: Any, items: int) -> dict[int, float]:
-    held = {int(item): float(number) for item, number in dict(value).items()}
-    if any(not 0 <= item < items or number != number for item, number in held.items()):
-        raise ParameterError(f"an entry lies outside the public items 0..{items - 1}, or is nan")
+    """{item: number}; an item may be written as a decimal text, as JSON must."""
+    if not isinstance(value, Mapping):
+        raise ParameterError("a value is a mapping of items to numbers")
+    entries = dict(value)
+    held = {_read_item(item, items): read_number(number) for item, number in entries.items()}
+    if len(held) != len(entries):
+        raise ParameterError("an item is given twice: give each item one number")
     return held
+
+
+def _read_item(item: Any, items: int) -> int:
+    if isinstance(item, str) and re.fullmatch("0|[1-9][0-9]{0,8}", item):
+        return read_value(int(item), items)
+    return read_value(item, items)

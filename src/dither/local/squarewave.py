@@ -42,7 +42,7 @@ class SquareWave(Mean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.buckets, int) or not 2 <= self.buckets <= 4096:
+        if not 2 <= self.buckets <= 4096:
             raise ParameterError("buckets must be an integer between 2 and 4096")
 
     @property
