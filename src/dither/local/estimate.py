@@ -134,7 +134,7 @@ def normal_quantile(level: float) -> float:
 
 
 def bernstein_half_width(
-    variances: NDArray[np.float64], largest_move: float, level: float
+    variances: NDArray[np.float64], largest_move: float | NDArray[np.float64], level: float
 ) -> NDArray[np.float64]:
     """Half the width of an interval by Bernstein's inequality, for sums of independent terms whose
     absolute values are at most `largest_move`."""
