@@ -29,6 +29,7 @@ from dither.stored import stored
 
 EDGE_UNIT = "entry of a user's link list"
 _EDGE = 1 << 31
+Floats = NDArray[np.float64]
 
 
 @stored(groups="groups")
@@ -227,33 +228,64 @@ class EdgeResponse(KeptReports):
         is_valid: NDArray[np.bool_] = (user < self.users) & (last < user)
         return is_valid
 
-    def _unbiased(self, payloads: Payloads) -> tuple[NDArray[np.float64], int]:
-        """(the lower triangle, entry by entry unbiased; the number of entries answered for). First
+    def _unbiased(self, payloads: Payloads) -> tuple[Floats, Floats]:
+        """(the lower triangle, entry by entry unbiased; 1 for every entry answered for). First
         report counts."""
         p = float(self.p)
         matrix = np.zeros((self.users, self.users))
+        answered = np.zeros((self.users, self.users))
         good = payloads[self.valid(payloads)]
         users, first = np.unique(get_int(good[:, :4]), return_index=True)
         bits = np.unpackbits(good[first, 4:], axis=1, bitorder="little").astype(np.float64)
         for user, row in zip(users, bits, strict=True):
             matrix[user, :user] = (row[:user] - (1 - p)) / (2 * p - 1)
-        return matrix, int(users.sum())
+            answered[user, :user] = 1.0
+        return matrix, answered
+
+    @property
+    def entry_variance(self) -> float:
+        """Variance of the unbiased value of one entry: p (1 - p) / (2p - 1)**2."""
+        p = float(self.p)
+        return p * (1 - p) / (2 * p - 1) ** 2
 
     def edges(self, payloads: Payloads) -> Estimate:
-        """The number of links among the pairs that were answered for; variance pairs * p (1 - p) /
-        (2p - 1)**2."""
-        matrix, pairs = self._unbiased(payloads)
+        """The number of links among the pairs that were answered for; every pair has
+        `entry_variance`."""
+        matrix, answered = self._unbiased(payloads)
         p = float(self.p)
-        variance = pairs * p * (1 - p) / (2 * p - 1) ** 2
+        variance = np.array([float(answered.sum()) * self.entry_variance])
         return Estimate(
             np.array([matrix.sum()]),
-            np.array([variance]),
+            variance,
             len(payloads),
             p / (2 * p - 1),
             what="edges",
+            variance_bounds=variance,
         )
 
-    def triangles(self, payloads: Payloads) -> float:
-        """Number of triangles: the sum of products of three independent unbiased entries."""
-        lower, _ = self._unbiased(payloads)
-        return float((lower * (lower @ lower)).sum())
+    def triangles(self, payloads: Payloads) -> Estimate:
+        """Number of triangles: the sum of products of three independent unbiased entries.
+
+        Its variance has an unbiased estimate too (docs/proofs/local-intervals.md, theorem 7).
+        """
+        lower, answered = self._unbiased(payloads)
+        count = float((lower * (lower @ lower)).sum())
+        triples, links, wedges = count_for_triangles(lower + lower.T, answered + answered.T)
+        spread = self.entry_variance
+        variance = spread**3 * triples + spread**2 * max(links, 0.0) + spread * max(wedges, 0.0)
+        return Estimate(
+            np.array([count]), np.array([variance]), len(payloads), float("inf"), what="triangles"
+        )
+
+
+def count_for_triangles(entries: Floats, answered: Floats) -> tuple[float, float, float]:
+    """What the variance of the number of triangles is made of, from symmetric matrices: triples of
+    answered pairs, links in them, and the squares of the numbers of common neighbours of answered
+    pairs. The last two are unbiased estimates."""
+    two_steps = answered @ answered
+    triples = float((answered * two_steps).sum()) / 6
+    links = float((entries * two_steps).sum()) / 2
+    common = entries @ entries
+    squares = entries**2
+    paired = common**2 - squares @ squares + common
+    return triples, links, float((answered * paired).sum()) / 2
