@@ -86,11 +86,11 @@ PROTOCOLS: list[Any] = [
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.type)
 def test_intervals_of_ranges_and_quantiles_cover(protocol: Any) -> None:
-    """400 runs of 1,500 users at level 0.9; the number of misses has binomial bounds at 1e-9.
+    """200 runs of 1,500 users at level 0.9; the number of misses has binomial bounds at 1e-9.
 
     Exact intervals would miss 10% of the time; the prefix interval of a quantile is conservative.
     """
-    users, runs, level = 1_500, 400, 0.9
+    users, runs, level = 1_500, 200, 0.9
     values = np.clip(np.random.default_rng(2).normal(12, 5, users), 0, 31).astype(np.int64)
     start, end, truth = 5, 14, int(((values >= 5) & (values < 14)).sum())
     median = int(np.sort(values)[users // 2 - 1])
@@ -112,9 +112,9 @@ def test_intervals_of_ranges_and_quantiles_cover(protocol: Any) -> None:
 
 
 def test_quantile_intervals_of_a_large_domain_cover() -> None:
-    """1,024 values, 256 prefixes: ends are moved outwards. 60 runs at level 0.5; misses within
+    """1,024 values, 256 prefixes: ends are moved outwards. 36 runs at level 0.5; misses within
     binomial bounds at 1e-9."""
-    protocol, users, runs = local.Haar(2, 1024), 3_000, 60
+    protocol, users, runs = local.Haar(2, 1024), 3_000, 36
     values = np.clip(np.random.default_rng(4).normal(500, 90, users), 0, 1023).astype(np.int64)
     truth = {share: int(np.sort(values)[int(share * users) - 1]) for share in (0.1, 0.5, 0.9)}
     missed = 0

@@ -137,9 +137,10 @@ def bernstein_half_width(
     variances: NDArray[np.float64], largest_move: float | NDArray[np.float64], level: float
 ) -> NDArray[np.float64]:
     """Half the width of an interval by Bernstein's inequality, for sums of independent terms whose
-    absolute values are at most `largest_move`."""
+    absolute values are at most `largest_move` (so that they are within twice it of their means)."""
     tail = log(2 / (1 - level))
-    half: NDArray[np.float64] = np.sqrt(2 * variances * tail) + 2 * largest_move * tail / 3
+    slope = 2 * largest_move * tail / 3
+    half: NDArray[np.float64] = slope + np.sqrt(slope**2 + 2 * variances * tail)
     return half
 
 

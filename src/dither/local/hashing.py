@@ -111,7 +111,25 @@ class HashFamily:
             total += chosen[index] * (value >> step * index & ((1 << step) - 1))
         return total % self.prime * self.size >> self.prime_bits
 
+    def residues(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """u of every value (columns) under every seed (rows), before it is cut to the hash.
+
+        u is linear in the limbs: for values without common bits u(x | y) = u(x) + u(y) - b mod P.
+        """
+        return self._sum_limbs(chosen[:, :, None], values[None, :])
+
+    def arcs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For every hash value the first residue that has it, and how many do."""
+        sizes = np.array(self.cells, np.int64)
+        return np.cumsum(sizes) - sizes, sizes
+
     def _reduce(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        total = self._sum_limbs(chosen, values)
+        total *= np.int64(self.size)
+        total >>= np.int64(self.prime_bits)
+        return total
+
+    def _sum_limbs(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         prime = np.int64(self.prime)
         bits = np.int64(self.prime_bits)
         unit = np.int64(1)
@@ -137,8 +155,6 @@ class HashFamily:
         spare >>= bits
         total += spare
         total &= prime
-        total *= np.int64(self.size)
-        total >>= bits
         return total
 
 
