@@ -7,7 +7,8 @@ so on; the last length are whole values, of which those are told that are above 
 all that were tried. Counts are scaled by the number of groups. What is searched is a function of
 reports, so it costs no privacy, whatever is tried. docs/proofs/local.md, theorem 13. Rare values
 are lost in the noise: `smallest_count` says how many users a value needs, and `best_search` picks
-the lengths that need the fewest. Payload: the group (1 byte), then that group's local-hash payload, padded with zeros.
+the lengths that need the fewest. Payload: the group (1 byte), then that group's local-hash payload,
+padded with zeros.
 
 >>> PrefixSearch(4, bits=30, first=10, step=10).lengths
 (10, 20, 30)
