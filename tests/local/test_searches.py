@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mpmath import binomial, mpf
 
 from dither import ParameterError, local
 from dither.local.heavy import best_search
+from dither.local.kept import chance_support
 from dither.local.localhash import extend_prefixes
 from tests.local.coverage import binomial_bounds
 from tests.local.seeded_words import SeededWords
@@ -52,6 +54,22 @@ def test_the_smallest_count_is_found_as_often_as_it_says() -> None:
         assert len(counts.values) == len(words)
     assert hits >= binomial_bounds(runs, 0.9, 1e-9)[0]
     assert false_alarms <= binomial_bounds(runs, 0.05, 1e-9)[1]
+
+
+def test_the_support_of_a_value_that_nobody_holds_is_binomial() -> None:
+    """250 reports at epsilon 4, expected support four: a normal threshold for 65,536 values lies
+    below the exact one, which is compared with the exact tail (mpmath)."""
+    oracle = local.OptimalHash(4, 1 << 30)
+    reports, tried = 250, 65_536
+    bound = chance_support(oracle, reports, tried, 0.95)
+    q = mpf(oracle.q.numerator) / oracle.q.denominator
+    tail = [
+        sum(binomial(reports, k) * q**k * (1 - q) ** (reports - k) for k in range(s, reports + 1))
+        for s in (bound, bound + 1)
+    ]
+    assert tail[1] <= mpf("0.05") / tried < tail[0]
+    normal = reports * float(q) + 4.83 * (reports * float(q) * (1 - float(q))) ** 0.5
+    assert bound > normal
 
 
 def test_nothing_is_found_where_nobody_agrees() -> None:

@@ -31,7 +31,7 @@ from dither.errors import ParameterError
 from dither.given_numbers import whole_number
 from dither.local.estimate import Estimate
 from dither.local.hashing import PRIME_BITS
-from dither.local.kept import Search, keep_largest, scale_estimate
+from dither.local.kept import Search, chance_support, keep_largest, scale_estimate
 from dither.local.localhash import LocalHash, extend_prefixes
 from dither.local.odds import read_epsilon
 from dither.local.wire import Payloads
@@ -133,10 +133,9 @@ class PrefixSearch(Search):
             candidates = extend_prefixes(prefixes, length - before)
             prefixes = candidates[np.argsort(counts)[::-1][: max(beam, keep)]]
             before = length
-        noise = sqrt(len(answers) * float(oracle.noise_variance))
-        threshold = _NORMAL.inv_cdf(1 - (1 - level) / len(candidates)) * noise
+        threshold = chance_support(oracle, len(answers), len(candidates), level)
         estimate = scale_estimate(oracle, counts, len(answers), len(good), len(self.lengths))
-        order, kept = keep_largest(estimate, np.flatnonzero(counts > threshold), keep)
+        order, kept = keep_largest(estimate, np.flatnonzero(support > threshold), keep)
         return candidates[order], kept
 
 

@@ -52,7 +52,8 @@ class Protocol(ABC):
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        read_field_kinds(self)
+        for name, number in read_field_kinds(self).items():
+            object.__setattr__(self, name, number)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -258,21 +259,23 @@ def _to_plain(value: Any) -> Any:
     return [_to_plain(element) for element in value] if isinstance(value, tuple) else value
 
 
-def read_field_kinds(protocol: Protocol) -> None:
-    """Refuse fields of another kind than declared; whole numbers of numpy become Python's.
+def read_field_kinds(protocol: Protocol) -> dict[str, int]:
+    """Its whole numbers, those of numpy as Python's; refuses fields of another kind than declared.
 
     A truth value is no number here: `1 == True`, but their documents have different digests.
     """
+    numbers = {}
     for field in fields(protocol):
         value = getattr(protocol, field.name)
         if field.type == "int":
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
                 raise ParameterError(f"{field.name} must be a whole number, got {quote(value)}")
-            object.__setattr__(protocol, field.name, int(value))
+            numbers[field.name] = int(value)
         elif field.type == "bool" and not isinstance(value, bool):
             raise ParameterError(f"{field.name} must be True or False, got {quote(value)}")
         elif field.type == "str":
             read_name(value, field.name)
+    return numbers
 
 
 def read_name(value: Any, name: str) -> str:

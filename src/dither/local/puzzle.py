@@ -22,7 +22,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import Hadamard
 from dither.local.hashing import PRIME_BITS
-from dither.local.kept import Search, keep_largest, scale_estimate
+from dither.local.kept import Search, chance_support, keep_largest, scale_estimate
 from dither.local.localhash import LocalHash
 from dither.local.odds import read_epsilon
 from dither.local.support import Oracle
@@ -152,9 +151,9 @@ class FragmentPuzzle(Search):
         answers = np.concatenate(
             [self.answers(good, self.positions + i) for i in range(self.positions)]
         )
-        counts = oracle.debias(oracle.support(answers, words), len(answers))
+        support = oracle.support(answers, words)
+        counts = oracle.debias(support, len(answers))
         estimate = scale_estimate(oracle, counts, len(answers), len(good), 2)
-        noise = sqrt(len(answers) * float(oracle.noise_variance))
-        threshold = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(words))) * noise
-        order, kept = keep_largest(estimate, np.flatnonzero(counts > threshold), keep)
+        threshold = chance_support(oracle, len(answers), len(words), level)
+        order, kept = keep_largest(estimate, np.flatnonzero(support > threshold), keep)
         return words[order], kept
