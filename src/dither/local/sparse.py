@@ -228,7 +228,7 @@ class SparseMean(Mean):
         own: twice the reach of the interval of a number of raters.
 
         >>> round(SparseMean(2, 1, 5, items=50, most=3).raters_needed(20_000))
-        3089
+        3088
         """
         variance = reports * float(self.second_moment(Fraction(1)))
         return 2 * normal_quantile(level) * sqrt(variance)
