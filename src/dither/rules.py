@@ -119,3 +119,4 @@ class PrivacyRule(Enum):
     AUDITS = "audits-never-read-prod", "leaks", "audits never read prod"
     AUDIT_DESIGN = "audits-fixed-in-advance", "leaks", "an audit is fixed before it sees its runs"
     DEVICE = "device-lifetime", "leaks", "a device has one budget for its lifetime"
+    SAME_REFUSALS = "same-refusals", "leaks", "clients in every language refuse the same values"

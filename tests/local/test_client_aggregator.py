@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -199,6 +200,22 @@ def test_other_protocols_are_not_merged() -> None:
         local.Aggregator.from_bytes(b"nothing of ours")
     with pytest.raises(ParameterError):
         local.Aggregator.from_bytes(local.Aggregator(local.Direct(1, 3)).to_bytes()[:-8])
+
+
+def test_reports_before_a_failing_source_are_counted() -> None:
+    """Up to 65,535 buffered reports were lost when the iterator raised."""
+    protocol = local.Direct(1, 4)
+    report = local.Client(protocol, lifetime_epsilon=1).report(2)
+
+    def read_socket() -> Iterator[bytes]:
+        yield from [report] * 5
+        yield b"junk"
+        raise ConnectionError("gone")
+
+    collector = local.Aggregator(protocol)
+    with pytest.raises(ConnectionError, match="gone"):
+        collector.add_many(read_socket())
+    assert (collector.reports, collector.rejected) == (5, 1)
 
 
 def test_the_halves_load_no_engine() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither import ParameterError, local
-from dither.local.protocol import one_row
+from dither.canonical import dumps
+from dither.local.values import one_row
 from tests.local.seeded_words import SeededWords
 from tests.local.small_protocols import EVERY, IDS
 
@@ -106,6 +108,111 @@ def test_stored_counts_must_be_possible() -> None:
     ]:
         with pytest.raises(ParameterError):
             local.Aggregator.from_bytes(stored(head, tally))
+
+
+TALLIES = [
+    local.Direct(1, 3),
+    local.Piecewise(1, cells=16),
+    local.PrefixSearch(1, 2, 1, 1, 3),
+]
+
+
+@pytest.mark.parametrize("protocol", TALLIES, ids=lambda protocol: protocol.type)
+def test_a_flipped_bit_of_a_stored_tally_is_refused(protocol: local.Protocol) -> None:
+    """Every bit in turn, head and body; of the long document of a search every seventh."""
+    collector = local.Aggregator(protocol)
+    values = np.array(protocol.inputs()[:2])
+    collector.add_payloads(protocol.randomise(values, SeededWords(0)))
+    stored = collector.to_bytes()
+    assert local.Aggregator.from_bytes(stored).to_bytes() == stored
+    for bit in range(0, 8 * len(stored), 7 if protocol.keeps_reports else 1):
+        damaged = bytearray(stored)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ParameterError):
+            local.Aggregator.from_bytes(bytes(damaged))
+
+
+def test_a_tally_without_a_checksum_is_read_and_gets_one_when_it_grows() -> None:
+    protocol = local.Piecewise(1, cells=16)
+    head = {"protocol": protocol.to_json(), "reports": 2, "rejected": 0}
+    text = dumps(head).encode()
+    old = b"dLAG\x01" + len(text).to_bytes(4, "little") + text + (9).to_bytes(8, "little")
+    collector = local.Aggregator.from_bytes(old)
+    assert collector.to_bytes() == old and collector.squares is None
+    worst = float(protocol.worst_variance) / 2
+    assert collector.estimate().variances[0] == pytest.approx(worst)
+    collector.add_payloads(np.array([[5]], np.uint8))
+    again = local.Aggregator.from_bytes(collector.to_bytes())
+    assert b"checksum" in again.to_bytes() and again.reports == 3 and again.squares is None
+
+
+def test_squares_must_be_possible() -> None:
+    for protocol, squares in (
+        (local.Piecewise(1, cells=16), -1),
+        (local.Piecewise(1, cells=16), True),
+        (local.Piecewise(1, cells=16), 1 << 90),
+        (local.Direct(1, 3), 0),
+    ):
+        head = {"protocol": protocol.to_json(), "reports": 0, "rejected": 0, "squares": squares}
+        text = dumps(head).encode()
+        stored = b"dLAG\x01" + len(text).to_bytes(4, "little") + text + bytes(8 * 3)
+        with pytest.raises(ParameterError, match="squares"):
+            local.Aggregator.from_bytes(stored)
+
+
+WRONG_FIELDS = [
+    *(
+        (protocol, "prime_bits", bits)
+        for bits in (0, -1, 10**30, True, 31.0, "31", None)
+        for protocol in (
+            local.LocalHash(1, 4, 2, 2),
+            local.CountMeanSketch(1, 5, 2, 4, "x", 3),
+            local.HadamardSketch(1, 5, 3, 4, "x", 3),
+            local.PrefixSearch(1, 2, 1, 1, 3),
+            local.FragmentPuzzle(1, bits=2, step=1, tag_bits=1, prime_bits=3),
+        )
+    ),
+    *(
+        (local.CountMeanSketch(1, 5, 1, 4, "x", 3), "name", name)
+        for name in ([], {}, None, 7, "x" * 1001, "\ud800")
+    ),
+    (local.CountMeanSketch(1, 5, 1, 4, "x", 3), "prime_bits", 2),  # four columns need three bits
+    (local.CountMeanSketch(1, 5, 1, 4, "x", 3), "rows", True),
+    (local.Direct(1, 2), "domain", True),
+    (local.Subset(1, 5, 1), "size", True),
+    (local.Hadamard(1, 5, 1), "blocks", True),
+    (local.BitFlip(1, 4, 1), "sampled", True),
+    (local.Marginals(1, 3, 1), "order", True),
+    (local.Marginals(1, 3, 1), "attributes", 3.0),
+    (local.SparseMean(1, 1, 5, 3, 1), "most", True),
+    (local.SparseMean(1, 1, 5, 3, 1), "most", 10**30),
+    (local.VectorMean(1, -1, 1, 3, 1), "sampled", True),
+    (local.VectorMean(1, -1, 1, 3, 1), "hybrid", 0),
+    (local.RepeatedOneBit(1, 0, 10, 1), "step", True),
+    (local.PrefixSearch(1, 2, 1, 1, 3), "first", True),
+    (local.FragmentPuzzle(1, bits=2, step=1, tag_bits=1, prime_bits=3), "tag_bits", True),
+    (local.EdgeResponse(1, users=3), "users", 3.0),
+    (local.Degrees(1), "groups", True),
+    (local.Hierarchy(1, 4, 2), "branching", 2.0),
+]
+
+
+@pytest.mark.parametrize(("protocol", "field", "value"), WRONG_FIELDS)
+def test_fields_of_another_kind_or_range_are_refused(
+    protocol: local.Protocol, field: str, value: object
+) -> None:
+    """In documents and in Python; 1 == True, but their documents differ."""
+    with pytest.raises(ParameterError):
+        local.from_json(protocol.to_json() | {field: value})
+    with pytest.raises(ParameterError):
+        replace(protocol, **{field: value})
+
+
+def test_a_document_of_too_many_marginals_is_refused_at_once() -> None:
+    """2**40 coefficients took for ever to list."""
+    tree = local.Marginals(1, 3, 1).to_json() | {"attributes": 40, "order": 40}
+    with pytest.raises(ParameterError, match="smaller order"):
+        local.from_json(tree)
 
 
 @settings(max_examples=300, deadline=None)

@@ -168,7 +168,9 @@ def test_ratings_hide_which_items_were_rated() -> None:
     raters, means = protocol.ratings(collector.tally, collector.reports)
     truth = np.array([sum(i in u for u in users) for i in range(20)])
     assert (np.abs(raters.values - truth) < 6.5 * raters.errors).all()
-    assert np.isnan(means[3:]).all() and np.abs(means[:3] - [5, 2, 4]).max() < 0.7
+    assert np.abs(means.values[:3] - [5, 2, 4]).max() < 0.7
+    assert (means.high[:3] - means.low[:3] < 1.5).all()
+    assert (means.low[3:] == 1).all() and (means.high[3:] == 5).all()  # nobody rated them
 
 
 def test_sparse_beats_dense_when_it_says_so() -> None:

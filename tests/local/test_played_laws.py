@@ -16,7 +16,7 @@ from dither import local
 from dither.local.check import largest_ratio
 from dither.local.coins import Coins, chance
 from dither.local.odds import at_most_exp
-from dither.local.protocol import one_row
+from dither.local.values import one_row
 from dither.privacy.noise import Words
 from tests.case_lists import mark_between
 from tests.local.replay import Player, played_law

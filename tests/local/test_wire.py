@@ -4,7 +4,6 @@ reference page."""
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from collections import Counter
@@ -22,8 +21,8 @@ from dither.local.hashing import HashFamily
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words
 from tests.case_lists import mark_between
+from tests.local.client_programs import PAGE, compile_c_client, read_program
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "local-wire-format.md"
 VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text("utf-8"))
 
 
@@ -111,11 +110,6 @@ def test_every_byte_string_is_accepted_or_rejected(protocol: local.Protocol) -> 
     assert collector.reports + collector.rejected == 5_000
 
 
-def _program(language: str) -> str:
-    (found,) = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text("utf-8"), re.S)
-    return str(found)
-
-
 def _agrees(protocol: local.Protocol, value: Any, lines: list[str]) -> None:
     """Accepted by the aggregator, and distributed as the law says (chi-square, 1e-9)."""
     collector = local.Aggregator(protocol)
@@ -168,7 +162,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
     if shutil.which("node") is None:
         pytest.skip("needs node")
     place = tmp_path_factory.mktemp("node")
-    (place / "client.js").write_text(_program("js"))
+    (place / "client.js").write_text(read_program("js"))
 
     def run(protocol: local.Protocol, value: Any, count: int) -> list[str]:
         document = place / "document.json"
@@ -191,6 +185,22 @@ def test_the_javascript_client_speaks_it(
     _agrees(protocol, value, node(protocol, value, 1_000))
 
 
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        local.LocalHash(1, 4, 2, 2),
+        local.CountMeanSketch(1, 5, 2, 4, "x", 3),
+        local.HadamardSketch(1, 5, 3, 4, "x", 3),
+    ],
+    ids=lambda protocol: protocol.type,
+)
+def test_the_javascript_client_reads_prime_bits(
+    node: Callable[..., list[str]], protocol: local.Protocol
+) -> None:
+    """With the wrong prime 3,000 of 3,000 reports were rejected."""
+    _agrees(protocol, 3, node(protocol, 3, 2_500))
+
+
 def test_the_javascript_client_speaks_what_cannot_be_listed(node: Callable[..., list[str]]) -> None:
     def collected(protocol: local.Protocol, value: Any, count: int) -> Payloads:
         collector = local.Aggregator(protocol)
@@ -207,7 +217,7 @@ def test_the_javascript_client_speaks_what_cannot_be_listed(node: Callable[..., 
     )
     prefixes, pieces = local.PrefixSearch(4, 40, 10, 10), local.FragmentPuzzle(4, bits=30, step=12)
     for protocol, value in ((prefixes, 2**39 + 5), (pieces, 123456789)):
-        found, _ = protocol.find(collected(protocol, value, 1_000), keep=3)
+        found, _ = protocol.find(collected(protocol, value, 1_000), keep=3, level=1 - 1e-10)
         assert found.tolist() == [value]
     degrees = local.Degrees(1)
     told = degrees.degrees(collected(degrees, 17, 2_000))
@@ -232,10 +242,7 @@ def test_the_javascript_client_speaks_what_cannot_be_listed(node: Callable[..., 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
 def test_the_c_client_speaks_it(tmp_path: Path) -> None:
-    (tmp_path / "client.c").write_text(_program("c"))
-    subprocess.run(
-        ["gcc", "-O1", "-o", str(tmp_path / "client"), str(tmp_path / "client.c")], check=True
-    )
+    binary = compile_c_client(tmp_path)
     for protocol, kind, value in [
         (local.Direct(1, 5), "direct", 4),
         (local.Direct(2, 300), "direct", 299),
@@ -243,7 +250,7 @@ def test_the_c_client_speaks_it(tmp_path: Path) -> None:
     ]:
         p, q = protocol.p, protocol.q
         numbers = [p.numerator, p.denominator, q.numerator, q.denominator, value, 4000]
-        head = [str(tmp_path / "client"), protocol.digest[:4].hex(), kind, str(protocol.domain)]
+        head = [str(binary), protocol.digest[:4].hex(), kind, str(protocol.domain)]
         done = subprocess.run(
             [*head, *map(str, numbers)], capture_output=True, text=True, check=True, timeout=60
         )

@@ -21,15 +21,16 @@ from dither.local.bitflip import BitFlip
 from dither.local.bloom import BloomRappor, bloom_rappor
 from dither.local.check import Checked, check, check_client, epsilon_at_least, same_law
 from dither.local.choose import Choice, choose
+from dither.local.choose_ranges import RangeChoice, choose_ranges, order_counts
 from dither.local.client import Client
 from dither.local.device import DeviceBudget
 from dither.local.devicefile import budget_file
 from dither.local.direct import Direct
-from dither.local.estimate import Estimate
+from dither.local.estimate import BracketedValues, Estimate
 from dither.local.graph import Degrees, EdgeResponse
 from dither.local.haar import Haar
 from dither.local.hadamard import Hadamard
-from dither.local.heavy import PrefixSearch
+from dither.local.heavy import PrefixSearch, best_search
 from dither.local.localhash import BinaryHash, LocalHash, OptimalHash
 from dither.local.marginals import Marginals
 from dither.local.onebit import OneBit, RepeatedOneBit
@@ -55,6 +56,7 @@ __all__ = [
     "BinaryHash",
     "BitFlip",
     "BloomRappor",
+    "BracketedValues",
     "Checked",
     "Choice",
     "Client",
@@ -80,6 +82,7 @@ __all__ = [
     "PlanarLaplace",
     "PrefixSearch",
     "Protocol",
+    "RangeChoice",
     "RepeatedOneBit",
     "SparseMean",
     "SquareWave",
@@ -88,14 +91,17 @@ __all__ = [
     "VectorMean",
     "basic_rappor",
     "best_mean",
+    "best_search",
     "best_vector",
     "bloom_rappor",
     "budget_file",
     "check",
     "check_client",
     "choose",
+    "choose_ranges",
     "epsilon_at_least",
     "from_json",
+    "order_counts",
     "same_law",
 ]
 

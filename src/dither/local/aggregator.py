@@ -17,7 +17,9 @@ Reports that no client could have sent are counted in `rejected` and change noth
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,7 @@ _STEP = 1 << 16
 # sums of two stored tallies, and of what a block adds, stay far inside int64
 _MOST_REPORTS = 1 << 40
 _MOST_TALLY = 1 << 61
+_MOST_SQUARES = 1 << 90
 
 
 class Aggregator:
@@ -45,7 +48,9 @@ class Aggregator:
         self.tally: NDArray[np.int64] = np.zeros(protocol.tally_size, np.int64)
         self.reports = 0
         self.rejected = 0
+        self.squares: int | None = 0 if protocol.keeps_squares else None
         self._kept: list[Payloads] = []
+        self._has_checksum = True
 
     # --- streaming
     # ---------------------------------------------------------------------------
@@ -56,17 +61,24 @@ class Aggregator:
         self.add_payloads(np.frombuffer(payload, np.uint8).reshape(1, -1))
 
     def add_many(self, reports: Iterable[bytes]) -> None:
-        """Sealed reports, as they come; those that do not fit are counted in `rejected`."""
+        """Sealed reports, as they come; those that do not fit are counted in `rejected`.
+
+        If the source of reports fails midway, what it gave before is counted, and its error goes
+        on to the caller.
+        """
         block: list[bytes] = []
-        for report in reports:
-            try:
-                block.append(wire.unseal(self.protocol, report))
-            except ParameterError:
-                self.rejected += 1
-            if len(block) == _STEP:
-                self._add_block(block)
-                block = []
-        self._add_block(block)
+        try:
+            for report in reports:
+                try:
+                    block.append(wire.unseal(self.protocol, report))
+                except ParameterError:
+                    self._reject(1)
+                if len(block) == _STEP:
+                    full_block = block
+                    block = []
+                    self._add_block(full_block)
+        finally:
+            self._add_block(block)
 
     def add_batch(self, batch: bytes) -> None:
         """A batch (one header, many payloads)."""
@@ -86,14 +98,21 @@ class Aggregator:
             block = payloads[start : start + _STEP]
             good = self.protocol.valid(block)
             if not good.all():
-                self.rejected += int(len(block) - good.sum())
+                self._reject(int(len(block) - good.sum()))
                 block = block[good]
             if len(block):
+                self._has_checksum = True
+                if self.squares is not None:
+                    self.squares += self.protocol.sum_squares(block)
                 if self.protocol.keeps_reports:
                     self._kept.append(np.array(block))
                 else:
                     self.protocol.accumulate(self.tally, block)
                 self.reports += len(block)
+
+    def _reject(self, count: int) -> None:
+        self.rejected += count
+        self._has_checksum = True
 
     @property
     def payloads(self) -> Payloads:
@@ -112,6 +131,10 @@ class Aggregator:
             raise ParameterError("aggregators of different protocols have no common tally")
         self.tally = self.tally + other.tally
         self._kept += other._kept
+        self.squares = (
+            None if self.squares is None or other.squares is None else self.squares + other.squares
+        )
+        self._has_checksum = True
         self.reports += other.reports
         self.rejected += other.rejected
         return self
@@ -120,7 +143,7 @@ class Aggregator:
     # ---------------------------------------------------------------------------
     def estimate(self, labels: Sequence[str] | None = None) -> Estimate:
         """Unbiased totals with variances and intervals."""
-        estimate = self.protocol.estimate(self.tally, self.reports)
+        estimate = self.protocol.estimate_from(self.tally, self.reports, self.squares)
         return estimate if labels is None else estimate.named(labels)
 
     def statement(self) -> str:
@@ -136,51 +159,92 @@ class Aggregator:
     # --- storage
     # ---------------------------------------------------------------------------
     def to_bytes(self) -> bytes:
-        """Protocol, tally and counts; `from_bytes` reads it back."""
-        head = dumps(
-            {
-                "protocol": self.protocol.to_json(),
-                "reports": self.reports,
-                "rejected": self.rejected,
-            }
-        ).encode()
-        body = self.payloads if self.protocol.keeps_reports else self.tally.astype("<i8")
-        return _MAGIC + len(head).to_bytes(4, "little") + head + body.tobytes()
+        """Protocol, tally, counts and a checksum of them; `from_bytes` reads it back.
+
+        A tally that was read without a checksum (as 0.1 wrote them) and has not changed since is
+        written as it was.
+        """
+        head: dict[str, Any] = {
+            "protocol": self.protocol.to_json(),
+            "reports": self.reports,
+            "rejected": self.rejected,
+        }
+        if self.squares is not None:
+            head["squares"] = self.squares
+        kept = self.protocol.keeps_reports
+        body = (self.payloads if kept else self.tally.astype("<i8")).tobytes()
+        if self._has_checksum:
+            head["checksum"] = _compute_checksum(head, body)
+        text = dumps(head).encode()
+        return _MAGIC + len(text).to_bytes(4, "little") + text + body
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Aggregator:
+        """The collection that `to_bytes` wrote; refuses one that was cut, damaged or made up."""
         if stored[:5] != _MAGIC:
             raise ParameterError("not a stored aggregator in format 1")
         end = 9 + int.from_bytes(stored[5:9], "little")
-        try:
-            text = stored[9:end].decode("utf-8")
-            head = read_json(text, max_characters=len(text))
-            counts = head["reports"], head["rejected"]
-            document = head["protocol"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise ParameterError("the stored aggregator has no readable head") from None
-        if not all(type(count) is int and 0 <= count < _MOST_REPORTS for count in counts):
-            raise ParameterError("the stored aggregator counts an impossible number of reports")
-        aggregator = cls(from_json(document))
-        aggregator.reports, aggregator.rejected = counts
-        kept = (
-            aggregator.reports * aggregator.protocol.payload_bytes
-            if aggregator.protocol.keeps_reports
-            else 0
-        )
-        if len(stored) - end != 8 * len(aggregator.tally) + kept:
+        head = _read_head(stored[9:end])
+        body = stored[end:]
+        aggregator = cls(from_json(head["protocol"]))
+        aggregator._has_checksum = "checksum" in head
+        if aggregator._has_checksum:
+            _compare_checksum(head, body)
+        aggregator.reports = head["reports"]
+        aggregator.rejected = head["rejected"]
+        aggregator._read_squares(head)
+        aggregator._read_body(body)
+        return aggregator
+
+    def _read_squares(self, head: dict[str, Any]) -> None:
+        squares = head.get("squares")
+        is_sum = type(squares) is int and 0 <= squares < _MOST_SQUARES
+        if squares is not None and (self.squares is None or not is_sum):
+            raise ParameterError("the stored aggregator has squares that its reports cannot make")
+        self.squares = squares
+
+    def _read_body(self, body: bytes) -> None:
+        protocol = self.protocol
+        kept_bytes = self.reports * protocol.payload_bytes if protocol.keeps_reports else 0
+        if len(body) != 8 * len(self.tally) + kept_bytes:
             raise ParameterError("the stored aggregator is cut short")
-        if aggregator.protocol.keeps_reports:
-            aggregator._kept = [
-                np.frombuffer(stored[end:], np.uint8).reshape(aggregator.reports, -1)
-            ]
-        else:
-            aggregator.tally = np.frombuffer(stored[end:], "<i8").astype(np.int64)
-        if (
-            aggregator.tally.max(initial=0) > _MOST_TALLY
-            or aggregator.tally.min(initial=0) < -_MOST_TALLY
-        ):
+        if protocol.keeps_reports:
+            self._kept = [np.frombuffer(body, np.uint8).reshape(self.reports, -1)]
+            return
+        tally = np.frombuffer(body, "<i8").astype(np.int64)
+        if tally.max(initial=0) > _MOST_TALLY or tally.min(initial=0) < -_MOST_TALLY:
             raise ParameterError(
                 "the stored aggregator has a tally that its reports cannot have made"
             )
-        return aggregator
+        self.tally = tally
+
+
+def _compute_checksum(head: dict[str, Any], body: bytes) -> str:
+    """sha256 of the canonical head without its checksum, then the body."""
+    plain = {key: value for key, value in head.items() if key != "checksum"}
+    return hashlib.sha256(dumps(plain).encode() + body).hexdigest()
+
+
+def _compare_checksum(head: dict[str, Any], body: bytes) -> None:
+    if head["checksum"] != _compute_checksum(head, body):
+        raise ParameterError(
+            "the stored aggregator does not match its checksum: it was damaged or changed; take "
+            "another copy"
+        )
+
+
+def _read_head(head_bytes: bytes) -> dict[str, Any]:
+    """The head of a stored aggregator: these keys and no others, counts that are possible."""
+    try:
+        text = head_bytes.decode("utf-8")
+        head = read_json(text, max_characters=len(text))
+        counts = (head["reports"], head["rejected"])
+        keys = set(head) - {"checksum", "squares"}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ParameterError("the stored aggregator has no readable head") from None
+    if keys != {"protocol", "reports", "rejected"}:
+        raise ParameterError("the head of the stored aggregator has keys that are not its own")
+    if not all(type(count) is int and 0 <= count < _MOST_REPORTS for count in counts):
+        raise ParameterError("the stored aggregator counts an impossible number of reports")
+    result: dict[str, Any] = head
+    return result

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from dither.errors import ParameterError
 from dither.local.odds import odds
-from dither.local.protocol import is_exact, read_values
+from dither.local.protocol import is_exact
 from dither.local.support import Oracle
+from dither.local.values import read_values
 from dither.local.vector import sample_coordinates
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli

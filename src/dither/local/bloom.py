@@ -43,6 +43,7 @@ class BloomRappor(Protocol):
     irr_q: Fraction = Fraction(3, 4)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
         read_domain(self.bits, 1 << 16)
         if not 1 <= self.hashes <= 16 or not 1 <= self.cohorts <= 1 << 16:

@@ -22,7 +22,8 @@ from dither.errors import BudgetError
 from dither.local.client import Client
 from dither.local.coins import Coins
 from dither.local.odds import at_most_exp
-from dither.local.protocol import Protocol, repeat_value
+from dither.local.protocol import Protocol
+from dither.local.values import repeat_value
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.local.coins import Chance, Coins, chance
-from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
+from dither.local.values import read_value, read_values
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
 from dither.stored import stored

@@ -1,15 +1,16 @@
 """Estimates with honest intervals, as a collector reads them.
 
 Values are unbiased and raw: they may be negative and need not sum to the number of reports.
-`processed` gives the post-processed view beside them. Intervals are normal with the plug-in
-variance, `certain` ones hold for every number of reports (Bernstein's inequality with the public
-range of one report).
+`processed` gives the post-processed view beside them. Intervals are normal with the estimated
+variance. `certain` ones hold for every number of reports: Bernstein's inequality with the public
+range of one report and the largest variance that any values of the users give
+(docs/proofs/local-intervals.md, theorem 1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, log, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -24,7 +25,12 @@ from dither.errors import ParameterError
 @dataclass(frozen=True)
 class Estimate:
     """Unbiased totals (`values`), the variance of each, and the largest move of a value by one
-    report."""
+    report.
+
+    `variance_bounds` are variances that hold whatever the users' values are; without them there is
+    no `certain` interval. Where `values` are not unbiased (square wave), `unbiased` is the estimate
+    that intervals come from.
+    """
 
     values: NDArray[np.float64]
     variances: NDArray[np.float64]
@@ -33,6 +39,8 @@ class Estimate:
     labels: tuple[str, ...] | None = None
     what: str = "count"
     notes: tuple[str, ...] = field(default=())
+    variance_bounds: NDArray[np.float64] | None = None
+    unbiased: Estimate | None = None
 
     @property
     def errors(self) -> NDArray[np.float64]:
@@ -46,12 +54,19 @@ class Estimate:
         every size."""
         if not 0 < level < 1:
             raise ParameterError(f"level must lie between 0 and 1, got {quote(level)}")
-        if certain:
-            tail = log(2 / (1 - level))
-            half = np.sqrt(2 * self.variances * tail) + 2 * self.largest_move * tail / 3
-        else:
-            half = NormalDist().inv_cdf(0.5 + level / 2) * self.errors
+        if self.unbiased is not None:
+            low, high = self.unbiased.interval(level, certain=certain)
+            return np.minimum(low, self.values), np.maximum(high, self.values)
+        half = self._certain_half_width(level) if certain else normal_quantile(level) * self.errors
         return self.values - half, self.values + half
+
+    def _certain_half_width(self, level: float) -> NDArray[np.float64]:
+        if self.variance_bounds is None:
+            raise ParameterError(
+                f"no bound on the variance of this {self.what} is known, so no certain interval: "
+                f"leave out certain=True"
+            )
+        return bernstein_half_width(self.variance_bounds, self.largest_move, level)
 
     def significant(self, level: float = 0.95) -> NDArray[np.bool_]:
         """Which values are above zero with `level` confidence over all of them together
@@ -77,16 +92,7 @@ class Estimate:
             raise ParameterError(
                 f"{self.values.size} values need as many labels, got {len(labels)}"
             )
-        names = tuple(labels)
-        return Estimate(
-            self.values,
-            self.variances,
-            self.reports,
-            self.largest_move,
-            names,
-            self.what,
-            self.notes,
-        )
+        return replace(self, labels=tuple(labels))
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
         """One dict a value: label, estimate, low, high (for a table, a data frame or JSON)."""
@@ -104,6 +110,38 @@ class Estimate:
         from dither.local.plots import bars
 
         return bars(self, level=level, top=top)
+
+
+@dataclass(frozen=True)
+class BracketedValues:
+    """Values with the two ends of their intervals, where these are not symmetric."""
+
+    values: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    level: float
+
+
+def normal_quantile(level: float) -> float:
+    """How many standard errors an interval of this level reaches to either end.
+
+    >>> round(normal_quantile(0.95), 3)
+    1.96
+    """
+    if not 0 < level < 1:
+        raise ParameterError(f"level must lie between 0 and 1, got {quote(level)}")
+    return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def bernstein_half_width(
+    variances: NDArray[np.float64], largest_move: float | NDArray[np.float64], level: float
+) -> NDArray[np.float64]:
+    """Half the width of an interval by Bernstein's inequality, for sums of independent terms whose
+    absolute values are at most `largest_move` (so that they are within twice it of their means)."""
+    tail = log(2 / (1 - level))
+    slope = 2 * largest_move * tail / 3
+    half: NDArray[np.float64] = slope + np.sqrt(slope**2 + 2 * variances * tail)
+    return half
 
 
 def error_of_users(variance_per_user: float, users: int) -> float:

@@ -22,12 +22,14 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.kept import KeptReports
 from dither.local.odds import odds, read_epsilon
+from dither.local.values import saturate_integers
 from dither.local.wire import Payloads, get_int, put_int
 from dither.privacy.noise import Words, bernoulli, discrete_laplace
 from dither.stored import stored
 
 EDGE_UNIT = "entry of a user's link list"
 _EDGE = 1 << 31
+Floats = NDArray[np.float64]
 
 
 @stored(groups="groups")
@@ -48,8 +50,9 @@ class Degrees(KeptReports):
     groups: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
-        if not isinstance(self.groups, int) or not 1 <= self.groups <= 1 << 12:
+        if not 1 <= self.groups <= 1 << 12:
             raise ParameterError("groups must be an integer between 1 and 4096")
 
     @property
@@ -67,10 +70,10 @@ class Degrees(KeptReports):
         return repr(self._read([value])[0].tolist())
 
     def _read(self, values: Any) -> NDArray[np.int64]:
-        held = np.asarray(values)
+        held = saturate_integers(values)
         if held.ndim == 1 and self.groups == 1:
             held = held[:, None]
-        if held.ndim != 2 or held.shape[1] != self.groups or held.dtype.kind not in "iu":
+        if held.ndim != 2 or held.shape[1] != self.groups:
             raise ParameterError(
                 f"a value is {self.groups} integers: the links to each group of users"
             )
@@ -134,6 +137,7 @@ class EdgeResponse(KeptReports):
     users: int = 2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         if not 2 <= self.users <= 1 << 14:
             raise ParameterError("users must lie between 2 and 16384: the reports are a matrix")
@@ -163,10 +167,14 @@ class EdgeResponse(KeptReports):
             raise ParameterError("a value is (user number, links to the users before it)") from None
         if (
             not isinstance(user, (int, np.integer))
+            or isinstance(user, bool)
             or not 0 <= user < self.users
             or entries.shape != (user,)
         ):
             raise ParameterError("user number u reports its links to the users 0..u-1")
+        is_link = entries.dtype.kind in "biu" or user == 0
+        if not is_link or not np.isin(entries, (0, 1)).all():
+            raise ParameterError("a link is True or False: whether the two users are linked")
         return int(user), entries.astype(np.bool_)
 
     def memo_key(self, value: Any, device: int) -> str:
@@ -220,33 +228,64 @@ class EdgeResponse(KeptReports):
         is_valid: NDArray[np.bool_] = (user < self.users) & (last < user)
         return is_valid
 
-    def _unbiased(self, payloads: Payloads) -> tuple[NDArray[np.float64], int]:
-        """(the lower triangle, entry by entry unbiased; the number of entries answered for). First
+    def _unbiased(self, payloads: Payloads) -> tuple[Floats, Floats]:
+        """(the lower triangle, entry by entry unbiased; 1 for every entry answered for). First
         report counts."""
         p = float(self.p)
         matrix = np.zeros((self.users, self.users))
+        answered = np.zeros((self.users, self.users))
         good = payloads[self.valid(payloads)]
         users, first = np.unique(get_int(good[:, :4]), return_index=True)
         bits = np.unpackbits(good[first, 4:], axis=1, bitorder="little").astype(np.float64)
         for user, row in zip(users, bits, strict=True):
             matrix[user, :user] = (row[:user] - (1 - p)) / (2 * p - 1)
-        return matrix, int(users.sum())
+            answered[user, :user] = 1.0
+        return matrix, answered
+
+    @property
+    def entry_variance(self) -> float:
+        """Variance of the unbiased value of one entry: p (1 - p) / (2p - 1)**2."""
+        p = float(self.p)
+        return p * (1 - p) / (2 * p - 1) ** 2
 
     def edges(self, payloads: Payloads) -> Estimate:
-        """The number of links among the pairs that were answered for; variance pairs * p (1 - p) /
-        (2p - 1)**2."""
-        matrix, pairs = self._unbiased(payloads)
+        """The number of links among the pairs that were answered for; every pair has
+        `entry_variance`."""
+        matrix, answered = self._unbiased(payloads)
         p = float(self.p)
-        variance = pairs * p * (1 - p) / (2 * p - 1) ** 2
+        variance = np.array([float(answered.sum()) * self.entry_variance])
         return Estimate(
             np.array([matrix.sum()]),
-            np.array([variance]),
+            variance,
             len(payloads),
             p / (2 * p - 1),
             what="edges",
+            variance_bounds=variance,
         )
 
-    def triangles(self, payloads: Payloads) -> float:
-        """Number of triangles: the sum of products of three independent unbiased entries."""
-        lower, _ = self._unbiased(payloads)
-        return float((lower * (lower @ lower)).sum())
+    def triangles(self, payloads: Payloads) -> Estimate:
+        """Number of triangles: the sum of products of three independent unbiased entries.
+
+        Its variance has an unbiased estimate too (docs/proofs/local-intervals.md, theorem 7).
+        """
+        lower, answered = self._unbiased(payloads)
+        count = float((lower * (lower @ lower)).sum())
+        triples, links, wedges = count_for_triangles(lower + lower.T, answered + answered.T)
+        spread = self.entry_variance
+        variance = spread**3 * triples + spread**2 * max(links, 0.0) + spread * max(wedges, 0.0)
+        return Estimate(
+            np.array([count]), np.array([variance]), len(payloads), float("inf"), what="triangles"
+        )
+
+
+def count_for_triangles(entries: Floats, answered: Floats) -> tuple[float, float, float]:
+    """What the variance of the number of triangles is made of, from symmetric matrices: triples of
+    answered pairs, links in them, and the squares of the numbers of common neighbours of answered
+    pairs. The last two are unbiased estimates."""
+    two_steps = answered @ answered
+    triples = float((answered * two_steps).sum()) / 6
+    links = float((entries * two_steps).sum()) / 2
+    common = entries @ entries
+    squares = entries**2
+    paired = common**2 - squares @ squares + common
+    return triples, links, float((answered * paired).sum()) / 2

@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import sign_bits, transform
+from dither.local.linear import Contributions
 from dither.local.odds import odds
-from dither.local.protocol import is_exact, read_values
-from dither.local.ranges import Ordered
+from dither.local.ordered import Ordered
+from dither.local.protocol import is_exact
 from dither.local.signs import SIGN_BYTES, Sign, pack, payload, signed_sum, unpack
 from dither.local.support import Oracle
+from dither.local.values import read_values
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored
@@ -134,7 +136,32 @@ class Haar(Oracle):
         for k in range(self.levels):
             gap = detail[(1 << k) - 1 : (2 << k) - 1]
             row = np.stack([(row + gap) / 2, (row - gap) / 2], axis=1).ravel()
-        return Ordered(row, reports)
+        return Ordered(row, reports, self.contribute)
+
+    def _coefficient_weights(self, weights: Floats) -> list[Floats]:
+        """The weights of the coefficients in weighted sums of the leaves, the lowest level
+        first."""
+        rows = []
+        means = weights
+        while means.shape[1] > 1:
+            pairs = means.reshape(len(weights), -1, 2)
+            rows.append((pairs[:, :, 0] - pairs[:, :, 1]) / 2)
+            means = pairs.mean(axis=2)
+        return rows
+
+    def contribute(self, weights: Floats) -> tuple[Contributions, Floats]:
+        """One report's contributions to weighted sums of the leaves, and their means.
+
+        A report names one coordinate of one level, so the second moment is the same for all users.
+        """
+        gain = float(self.sign.gain)
+        moments = np.zeros(len(weights))
+        largest = np.zeros(len(weights))
+        for row in self._coefficient_weights(weights):
+            moments += self.levels * gain**2 * (row**2).sum(axis=1)
+            largest = np.maximum(largest, self.levels * gain * np.abs(transform(row)).max(axis=1))
+        every_user = np.repeat(moments[:, None], self.domain, axis=1)
+        return Contributions(every_user, largest), weights - weights.mean(axis=1, keepdims=True)
 
     @property
     def noise_variance(self) -> Fraction:
@@ -150,20 +177,10 @@ class Haar(Oracle):
 
     def range_variance(self, start: int, end: int, reports: int) -> float:
         """Variance of a range from its coefficients' weights (users who hold nothing there)."""
-        cut = np.zeros(self.domain)
-        cut[start:end] = 1.0
-        total = cut
-        weights = []
-        for _ in range(self.levels):
-            pairs = total.reshape(-1, 2)
-            weights.append((pairs[:, 0] - pairs[:, 1]) / 2)
-            total = pairs.mean(axis=1)
-        return (
-            reports
-            * self.levels
-            * float(self.sign.gain) ** 2
-            * float(sum((w**2).sum() for w in weights))
-        )
+        weights = np.zeros((1, self.domain))
+        weights[0, start:end] = 1.0
+        contributions, _ = self.contribute(weights)
+        return reports * float(contributions.second_moments[0, 0])
 
     @property
     def largest_move(self) -> Fraction:
@@ -171,4 +188,6 @@ class Haar(Oracle):
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         counts = self.ordered(tally, reports).counts
-        return Estimate(counts, self.variances(counts, reports), reports, float(self.largest_move))
+        variances = self.variances(counts, reports)
+        move = float(self.largest_move)
+        return Estimate(counts, variances, reports, move, variance_bounds=variances)

@@ -26,8 +26,9 @@ from dither.errors import ParameterError
 from dither.local.coins import Chance, Coins, chance
 from dither.local.estimate import Estimate
 from dither.local.odds import odds
-from dither.local.protocol import is_exact, read_value, read_values
+from dither.local.protocol import is_exact
 from dither.local.support import Oracle
+from dither.local.values import read_value, read_values
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
 from dither.stored import stored
@@ -259,7 +260,17 @@ class Hadamard(Oracle):
         spread = self._compute_variances(
             np.clip(values, 0, reports), np.clip(inside, 0, reports), reports
         )
-        return Estimate(values, spread, reports, float(self.largest_move))
+        return Estimate(
+            values,
+            spread,
+            reports,
+            float(self.largest_move),
+            variance_bounds=self.variance_bounds(reports),
+        )
+
+    def variance_bounds(self, reports: int) -> Floats:
+        """As if every user held a value of the block whose reports vary most."""
+        return np.full(self.domain, reports * float(max(self._second_moments())))
 
     @property
     def largest_move(self) -> Fraction:

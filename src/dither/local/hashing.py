@@ -19,9 +19,26 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.canonical import quote
+from dither.errors import ParameterError
 from dither.privacy.noise import Words, uniform_below
 
 PRIME_BITS = 31
+_MERSENNE_BITS = (2, 3, 5, 7, 13, 17, 19, 31)
+
+
+def check_prime_bits(prime_bits: int, size: int) -> None:
+    """Refuse an exponent whose power of two less one is not prime, or hashes that do not fit it."""
+    if prime_bits not in _MERSENNE_BITS:
+        raise ParameterError(
+            f"prime_bits must be the exponent of a Mersenne prime up to 31, got "
+            f"{quote(prime_bits)}: leave it at {PRIME_BITS}"
+        )
+    if size >= 1 << prime_bits:
+        raise ParameterError(
+            f"{size} hash values do not fit a prime of {prime_bits} bits: leave prime_bits at "
+            f"{PRIME_BITS}"
+        )
 
 
 @dataclass(frozen=True)
@@ -94,7 +111,25 @@ class HashFamily:
             total += chosen[index] * (value >> step * index & ((1 << step) - 1))
         return total % self.prime * self.size >> self.prime_bits
 
+    def residues(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """u of every value (columns) under every seed (rows), before it is cut to the hash.
+
+        u is linear in the limbs: for values without common bits u(x | y) = u(x) + u(y) - b mod P.
+        """
+        return self._sum_limbs(chosen[:, :, None], values[None, :])
+
+    def arcs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For every hash value the first residue that has it, and how many do."""
+        sizes = np.array(self.cells, np.int64)
+        return np.cumsum(sizes) - sizes, sizes
+
     def _reduce(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        total = self._sum_limbs(chosen, values)
+        total *= np.int64(self.size)
+        total >>= np.int64(self.prime_bits)
+        return total
+
+    def _sum_limbs(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         prime = np.int64(self.prime)
         bits = np.int64(self.prime_bits)
         unit = np.int64(1)
@@ -120,8 +155,6 @@ class HashFamily:
         spare >>= bits
         total += spare
         total &= prime
-        total *= np.int64(self.size)
-        total >>= bits
         return total
 
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from dither.errors import ParameterError
 from dither.local.estimate import Estimate
-from dither.local.protocol import Protocol, read_values
-from dither.local.support import Oracle
+from dither.local.protocol import Protocol
+from dither.local.support import Oracle, SupportOracle
+from dither.local.values import read_values
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored
@@ -126,6 +127,17 @@ def scale_estimate(
     inner = oracle.variances(np.clip(counts, 0, respondents), respondents)
     spread = groups**2 * inner + (groups - 1) * np.clip(groups * counts, 0, reports)
     return Estimate(groups * counts, spread, reports, groups * float(oracle.largest_move))
+
+
+def chance_support(oracle: SupportOracle, respondents: int, tried: int, level: float) -> int:
+    """The support that none of `tried` values that nobody holds passes, with probability `level`.
+
+    Each report supports such a value with probability q exactly, so its support is binomial: no
+    normal approximation, which fails for few reports and small q.
+    """
+    from scipy.stats import binom
+
+    return int(binom.isf((1 - level) / max(1, tried), respondents, float(oracle.q)))
 
 
 def keep_largest(

@@ -23,16 +23,28 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 from dither.local.coins import Chance, Coins, chance
 from dither.local.direct import respond, respond_one
-from dither.local.hashing import PRIME_BITS, HashFamily, hash_family
+from dither.local.hashing import PRIME_BITS, HashFamily, check_prime_bits, hash_family
 from dither.local.odds import odds
-from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
+from dither.local.values import read_value, read_values
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words
 from dither.stored import stored
 
 _MOST = 1 << 16
+_SUFFIX_BITS = 10
+_ROWS = 128  # reports at a time: their counts fit a byte
 _CELLS = 1 << 15  # hashes at a time, so that a block stays in the processor's cache
+
+
+def extend_prefixes(prefixes: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """All values that begin with the prefixes and have `bits` bits more.
+
+    >>> extend_prefixes(np.array([2, 5]), 1).tolist()
+    [4, 5, 10, 11]
+    """
+    suffixes = np.arange(1 << bits, dtype=np.int64)
+    return ((prefixes[:, None] << bits) | suffixes[None, :]).ravel()
 
 
 def best_size(epsilon: Fraction) -> int:
@@ -62,12 +74,9 @@ class LocalHash(SupportOracle):
         super().__post_init__()
         if self.size == 0:
             object.__setattr__(self, "size", best_size(self.epsilon))
-        if not 2 <= self.size <= _MOST or self.prime_bits not in (2, 3, 5, 7, 13, 17, 19, 31):
-            raise ParameterError(
-                "size must lie between 2 and 65536, prime_bits be the exponent of a Mersenne prime"
-            )
-        if self.size >= 1 << self.prime_bits:
-            raise ParameterError(f"size {self.size} does not fit a prime of {self.prime_bits} bits")
+        if not 2 <= self.size <= _MOST:
+            raise ParameterError("size must lie between 2 and 65536")
+        check_prime_bits(self.prime_bits, self.size)
 
     @property
     def hashes(self) -> HashFamily:
@@ -161,6 +170,41 @@ class LocalHash(SupportOracle):
             hashes = self.hashes.hash(seeds[start : start + step], candidates)
             hits = (hashes == answers[start : start + step, None]).view(np.uint8)
             total += np.add.reduce(hits, axis=0, dtype=np.uint16)
+        return total
+
+    def support_extensions(
+        self, payloads: Payloads, prefixes: NDArray[np.int64], suffix_bits: int
+    ) -> NDArray[np.int64]:
+        """Support of every extension of the prefixes by `suffix_bits` bits: prefixes x suffixes.
+
+        The residues of prefix and suffix add up, so that a candidate costs two additions and two
+        comparisons of 32-bit integers.
+        """
+        if suffix_bits > _SUFFIX_BITS:  # so that a block stays in the processor's cache
+            heads = extend_prefixes(prefixes, suffix_bits - _SUFFIX_BITS)
+            counts = self.support_extensions(payloads, heads, _SUFFIX_BITS)
+            return counts.reshape(len(prefixes), -1)
+        seeds = self._seeds(payloads)
+        first, size = (arc[self._answers(payloads)] for arc in self.hashes.arcs())
+        suffixes = np.arange(1 << suffix_bits, dtype=np.int64)
+        total = np.zeros((len(prefixes), len(suffixes)), np.int64)
+        chunk = max(1, _CELLS // (_ROWS // 4 * len(suffixes)))
+        prime = np.uint32(self.hashes.prime)
+        linear = seeds.copy()
+        linear[:, -1] = 0
+        for start in range(0, len(seeds), _ROWS):
+            block = slice(start, start + _ROWS)
+            heads = self.hashes.residues(seeds[block], prefixes << suffix_bits)
+            turned = ((heads - first[block, None]) % self.hashes.prime).astype(np.uint32)
+            tails = self.hashes.residues(linear[block], suffixes).astype(np.uint32)
+            width = size[block, None, None].astype(np.uint32)
+            for number in range(0, len(prefixes), chunk):
+                several = slice(number, number + chunk)
+                position = turned[:, several, None] + tails[:, None, :]  # below 2 P: fits 32 bits
+                inside = position < width
+                position -= prime
+                inside |= position < width
+                total[several] += np.add.reduce(inside.view(np.uint8), axis=0, dtype=np.uint8)
         return total
 
     @property

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,14 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import transform
 from dither.local.odds import odds, read_epsilon
-from dither.local.protocol import Protocol, is_exact, read_values
+from dither.local.protocol import Protocol, is_exact
 from dither.local.signs import SIGN_BYTES, Sign, pack, payload, signed_sum, unpack
+from dither.local.values import read_values
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored
+
+_MOST_COEFFICIENTS = 1 << 22
 
 
 @stored(attributes="attributes", order="order")
@@ -43,9 +47,14 @@ class Marginals(Protocol):
     order: int = 2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         if not 1 <= self.order <= self.attributes <= 40:
             raise ParameterError("need 1 <= order <= attributes <= 40")
+        if sum(comb(self.attributes, i) for i in range(1, self.order + 1)) > _MOST_COEFFICIENTS:
+            raise ParameterError(
+                "attributes and order give more than 2**22 coefficients: choose a smaller order"
+            )
 
     @property
     def sign(self) -> Sign:
@@ -125,6 +134,7 @@ class Marginals(Protocol):
             reports,
             move,
             what="coefficient",
+            variance_bounds=spread,
         )
 
     def marginal(self, estimate: Estimate, attributes: tuple[int, ...]) -> Estimate:
@@ -149,4 +159,6 @@ class Marginals(Protocol):
             row[inside] = estimate.values[coefficient_index[mask]]
         counts = transform(row[None, :])[0] / cells
         variance = float(estimate.variances[0]) * (cells - 1) / cells**2
-        return Estimate(counts, np.full(cells, variance), estimate.reports, estimate.largest_move)
+        spread = np.full(cells, variance)
+        move = estimate.largest_move
+        return Estimate(counts, spread, estimate.reports, move, variance_bounds=spread)

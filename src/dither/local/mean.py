@@ -23,6 +23,7 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.odds import odds, read_epsilon
 from dither.local.protocol import Protocol
+from dither.local.values import read_number, read_numbers
 from dither.privacy.noise import Words
 from dither.stored import stored
 
@@ -48,6 +49,7 @@ class Mean(Protocol):
     high: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         object.__setattr__(self, "low", exact(self.low, "low"))
         object.__setattr__(self, "high", exact(self.high, "high"))
@@ -62,8 +64,8 @@ class Mean(Protocol):
 
     def grid(self, values: Any) -> NDArray[np.int64]:
         """Values on the public grid 0..2**32."""
-        numbers = np.asarray(values, np.float64)
-        if numbers.ndim != 1 or np.isnan(numbers).any():
+        numbers = read_numbers(values)
+        if numbers.ndim != 1:
             raise ParameterError("values must be a list of numbers, none of them nan")
         share = (np.clip(numbers, float(self.low), float(self.high)) - float(self.low)) / float(
             self.high - self.low
@@ -72,9 +74,7 @@ class Mean(Protocol):
 
     def grid_one(self, value: Any) -> int:
         """One value on the grid, by the very float operations of `grid`."""
-        number = float(value)
-        if number != number:
-            raise ParameterError("a value must be a number, not nan")
+        number = read_number(value)
         low, high = float(self.low), float(self.high)
         share = (min(max(number, low), high) - low) / float(self.high - self.low)
         return int(min(max(floor(share * 2.0**GRID_BITS + 0.5), 0), 2**GRID_BITS))
@@ -132,4 +132,11 @@ class Mean(Protocol):
         n = max(1, reports)
         mean = float(self.low) + half + half * self.debias(tally, reports).astype(np.float64) / n
         variances = np.full(1, half**2 * float(self.worst_variance) / n)
-        return Estimate(mean, variances, reports, half * float(self.largest_move) / n, what="mean")
+        return Estimate(
+            mean,
+            variances,
+            reports,
+            half * float(self.largest_move) / n,
+            what="mean",
+            variance_bounds=variances,
+        )

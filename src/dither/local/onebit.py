@@ -27,6 +27,7 @@ from dither.local.coins import Chance, Coins, chance
 from dither.local.mean import GRID_BITS, Mean, round_at_random
 from dither.local.odds import log_above
 from dither.local.protocol import is_exact
+from dither.local.values import saturate_integers
 from dither.local.wire import Payloads, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
 from dither.stored import stored
@@ -127,7 +128,7 @@ class RepeatedOneBit(OneBit):
         object.__setattr__(self, "flip", exact(self.flip, "flip"))
         if self.low.denominator != 1 or self.high.denominator != 1:
             raise ParameterError("repeated collection needs integer bounds")
-        if not isinstance(self.step, int) or self.step < 1 or int(self.high - self.low) % self.step:
+        if self.step < 1 or int(self.high - self.low) % self.step:
             raise ParameterError("step must be a positive integer that divides high - low")
         if not 0 <= self.flip < Fraction(1, 2):
             raise ParameterError("flip must lie in [0, 1/2)")
@@ -152,8 +153,9 @@ class RepeatedOneBit(OneBit):
 
     def whole(self, values: Any) -> NDArray[np.int64]:
         """Values as integers above `low`, clamped."""
-        integers = np.asarray(values)
-        if integers.ndim != 1 or integers.dtype.kind not in "iu":
+        is_fast = isinstance(values, np.ndarray) and values.dtype.kind == "i"
+        integers = values if is_fast else saturate_integers(values)
+        if integers.ndim != 1:
             raise ParameterError("values must be a list of integers")
         return np.clip(integers.astype(np.int64), int(self.low), int(self.high)) - int(self.low)
 

@@ -13,7 +13,7 @@ payload is the cell, or `cells` + the bit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import exp
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError
+from dither.local.estimate import Estimate
 from dither.local.mean import GRID_BITS, Mean, round_at_random
 from dither.local.odds import odds
 from dither.local.onebit import OneBit
@@ -42,7 +43,7 @@ class Piecewise(Mean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.cells, int) or not 4 <= self.cells <= 1 << 20:
+        if not 4 <= self.cells <= 1 << 20:
             raise ParameterError("cells must be an integer between 4 and 2**20")
 
     @property
@@ -128,6 +129,52 @@ class Piecewise(Mean):
     def largest_move(self) -> Fraction:
         a, b = self.coefficients()
         return a * (self.cells - Fraction(1, 2)) + b
+
+    # --- the variance that the reports themselves show
+    @property
+    def keeps_squares(self) -> bool:
+        return True
+
+    def sum_squares(self, payloads: Payloads) -> int:
+        cells = get_int(payloads)
+        return int((cells * cells).sum())
+
+    @property
+    def moment_curve(self) -> tuple[Fraction, Fraction]:
+        """(A, C): a report has the second moment A r**2 + C for a value r at a window's start."""
+        at_end = self.second_moment(Fraction(0))
+        if self.positions == 1:
+            return Fraction(0), at_end
+        near = Fraction(1, self.positions)
+        curve = (at_end - self.second_moment(near)) / (1 - (2 * near - 1) ** 2)
+        return curve, at_end - curve
+
+    def estimate_variance(self, cell_sum: int, squares: int, reports: int) -> Fraction:
+        """Unbiased estimate (up to `rounding`) of the mean variance of the reports' estimates of r.
+
+        docs/proofs/local-intervals.md, theorem 2. It stays between the least and the largest
+        variance that any values have.
+        """
+        a, b = self.coefficients()
+        curve, constant = self.moment_curve
+        if curve <= 0:
+            return self.worst_variance
+        halves = squares + cell_sum + Fraction(reports, 4)
+        moment = (a * a * halves + 2 * a * b * (cell_sum + Fraction(reports, 2))) / reports + b * b
+        mean_square = (moment - constant) / curve
+        least = min(constant, curve + constant - 1)
+        variance = max(moment - mean_square, least) + self.rounding
+        return min(variance, self.worst_variance)
+
+    def estimate_from(
+        self, tally: NDArray[np.int64], reports: int, squares: int | None
+    ) -> Estimate:
+        estimate = self.estimate(tally, reports)
+        if squares is None or reports == 0:
+            return estimate
+        variance = self.estimate_variance(int(tally[0]), squares, reports)
+        half = float(self.high - self.low) / 2
+        return replace(estimate, variances=np.full(1, half**2 * float(variance) / reports))
 
     @property
     def grid_error(self) -> float:

@@ -83,16 +83,46 @@ def consistent_tree(
     one node of each level (0 for a known root). Two passes: upwards the best estimate of a node
     from its subtree, downwards the rest.
     """
+    shares = _node_shares(variances, branching)
     best: list[Floats] = [levels[-1]]
-    spread = [float(variances[-1])]
-    for values, variance in zip(reversed(levels[:-1]), list(variances)[-2::-1], strict=True):
+    for values, share in zip(reversed(levels[:-1]), shares[-2::-1], strict=True):
         below = best[0].reshape(-1, branching).sum(axis=1)
-        from_children = spread[0] * branching
-        share = 1.0 if variance == 0 else from_children / (from_children + variance)
         best.insert(0, share * values + (1 - share) * below)
-        spread.insert(0, (1 - share) * from_children)
     done = [best[0]]
     for values in best[1:]:
         gap = (done[-1] - values.reshape(-1, branching).sum(axis=1)) / branching
         done.append(values + np.repeat(gap, branching))
     return done
+
+
+def _node_shares(variances: Sequence[float], branching: int) -> list[float]:
+    """How much a node's own estimate counts against the sum of its children, level by level."""
+    shares = [1.0]
+    spread = float(variances[-1])
+    for variance in list(variances)[-2::-1]:
+        from_children = spread * branching
+        share = 1.0 if variance == 0 else from_children / (from_children + variance)
+        shares.insert(0, share)
+        spread = (1 - share) * from_children
+    return shares
+
+
+def weigh_raw_nodes(weights: Floats, variances: Sequence[float], branching: int) -> list[Floats]:
+    """The weights of all given node values in weighted sums of the leaves of `consistent_tree`.
+
+    `weights` has a row for each sum. This is the transpose of `consistent_tree`, pass by pass: the
+    leaves' weights go up, then the shares of the levels go down.
+    """
+    shares = _node_shares(variances, branching)
+    on_best: list[Floats] = []
+    on_done = weights
+    for _ in range(len(shares) - 1):
+        parents = on_done.reshape(len(weights), -1, branching).sum(axis=2) / branching
+        on_best.insert(0, on_done - np.repeat(parents, branching, axis=1))
+        on_done = parents
+    total = on_done
+    raw = [shares[0] * total]
+    for level, own in enumerate(on_best, 1):
+        total = own + (1 - shares[level - 1]) * np.repeat(total, branching, axis=1)
+        raw.append(shares[level] * total)
+    return raw

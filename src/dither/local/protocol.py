@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,6 +21,7 @@ from dither.canonical import dumps, fraction_text, quote
 from dither.errors import ParameterError
 from dither.local.coins import Coins
 from dither.local.estimate import Estimate
+from dither.local.values import one_row
 from dither.local.wire import Payloads
 from dither.privacy.losses import Loss, Pure
 from dither.privacy.noise import Words
@@ -28,6 +29,7 @@ from dither.stored import stored, stored_items, stored_keys
 
 _TYPES: dict[str, type[Protocol]] = {}
 UNIT = "user"
+_LONGEST_NAME = 1000
 UNPROTECTED = (
     "who reported, when and how often",
     "the protocol, its parameters and this device's public draws (hash seeds, cohort, sampled "
@@ -48,6 +50,10 @@ class Protocol(ABC):
     type: ClassVar[str]
     version: ClassVar[int] = 1
     epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        for name, number in read_field_kinds(self).items():
+            object.__setattr__(self, name, number)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -108,7 +114,8 @@ class Protocol(ABC):
 
     def memo_key(self, value: Any, device: int) -> str:
         """Values with one key share one permanent report."""
-        return str(int(value)) if isinstance(value, (int, np.integer)) else repr(value)
+        is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        return str(int(value)) if is_integer else repr(value)
 
     @abstractmethod
     def permanent(
@@ -189,6 +196,21 @@ class Protocol(ABC):
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         """Totals with their variances."""
 
+    @property
+    def keeps_squares(self) -> bool:
+        """Whether the collector also keeps the sum of squared answers, to estimate the variance."""
+        return False
+
+    def sum_squares(self, payloads: Payloads) -> int:
+        """The sum of squared answers of some reports, for protocols that keep it."""
+        raise ParameterError(f"{self.type} has no sum of squares")
+
+    def estimate_from(
+        self, tally: NDArray[np.int64], reports: int, squares: int | None
+    ) -> Estimate:
+        """`estimate`, with the variance that the squares show where they are kept."""
+        return self.estimate(tally, reports)
+
 
 def from_json(tree: dict[str, Any]) -> Protocol:
     """The protocol of a document; refuses unknown types and versions, and derived facts that do not
@@ -237,6 +259,41 @@ def _to_plain(value: Any) -> Any:
     return [_to_plain(element) for element in value] if isinstance(value, tuple) else value
 
 
+def read_field_kinds(protocol: Protocol) -> dict[str, int]:
+    """Its whole numbers, those of numpy as Python's; refuses fields of another kind than declared.
+
+    A truth value is no number here: `1 == True`, but their documents have different digests.
+    """
+    numbers = {}
+    for field in fields(protocol):
+        value = getattr(protocol, field.name)
+        if field.type == "int":
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise ParameterError(f"{field.name} must be a whole number, got {quote(value)}")
+            numbers[field.name] = int(value)
+        elif field.type == "bool" and not isinstance(value, bool):
+            raise ParameterError(f"{field.name} must be True or False, got {quote(value)}")
+        elif field.type == "str":
+            read_name(value, field.name)
+    return numbers
+
+
+def read_name(value: Any, name: str) -> str:
+    """A public name: text of at most 1,000 characters that has a UTF-8 form."""
+    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
+        raise ParameterError(
+            f"{name} must be a text of at most {_LONGEST_NAME:,} characters: it is part of the "
+            f"public document"
+        )
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ParameterError(
+            f"{name} holds half of a surrogate pair, which has no UTF-8: write whole characters"
+        ) from None
+    return value
+
+
 def read_domain(domain: Any, largest: int) -> int:
     """A domain size of at least 2."""
     if (
@@ -248,45 +305,6 @@ def read_domain(domain: Any, largest: int) -> int:
             f"domain must be an integer between 2 and {largest}, got {quote(domain)}"
         )
     return int(domain)
-
-
-def read_values(values: Any, domain: int) -> NDArray[np.int64]:
-    """Values as indices below `domain`; the message never repeats a value."""
-    array = np.asarray(values)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ParameterError("values must be a list of integers (positions in the public domain)")
-    indices = array.astype(np.int64)
-    if len(indices) and (indices.min() < 0 or indices.max() >= domain):
-        raise ParameterError(
-            f"a value lies outside the public domain 0..{domain - 1}: map unknown values to 'other'"
-        )
-    return indices
-
-
-def one_row(value: Any) -> Any:
-    """A batch of one value."""
-    return repeat_value(value, 1)
-
-
-def repeat_value(value: Any, count: int) -> Any:
-    """A batch of `count` equal values."""
-    if isinstance(value, (str, dict, tuple)):
-        return [value] * count
-    return np.repeat(np.asarray(value)[None], count, axis=0)
-
-
-def read_value(value: Any, domain: int) -> int:
-    """One value as an index below `domain`; the message never repeats it."""
-    if (
-        not isinstance(value, (int, np.integer))
-        or isinstance(value, bool)
-        or not 0 <= value < domain
-    ):
-        raise ParameterError(
-            f"a value must be an integer in the public domain 0..{domain - 1}: map unknown values "
-            f"to 'other'"
-        )
-    return int(value)
 
 
 def is_exact(tally: NDArray[Any]) -> bool:

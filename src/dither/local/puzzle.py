@@ -4,8 +4,8 @@ whole word.
 A value of `bits` bits is cut into pieces of `step` bits (the last may be shorter). Half of the
 users report one piece, its position drawn uniformly and public, together with a public tag of
 `tag_bits` bits of the *whole* value; the other half report the whole value. The collector takes the
-significant (piece, tag) pairs of every position, joins pieces of equal tag, throws away words whose
-own tag is another, and asks the whole-value reports which of the rest are real. Users are split,
+best pieces of every position and tag, joins pieces of equal tag, throws away words whose own tag is
+another, and asks the whole-value reports which of the rest are real. Users are split,
 not the budget: every report is at full epsilon (Apple splits it). docs/proofs/local.md, theorem 13.
 Against prefix search: one pass over the reports, no wrong turn at a short prefix, but noise on
 2**(step + tag_bits) cells. Payload: the group (1 byte; positions first, then as many groups of
@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, product
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,15 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import Hadamard
 from dither.local.hashing import PRIME_BITS
-from dither.local.kept import Search, keep_largest, scale_estimate
+from dither.local.kept import Search, chance_support, keep_largest, scale_estimate
 from dither.local.localhash import LocalHash
 from dither.local.odds import read_epsilon
 from dither.local.support import Oracle
 from dither.local.wire import Payloads
 from dither.stored import stored
 
-_JOINS = 4096  # words tried for one tag
+_PIECES = 48  # tried for one tag and position
+_JOINS = 1024  # words tried for one tag
 
 
 @stored(step="step", tag_bits="tag_bits", name="name", prime_bits="prime_bits")
@@ -53,6 +54,7 @@ class FragmentPuzzle(Search):
     prime_bits: int = PRIME_BITS
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         if (
             not 1 <= self.step < self.bits <= 60
@@ -99,37 +101,43 @@ class FragmentPuzzle(Search):
         ) | tagged
         return tagged_pieces
 
-    def _find_pieces(self, payloads: Payloads) -> list[dict[int, list[int]]]:
-        """For every position the significant pieces of each tag, largest first; half a false pair
-        is expected."""
-        pieces = []
+    def _score_pieces(self, payloads: Payloads) -> list[NDArray[np.float64]]:
+        """For every position the score (in standard errors) of every piece and tag."""
+        tables = []
         for group in range(self.positions):
             oracle = self.oracles[group]
             answers = self.answers(payloads, group)
-            estimate = oracle.estimate(oracle.tally(answers), len(answers))
-            cells = np.flatnonzero(estimate.significant(1 / 2))
-            by_tag: dict[int, list[int]] = {}
-            for cell in cells[np.argsort(estimate.values[cells])[::-1]]:
-                by_tag.setdefault(int(cell) & ((1 << self.tag_bits) - 1), []).append(
-                    int(cell) >> self.tag_bits
-                )
-            pieces.append(by_tag)
-        return pieces
+            noise = sqrt(max(1, len(answers)) * float(oracle.noise_variance))
+            counts = oracle.debias(oracle.tally(answers), len(answers))
+            width = min(self.step, self.bits - group * self.step)
+            tables.append((counts / noise).reshape(-1, 1 << self.tag_bits)[: 1 << width])
+        return tables
 
     def candidates(self, payloads: Payloads) -> NDArray[np.int64]:
-        """Words that the pieces spell: a piece for every position, all of one tag, which is the tag
-        of the word."""
-        pieces = self._find_pieces(payloads)
+        """Words that the pieces spell, of every tag those with the best scores.
+
+        A word has a piece for every position, all of its own tag. No piece has to be significant:
+        the reports of whole values decide which words are real.
+        """
+        tables = self._score_pieces(payloads)
         words = []
-        widths = [min(self.step, self.bits - group * self.step) for group in range(self.positions)]
-        for tag in set.intersection(*(set(by_tag) for by_tag in pieces)):
-            for spelt in islice(product(*(by_tag[tag] for by_tag in pieces)), _JOINS):
-                word = 0
-                for piece, width in zip(spelt, widths, strict=True):
-                    word = word << width | piece
-                if word < 1 << self.bits and self.tag(word) == tag:
-                    words.append(word)
+        for tag in range(1 << self.tag_bits):
+            spelt = self._join_pieces([table[:, tag] for table in tables])
+            words += [word for word in spelt.tolist() if self.tag(word) == tag]
         return np.array(sorted(words), np.int64)
+
+    def _join_pieces(self, scores: list[NDArray[np.float64]]) -> NDArray[np.int64]:
+        """The `_JOINS` words of one tag whose scores have the largest sum, position by position."""
+        words = np.zeros(1, np.int64)
+        totals = np.zeros(1)
+        for column in scores:
+            best = np.argsort(column)[::-1][:_PIECES]
+            joined = ((words << (len(column).bit_length() - 1))[:, None] | best[None, :]).ravel()
+            sums = (totals[:, None] + column[best][None, :]).ravel()
+            order = np.argsort(sums)[::-1][:_JOINS]
+            words = joined[order]
+            totals = sums[order]
+        return words
 
     def find(
         self, payloads: Payloads, *, keep: int = 32, level: float = 0.95
@@ -143,7 +151,9 @@ class FragmentPuzzle(Search):
         answers = np.concatenate(
             [self.answers(good, self.positions + i) for i in range(self.positions)]
         )
-        counts = oracle.debias(oracle.support(answers, words), len(answers))
+        support = oracle.support(answers, words)
+        counts = oracle.debias(support, len(answers))
         estimate = scale_estimate(oracle, counts, len(answers), len(good), 2)
-        order, kept = keep_largest(estimate, np.flatnonzero(estimate.significant(level)), keep)
+        threshold = chance_support(oracle, len(answers), len(words), level)
+        order, kept = keep_largest(estimate, np.flatnonzero(support > threshold), keep)
         return words[order], kept

@@ -16,39 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.local.choose import choose
 from dither.local.estimate import Estimate
-from dither.local.postprocess import consistent_tree
-from dither.local.protocol import read_values
+from dither.local.linear import Contributions, contribute_flat
+from dither.local.ordered import Ordered
+from dither.local.postprocess import consistent_tree, weigh_raw_nodes
 from dither.local.support import Oracle
+from dither.local.values import read_values
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Ordered:
-    """Counts of an ordered domain: ranges and quantiles."""
-
-    counts: Floats
-    reports: int
-
-    def range(self, start: int, end: int) -> float:
-        """Users with start <= value < end."""
-        return float(self.counts[start:end].sum())
-
-    def quantile(self, share: float) -> int:
-        """The first value at which the cumulative count, made monotone, reaches `share` of the
-        reports."""
-        if not 0 <= share <= 1:
-            raise ParameterError(f"a quantile lies between 0 and 1, got {quote(share)}")
-        climb = np.cumsum(self.counts)
-        rising = (np.maximum.accumulate(climb) + np.minimum.accumulate(climb[::-1])[::-1]) / 2
-        return min(int(np.searchsorted(rising, share * self.reports)), len(self.counts) - 1)
 
 
 @stored(branching="branching")
@@ -199,10 +179,34 @@ class Hierarchy(Oracle):
             0.0,
             *(float(oracle.noise_variance) * self.levels * reports for oracle in self.oracles),
         ]
-        return Ordered(consistent_tree(levels, spread, self.branching)[-1], reports)
+        counts = consistent_tree(levels, spread, self.branching)[-1]
+        return Ordered(counts, reports, self.contribute)
+
+    def level_weights(self, weights: Floats) -> list[Floats]:
+        """The weights of the raw node estimates, level after level, in weighted sums of the leaves
+        after consistency: the transpose of `consistent_tree`."""
+        spread = [0.0, *(float(oracle.noise_variance) for oracle in self.oracles)]
+        return weigh_raw_nodes(weights, spread, self.branching)[1:]
+
+    def contribute(self, weights: Floats) -> tuple[Contributions, Floats]:
+        """One report's contributions to weighted sums of the leaves, and their means.
+
+        The level is drawn uniformly and its estimates are scaled by the number of levels.
+        """
+        moments = np.zeros_like(weights)
+        means = np.zeros_like(weights)
+        largest = np.zeros(len(weights))
+        for oracle, node_weights in zip(self.oracles, self.level_weights(weights), strict=True):
+            leaves = self.domain // oracle.domain
+            here = contribute_flat(oracle, node_weights)
+            moments += self.levels * np.repeat(here.second_moments, leaves, axis=1)
+            means += np.repeat(node_weights, leaves, axis=1)
+            largest = np.maximum(largest, self.levels * here.largest)
+        return Contributions(moments, largest), means
 
     def range_variance(self, start: int, end: int, reports: int) -> float:
-        """Bound on the variance of a range from raw nodes: at most 2 (branching - 1) nodes a
-        level."""
-        per_node = [float(oracle.noise_variance) * self.levels * reports for oracle in self.oracles]
-        return 2 * (self.branching - 1) * sum(per_node)
+        """The largest variance of a range: as if every user held the value that varies most."""
+        weights = np.zeros((1, self.domain))
+        weights[0, start:end] = 1.0
+        contributions, means = self.contribute(weights)
+        return reports * float((contributions.second_moments - means**2).max())

@@ -25,9 +25,9 @@ from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.local.bits import count_ones, random_rows
 from dither.local.odds import log_above
-from dither.local.protocol import read_values
 from dither.local.support import SupportOracle
 from dither.local.unary import spare_bits_clear, unary_law
+from dither.local.values import read_values
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words
 from dither.stored import stored

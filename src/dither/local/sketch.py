@@ -25,11 +25,12 @@ from dither.errors import ParameterError
 from dither.local.bits import count_ones, random_rows, write_bit
 from dither.local.estimate import Estimate
 from dither.local.hadamard import sign_bits, transform
-from dither.local.hashing import PRIME_BITS, HashFamily, hash_family
+from dither.local.hashing import PRIME_BITS, HashFamily, check_prime_bits, hash_family
 from dither.local.odds import odds
-from dither.local.protocol import is_exact, read_values
+from dither.local.protocol import is_exact
 from dither.local.support import Oracle
 from dither.local.unary import spare_bits_clear, unary_law
+from dither.local.values import read_values
 from dither.local.wire import Payloads, get_int, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
 from dither.stored import stored
@@ -55,6 +56,7 @@ class _Sketch(Oracle):
             raise ParameterError(
                 "rows must lie in 1..2**20 and width be a power of two from 2 to 2**20"
             )
+        check_prime_bits(self.prime_bits, self.width)
         if self.rows * self.width > 1 << 28:
             raise ParameterError(
                 "rows * width must not exceed 2**28: the collector keeps a count for each"

@@ -15,21 +15,31 @@ True
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError
-from dither.local.estimate import Estimate
+from dither.local.estimate import (
+    BracketedValues,
+    Estimate,
+    bernstein_half_width,
+    normal_quantile,
+)
 from dither.local.hadamard import Hadamard
 from dither.local.mean import Mean, round_at_random
+from dither.local.values import read_number, read_value
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored
+
+Floats = NDArray[np.float64]
 
 
 @stored(items="items", most="most")
@@ -43,8 +53,8 @@ class SparseMean(Mean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.most < 1 or not 1 <= self.items <= 1 << 22:
-            raise ParameterError("need most >= 1 and 1 <= items <= 2**22")
+        if not 1 <= self.most <= 1 << 22 or not 1 <= self.items <= 1 << 22:
+            raise ParameterError("need 1 <= most <= 2**22 and 1 <= items <= 2**22")
 
     @property
     def symbols(self) -> Hadamard:
@@ -64,7 +74,7 @@ class SparseMean(Mean):
 
     def memo_key(self, value: Any, device: int) -> str:
         return repr(
-            sorted((int(item), int(self.grid([number])[0])) for item, number in dict(value).items())
+            sorted((item, self.grid_one(n)) for item, n in _read_entries(value, self.items).items())
         )
 
     def _draw_symbols(self, values: Any, source: Words) -> NDArray[np.int64]:
@@ -163,29 +173,119 @@ class SparseMean(Mean):
         """Sums of r over the users who have the item."""
         values = self.debias(tally, reports).astype(np.float64)
         spread = np.full(self.items, reports * float(self.second_moment(Fraction(1))))
-        return Estimate(values, spread, reports, float(self.largest_move), what="sum")
+        move = float(self.largest_move)
+        return Estimate(values, spread, reports, move, what="sum", variance_bounds=spread)
+
+    def _split_counts(self, tally: NDArray[np.int64], reports: int) -> Floats:
+        """Users who rated each item, rounded to low and to high: items x 2, unbiased."""
+        counts = self.symbols.debias(tally, reports)[: 2 * self.items]
+        return self.most * counts.reshape(self.items, 2).astype(np.float64)
 
     def ratings(
-        self, tally: NDArray[np.int64], reports: int
-    ) -> tuple[Estimate, NDArray[np.float64]]:
-        """(number of raters of every item, mean rating where that number is significant, else
-        nan)."""
-        counts = (
-            self.symbols.debias(tally, reports)[: 2 * self.items]
-            .reshape(self.items, 2)
-            .astype(np.float64)
+        self, tally: NDArray[np.int64], reports: int, *, level: float = 0.95, certain: bool = False
+    ) -> tuple[Estimate, BracketedValues]:
+        """(number of raters, mean rating) of every item, both with intervals.
+
+        The interval of a mean holds every mean that the reports do not refute, and all of [low,
+        high] where there may be no rater (docs/proofs/local-intervals.md, theorem 6). Where the
+        estimates name no rater at all the mean is the middle of [low, high].
+
+        >>> ratings = SparseMean(2, 1, 5, items=3, most=1)
+        >>> raters, means = ratings.ratings(np.zeros(ratings.tally_size, np.int64), 0)
+        >>> means.low.tolist(), means.values.tolist(), means.high.tolist()
+        ([1.0, 1.0, 1.0], [3.0, 3.0, 3.0], [5.0, 5.0, 5.0])
+        """
+        counts = self._split_counts(tally, reports)
+        variance = reports * float(self.second_moment(Fraction(1)))
+        spread = np.full(self.items, variance)
+        raters = Estimate(
+            counts.sum(axis=1),
+            spread,
+            reports,
+            float(self.largest_move),
+            what="raters",
+            variance_bounds=spread,
         )
-        spread = np.full(self.items, reports * float(self.second_moment(Fraction(1))))
-        raters = Estimate(self.most * counts.sum(axis=1), spread, reports, float(self.largest_move))
-        sums = self.most * (counts[:, 1] - counts[:, 0])
+        sums = counts[:, 1] - counts[:, 0]
+        width = _half_width(variance, float(self.largest_move), level, certain)
+        low, high = bracket_ratios(sums, raters.values, width)
+        may_be_nobody = raters.values <= width
+        low = np.where(may_be_nobody, -1.0, low)
+        high = np.where(may_be_nobody, 1.0, high)
+        plausible = np.maximum(counts, 0.0)
+        total = plausible.sum(axis=1)
+        shares = np.divide(plausible[:, 1], total, out=np.full(self.items, 0.5), where=total > 0)
+        ratios = np.clip(2 * shares - 1, low, high)
+        middle = float(self.low + self.high) / 2
         half = float(self.high - self.low) / 2
-        with np.errstate(divide="ignore", invalid="ignore"):
-            means = float(self.low) + half + half * np.clip(sums / raters.values, -1, 1)
-        return raters, np.where(raters.significant(), means, np.nan)
+        means = BracketedValues(
+            middle + half * ratios, middle + half * low, middle + half * high, level
+        )
+        return raters, means
+
+    def raters_needed(self, reports: int, level: float = 0.95) -> float:
+        """How many users must rate an item so that its mean nearly always gets an interval of its
+        own: twice the reach of the interval of a number of raters.
+
+        >>> round(SparseMean(2, 1, 5, items=50, most=3).raters_needed(20_000))
+        3088
+        """
+        variance = reports * float(self.second_moment(Fraction(1)))
+        return 2 * normal_quantile(level) * sqrt(variance)
+
+
+def _half_width(variance: float, move: float, level: float, certain: bool) -> float:
+    """Half the width of the interval of a sum whose variance is `variance`."""
+    if certain:
+        return float(bernstein_half_width(np.array([variance]), move, level)[0])
+    return normal_quantile(level) * sqrt(variance)
+
+
+def bracket_ratios(sums: Floats, totals: Floats, half_width: float) -> tuple[Floats, Floats]:
+    """All ratios m in [-1, 1] with |sum - m * total| <= half_width * sqrt(1 + m**2) (Fieller).
+
+    Where no m qualifies, the one that is nearest to it.
+
+    >>> bracket_ratios(np.array([50.0]), np.array([100.0]), 0.0)
+    (array([0.5]), array([0.5]))
+    """
+    lowest = np.ones(len(sums))
+    highest = -np.ones(len(sums))
+    for ratio in _candidate_ratios(sums, totals, half_width):
+        gap = np.abs(sums - ratio * totals)
+        allowed = half_width * np.sqrt(1 + ratio**2)
+        is_kept = gap <= allowed * (1 + 1e-9) + 1e-9 * np.abs(totals)
+        lowest = np.where(is_kept, np.minimum(lowest, ratio), lowest)
+        highest = np.where(is_kept, np.maximum(highest, ratio), highest)
+    nearest = np.sign(sums) * np.sign(totals)
+    is_empty = lowest > highest
+    return np.where(is_empty, nearest, lowest), np.where(is_empty, nearest, highest)
+
+
+def _candidate_ratios(sums: Floats, totals: Floats, half_width: float) -> list[Floats]:
+    """Where the set of ratios can begin or end: -1, 1 and the roots of its quadratic equation."""
+    square = half_width**2
+    lead = totals**2 - square
+    middle = sums * totals
+    root = np.sqrt(np.maximum(middle**2 - lead * (sums**2 - square), 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = [(middle - root) / lead, (middle + root) / lead]
+    ends = [np.full(len(sums), -1.0), np.full(len(sums), 1.0)]
+    return [*ends, *(np.where(np.abs(r) <= 1, r, 1.0) for r in roots)]
 
 
 def _read_entries(value: Any, items: int) -> dict[int, float]:
-    held = {int(item): float(number) for item, number in dict(value).items()}
-    if any(not 0 <= item < items or number != number for item, number in held.items()):
-        raise ParameterError(f"an entry lies outside the public items 0..{items - 1}, or is nan")
+    """{item: number}; an item may be written as a decimal text, as JSON must."""
+    if not isinstance(value, Mapping):
+        raise ParameterError("a value is a mapping of items to numbers")
+    entries = dict(value)
+    held = {_read_item(item, items): read_number(number) for item, number in entries.items()}
+    if len(held) != len(entries):
+        raise ParameterError("an item is given twice: give each item one number")
     return held
+
+
+def _read_item(item: Any, items: int) -> int:
+    if isinstance(item, str) and re.fullmatch("0|[1-9][0-9]{0,8}", item):
+        return read_value(int(item), items)
+    return read_value(item, items)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from dither.canonical import exact, positive
 from dither.errors import ParameterError
 from dither.local.kept import KeptReports
+from dither.local.values import read_numbers
 from dither.local.wire import Payloads, get_int, put_int
 from dither.privacy.losses import Loss, Pure
 from dither.privacy.noise import SystemSource, Words, bernoulli_exp, discrete_laplace
@@ -91,6 +92,7 @@ class PlanarLaplace(KeptReports):
     radius: Fraction = Fraction(32)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("epsilon", "side", "radius"):
             object.__setattr__(self, name, positive(getattr(self, name), name))
         if not Fraction(1, 1000) <= self._step <= 100:
@@ -141,8 +143,8 @@ class PlanarLaplace(KeptReports):
 
     def cells(self, points: Any) -> NDArray[np.int64]:
         """The lattice point nearest to each place."""
-        array = np.asarray(points, np.float64)
-        if array.ndim != 2 or array.shape[1] != 2 or np.isnan(array).any():
+        array = read_numbers(points)
+        if array.ndim != 2 or array.shape[1] != 2:
             raise ParameterError("places are pairs of numbers, none of them nan")
         return np.clip(np.floor(array / float(self.side) + 0.5), -_EDGE, _EDGE - 1).astype(np.int64)
 

@@ -4,8 +4,10 @@ maximisation.
 The value's bucket i of `buckets` opens a window of `width` output cells that begins at cell i; the
 window has weight R. The collector keeps the histogram of cells (multinomial: its law and variance
 are exact) and recovers the distribution by EM, optionally smoothed (EMS). EM is consistent but
-biased at finite n; no variance formula is claimed for it. Payload: the cell, W(buckets + width - 2)
-bytes.
+biased at finite n, and no variance is claimed for it. Intervals come from the unbiased least
+squares solution, whose variance is exact (docs/proofs/local-intervals.md, theorem 5): wide for
+single buckets, narrower for ranges (`ordered`) and for fewer buckets. Payload: the cell, W(buckets
++ width - 2) bytes.
 
 >>> SquareWave(1, 0, 1, buckets=64).width
 33
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import exp
 from typing import Any
 
@@ -23,7 +26,9 @@ from numpy.typing import NDArray
 
 from dither.errors import ParameterError
 from dither.local.estimate import Estimate
+from dither.local.linear import Contributions
 from dither.local.mean import GRID_BITS, Mean
+from dither.local.ordered import Ordered
 from dither.local.window import Window
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words
@@ -42,7 +47,7 @@ class SquareWave(Mean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.buckets, int) or not 2 <= self.buckets <= 4096:
+        if not 2 <= self.buckets <= 4096:
             raise ParameterError("buckets must be an integer between 2 and 4096")
 
     @property
@@ -149,9 +154,11 @@ class SquareWave(Mean):
     ) -> Floats:
         """Shares of the buckets by EM (`smooth`: a 1-2-1 average after every step, for smooth
         densities)."""
-        matrix = self.matrix()
-        counts = tally / max(1, tally.sum())
         shares = np.full(self.buckets, 1 / self.buckets)
+        if not tally.any():
+            return shares
+        matrix = self.matrix()
+        counts = tally / tally.sum()
         before = -np.inf
         for _ in range(rounds):
             expected = matrix @ shares
@@ -166,13 +173,46 @@ class SquareWave(Mean):
             before = likelihood
         return shares
 
+    @cached_property
+    def _solution(self) -> Floats:
+        """Least squares: buckets x cells. Times the matrix it is the identity, so that it is
+        unbiased."""
+        matrix = self.matrix()
+        return np.linalg.solve(matrix.T @ matrix, matrix.T).astype(np.float64)
+
+    def contribute(self, weights: Floats) -> tuple[Contributions, Floats]:
+        """One report's contributions to weighted sums of the unbiased bucket counts, and their
+        means."""
+        moves = weights @ self._solution
+        moments = moves**2 @ self.matrix()
+        return Contributions(moments, np.abs(moves).max(axis=1)), weights
+
+    def ordered(self, tally: NDArray[np.int64], reports: int) -> Ordered:
+        """Unbiased counts of the buckets, with intervals of ranges and quantiles (as buckets)."""
+        return Ordered(self._solution @ tally, reports, self.contribute)
+
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         shares = self.distribution(tally)
+        contributions, means = self.contribute(np.eye(self.buckets))
+        variances = np.maximum(contributions.second_moments - means**2, 0.0)
+        unbiased = Estimate(
+            self._solution @ tally,
+            variances @ (shares * reports),
+            reports,
+            float(contributions.largest.max()),
+            variance_bounds=reports * variances.max(axis=1),
+        )
         notes = (
-            "expectation maximisation: no variance is claimed; bootstrap it or use a hierarchy for "
-            "intervals",
+            "values by expectation maximisation, intervals by unbiased least squares: no variance "
+            "of the values is claimed",
         )
         unknown = np.full(self.buckets, np.nan)
         return Estimate(
-            shares * reports, unknown, reports, float(reports), what="count", notes=notes
+            shares * reports,
+            unknown,
+            reports,
+            float(reports),
+            what="count",
+            notes=notes,
+            unbiased=unbiased,
         )

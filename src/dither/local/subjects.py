@@ -29,7 +29,7 @@ from dither.local.localhash import LocalHash
 from dither.local.marginals import Marginals
 from dither.local.onebit import OneBit, RepeatedOneBit
 from dither.local.piecewise import Hybrid, Piecewise
-from dither.local.protocol import Protocol, repeat_value
+from dither.local.protocol import Protocol
 from dither.local.puzzle import FragmentPuzzle
 from dither.local.ranges import Hierarchy
 from dither.local.rappor import basic_rappor
@@ -39,6 +39,7 @@ from dither.local.spatial import PlanarLaplace
 from dither.local.squarewave import SquareWave
 from dither.local.subset import Subset
 from dither.local.unary import OptimisedUnary, SymmetricUnary
+from dither.local.values import repeat_value
 from dither.local.vector import VectorMean
 from dither.local.wire import Payloads
 from dither.privacy.noise import SystemSource, Words

@@ -32,6 +32,7 @@ class Oracle(Protocol):
     largest_domain = 1 << 24
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         object.__setattr__(self, "domain", read_domain(self.domain, self.largest_domain))
 
@@ -65,8 +66,19 @@ class Oracle(Protocol):
         values = self.debias(tally, reports).astype(np.float64)
         plausible = np.clip(values, 0, reports)
         return Estimate(
-            values, self.variances(plausible, reports), reports, float(self.largest_move)
+            values,
+            self.variances(plausible, reports),
+            reports,
+            float(self.largest_move),
+            variance_bounds=self.variance_bounds(reports),
         )
+
+    def variance_bounds(self, reports: int) -> NDArray[np.float64]:
+        """Variances that no values of the users exceed: they are affine in the count of the value,
+        hence largest where nobody or everybody holds it."""
+        nobody = np.zeros(self.domain)
+        everybody = np.full(self.domain, float(reports))
+        return np.maximum(self.variances(nobody, reports), self.variances(everybody, reports))
 
 
 @stored()

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from dither.local.bits import count_ones, random_rows, write_bit
 from dither.local.coins import Chance, Coins, chance
 from dither.local.odds import odds
-from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
+from dither.local.values import read_value, read_values
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, bernoulli
 from dither.stored import stored

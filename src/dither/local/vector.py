@@ -12,7 +12,7 @@ chosen: 1 of 10 coordinates at epsilon 1 each, worst variance per user and coord
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb
@@ -29,6 +29,7 @@ from dither.local.odds import SMALLEST, read_epsilon
 from dither.local.onebit import OneBit
 from dither.local.piecewise import Hybrid
 from dither.local.protocol import is_exact
+from dither.local.values import read_numbers
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored
@@ -77,13 +78,13 @@ class VectorMean(Mean):
         return self.coordinate_protocol.derived()
 
     def _read_matrix(self, values: Any) -> NDArray[np.float64]:
-        matrix = np.asarray(values, np.float64)
+        matrix = read_numbers(values)
         if matrix.ndim != 2 or matrix.shape[1] != self.dimensions:
             raise ParameterError(f"values must be vectors of {self.dimensions} numbers")
         return matrix
 
     def memo_key(self, value: Any, device: int) -> str:
-        return ",".join(str(int(g)) for g in self.grid(np.asarray(value, np.float64)))
+        return ",".join(str(int(g)) for g in self.grid(self._read_matrix([value])[0]))
 
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
@@ -194,7 +195,7 @@ class VectorMean(Mean):
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         estimate = super().estimate(tally, reports)
         spread = np.full(self.dimensions, estimate.variances[0])
-        return Estimate(estimate.values, spread, reports, estimate.largest_move, what="mean")
+        return replace(estimate, variances=spread, variance_bounds=spread)
 
 
 @dataclass(frozen=True)
