@@ -14,8 +14,9 @@ from fractions import Fraction
 from typing import Any
 
 from dither.accounting.bounds import Bounds
-from dither.accounting.curves import mass_at_infinity, read_epsilon
+from dither.accounting.curves import read_epsilon
 from dither.accounting.guarantees import pure_epsilon
+from dither.accounting.masses import mass_at_infinity
 from dither.accounting.renyi import conversion_epsilon, renyi_upper, zcdp
 from dither.accounting.routes import log_fraction
 from dither.accounting.workload import DIRECTIONS, Direction, Events, alternatives

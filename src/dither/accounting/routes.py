@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import cast
@@ -17,7 +17,7 @@ import mpmath
 import numpy as np
 
 from dither.accounting.atomic import atomic
-from dither.accounting.bounds import Bounds, down, up
+from dither.accounting.bounds import SMALLEST, Bounds, down, is_wide, up
 from dither.accounting.contour import Contour, find_saddle_epsilon
 from dither.accounting.crossing import invert
 from dither.accounting.gaussian import gaussian_delta, gaussian_epsilon
@@ -34,7 +34,8 @@ Curve = Callable[[float], Bounds]
 # equal Laplaces of which the residues are summed at once; of more, only where the contour is out of
 # reach
 _FEW = 60
-_LEAST = Fraction(1, 10**305)
+LEAST_DELTA = Fraction(1, 10**305)
+"""Below it floats lose digits: only the closed form and routes in logarithms serve."""
 _CONTOUR = "contour inversion of the moment-generating function"
 
 
@@ -81,6 +82,8 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
         return Answer(floor, "nothing is spent")
     if engine is None and len(laws) == 1 and isinstance(laws[0], GaussianFactor):
         return _gaussian(laws[0], target)
+    if target.delta is not None and target.delta[0] < LEAST_DELTA:
+        raise OutOfReach
     ceiling = 0.0
     for law in laws:
         ceiling += law.largest()
@@ -89,7 +92,12 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
     if target.epsilon is not None and ceiling <= target.epsilon:
         return Answer(Bounds(0.0, 0.0), "the loss never exceeds this epsilon")
     answer = _first(laws, target, engine)
-    if target.epsilon is None and ceiling < answer.bounds.upper:
+    if target.epsilon is not None:
+        # the loss may exceed this epsilon: its delta is positive, however small
+        return replace(
+            answer, bounds=Bounds(answer.bounds.lower, max(answer.bounds.upper, SMALLEST))
+        )
+    if ceiling < answer.bounds.upper:
         return Answer(
             Bounds(min(answer.bounds.lower, ceiling), ceiling),
             "the loss never exceeds this epsilon",
@@ -113,21 +121,17 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
             answer = attempt(laws, target)
         except OutOfReach:
             continue
-        if name == "contour" == routes[0][0] and _is_wide(answer.bounds):
+        if name == "contour" == routes[0][0] and is_wide(answer.bounds):
             continue
         if (
             engine is None
             and name == "contour"
-            and _is_wide(answer.bounds)
+            and is_wide(answer.bounds)
             and answer.bounds.upper > target.floor
         ):
             return _join_answers(answer, laws, target)
         return answer
     raise OutOfReach
-
-
-def _is_wide(bounds: Bounds) -> bool:
-    return not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
 
 
 def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
@@ -165,8 +169,6 @@ def _read_curve(
         )
         return Answer(Bounds(curve(max(0.0, high)).lower, curve(max(0.0, low)).upper), name)
     assert target.delta is not None
-    if target.delta[0] < _LEAST:
-        raise OutOfReach  # below the floats: only routes in logarithms serve
     low_delta = _float_down(target.delta[0])
     high_delta = -_float_down(-target.delta[1])
     if target.floor > 0 and curve(target.floor).upper <= low_delta:
