@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dither.accounting.arguments import check_door
 from dither.accounting.bounds import Bounds, down, exp_up, is_wide, up
 from dither.accounting.ceilings import Ceiling, largest_loss
 from dither.accounting.masses import mass_at_infinity
@@ -76,6 +77,7 @@ def read_epsilon(
     loss: ls.Loss, delta: Number, *, direction: Direction | None = None, engine: str | None = None
 ) -> CurveReading:
     """`epsilon` with the engine and direction that gave it."""
+    check_door(loss, direction, engine)
     target = exact(delta, "delta")
     if not 0 <= target < 1:
         raise ParameterError(
@@ -94,6 +96,7 @@ def read_delta(
     loss: ls.Loss, epsilon: Number, *, direction: Direction | None = None, engine: str | None = None
 ) -> CurveReading:
     """`delta` with the engine and direction that gave it."""
+    check_door(loss, direction, engine)
     target = exact(epsilon, "epsilon")
     if target < 0:
         raise ParameterError(f"epsilon must not be negative, got {epsilon}")
@@ -174,6 +177,11 @@ def _solve_epsilon(
     if ceiling.upper < best.bounds.upper:
         best = Answer(ceiling, PURE)
     if best.bounds.upper >= 1e300:
+        if engine is not None:
+            raise RefusedError(
+                f"the engine '{engine}' does not reach this loss at this delta: leave engine out",
+                rule=PrivacyRule.THEOREM,
+            )
         raise RefusedError(
             "no proved route to (epsilon, delta) for this composition: a Renyi order too small for "
             "the delta, or an "

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dither.accounting.arguments import check_loss
 from dither.accounting.bounds import Bounds
 from dither.accounting.guarantees import (
     amplified_epsilon,
@@ -215,6 +216,7 @@ def rdp(loss: ls.Loss, alpha: Number) -> Bounds:
     >>> round(rdp(Gaussian(1), 2).upper, 9)
     1.0
     """
+    check_loss(loss)
     order = exact(alpha, "alpha")
     if order <= 1:
         raise ParameterError(
@@ -268,6 +270,7 @@ def zcdp(loss: ls.Loss) -> Concentrated:
     >>> round(zcdp(Pure(1)).rho.upper, 8)
     0.46211716
     """
+    check_loss(loss)
     worst = Bounds(0.0, 0.0)
     delta = Fraction(0)
     for events in alternatives(loss):

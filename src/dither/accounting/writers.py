@@ -15,6 +15,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from dither.accounting.arguments import check_loss
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.charges import measures as charges
@@ -27,6 +28,7 @@ Event = tuple[str, dict[str, Any]]
 @refuse_beyond_floats
 def to_dp_event(loss: ls.Loss, module: Any = None) -> Any:
     """The printed form of a DpEvent; with `module=dp_accounting.dp_event` the event itself."""
+    check_loss(loss)
     return (
         _print_event(_describe_event(loss))
         if module is None
