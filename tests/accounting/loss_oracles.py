@@ -89,7 +89,7 @@ def discrete_gaussian(sigma: mpf, shift: int) -> Curve:
     reach = int(60 * sigma) + 20 * shift + 60
 
     def weight(x: int) -> mpf:
-        return mpmath.exp(-mpf(x) ** 2 / (2 * sigma**2))
+        return mpmath.exp(-(mpf(x) ** 2) / (2 * sigma**2))
 
     total = mpmath.fsum(weight(x) for x in range(-reach, reach + 1))
 

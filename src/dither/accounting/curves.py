@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dither.accounting.arguments import check_door
@@ -29,6 +29,13 @@ from dither.accounting.workload import (
     Workload,
     alternatives,
     build_workload,
+)
+from dither.accounting.wide_gaussians import (
+    NO_BLUR,
+    read_left,
+    widen_delta,
+    widen_epsilon,
+    widen_target,
 )
 from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
@@ -161,12 +168,12 @@ def _solve_epsilon(
     rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
     best = _NOTHING
     if not workload.vague:
-        best = _try_epsilon(workload.upper[direction], Target(delta=rest, floor=floor), engine)
+        best = _try_epsilon(workload, workload.upper[direction], rest, engine, floor)
     if best.bounds.upper <= floor:
         return best
     lower = best.bounds.lower
     if workload.loose:
-        lower = _try_epsilon(workload.lower[direction], Target(delta=rest), engine).bounds.lower
+        lower = _try_epsilon(workload, workload.lower[direction], rest, engine).bounds.lower
     if engine is None and (workload.loose or is_wide(best.bounds)):
         value, _ = conversion_epsilon(
             lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction),
@@ -203,15 +210,28 @@ def _read_ceiling(workload: Workload, ceiling: Bounds, is_exact: bool) -> Answer
     return Answer(Bounds(math.inf if certain else 0.0, math.inf), INFINITE)
 
 
-def _try_epsilon(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
+def _try_epsilon(
+    workload: Workload,
+    laws: Sequence[Law],
+    rest: tuple[Fraction, Fraction],
+    engine: str | None,
+    floor: float = 0.0,
+) -> Answer:
     """The engines' bracket; below what they reach, a lower end from the least delta that they
     reach."""
+    blur = workload.blur
+    target = Target(delta=widen_target(rest, blur), floor=floor if blur == NO_BLUR else 0.0)
     try:
-        return solve(laws, target, engine=engine)
+        answer = solve(laws, target, engine=engine)
     except OutOfReach:
-        pass
-    if target.delta is None or target.delta[0] >= LEAST_DELTA:
-        return _NOTHING
+        answer = _NOTHING
+        if rest[0] < LEAST_DELTA:
+            answer = _try_least_delta(laws, engine)
+    return replace(answer, bounds=widen_epsilon(answer.bounds, blur))
+
+
+def _try_least_delta(laws: Sequence[Law], engine: str | None) -> Answer:
+    """A lower end for every delta below the least that the engines reach."""
     try:
         least = solve(laws, Target(delta=(LEAST_DELTA, LEAST_DELTA)), engine=engine)
     except OutOfReach:
@@ -269,7 +289,13 @@ def _try_delta(
 ) -> Answer:
     if is_upper and workload.vague:
         return _ANYTHING
+    blur = workload.blur
     try:
-        return solve(laws, Target(epsilon=target), engine=engine)
+        if blur == NO_BLUR:
+            return solve(laws, Target(epsilon=target), engine=engine)
+        near = solve(laws, Target(epsilon=max(Fraction(0), target - blur.shift)), engine=engine)
+        far = solve(laws, Target(epsilon=target + blur.shift), engine=engine)
     except OutOfReach:
         return _ANYTHING
+    upper = read_left(near.bounds.upper, blur, target)
+    return replace(near, bounds=widen_delta(far.bounds.lower, upper, blur))

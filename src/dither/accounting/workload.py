@@ -33,6 +33,12 @@ from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
 from dither.accounting.shuffled import clones, responses
 from dither.accounting.transforms import AtomsFactor, GaussianFactor, LaplaceFactor
+from dither.accounting.wide_gaussians import (
+    NO_BLUR,
+    Blur,
+    blur_wide_gaussian,
+    is_wide_gaussian,
+)
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
 from dither.rules import PrivacyRule
@@ -54,12 +60,24 @@ def _split_repetition(loss: ls.Loss) -> tuple[ls.Loss, int]:
     event_and_count: tuple[ls.Loss, int] | None = loss.__dict__.get("_accounting_event")
     if event_and_count is None:
         event_and_count = (loss.loss, loss.count) if isinstance(loss, ls.Repeated) else (loss, 1)
+        event_and_count = merge_rates(event_and_count[0]), event_and_count[1]
         if isinstance(event_and_count[0], _COMPOUND) and not (
             isinstance(event_and_count[0], ls.PoissonSampled) and event_and_count[0].q < 1
         ):
             event_and_count = loss, 0
         loss.__dict__["_accounting_event"] = event_and_count
     return event_and_count
+
+
+def merge_rates(loss: ls.Loss) -> ls.Loss:
+    """A Poisson sample of a Poisson sample is one at the product of the rates; others as they are.
+
+    >>> merge_rates(ls.PoissonSampled("1/2", ls.PoissonSampled("1/3", ls.Pure(1))))
+    PoissonSampled(q=1/6, loss=Pure(epsilon=1), neighbours='add_remove', unit='unit')
+    """
+    while isinstance(loss, ls.PoissonSampled) and isinstance(loss.loss, ls.PoissonSampled):
+        loss = ls.PoissonSampled(loss.q * loss.loss.q, loss.loss.loss)
+    return loss
 
 
 def alternatives(loss: ls.Loss) -> list[Events]:
@@ -106,7 +124,7 @@ def alternatives(loss: ls.Loss) -> list[Events]:
         return unique
     if isinstance(loss, ls.PoissonSampled) and loss.q == 1:
         return alternatives(loss.loss)
-    return [Events([(loss, 1)])]
+    return [Events([(merge_rates(loss), 1)])]
 
 
 def _too_many() -> RefusedError:
@@ -131,6 +149,8 @@ class Workload:
     bounds it."""
     loose: bool = False
     """Some event is known by its guarantee only, so that another route may beat the pair above."""
+    blur: Blur = NO_BLUR
+    """What the laws miss of wide integer Gaussians, which stand there as continuous ones."""
 
     @property
     def symmetric(self) -> bool:
@@ -175,6 +195,10 @@ def _build_laws(result: Workload, events: Events, side: str) -> dict[Direction, 
                 responses[event.epsilon] += count
         elif isinstance(event, ls.DiscreteLaplace) and event.sensitivity == 1:
             responses[1 / event.scale] += count
+        elif isinstance(event, ls.DiscreteGaussian) and is_wide_gaussian(event):
+            rho += count * (event.sensitivity / event.sigma) ** 2 / 2
+            if side == "upper":
+                result.blur = result.blur.join(blur_wide_gaussian(event, count))
         elif isinstance(event, (ls.ZCDP, ls.RDP, ls.DiscreteGaussianVector, ls.BoundedRange)):
             gained, more, laws = _build_guarantee(result, event, count, side)
             rho += gained
