@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-
 SMALLEST = 5e-324
 """The least positive float: what an upper end is at least, where the truth is positive."""
 

@@ -20,6 +20,12 @@ import mpmath
 from dither.accounting.events import Events
 from dither.accounting.guarantees import gaussian_mu_squared, pure_epsilon
 from dither.accounting.multiprecision import read_fraction, write_fraction
+from dither.accounting.training_laws import DIRECTED
+from dither.accounting.training_losses import (
+    BestOfNegativeBinomial,
+    GaussianMixture,
+    TruncatedPoissonSampled,
+)
 from dither.privacy import losses as ls
 
 _SLACK = Fraction(1, 10**40)
@@ -49,9 +55,13 @@ def largest_loss(events: Events, direction: str) -> Ceiling | None:
 def _event_ceiling(event: ls.Loss, direction: str) -> Ceiling | None:
     if isinstance(event, ls.PoissonSampled) and event.neighbours == "add_remove":
         return _sampled_ceiling(event, direction)
+    if isinstance(event, DIRECTED):
+        return _find_training_ceiling(event, direction)
     epsilon = pure_epsilon(event)
     if epsilon is None:
         return None
+    if isinstance(event, BestOfNegativeBinomial):
+        return Ceiling(Fraction(0), epsilon)
     if isinstance(event, ls.PoissonSampled):
         return Ceiling(Fraction(0), epsilon)
     if isinstance(event, ls.SampledWithoutReplacement):
@@ -67,6 +77,19 @@ def _sampled_ceiling(event: ls.PoissonSampled, direction: str) -> Ceiling | None
     if inner is None and gaussian_mu_squared(event.loss) is None:
         return Ceiling(Fraction(0), value * (1 + _SLACK))
     return Ceiling(value * (1 - _SLACK), value * (1 + _SLACK))
+
+
+def _find_training_ceiling(event: ls.Loss, direction: str) -> Ceiling | None:
+    """Bounded where a unit is added that may well not have been drawn."""
+    if direction == "remove":
+        return None
+    if isinstance(event, TruncatedPoissonSampled) and event.q < 1:
+        value = _find_sampled_loss(event.q, None, direction)
+        return Ceiling(Fraction(0), value * (1 + _SLACK))
+    if isinstance(event, GaussianMixture) and event.pairs[0][0] == 0:
+        value = _find_sampled_loss(1 - event.pairs[0][1], None, direction)
+        return Ceiling(value * (1 - _SLACK), value * (1 + _SLACK))
+    return None
 
 
 @lru_cache(maxsize=4096)

@@ -22,6 +22,13 @@ from dither.accounting.masses import mass_at_infinity
 from dither.accounting.renyi import conversion_epsilon, conversion_log_delta, renyi_upper
 from dither.accounting.routes import LEAST_DELTA, Answer, Target, log_fraction, solve
 from dither.accounting.sampled import OutOfReach
+from dither.accounting.wide_gaussians import (
+    NO_BLUR,
+    read_left,
+    widen_delta,
+    widen_epsilon,
+    widen_target,
+)
 from dither.accounting.workload import (
     DIRECTIONS,
     Direction,
@@ -29,13 +36,6 @@ from dither.accounting.workload import (
     Workload,
     alternatives,
     build_workload,
-)
-from dither.accounting.wide_gaussians import (
-    NO_BLUR,
-    read_left,
-    widen_delta,
-    widen_epsilon,
-    widen_target,
 )
 from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError

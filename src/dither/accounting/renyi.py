@@ -26,8 +26,12 @@ from dither.accounting.guarantees import (
     infinite_mass,
     pure_epsilon,
 )
+from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.mixtures import GridMixture
 from dither.accounting.sampled import OutOfReach
+from dither.accounting.training_laws import BEST_OF, best_of_renyi
+from dither.accounting.training_losses import GaussianMixture, SampledWithReplacement
 from dither.accounting.transforms import AtomsFactor
 from dither.accounting.workload import (
     DIRECTIONS,
@@ -44,6 +48,7 @@ from dither.privacy.numbers import refuse_beyond_floats
 from dither.rules import PrivacyRule
 
 _SLACK = 1e-12
+_GRID_ONLY = (GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw)
 
 
 def renyi_upper(events: Events, neighbours: str, alpha: float, direction: Direction) -> float:
@@ -83,6 +88,17 @@ def _renyi_event(event: ls.Loss, alpha: float, direction: Direction) -> float:
         return min(
             unsampled, _from_laws(ls.Pure(amplified_epsilon(epsilon, rate)), alpha, "remove")
         )
+    if isinstance(event, BEST_OF):
+        pure = pure_epsilon(event.loss)
+
+        def one_run(order: float) -> float:
+            return max(_renyi_event(event.loss, order, either) for either in DIRECTIONS)
+
+        return best_of_renyi(event, one_run, alpha, None if pure is None else float(pure))
+    if isinstance(event, GaussianMixture):
+        return alpha * float(event.pairs[-1][0] / event.sigma) ** 2 / 2 * (1 + _SLACK)
+    if isinstance(event, SampledWithReplacement):
+        return math.inf
     if isinstance(event, ls.DiscreteGaussian):
         # its atoms are cut far out, where high orders live: the concentrated bound, attained at
         # integer orders
@@ -104,7 +120,7 @@ def _cut(laws: Sequence[Law]) -> bool:
 def _from_laws(event: ls.Loss, alpha: float, direction: Direction) -> float:
     total = 0.0
     for law in build_workload(Events([(event, 1)]), event.neighbours).upper[direction]:
-        assert not isinstance(law, (GaussianLaw, LaplaceLaw))
+        assert not isinstance(law, _GRID_ONLY)
         try:
             logs, error = law.log_mgf(alpha - 1, np.zeros(1), 1e-13)
         except OutOfReach:
@@ -243,7 +259,7 @@ def _renyi_lower(events: Events, neighbours: str, alpha: float) -> float:
     for direction in DIRECTIONS:
         total = 0.0
         for law in workload.lower[direction]:
-            if isinstance(law, (GaussianLaw, LaplaceLaw)):
+            if isinstance(law, _GRID_ONLY):
                 continue
             try:
                 logs, error = law.log_mgf(alpha - 1, np.zeros(1), 1e-13)

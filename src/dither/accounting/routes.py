@@ -17,15 +17,18 @@ import mpmath
 import numpy as np
 
 from dither.accounting.atomic import atomic
+from dither.accounting.bounded_range import BoundedRangeFactor, bounded_range_delta
 from dither.accounting.bounds import SMALLEST, Bounds, down, is_wide, up
 from dither.accounting.contour import Contour, find_saddle_epsilon
 from dither.accounting.crossing import invert
 from dither.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.grid import GridLaw, GridPair, exact_step
 from dither.accounting.growth import contours, goal, is_below, keep
 from dither.accounting.guarantees import sigma_fraction
 from dither.accounting.laplace_sum import MOST, laplace_delta
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.mixtures import GridMixture, MixtureFactor
 from dither.accounting.sampled import OutOfReach, SampledGaussianFactor
 from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
 from dither.accounting.workload import Law
@@ -36,6 +39,7 @@ Curve = Callable[[float], Bounds]
 _FEW = 60
 LEAST_DELTA = Fraction(1, 10**305)
 """Below it floats lose digits: only the closed form and routes in logarithms serve."""
+_GRID_ONLY = {GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw}
 _CONTOUR = "contour inversion of the moment-generating function"
 
 
@@ -212,6 +216,15 @@ def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
             "exact sum of equal Laplaces (residues)",
             min(guess, float(query_epsilon) * count),
         )
+    if len(laws) == 1 and isinstance(laws[0], BoundedRangeFactor) and laws[0].count == 1:
+        width = laws[0].epsilon
+        return _read_curve(
+            lambda epsilon: bounded_range_delta(width, Fraction(min(epsilon, float(width)))),
+            target,
+            -1.0,
+            "one exponential mechanism (closed form)",
+            float(width) / 2,
+        )
     atoms = [law for law in laws if isinstance(law, AtomsFactor)]
     if len(atoms) < len(laws):
         raise OutOfReach
@@ -255,7 +268,7 @@ def _sampled_once_curve(law: SampledGaussianFactor) -> Curve:
 
 def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
     kinds = set(map(type, laws))
-    if GaussianLaw in kinds or LaplaceLaw in kinds or kinds == {AtomsFactor}:
+    if kinds & _GRID_ONLY or kinds == {AtomsFactor}:
         raise OutOfReach
     factors = cast(Sequence[Factor], laws)
     missing = 0.0
@@ -296,6 +309,8 @@ def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
             ]
         elif isinstance(law, SampledGaussianFactor):
             converted.append(GaussianLaw(law.kind, law.q, law.sigma, law.count))
+        elif isinstance(law, MixtureFactor):
+            converted.append(law.on_grid())
         else:
             converted.append(law)
     return converted
@@ -307,6 +322,12 @@ def _deviation(law: GridLaw) -> float:
     if isinstance(law, AtomsFactor):
         mean = float(np.sum(law.masses * law.losses))
         return math.sqrt(max(float(np.sum(law.masses * (law.losses - mean) ** 2)), 1e-12))
+    if isinstance(law, BoundedRangeFactor):
+        return float(law.epsilon) / 2
+    if isinstance(law, GridMixture):
+        return max(map(_deviation, law.components[:1]))
+    if isinstance(law, GaussianMixtureLaw):
+        return math.sqrt(math.log1p(_square_moment(law)))
     q = float(law.q)
     if isinstance(law, LaplaceLaw):
         return min(1.0, q * 2) * float(law.epsilon)
@@ -316,12 +337,27 @@ def _deviation(law: GridLaw) -> float:
     return math.sqrt(math.log1p(q * q * math.expm1(power)))
 
 
+def _square_moment(law: GaussianMixtureLaw) -> float:
+    """E[(P/Q)^2] - 1 under Q, with the exponents bounded."""
+    variance = float(law.sigma) ** 2
+    return math.fsum(
+        float(first_weight * second_weight)
+        * math.expm1(min(float(first * second) / variance, 50.0))
+        for first, first_weight in law.pairs
+        for second, second_weight in law.pairs
+    )
+
+
 def _span(law: GridLaw) -> float:
     """Roughly the range of losses that one copy puts on the grid."""
     if isinstance(law, AtomsFactor):
         return float(np.ptp(law.losses)) / 64
-    if isinstance(law, LaplaceLaw):
+    if isinstance(law, (LaplaceLaw, BoundedRangeFactor)):
         return 2 * float(law.epsilon)
+    if isinstance(law, GridMixture):
+        return max(map(_span, law.components))
+    if isinstance(law, GaussianMixtureLaw):
+        return 10 * float(law.pairs[-1][0] / law.sigma) if law.kind == "remove" else 0.0
     return 10 / float(law.sigma) if law.kind != "add" else 0.0
 
 

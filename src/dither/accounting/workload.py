@@ -15,7 +15,9 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Literal
 
+from dither.accounting.bounded_range import BoundedRangeFactor
 from dither.accounting.events import Events
+from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.guarantees import (
     amplified_epsilon,
     gaussian_mu_squared,
@@ -30,8 +32,10 @@ from dither.accounting.integer_laws import (
     randomized_response,
 )
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.mixtures import GridMixture, MixtureFactor
 from dither.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
 from dither.accounting.shuffled import clones, responses
+from dither.accounting.training_laws import BEST_OF, DIRECTED, build_training_laws, is_loose
 from dither.accounting.transforms import AtomsFactor, GaussianFactor, LaplaceFactor
 from dither.accounting.wide_gaussians import (
     NO_BLUR,
@@ -45,8 +49,18 @@ from dither.rules import PrivacyRule
 
 Direction = Literal["remove", "add"]
 Law = (
-    GaussianFactor | LaplaceFactor | AtomsFactor | SampledGaussianFactor | GaussianLaw | LaplaceLaw
+    GaussianFactor
+    | LaplaceFactor
+    | AtomsFactor
+    | SampledGaussianFactor
+    | GaussianLaw
+    | LaplaceLaw
+    | BoundedRangeFactor
+    | MixtureFactor
+    | GridMixture
+    | GaussianMixtureLaw
 )
+_DIRECTED = (ls.PoissonSampled, *DIRECTED)
 DIRECTIONS: tuple[Direction, Direction] = ("remove", "add")
 _MOST_ALTERNATIVES = 256
 
@@ -176,7 +190,7 @@ def _build_laws(result: Workload, events: Events, side: str) -> dict[Direction, 
     added: list[Law] = []
     responses: Counter[Fraction] = Counter()
     for event, count in events.items():
-        if isinstance(event, ls.PoissonSampled):
+        if isinstance(event, _DIRECTED):
             if_removed, if_added = _recall_laws(result, event, count, side)
             removed += if_removed
             added += if_added
@@ -234,13 +248,11 @@ def _build_guarantee(
     result.loose = True
     none: Counter[Fraction] = Counter()
     if isinstance(event, ls.BoundedRange):
-        # above: bounded range implies epsilon-DP; below: randomised response at half, an
-        # exponential mechanism
-        return (
-            Fraction(0),
-            Counter({event.epsilon if side == "upper" else event.epsilon / 2: count}),
-            [],
-        )
+        # below: of one alone the pair above is the truth; of several, randomised response at half
+        alone = count == len(result.events) == 1
+        if side == "upper" or alone:
+            return Fraction(0), none, [BoundedRangeFactor(event.epsilon, count)]
+        return Fraction(0), Counter({event.epsilon / 2: count}), []
     result.vague = True
     if isinstance(event, ls.ZCDP):
         return count * event.rho, none, []
@@ -265,7 +277,7 @@ def _recall_laws(
     if entry is None:
         own = Workload(Events(), result.neighbours)
         removed = added = _build_sampled_or_integer(own, event, count, side, "remove")
-        if isinstance(event, ls.PoissonSampled) and result.neighbours == "add_remove":
+        if isinstance(event, _DIRECTED) and result.neighbours == "add_remove":
             added = _build_sampled_or_integer(own, event, count, side, "add")
         entry = (own.vague, own.loose, removed, added)
         if (kept is None or len(kept) <= 64) and not any(
@@ -310,9 +322,14 @@ def _build_sampled_or_integer(
         return _build_poisson(result, event, count, side, direction)
     if isinstance(event, ls.SampledWithoutReplacement):
         return _build_fixed_size(result, event, count, side)
-    raise RefusedError(
-        f"no accounting rule for a loss of type {event.type}", rule=PrivacyRule.THEOREM
-    )
+    laws = build_training_laws(event, count, side, direction)
+    if laws is None:
+        raise RefusedError(
+            f"no accounting rule for a loss of type {event.type}", rule=PrivacyRule.THEOREM
+        )
+    result.loose = result.loose or is_loose(event)
+    result.vague = result.vague or isinstance(event, BEST_OF)
+    return list(laws)
 
 
 def _build_poisson(
