@@ -24,6 +24,7 @@ from dither.accounting.multiprecision import read_fraction
 from dither.accounting.transforms import (
     LIBM,
     UNIT,
+    AtomsFactor,
     Complex,
     Real,
     log_error,
@@ -103,3 +104,22 @@ def bounded_range_delta(width: Fraction, epsilon: Fraction) -> Bounds:
         over = mpmath.expm1((eta - read_fraction(epsilon)) / 2)
         value = mpmath.exp(read_fraction(epsilon)) * over**2 / mpmath.expm1(eta)
         return Bounds(max(0.0, down(float(value))), min(1.0, up(float(value))))
+
+
+def two_losses(width: Fraction, share: Fraction, count: int) -> AtomsFactor:
+    """`count` exponential mechanisms whose loss is share * width, or that less the width.
+
+    The larger one has probability (e^eta - e^t)/(e^eta - 1) = expm1(-(eta - t))/expm1(-eta).
+    """
+    eta = float(width)
+    top = share * width
+    rest = width - top
+    upper = math.expm1(-float(rest)) / math.expm1(-eta)
+    lower = math.exp(-float(rest)) * math.expm1(-float(top)) / math.expm1(-eta)
+    return AtomsFactor(
+        np.array([-float(rest), float(top)]),
+        np.array([lower, upper]),
+        count,
+        UNIT * (32 + 4 * eta),
+        lattice=(-rest, width, (0, 1)),
+    )

@@ -76,7 +76,10 @@ def epsilon(
 def delta(
     loss: ls.Loss, epsilon: Number, *, direction: Direction | None = None, engine: str | None = None
 ) -> Bounds:
-    """A bracket of the smallest delta for which the loss is (epsilon, delta)-DP."""
+    """A bracket of the smallest delta for which the loss is (epsilon, delta)-DP.
+
+    Epsilon may be negative: the curve of hypothesis tests below even odds.
+    """
     return read_delta(loss, epsilon, direction=direction, engine=engine).bounds
 
 
@@ -106,12 +109,37 @@ def read_delta(
     check_door(loss, direction, engine)
     target = exact(epsilon, "epsilon")
     if target < 0:
-        raise ParameterError(f"epsilon must not be negative, got {epsilon}")
+        return _read_negative(loss, -target, direction, engine)
     return _find_worst(
         loss,
         direction,
         lambda events, chosen, _: _solve_delta(events, loss.neighbours, target, chosen, engine),
     )
+
+
+def _read_negative(
+    loss: ls.Loss, size: Fraction, direction: Direction | None, engine: str | None
+) -> CurveReading:
+    """delta(-x) = 1 - e^-x (1 - delta'(x)), delta' that of the opposite direction."""
+    opposite: dict[Direction, Direction] = {"remove": "add", "add": "remove"}
+    reading = read_delta(
+        loss, size, direction=None if direction is None else opposite[direction], engine=engine
+    )
+    shrunk = Bounds(*(_shrink(size, value) for value in reading.bounds))
+    label = reading.direction
+    if label != "both":
+        label = "remove" if label == "add" else "add"
+    return CurveReading(
+        Bounds(shrunk.lower * (1 - 1e-15), min(1.0, shrunk.upper * (1 + 1e-15))),
+        reading.engine,
+        label,
+    )
+
+
+def _shrink(size: Fraction, delta: float) -> float:
+    """1 - e^-size + e^-size delta, which has no cancellation, to a few units of roundoff."""
+    near = float(size)
+    return -math.expm1(-near) + math.exp(-near) * delta
 
 
 def _find_worst(
@@ -173,7 +201,10 @@ def _solve_epsilon(
         return best
     lower = best.bounds.lower
     if workload.loose:
-        lower = _try_epsilon(workload, workload.lower[direction], rest, engine).bounds.lower
+        lower = max(
+            _try_epsilon(workload, laws[direction], rest, engine).bounds.lower
+            for laws in (workload.lower, *workload.more_lower)
+        )
     if engine is None and (workload.loose or is_wide(best.bounds)):
         value, _ = conversion_epsilon(
             lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction),
@@ -263,7 +294,10 @@ def _solve_finite_delta(
     best = _try_delta(workload, workload.upper[direction], target, engine)
     lower = best.bounds.lower
     if workload.loose:
-        lower = _try_delta(workload, workload.lower[direction], target, engine, False).bounds.lower
+        lower = max(
+            _try_delta(workload, laws[direction], target, engine, False).bounds.lower
+            for laws in (workload.lower, *workload.more_lower)
+        )
     if engine is None and (workload.loose or is_wide(best.bounds)):
         log_value, _ = conversion_log_delta(
             lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction),

@@ -224,9 +224,7 @@ def _symmetrise(
     rest at zero."""
     above = p * (1 + relative) if side == "upper" else p * (1 - relative)
     right = place_cells(0, above, p, q, relative, step, side, count, shift)
-    left = place_cells(
-        -len(p), q[::-1], q[::-1], p[::-1], relative[::-1], step, side, count, shift
-    )
+    left = place_cells(-len(p), q[::-1], q[::-1], p[::-1], relative[::-1], step, side, count, shift)
     rest = 1 - float(np.sum(p)) - float(np.sum(q))
     rest = rest + 1e-12 if side == "upper" else rest - 1e-12
     masses = np.concatenate([left.masses, right.masses[1:]])

@@ -46,9 +46,7 @@ class MixtureFactor:
         top = max(
             float(np.max(part.real)) + log for part, log in zip(logs, log_weights, strict=True)
         )
-        terms = [
-            np.exp(part + (log - top)) for part, log in zip(logs, log_weights, strict=True)
-        ]
+        terms = [np.exp(part + (log - top)) for part, log in zip(logs, log_weights, strict=True)]
         total = np.sum(terms, axis=0)
         lost = np.zeros(len(y))
         for term, part, error in zip(terms, logs, errors, strict=True):

@@ -20,13 +20,13 @@ import numpy as np
 
 from dither.accounting.arguments import check_loss
 from dither.accounting.bounds import Bounds
+from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.guarantees import (
     amplified_epsilon,
     gaussian_mu_squared,
     infinite_mass,
     pure_epsilon,
 )
-from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.mixtures import GridMixture
 from dither.accounting.sampled import OutOfReach

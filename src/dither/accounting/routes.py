@@ -325,7 +325,7 @@ def _deviation(law: GridLaw) -> float:
     if isinstance(law, BoundedRangeFactor):
         return float(law.epsilon) / 2
     if isinstance(law, GridMixture):
-        return max(map(_deviation, law.components[:1]))
+        return _deviation(law.components[0])
     if isinstance(law, GaussianMixtureLaw):
         return math.sqrt(math.log1p(_square_moment(law)))
     q = float(law.q)

@@ -31,7 +31,7 @@ DIRECTED = (GaussianMixture, TruncatedPoissonSampled)
 BEST_OF = (BestOfNegativeBinomial, BestOfPoisson)
 """Losses that are known by their Renyi curve alone."""
 _MOST_COPIES = 64
-_LEAST_TAIL = 1e-40
+_LEAST_TAIL = 1e-18
 TrainingLaw = AtomsFactor | MixtureFactor | GridMixture | GaussianMixtureLaw | SampledGaussianFactor
 Curve = Callable[[float], float]
 
@@ -133,17 +133,14 @@ def _with_replacement(
     draws = event.sample_size
     single = Fraction(1, event.population_size)
     weights: list[Fraction] = []
-    left_over = 1.0
     for copies in range(min(draws, _MOST_COPIES) + 1):
-        weight = Fraction(math.comb(draws, copies)) * single**copies * (1 - single) ** (
-            draws - copies
+        weight = (
+            Fraction(math.comb(draws, copies)) * single**copies * (1 - single) ** (draws - copies)
         )
         weights.append(weight)
-        if copies >= 1 and draws * single < copies / 2 and weight < _LEAST_TAIL:
+        if copies > 2 * draws * single and weight < _LEAST_TAIL:
             break
-    total = sum(weights, Fraction(0))
-    tail = 1 - total
-    left_over = float(tail) * (1 + 1e-12) + (5e-324 if tail else 0.0)
+    tail = 1 - sum(weights, Fraction(0))
     if side == "lower":
         pairs = [(Fraction(k), weight) for k, weight in enumerate(weights)]
         pairs[0] = (Fraction(0), weights[0] + tail)
@@ -151,7 +148,8 @@ def _with_replacement(
     drawn = 1 - weights[0]
     laws = [GaussianLaw("fixed", drawn, sigma / k, 1) for k in range(1, len(weights))]
     shares = [weight / drawn for weight in weights[1:]]
-    missing = left_over / float(drawn) * float(drawn) if tail else 0.0
+    # what is not listed is met with probability `tail`, and counts as infinite
+    missing = float(tail) * (1 + 1e-12) + 5e-324 if tail else 0.0
     return GridMixture(tuple(shares), tuple(laws), count, missing)
 
 

@@ -59,7 +59,9 @@ def _read_components(value: Any, name: str) -> str:
         size = not_negative(shift, "a shift")
         merged[size] = merged.get(size, Fraction(0)) + positive(probability, "a probability")
     if sum(merged.values()) != 1:
-        raise ParameterError(f"the probabilities of {name} must sum to 1 exactly: write them as p/q")
+        raise ParameterError(
+            f"the probabilities of {name} must sum to 1 exactly: write them as p/q"
+        )
     if max(merged) == 0:
         raise ParameterError(f"some shift of {name} must be positive: else nothing is spent")
     return " ".join(f"{fraction_text(key)}:{fraction_text(merged[key])}" for key in sorted(merged))
@@ -106,9 +108,7 @@ class GaussianMixture(Loss):
         _refuse_relation(self, "add_remove")
 
 
-@stored(
-    q="q", batch_limit="batch_limit", population_size="population_size", loss="loss"
-)
+@stored(q="q", batch_limit="batch_limit", population_size="population_size", loss="loss")
 @dataclass(frozen=True, repr=False, eq=False)
 class TruncatedPoissonSampled(WrappingLoss):
     """A Gaussian sum on a Poisson sample that is cut to `batch_limit` units, chosen at random.

@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Literal
 
-from dither.accounting.bounded_range import BoundedRangeFactor
+from dither.accounting.bounded_range import BoundedRangeFactor, two_losses
 from dither.accounting.events import Events
 from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.guarantees import (
@@ -158,6 +158,8 @@ class Workload:
     neighbours: str
     upper: dict[Direction, list[Law]] = field(default_factory=dict)
     lower: dict[Direction, list[Law]] = field(default_factory=dict)
+    more_lower: list[dict[Direction, list[Law]]] = field(default_factory=list)
+    """Other mechanisms with these losses: each bounds the truth from below."""
     vague: bool = False
     """Some event has no dominating pair (zCDP, RDP and what is built of them): only the Renyi route
     bounds it."""
@@ -176,11 +178,23 @@ def build_workload(events: Events, neighbours: str) -> Workload:
     result = Workload(events, neighbours)
     result.upper = _build_laws(result, events, "upper")
     result.lower = _build_laws(result, events, "lower") if result.loose else result.upper
+    if any(isinstance(event, ls.BoundedRange) for event in events):
+        result.more_lower = [
+            _build_laws(result, events, "lower", share) for share in _MORE_RANGE_SHARES
+        ]
     return result
 
 
-def _build_laws(result: Workload, events: Events, side: str) -> dict[Direction, list[Law]]:
-    """The laws of all events for either direction; one list for both if nothing is sampled."""
+_MORE_RANGE_SHARES = (Fraction(3, 4), Fraction(15, 16))
+
+
+def _build_laws(
+    result: Workload, events: Events, side: str, range_share: Fraction = Fraction(1, 2)
+) -> dict[Direction, list[Law]]:
+    """The laws of all events for either direction; one list for both if nothing is sampled.
+
+    `range_share` says which exponential mechanism stands below a bounded range.
+    """
     rho = Fraction(0)
     exact_sum = len(events) <= 32
     scaled = 0
@@ -214,7 +228,7 @@ def _build_laws(result: Workload, events: Events, side: str) -> dict[Direction, 
             if side == "upper":
                 result.blur = result.blur.join(blur_wide_gaussian(event, count))
         elif isinstance(event, (ls.ZCDP, ls.RDP, ls.DiscreteGaussianVector, ls.BoundedRange)):
-            gained, more, laws = _build_guarantee(result, event, count, side)
+            gained, more, laws = _build_guarantee(result, event, count, side, range_share)
             rho += gained
             responses.update(more)
             common += laws
@@ -241,18 +255,17 @@ def _scaled(mu_squared: Fraction, count: int, side: str) -> int:
 
 
 def _build_guarantee(
-    result: Workload, event: ls.Loss, count: int, side: str
+    result: Workload, event: ls.Loss, count: int, side: str, range_share: Fraction
 ) -> tuple[Fraction, Counter[Fraction], list[Law]]:
     """Events known by a guarantee: a Gaussian or a randomised response that keeps it (below), a
     pair above if any."""
     result.loose = True
     none: Counter[Fraction] = Counter()
     if isinstance(event, ls.BoundedRange):
-        # below: of one alone the pair above is the truth; of several, randomised response at half
-        alone = count == len(result.events) == 1
-        if side == "upper" or alone:
+        # below: of one alone the pair above is the truth
+        if side == "upper" or count == len(result.events) == 1:
             return Fraction(0), none, [BoundedRangeFactor(event.epsilon, count)]
-        return Fraction(0), Counter({event.epsilon / 2: count}), []
+        return Fraction(0), none, [two_losses(event.epsilon, range_share, count)]
     result.vague = True
     if isinstance(event, ls.ZCDP):
         return count * event.rho, none, []

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from dither.accounting.arguments import check_loss
+from dither.accounting.training_losses import TRAINING_LOSSES
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.charges import measures as charges
@@ -79,6 +80,8 @@ def _describe_event(loss: ls.Loss) -> Event:
             | ls.Shuffled()
         ):
             raise _refused(loss, "dp-accounting has no event for it under this relation")
+    if isinstance(loss, TRAINING_LOSSES):
+        raise _refused(loss, "events of training runs are read, not written")
     rho, delta = charges.zcdp(loss)
     if delta:
         raise _refused(loss, "dp-accounting has no event with a delta of its own")
