@@ -24,7 +24,8 @@ REPLACE = {"neighbours": "replace"}
 
 KNOWN = [
     acc.Pure("1e-9"), acc.Pure(1), acc.Pure(300),
-    acc.Approx(1, TINY), acc.Approx(1, "1e-5"), acc.Approx(1, TINY) * 3, acc.Approx("0.1", "0.4") * 5,
+    acc.Approx(1, TINY), acc.Approx(1, "1e-5"), acc.Approx(1, TINY) * 3,
+    acc.Approx("0.1", "0.4") * 5,
     acc.RandomizedResponse(2), acc.Shuffled(1, 1, theorem="FMT21"),
     acc.Laplace(1), acc.Laplace("1e-2"), acc.Laplace("1e6"),
     acc.Gaussian(1), acc.Gaussian("1e-5"), acc.Gaussian("1e7"), acc.Gaussian(1) * 10**9,

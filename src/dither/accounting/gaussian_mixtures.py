@@ -62,7 +62,7 @@ class GaussianMixtureLaw:
             is_below = self._loss(middle) < losses
             left = np.where(is_below, middle, left)
             right = np.where(is_below, right, middle)
-        return (left + right) / 2
+        return np.asarray((left + right) / 2)
 
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
         """Cells between the outcomes at which the loss crosses the grid."""

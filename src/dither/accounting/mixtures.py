@@ -9,24 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
 from dither.accounting.laws import FAR, GaussianLaw, Measure, Side
 from dither.accounting.sampled import SampledGaussianFactor
 from dither.accounting.transforms import UNIT, Complex, Real, log_error
-
-
-class GridComponent(Protocol):
-    """A law that has masses on a grid."""
-
-    @property
-    def count(self) -> int: ...
-
-    def largest(self) -> float: ...
-
-    def measure(self, step: float, side: Side, edge: float = FAR) -> Measure: ...
 
 
 @dataclass(frozen=True)
@@ -94,7 +82,7 @@ class GridMixture:
     """`count` copies of a mixture of laws on the grid; `missing` is a mass that is not listed."""
 
     weights: tuple[Fraction, ...]
-    components: tuple[GridComponent, ...]
+    components: tuple[GaussianLaw, ...]
     count: int
     missing: float = 0.0
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from dither.canonical import exact, fraction_text, positive
+from dither.canonical import Number, exact, fraction_text, positive
 from dither.errors import ParameterError
 from dither.privacy.losses import GaussianSum, Loss, Neighbours, WrappingLoss
 from dither.privacy.numbers import Exact, count, not_negative, rate
@@ -22,7 +22,8 @@ _MOST_COMPONENTS = 1_000
 
 
 def _given(check: Any, **options: Any) -> Any:
-    return field(metadata={"check": check}, **options)
+    """A dataclass field; a number is checked and made exact when the loss is built."""
+    return field(metadata={"check": check} if check else {}, **options)
 
 
 def _read_buckets(value: Any, name: str) -> int:
@@ -92,11 +93,12 @@ class GaussianMixture(Loss):
 
     type = "gaussian_mixture"
     sigma: Exact = _given(positive)
-    components: str = _given(_read_components)
+    components: str | Sequence[tuple[Number, Number]] = _given(_read_components)
 
     @property
     def pairs(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """(shift, probability), the smallest shift first."""
+        assert isinstance(self.components, str)
         entries = (entry.split(":") for entry in self.components.split(" "))
         return tuple(
             (exact(shift, "shift"), exact(probability, "probability"))
@@ -120,7 +122,7 @@ class TruncatedPoissonSampled(WrappingLoss):
     q: Exact = _given(rate)
     batch_limit: int = _given(count)
     population_size: int = _given(count)
-    loss: Loss = field()
+    loss: Loss = _given(None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,7 +138,7 @@ class SampledWithReplacement(WrappingLoss):
     type = "sampled_with_replacement"
     sample_size: int = _given(count)
     population_size: int = _given(count)
-    loss: Loss = field()
+    loss: Loss = _given(None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -156,7 +158,7 @@ class BestOfNegativeBinomial(WrappingLoss):
     type = "best_of_negative_binomial"
     shape: Exact = _given(not_negative)
     halting: Exact = _given(_read_halting)
-    loss: Loss = field()
+    loss: Loss = _given(None)
 
 
 @stored(mean="mean", loss="loss")
@@ -166,7 +168,7 @@ class BestOfPoisson(WrappingLoss):
 
     type = "best_of_poisson"
     mean: Exact = _given(positive)
-    loss: Loss = field()
+    loss: Loss = _given(None)
 
 
 def _refuse_relation(loss: Loss, relation: Neighbours) -> None:
