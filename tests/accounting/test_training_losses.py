@@ -1,4 +1,4 @@
-"""Losses of training runs: each law against an oracle of its own, each curve against brute force."""
+"""Losses of training runs: laws against oracles of their own, curves against brute force."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ The worst curve at each epsilon in (-eta, eta) is
 
 which is the curve of one pair: its loss has the density e^{(z+eta)/2} / (2 (e^eta - 1)) on (-eta,
 eta), and M(s) = sinh((s + 1/2) eta) / ((2s + 1) sinh(eta/2)) (docs/proofs/composition.md, section
-9). A dominating pair composes, also where the next question depends on earlier answers.
+11). A dominating pair composes, also where the next question depends on earlier answers.
 """
 
 from __future__ import annotations

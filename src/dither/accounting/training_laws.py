@@ -117,7 +117,7 @@ def _truncated(
     full = overflow_probability(event.population_size, event.q, event.batch_limit)
     whole = SampledGaussianFactor(kind, event.q, sigma, 1)
     if side == "lower":
-        rate = event.q * (1 - full) if full < 1 else event.q * Fraction(1, event.population_size)
+        rate = event.q * (1 - full) if full < 1 else event.q / (event.population_size + 1)
         return SampledGaussianFactor(kind, rate, sigma, count)
     crowded = SampledGaussianFactor(kind, event.q, sigma / 2, 1)
     if full in (0, 1):
