@@ -50,8 +50,13 @@ def test_the_gaussian_estimate_is_exact_for_gaussians():
 
 @pytest.mark.parametrize(
     "loss",
-    [acc.Gaussian(1), acc.Laplace(2), acc.Approx(1, "0.01"), acc.PoissonSampled("0.3", acc.Laplace(1))],
-)  # fmt: skip
+    [
+        acc.Gaussian(1),
+        acc.Laplace(2),
+        acc.Approx(1, "0.01"),
+        acc.PoissonSampled("0.3", acc.Laplace(1)),
+    ],
+)
 def test_negative_epsilons_follow_from_the_opposite_direction(loss):
     """delta at -x, from the oracle's own curve at negative arguments."""
     for direction in ("remove", "add"):

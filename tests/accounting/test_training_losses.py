@@ -38,7 +38,10 @@ def test_every_training_loss_has_a_sample_and_survives_json():
 
 def test_stored_texts_of_training_losses():
     """What is stored is for ever: these texts must not change."""
-    inner = '{"clip_norm":"1/1","neighbours":"%s","sigma":"2/1","type":"gaussian_sum","unit":"unit","v":1}'
+    inner = (
+        '{"clip_norm":"1/1","neighbours":"%s","sigma":"2/1","type":"gaussian_sum","unit":"unit",'
+        '"v":1}'
+    )
     run = (
         '{"neighbours":"add_remove","sensitivity":"1/1","sigma":"4/1","type":"gaussian","unit":"unit",'
         '"v":1}'

@@ -171,8 +171,10 @@ _ORDERS = tuple(1 + 1.25**k for k in range(-20, 50))
 def mean_runs(shape: Fraction, halting: Fraction) -> float:
     """The mean of the truncated negative binomial law, rounded up.
 
-    >>> round(mean_runs(Fraction(1), Fraction(1, 10)), 9), round(mean_runs(Fraction(0), Fraction(1, 10)), 9)
-    (10.0, 3.908650337)
+    >>> round(mean_runs(Fraction(1), Fraction(1, 10)), 9)
+    10.0
+    >>> round(mean_runs(Fraction(0), Fraction(1, 10)), 9)
+    3.908650337
     """
     stop = float(halting)
     eta = float(shape)
