@@ -13,6 +13,7 @@ import pytest
 from mpmath import mpf
 
 from dither import accounting as acc
+from dither.accounting.sampled import SampledGaussianFactor
 from tests.accounting.loss_oracles import DIGITS, Truth, describe_truth, mp
 
 TINY = Fraction(1, 10**400)
@@ -138,6 +139,14 @@ def test_the_added_unit_of_a_sample_has_a_loss_of_its_own():
         bounds = acc.epsilon(acc.PoissonSampled("0.5", acc.Laplace(1)), 0, direction=direction)
         assert bounds.upper == pytest.approx(abs(math.log((1 + grown) / 2)), rel=1e-15)
         assert bounds.lower == pytest.approx(bounds.upper, rel=1e-15)
+
+
+def test_the_largest_loss_of_a_rate_near_one_keeps_its_digits():
+    """-log(1e-9 / 3): a float of the rate alone knows 1 - q to eight digits."""
+    q = 1 - Fraction(1, 3 * 10**9)
+    truth = math.log(3e9)
+    factor = SampledGaussianFactor("add", q, Fraction(1), 1)
+    assert truth <= factor.largest() <= truth * (1 + 1e-13)
 
 
 def test_a_delta_below_the_floats_is_answered():

@@ -304,3 +304,14 @@ def test_no_pot_pays_for_a_training_loss(loss, rule):
         acc.charge(loss, rule)
     with pytest.raises(RefusedError):
         acc.charge(loss * 2 + loss, rule)
+
+
+@pytest.mark.parametrize("wrap", [lambda loss: loss, lambda loss: acc.PoissonSampled("0.5", loss)])
+def test_the_best_of_runs_with_a_delta_has_no_finite_epsilon(wrap):
+    """Neither theorem covers them: the delta of one run must not get lost."""
+    for best in (
+        acc.BestOfNegativeBinomial(1, "0.1", acc.Approx(1, "1e-9")),
+        acc.BestOfPoisson(3, acc.ZCDP(1, "1e-9")),
+    ):
+        assert acc.epsilon(wrap(best), "0.1").upper == math.inf
+        assert acc.delta(wrap(best), 100).upper == 1.0

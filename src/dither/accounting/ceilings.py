@@ -29,6 +29,7 @@ from dither.accounting.training_losses import (
 from dither.privacy import losses as ls
 
 _SLACK = Fraction(1, 10**40)
+_ROUNDED_UP = Fraction(1, 10**29)  # more than the rounding of an amplified epsilon
 
 
 class Ceiling(NamedTuple):
@@ -65,7 +66,7 @@ def _event_ceiling(event: ls.Loss, direction: str) -> Ceiling | None:
     if isinstance(event, ls.PoissonSampled):
         return Ceiling(Fraction(0), epsilon)
     if isinstance(event, ls.SampledWithoutReplacement):
-        return Ceiling(epsilon * (1 - Fraction(1, 10**20)), epsilon)
+        return Ceiling(max(Fraction(0), epsilon - _ROUNDED_UP), epsilon)
     return Ceiling(epsilon, epsilon)
 
 

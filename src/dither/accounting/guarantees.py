@@ -7,7 +7,11 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from dither.accounting.training_losses import BestOfNegativeBinomial, KaryResponse
+from dither.accounting.training_losses import (
+    BestOfNegativeBinomial,
+    BestOfPoisson,
+    KaryResponse,
+)
 from dither.privacy import losses as ls
 from dither.privacy.charges.sampled import amplified
 
@@ -112,6 +116,9 @@ def infinite_mass(event: ls.Loss, side: str = "upper") -> Fraction:
             return Fraction(0)
         rate = Fraction(event.sample_size, event.population_size)
         return infinite_mass(event.loss) * (rate if pure_epsilon(event.loss) is not None else 1)
+    if isinstance(event, (BestOfNegativeBinomial, BestOfPoisson)):
+        # their theorems say nothing of runs with a delta of their own
+        return Fraction(1) if side == "upper" and infinite_mass(event.loss) else _NONE
     if isinstance(event, ls.Repeated):
         return min(Fraction(1), event.count * infinite_mass(event.loss))
     if isinstance(event, ls.Composed):

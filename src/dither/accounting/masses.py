@@ -14,6 +14,7 @@ import mpmath
 from dither.accounting.events import Events
 from dither.accounting.guarantees import infinite_mass
 from dither.accounting.multiprecision import read_fraction, write_fraction
+from dither.accounting.training_laws import BEST_OF
 from dither.privacy import losses as ls
 
 _MOST_BITS = 20_000
@@ -25,6 +26,7 @@ _WITH_MASS = (
     ls.SampledWithoutReplacement,
     ls.Composed,
     ls.Repeated,
+    *BEST_OF,
 )
 
 

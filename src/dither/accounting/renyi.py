@@ -31,7 +31,11 @@ from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.mixtures import GridMixture
 from dither.accounting.sampled import OutOfReach
 from dither.accounting.training_laws import BEST_OF, best_of_renyi
-from dither.accounting.training_losses import GaussianMixture, SampledWithReplacement
+from dither.accounting.training_losses import (
+    GaussianMixture,
+    KaryResponse,
+    SampledWithReplacement,
+)
 from dither.accounting.transforms import AtomsFactor
 from dither.accounting.workload import (
     DIRECTIONS,
@@ -340,6 +344,8 @@ def _rho(event: ls.Loss) -> Bounds:
     epsilon = pure_epsilon(event)
     if epsilon is None:
         return Bounds(0.0, math.inf)
+    if isinstance(event, (KaryResponse, *BEST_OF)):
+        return Bounds(0.0, _pure_rho(float(epsilon)) * (1 + _SLACK))
     return _both(_pure_rho(float(epsilon)))
 
 
