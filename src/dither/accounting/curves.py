@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dither.accounting.alternatives import alternatives
 from dither.accounting.arguments import check_door
 from dither.accounting.bounds import Bounds, down, exp_up, is_wide, up
 from dither.accounting.ceilings import Ceiling, largest_loss
@@ -34,7 +35,6 @@ from dither.accounting.workload import (
     Direction,
     Law,
     Workload,
-    alternatives,
     build_workload,
 )
 from dither.canonical import Number, exact

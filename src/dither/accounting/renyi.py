@@ -18,8 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dither.accounting.alternatives import alternatives
 from dither.accounting.arguments import check_loss
 from dither.accounting.bounds import Bounds
+from dither.accounting.events import Events
 from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.guarantees import (
     amplified_epsilon,
@@ -40,9 +42,7 @@ from dither.accounting.transforms import AtomsFactor
 from dither.accounting.workload import (
     DIRECTIONS,
     Direction,
-    Events,
     Law,
-    alternatives,
     build_workload,
 )
 from dither.canonical import Number, exact
