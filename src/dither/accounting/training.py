@@ -84,7 +84,7 @@ def epsilon_curve(step: ls.Loss, counts: Sequence[int], delta: Number) -> tuple[
     """Brackets of epsilon after so many repetitions of a step, such as the end of each epoch.
 
     >>> [round(b.upper, 3) for b in epsilon_curve(ls.Gaussian(10), [1, 10, 100], 1e-6)]
-    [0.365, 1.33..., 4.887]
+    [0.397, 1.368, 4.887]
     """
     check_loss(step)
     return tuple(epsilon(step * whole_number(count, "count"), delta) for count in counts)
