@@ -10,8 +10,8 @@ from fractions import Fraction
 import pytest
 
 from dither import accounting as acc
+from dither.accounting.alternatives import alternatives
 from dither.accounting.renyi import conversion_epsilon, renyi_upper
-from dither.accounting.workload import alternatives
 from dither.errors import RefusedError
 
 SGD = acc.PoissonSampled(0.01, acc.Gaussian(1.1)) * 10_000

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from dither import accounting as acc
+from dither.accounting.alternatives import alternatives
 from dither.accounting.curves import mass_at_infinity, read_delta
 from dither.accounting.grid import GridPair
-from dither.accounting.routes import Answer, Target, grid_laws, grid_step, solve
-from dither.accounting.workload import DIRECTIONS, alternatives, build_workload
+from dither.accounting.grid_steps import grid_step
+from dither.accounting.routes import Answer, Target, grid_laws, solve
+from dither.accounting.workload import DIRECTIONS, build_workload
 from tests.case_lists import mark_rest
 
 CASES = json.loads((Path(__file__).parent / "references.json").read_text())

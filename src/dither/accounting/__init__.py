@@ -39,6 +39,15 @@ from dither.accounting.planning import (
 from dither.accounting.profile import Profile, TradeOff, profile, tradeoff
 from dither.accounting.readers import from_dp_event, from_opacus, parse_dp_event
 from dither.accounting.renyi import Concentrated, rdp, triangle, zcdp
+from dither.accounting.training import banded_matrix, dpsgd, epsilon_curve, estimate_gdp
+from dither.accounting.training_losses import (
+    BestOfNegativeBinomial,
+    BestOfPoisson,
+    GaussianMixture,
+    KaryResponse,
+    SampledWithReplacement,
+    TruncatedPoissonSampled,
+)
 from dither.accounting.writers import to_dp_event
 from dither.privacy.loss_documents import read_loss as from_json
 from dither.privacy.losses import (
@@ -69,6 +78,8 @@ __all__ = [
     "ZCDP",
     "Approx",
     "ApproxRule",
+    "BestOfNegativeBinomial",
+    "BestOfPoisson",
     "BoundedRange",
     "Bounds",
     "CalibrationPlan",
@@ -80,7 +91,9 @@ __all__ = [
     "DiscreteGaussianVector",
     "DiscreteLaplace",
     "Gaussian",
+    "GaussianMixture",
     "GaussianSum",
+    "KaryResponse",
     "Laplace",
     "Loss",
     "LossExplanation",
@@ -95,20 +108,26 @@ __all__ = [
     "RenyiRule",
     "Repeated",
     "Rule",
+    "SampledWithReplacement",
     "SampledWithoutReplacement",
     "Shuffled",
     "Spent",
     "TradeOff",
+    "TruncatedPoissonSampled",
     "ZcdpOdometer",
     "ZcdpRule",
     "accuracy_floor",
     "amplify",
+    "banded_matrix",
     "calibrate",
     "cautions",
     "charge",
     "compose",
     "delta",
+    "dpsgd",
     "epsilon",
+    "epsilon_curve",
+    "estimate_gdp",
     "explain",
     "from_dp_event",
     "from_json",

@@ -17,7 +17,7 @@ from dither.accounting.curves import epsilon as curve_epsilon
 from dither.accounting.planning import MOST_STEPS, find_largest_count, find_smallest
 from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
-from dither.given_numbers import as_float
+from dither.given_numbers import as_float, whole_number
 from dither.privacy import losses as ls
 from dither.privacy.numbers import refuse_beyond_floats
 
@@ -104,7 +104,7 @@ def calibrate(
 
     scale = Fraction(1) if sigma is None else positive(sigma, "sigma")
     rate = Fraction(1) if q is None else positive(q, "q")
-    count = 1 if steps is None else int(steps)
+    count = 1 if steps is None else whole_number(steps, "steps", MOST_STEPS, "round it yourself")
     if sigma is None:
         scale = find_smallest(lambda x: fits_budget(build(x, rate, count)), norm)
         if target == 0 and goal is not None and "laplace" in noise and rate == 1:

@@ -11,21 +11,30 @@ Bounds(lower=1.0, upper=1.0)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dither.accounting.bounds import Bounds, down, up
-from dither.accounting.guarantees import infinite_mass, pure_epsilon
+from dither.accounting.alternatives import alternatives
+from dither.accounting.arguments import check_door
+from dither.accounting.bounds import Bounds, down, exp_up, is_wide, up
+from dither.accounting.ceilings import Ceiling, largest_loss
+from dither.accounting.masses import mass_at_infinity
 from dither.accounting.renyi import conversion_epsilon, conversion_log_delta, renyi_upper
-from dither.accounting.routes import Answer, Target, log_fraction, solve
+from dither.accounting.routes import LEAST_DELTA, Answer, Target, log_fraction, solve
 from dither.accounting.sampled import OutOfReach
+from dither.accounting.wide_gaussians import (
+    NO_BLUR,
+    read_left,
+    widen_delta,
+    widen_epsilon,
+    widen_target,
+)
 from dither.accounting.workload import (
     DIRECTIONS,
     Direction,
-    Events,
+    Law,
     Workload,
-    alternatives,
     build_workload,
 )
 from dither.canonical import Number, exact
@@ -36,7 +45,9 @@ from dither.rules import PrivacyRule
 
 RENYI = "Renyi divergence, tight conversion (proposition 3.14)"
 PURE = "sum of pure epsilons (theorem 3.1)"
-_ZERO = Fraction(0)
+INFINITE = "no finite epsilon: mass at infinity"
+_NOTHING = Answer(Bounds(0.0, math.inf), "none")
+_ANYTHING = Answer(Bounds(0.0, 1.0), "none")
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,10 @@ def epsilon(
 def delta(
     loss: ls.Loss, epsilon: Number, *, direction: Direction | None = None, engine: str | None = None
 ) -> Bounds:
-    """A bracket of the smallest delta for which the loss is (epsilon, delta)-DP."""
+    """A bracket of the smallest delta for which the loss is (epsilon, delta)-DP.
+
+    Epsilon may be negative: the curve of hypothesis tests below even odds.
+    """
     return read_delta(loss, epsilon, direction=direction, engine=engine).bounds
 
 
@@ -73,6 +87,7 @@ def read_epsilon(
     loss: ls.Loss, delta: Number, *, direction: Direction | None = None, engine: str | None = None
 ) -> CurveReading:
     """`epsilon` with the engine and direction that gave it."""
+    check_door(loss, direction, engine)
     target = exact(delta, "delta")
     if not 0 <= target < 1:
         raise ParameterError(
@@ -91,14 +106,40 @@ def read_delta(
     loss: ls.Loss, epsilon: Number, *, direction: Direction | None = None, engine: str | None = None
 ) -> CurveReading:
     """`delta` with the engine and direction that gave it."""
+    check_door(loss, direction, engine)
     target = exact(epsilon, "epsilon")
     if target < 0:
-        raise ParameterError(f"epsilon must not be negative, got {epsilon}")
+        return _read_negative(loss, -target, direction, engine)
     return _find_worst(
         loss,
         direction,
         lambda events, chosen, _: _solve_delta(events, loss.neighbours, target, chosen, engine),
     )
+
+
+def _read_negative(
+    loss: ls.Loss, size: Fraction, direction: Direction | None, engine: str | None
+) -> CurveReading:
+    """delta(-x) = 1 - e^-x (1 - delta'(x)), delta' that of the opposite direction."""
+    opposite: dict[Direction, Direction] = {"remove": "add", "add": "remove"}
+    reading = read_delta(
+        loss, size, direction=None if direction is None else opposite[direction], engine=engine
+    )
+    shrunk = Bounds(*(_shrink(size, value) for value in reading.bounds))
+    label = reading.direction
+    if label != "both":
+        label = "remove" if label == "add" else "add"
+    return CurveReading(
+        Bounds(shrunk.lower * (1 - 1e-15), min(1.0, shrunk.upper * (1 + 1e-15))),
+        reading.engine,
+        label,
+    )
+
+
+def _shrink(size: Fraction, delta: float) -> float:
+    """1 - e^-size + e^-size delta, which has no cancellation, to a few units of roundoff."""
+    near = float(size)
+    return -math.expm1(-near) + math.exp(-near) * delta
 
 
 def _find_worst(
@@ -128,60 +169,6 @@ def _find_worst(
     return best
 
 
-_WITH_MASS = (
-    ls.Approx,
-    ls.ZCDP,
-    ls.PoissonSampled,
-    ls.SampledWithoutReplacement,
-    ls.Composed,
-    ls.Repeated,
-)
-
-
-def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
-    """Bounds on 1 - prod (1 - delta_j): what is spent whatever epsilon."""
-    low = high = 0.0
-    for event, count in events.items():
-        if not isinstance(event, _WITH_MASS) or _has_no_mass(event):
-            continue
-        for side in ("lower", "upper"):
-            mass = infinite_mass(event, side)
-            if mass >= 1:
-                return Fraction(1), Fraction(1)
-            log = count * math.log1p(-float(mass))
-            if side == "lower":
-                low += log * (1 - 1e-14)
-            else:
-                high += log * (1 + 1e-14)
-    if low == high == 0:
-        return _ZERO, _ZERO
-    lower = Fraction(-math.expm1(low) * (1 - 1e-14)) if low else Fraction(0)
-    upper = Fraction(-math.expm1(high) * (1 + 1e-14)) if high else Fraction(0)
-    return lower, min(Fraction(1), upper)
-
-
-def _has_no_mass(event: ls.Loss) -> bool:
-    """Remembered on the (frozen) loss: workloads grow by appending to old ones."""
-    is_finite: bool | None = event.__dict__.get("_accounting_finite")
-    if is_finite is None:
-        is_finite = event.__dict__["_accounting_finite"] = infinite_mass(event) == 0
-    return is_finite
-
-
-def _sum_pure(events: Events) -> Fraction | None:
-    for event in events:
-        inner = event.loss if isinstance(event, ls.PoissonSampled) else event
-        if isinstance(inner, (ls.Gaussian, ls.GaussianSum)):
-            return None  # before adding up hundreds of fractions in vain
-    total = Fraction(0)
-    for event, count in events.items():
-        epsilon = pure_epsilon(event)
-        if epsilon is None:
-            return None
-        total += count * epsilon
-    return total
-
-
 def _round_outward(value: Fraction) -> Bounds:
     near = float(value)
     if Fraction(near) == value:
@@ -200,36 +187,25 @@ def _solve_epsilon(
     floor: float,
 ) -> Answer:
     low_mass, high_mass = mass_at_infinity(workload.events)
-    total = _sum_pure(workload.events)
-    ceiling = (
-        Bounds(math.inf, math.inf) if total is None or high_mass > target else _round_outward(total)
-    )
-    if target == 0 or high_mass >= target:
-        if total is not None and high_mass == target == 0:
-            return Answer(_sampled_ceiling(workload, ceiling), PURE)
-        certain = low_mass > target or (target == 0 and total is None and not workload.loose)
-        return Answer(
-            Bounds(math.inf if certain else 0.0, ceiling.upper),
-            "no finite epsilon: mass at infinity",
-        )
-    rest = (target, target)
-    if high_mass:
-        rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
-    best = Answer(Bounds(0.0, math.inf), "none")
+    largest = largest_loss(workload.events, direction)
+    ceiling = Bounds(math.inf, math.inf) if largest is None else _round_ceiling(largest)
+    if high_mass > target:
+        return Answer(Bounds(math.inf if low_mass > target else 0.0, math.inf), INFINITE)
+    if high_mass == target:
+        return _read_ceiling(workload, ceiling, low_mass == high_mass)
+    rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
+    best = _NOTHING
     if not workload.vague:
-        try:
-            best = solve(workload.upper[direction], Target(delta=rest, floor=floor), engine=engine)
-        except OutOfReach:
-            best = Answer(Bounds(0.0, math.inf), "none")
+        best = _try_epsilon(workload, workload.upper[direction], rest, engine, floor)
     if best.bounds.upper <= floor:
         return best
     lower = best.bounds.lower
     if workload.loose:
-        try:
-            lower = solve(workload.lower[direction], Target(delta=rest), engine=engine).bounds.lower
-        except OutOfReach:
-            lower = 0.0
-    if engine is None and (workload.loose or _is_wide(best.bounds)):
+        lower = max(
+            _try_epsilon(workload, laws[direction], rest, engine).bounds.lower
+            for laws in (workload.lower, *workload.more_lower)
+        )
+    if engine is None and (workload.loose or is_wide(best.bounds)):
         value, _ = conversion_epsilon(
             lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction),
             log_fraction(rest[0]),
@@ -239,6 +215,11 @@ def _solve_epsilon(
     if ceiling.upper < best.bounds.upper:
         best = Answer(ceiling, PURE)
     if best.bounds.upper >= 1e300:
+        if engine is not None:
+            raise RefusedError(
+                f"the engine '{engine}' does not reach this loss at this delta: leave engine out",
+                rule=PrivacyRule.THEOREM,
+            )
         raise RefusedError(
             "no proved route to (epsilon, delta) for this composition: a Renyi order too small for "
             "the delta, or an "
@@ -248,69 +229,107 @@ def _solve_epsilon(
     return Answer(Bounds(min(lower, best.bounds.upper), best.bounds.upper), best.engine)
 
 
-def _is_wide(bounds: Bounds) -> bool:
-    """Whether another route may beat the engine's upper end."""
-    return not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
+def _round_ceiling(largest: Ceiling) -> Bounds:
+    return Bounds(_round_outward(largest.lower).lower, _round_outward(largest.upper).upper)
 
 
-def _sampled_ceiling(workload: Workload, ceiling: Bounds) -> Bounds:
-    """At delta = 0 the sum is exact, except where an irrational amplified epsilon was rounded
-    up."""
-    if any(
-        isinstance(event, ls.PoissonSampled) and event.neighbours == "replace"
-        for event in workload.events
-    ):
-        return Bounds(0.0, ceiling.upper)
-    rounded = any(
-        isinstance(event, (ls.PoissonSampled, ls.SampledWithoutReplacement))
-        for event in workload.events
-    )
-    return (
-        Bounds(ceiling.lower * (1 - 1e-13), ceiling.upper)
-        if rounded and not workload.loose
-        else ceiling
-    )
+def _read_ceiling(workload: Workload, ceiling: Bounds, is_exact: bool) -> Answer:
+    """The epsilon where the mass at infinity takes the whole delta: the largest loss, if any."""
+    if ceiling.upper < math.inf:
+        return Answer(Bounds(ceiling.lower if is_exact else 0.0, ceiling.upper), PURE)
+    certain = is_exact and not workload.loose
+    return Answer(Bounds(math.inf if certain else 0.0, math.inf), INFINITE)
+
+
+def _try_epsilon(
+    workload: Workload,
+    laws: Sequence[Law],
+    rest: tuple[Fraction, Fraction],
+    engine: str | None,
+    floor: float = 0.0,
+) -> Answer:
+    """The engines' bracket; below what they reach, a lower end from the least delta that they
+    reach."""
+    blur = workload.blur
+    target = Target(delta=widen_target(rest, blur), floor=floor if blur == NO_BLUR else 0.0)
+    try:
+        answer = solve(laws, target, engine=engine)
+    except OutOfReach:
+        answer = _NOTHING
+        if rest[0] < LEAST_DELTA:
+            answer = _try_least_delta(laws, engine)
+    return replace(answer, bounds=widen_epsilon(answer.bounds, blur))
+
+
+def _try_least_delta(laws: Sequence[Law], engine: str | None) -> Answer:
+    """A lower end for every delta below the least that the engines reach."""
+    try:
+        least = solve(laws, Target(delta=(LEAST_DELTA, LEAST_DELTA)), engine=engine)
+    except OutOfReach:
+        return _NOTHING
+    return Answer(Bounds(least.bounds.lower, math.inf), least.engine)
 
 
 def _solve_delta(
     workload: Workload, neighbours: str, target: Fraction, direction: Direction, engine: str | None
 ) -> Answer:
     low_mass, high_mass = mass_at_infinity(workload.events)
-    total = _sum_pure(workload.events)
-    best = Answer(Bounds(0.0, 1.0), "none")
-    lower = 0.0
-    if total is not None and total <= target:
-        best = Answer(Bounds(0.0, 0.0), PURE)
-    else:
-        if not workload.vague:
-            try:
-                best = solve(workload.upper[direction], Target(epsilon=target), engine=engine)
-                lower = best.bounds.lower
-            except OutOfReach:
-                best = Answer(Bounds(0.0, 1.0), "none")
-        if workload.loose:
-            try:
-                lower = solve(
-                    workload.lower[direction], Target(epsilon=target), engine=engine
-                ).bounds.lower
-            except OutOfReach:
-                lower = 0.0
-        if engine is None and (workload.loose or _is_wide(best.bounds)):
-            log_value, _ = conversion_log_delta(
-                lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction),
-                float(target),
-            )
-            if math.exp(log_value) < best.bounds.upper:
-                best = Answer(Bounds(0.0, math.exp(log_value)), RENYI)
-        if total is not None:
-            # the loss never exceeds the sum, so neither does 1 - e^{eps - loss}
-            clipped = -math.expm1(-float(total - target)) * (1 + 1e-15)
-            if clipped < best.bounds.upper:
-                best = Answer(Bounds(0.0, clipped), PURE)
-                lower = min(lower, clipped)
-    low = float(low_mass) + (1 - float(low_mass)) * lower
-    high = float(high_mass) + (1 - float(high_mass)) * best.bounds.upper
-    if low_mass or high_mass:
-        low = low * (1 - 1e-15)
-        high = min(1.0, high * (1 + 1e-15))
-    return Answer(Bounds(min(low, high), high), best.engine)
+    answer = _solve_finite_delta(workload, neighbours, target, direction, engine)
+    if not high_mass:
+        return answer
+    lower, upper = map(Fraction, answer.bounds)
+    low = _round_outward(low_mass + (1 - low_mass) * lower).lower
+    high = _round_outward(high_mass + (1 - high_mass) * upper).upper
+    return Answer(Bounds(min(low, high), min(1.0, high)), answer.engine)
+
+
+def _solve_finite_delta(
+    workload: Workload, neighbours: str, target: Fraction, direction: Direction, engine: str | None
+) -> Answer:
+    """The bracket of delta apart from the mass at infinity: zero above the largest loss, and
+    nowhere else."""
+    largest = largest_loss(workload.events, direction)
+    if largest is not None and largest.upper <= target:
+        return Answer(Bounds(0.0, 0.0), PURE)
+    best = _try_delta(workload, workload.upper[direction], target, engine)
+    lower = best.bounds.lower
+    if workload.loose:
+        lower = max(
+            _try_delta(workload, laws[direction], target, engine, False).bounds.lower
+            for laws in (workload.lower, *workload.more_lower)
+        )
+    if engine is None and (workload.loose or is_wide(best.bounds)):
+        log_value, _ = conversion_log_delta(
+            lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction),
+            float(target),
+        )
+        value = exp_up(log_value)
+        if value < best.bounds.upper:
+            best = Answer(Bounds(0.0, value), RENYI)
+    if largest is not None:
+        # the loss never exceeds the largest, so delta does not exceed 1 - e^{eps - largest}
+        clipped = up(-math.expm1(-_round_outward(largest.upper - target).upper)) * (1 + 1e-15)
+        if clipped < best.bounds.upper:
+            best = Answer(Bounds(0.0, clipped), PURE)
+    return Answer(Bounds(min(lower, best.bounds.upper), best.bounds.upper), best.engine)
+
+
+def _try_delta(
+    workload: Workload,
+    laws: Sequence[Law],
+    target: Fraction,
+    engine: str | None,
+    is_upper: bool = True,
+) -> Answer:
+    if is_upper and workload.vague:
+        return _ANYTHING
+    blur = workload.blur
+    try:
+        if blur == NO_BLUR:
+            return solve(laws, Target(epsilon=target), engine=engine)
+        near = solve(laws, Target(epsilon=max(Fraction(0), target - blur.shift)), engine=engine)
+        far = solve(laws, Target(epsilon=target + blur.shift), engine=engine)
+    except OutOfReach:
+        return _ANYTHING
+    upper = read_left(near.bounds.upper, blur, target)
+    return replace(near, bounds=widen_delta(far.bounds.lower, upper, blur))

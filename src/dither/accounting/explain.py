@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from dither.accounting.alternatives import alternatives
 from dither.accounting.bounds import Bounds
-from dither.accounting.curves import mass_at_infinity, read_epsilon
+from dither.accounting.curves import read_epsilon
+from dither.accounting.events import Events
 from dither.accounting.guarantees import pure_epsilon
+from dither.accounting.masses import mass_at_infinity
 from dither.accounting.renyi import conversion_epsilon, renyi_upper, zcdp
 from dither.accounting.routes import log_fraction
-from dither.accounting.workload import DIRECTIONS, Direction, Events, alternatives
+from dither.accounting.workload import DIRECTIONS, Direction
 from dither.canonical import Number, exact
 from dither.errors import DitherError
 from dither.privacy import losses as ls

@@ -17,10 +17,10 @@ from fractions import Fraction
 import mpmath
 from scipy.special import erfcx, log_ndtr
 
-from dither.accounting.bounds import Bounds, down, up
+from dither.accounting.bounds import SMALLEST, Bounds, down, up
+from dither.accounting.multiprecision import read_fraction
 
 _SQRT2 = math.sqrt(2.0)
-_SMALLEST = 5e-324
 
 
 def log_delta(mu: float, epsilon: float) -> float:
@@ -39,19 +39,21 @@ def log_delta(mu: float, epsilon: float) -> float:
             + math.log(mu)
         )
     first = float(log_ndtr(-a))
-    second = epsilon + float(log_ndtr(-b))
+    second = -a * a / 2 + math.log(float(erfcx(b / _SQRT2)) / 2)  # e^eps phi(b) = phi(a)
     return first + math.log1p(-math.exp(second - first))
 
 
 def _delta_mp(mu_squared: Fraction, epsilon: Fraction) -> mpmath.mpf:
-    """delta in mpmath with the digits that the cancellation eats added to forty."""
-    guess = log_delta(math.sqrt(mu_squared), float(epsilon)) if mu_squared < 10**300 else 0.0
+    """delta in mpmath to forty digits: those that the two differences eat are added before."""
     mu_float = math.sqrt(mu_squared)
     a_float = float(epsilon) / mu_float - mu_float / 2
+    guess = log_delta(mu_float, float(epsilon))
     lost = max(0.0, -guess - a_float * abs(a_float) / 2 if a_float > 0 else -guess)
-    with mpmath.workdps(45 + int(lost / 2.3) + int(float(epsilon) / 1e3)):
-        mu = mpmath.sqrt(mpmath.mpf(mu_squared.numerator) / mu_squared.denominator)
-        eps = mpmath.mpf(epsilon.numerator) / epsilon.denominator
+    # a enters squared, so its own digits count twice
+    size = 2 * math.log10(2 + abs(a_float) + mu_float + abs(float(epsilon)))
+    with mpmath.workdps(45 + int(lost / 2.3) + math.ceil(size)):
+        mu = mpmath.sqrt(read_fraction(mu_squared))
+        eps = read_fraction(epsilon)
         a = eps / mu - mu / 2
         root2 = mpmath.sqrt(2)
         return (mpmath.erfc(a / root2) - mpmath.exp(eps) * mpmath.erfc((a + mu) / root2)) / 2
@@ -59,7 +61,7 @@ def _delta_mp(mu_squared: Fraction, epsilon: Fraction) -> mpmath.mpf:
 
 def _round_outward(value: mpmath.mpf) -> Bounds:
     near = float(value)
-    return Bounds(max(0.0, down(near)), min(1.0, max(_SMALLEST, up(near))))
+    return Bounds(max(0.0, down(near)), min(1.0, max(SMALLEST, up(near))))
 
 
 def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Bounds:
@@ -72,17 +74,12 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Bounds:
     if mu_squared == 0:
         floor = max(0.0, -math.expm1(float(epsilon)))
         return Bounds(max(0.0, down(floor)), min(1.0, up(floor)) if floor else 0.0)
-    if mu_squared > 10**8 or abs(epsilon) > 10**7:
-        mu = math.sqrt(mu_squared)
-        a = float(epsilon) / mu - mu / 2
-        return Bounds(
-            0.0, min(1.0, math.exp(-a * a / 2) if a > 0 else 1.0) * (1 + 1e-9) if a > 1 else 1.0
-        )
     return _round_outward(_delta_mp(mu_squared, epsilon))
 
 
 def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> Bounds:
-    """The smallest epsilon >= 0 with delta(epsilon) <= `delta`, as a bracket.
+    """The smallest epsilon >= 0 with delta(epsilon) <= `delta`, as a bracket, for a delta of any
+    size.
 
     >>> gaussian_epsilon(Fraction(1), Fraction(1, 10**6)).upper
     4.88655411746221...
@@ -91,7 +88,7 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> Bounds:
         return Bounds(0.0, 0.0)
     if delta <= 0:
         return Bounds(math.inf, math.inf)
-    if gaussian_delta(mu_squared, Fraction(0)).upper <= delta:
+    if _is_below(mu_squared, 0.0, delta):
         return Bounds(0.0, 0.0)
     mu = math.sqrt(mu_squared)
     target = _log(delta)
@@ -105,17 +102,25 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> Bounds:
             high = middle
         if high - low <= 4e-16 * high:
             break
-    step = max(4e-16 * high, _SMALLEST)
+    step = max(4e-16 * high, SMALLEST)
     lower, upper = low, high
     wide = step
-    while gaussian_delta(mu_squared, Fraction(upper)).upper > delta:
+    while not _is_below(mu_squared, upper, delta):
         upper = upper + wide
         wide = wide * 4
     wide = step
-    while lower > 0 and gaussian_delta(mu_squared, Fraction(lower)).lower < delta:
+    while lower > 0 and _is_below(mu_squared, lower, delta):
         lower = max(0.0, lower - wide)
         wide = wide * 4
     return Bounds(lower, upper)
+
+
+def _is_below(mu_squared: Fraction, epsilon: float, delta: Fraction) -> bool:
+    """Whether delta(epsilon) is at most `delta`, decided with thirty digits; no, where that is not
+    certain."""
+    value = _delta_mp(mu_squared, Fraction(epsilon))
+    with mpmath.workdps(60):
+        return bool(value * (1 + mpmath.mpf(10) ** -30) <= read_fraction(delta))
 
 
 def _log(value: Fraction) -> float:

@@ -16,7 +16,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.accounting.bounded_range import BoundedRangeFactor
 from dither.accounting.bounds import Bounds
+from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.laws import (
     FAR,
     MOST_POINTS,
@@ -26,10 +28,13 @@ from dither.accounting.laws import (
     Side,
     atoms_measure,
 )
+from dither.accounting.mixtures import GridMixture
 from dither.accounting.sampled import OutOfReach
 from dither.accounting.transforms import UNIT, AtomsFactor, Real
 
-GridLaw = GaussianLaw | LaplaceLaw | AtomsFactor
+GridLaw = (
+    GaussianLaw | LaplaceLaw | AtomsFactor | BoundedRangeFactor | GridMixture | GaussianMixtureLaw
+)
 _FFT = 10 * UNIT
 """(A2) relative 2-norm error of an FFT of n points: at most _FFT * log2 n (Higham 2002, theorem
 24.2)."""

@@ -7,10 +7,23 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
+from dither.accounting.training_losses import (
+    BestOfNegativeBinomial,
+    BestOfPoisson,
+    KaryResponse,
+)
 from dither.privacy import losses as ls
 from dither.privacy.charges.sampled import amplified
 
 _NONE = Fraction(0)
+_STATED = (
+    ls.Pure,
+    ls.Approx,
+    ls.RandomizedResponse,
+    ls.BoundedRange,
+    ls.Shuffled,
+    KaryResponse,
+)
 
 
 def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
@@ -53,8 +66,13 @@ def amplified_epsilon(epsilon: Fraction, q: Fraction) -> Fraction:
 
 def pure_epsilon(event: ls.Loss) -> Fraction | None:
     """An epsilon for which the event is epsilon-DP up to its mass at infinity, or None."""
-    if isinstance(event, (ls.Pure, ls.Approx, ls.RandomizedResponse, ls.BoundedRange, ls.Shuffled)):
+    if isinstance(event, _STATED):
         return event.epsilon
+    if isinstance(event, ls.ZCDP) and event.rho == 0:
+        return _NONE
+    if isinstance(event, BestOfNegativeBinomial):
+        inner = pure_epsilon(event.loss)
+        return None if inner is None else (2 + event.shape) * inner
     if isinstance(event, (ls.Laplace, ls.DiscreteLaplace)):
         return event.sensitivity / event.scale
     if isinstance(event, ls.PoissonSampled):
@@ -98,6 +116,9 @@ def infinite_mass(event: ls.Loss, side: str = "upper") -> Fraction:
             return Fraction(0)
         rate = Fraction(event.sample_size, event.population_size)
         return infinite_mass(event.loss) * (rate if pure_epsilon(event.loss) is not None else 1)
+    if isinstance(event, (BestOfNegativeBinomial, BestOfPoisson)):
+        # their theorems say nothing of runs with a delta of their own
+        return Fraction(1) if side == "upper" and infinite_mass(event.loss) else _NONE
     if isinstance(event, ls.Repeated):
         return min(Fraction(1), event.count * infinite_mass(event.loss))
     if isinstance(event, ls.Composed):

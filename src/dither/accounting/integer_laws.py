@@ -60,11 +60,16 @@ def discrete_laplace(scale: Fraction, sensitivity: int, count: int) -> AtomsFact
     )
 
 
+def count_atoms(sigma: Fraction, sensitivity: int) -> int:
+    """How many integers carry a Gaussian of this width and its shift."""
+    return 2 * (math.ceil(float(sigma) * math.sqrt(2 * _TAIL)) + 1) + sensitivity
+
+
 def discrete_gaussian(sigma: Fraction, sensitivity: int, count: int) -> AtomsFactor:
     """P(x) ~ exp(-x^2 / 2 sigma^2) on the integers against its shift by `sensitivity`."""
     spread = float(sigma)
     reach = math.ceil(spread * math.sqrt(2 * _TAIL)) + 1
-    if 2 * reach + sensitivity > MOST_ATOMS:
+    if count_atoms(sigma, sensitivity) > MOST_ATOMS:
         raise OutOfReach
     x = np.arange(-reach, reach + sensitivity + 1).astype(float)
     exponents = x * x / (2 * float(sigma * sigma))

@@ -79,8 +79,8 @@ class GaussianLaw:
         bounds = np.sort(y)
         middle = (bounds[1:] + bounds[:-1]) / 2
         width = np.diff(bounds)
-        centre = _gaussian_mass(middle / sigma, width / sigma)
-        right = _gaussian_mass((middle - 1) / sigma, width / sigma)
+        centre = gaussian_mass(middle / sigma, width / sigma)
+        right = gaussian_mass((middle - 1) / sigma, width / sigma)
         mixed = (1 - q) * centre + q * right
         if self.kind == "plain":
             p = right
@@ -93,14 +93,14 @@ class GaussianLaw:
             other = mixed[::-1]
         else:
             p = mixed
-            other = (1 - q) * centre + q * _gaussian_mass((middle + 1) / sigma, width / sigma)
+            other = (1 - q) * centre + q * gaussian_mass((middle + 1) / sigma, width / sigma)
         relative = 1e-14 * (1 + middle**2 / sigma**2 / 50)
         relative = relative[::-1] if self.kind == "add" else relative
         p_side = p * (1 + relative) if side == "upper" else p * (1 - relative)
         if self.kind == "fixed":
             placed = _symmetrise(p, other, relative, step, side, self.count, shift)
         else:
-            placed = _place_cells(first, p_side, p, other, relative, step, side, self.count, shift)
+            placed = place_cells(first, p_side, p, other, relative, step, side, self.count, shift)
         beyond = 4 * float(ndtr(-edge)) if side == "upper" else 0.0
         return replace(placed, infinite=beyond)
 
@@ -136,7 +136,7 @@ class GaussianLaw:
             return np.asarray(x * variance + 0.5)
 
 
-def _gaussian_mass(middle: Real, width: Real) -> Real:
+def gaussian_mass(middle: Real, width: Real) -> Real:
     """P(|N - middle| < width/2) to relative accuracy, also for narrow and far cells."""
     half = width / 2
     far = np.abs(middle)
@@ -162,7 +162,7 @@ def _gaussian_mass(middle: Real, width: Real) -> Real:
     return np.where(small, narrow, np.maximum(wide, 0.0))
 
 
-def _place_cells(
+def place_cells(
     first: int,
     p_side: Real,
     p: Real,
@@ -223,10 +223,8 @@ def _symmetrise(
     """The curve of sampling without replacement: cells above zero, their mirror images, and the
     rest at zero."""
     above = p * (1 + relative) if side == "upper" else p * (1 - relative)
-    right = _place_cells(0, above, p, q, relative, step, side, count, shift)
-    left = _place_cells(
-        -len(p), q[::-1], q[::-1], p[::-1], relative[::-1], step, side, count, shift
-    )
+    right = place_cells(0, above, p, q, relative, step, side, count, shift)
+    left = place_cells(-len(p), q[::-1], q[::-1], p[::-1], relative[::-1], step, side, count, shift)
     rest = 1 - float(np.sum(p)) - float(np.sum(q))
     rest = rest + 1e-12 if side == "upper" else rest - 1e-12
     masses = np.concatenate([left.masses, right.masses[1:]])

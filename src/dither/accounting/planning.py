@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal
 
+from dither.accounting.arguments import check_loss
 from dither.accounting.bounds import Bounds
 from dither.accounting.curves import delta as curve_delta
 from dither.accounting.curves import epsilon as curve_epsilon
 from dither.accounting.guarantees import amplified_epsilon, infinite_mass, pure_epsilon
 from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError, RefusedError
-from dither.given_numbers import as_float
+from dither.given_numbers import as_float, whole_number
 from dither.privacy import losses as ls
 from dither.privacy.numbers import refuse_beyond_floats
 from dither.rules import PrivacyRule
@@ -93,6 +94,7 @@ def most_queries(loss: ls.Loss, epsilon: Number, delta: Number) -> int:
     >>> most_queries(ls.Pure(0.1), 1, 0)
     10
     """
+    check_loss(loss)
     goal = positive(epsilon, "epsilon")
     target = exact(delta, "delta")
     if target == 0:
@@ -163,8 +165,8 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     >>> group(ls.DiscreteGaussian(10, 1), 3)
     DiscreteGaussian(sigma=10, sensitivity=3, neighbours='add_remove', unit='3 x unit')
     """
-    if not isinstance(size, int) or size < 1:
-        raise ParameterError(f"size must be a positive integer, got {quote(size)}")
+    check_loss(loss)
+    whole_number(size, "size")
     keep = {
         "neighbours": loss.neighbours,
         "unit": loss.unit if size == 1 else f"{size} x {loss.unit}",
@@ -280,8 +282,8 @@ def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> 
     """
     eps = as_float(positive(epsilon, "epsilon"), "epsilon")
     target = exact(delta, "delta")
-    if units < 1 or queries < 1:
-        raise ParameterError("units and queries are positive integers")
+    whole_number(units, "units")
+    whole_number(queries, "queries")
     grown = math.expm1(eps) * (1 + 1e-14)
     if target * 100 * units > 1 or queries < 200 * grown**2 * units * (1 + 1e-14):
         return None
@@ -293,7 +295,7 @@ def cautions(loss: ls.Loss, delta: Number, units: int | None = None) -> list[str
     """What a reader of the number should be told."""
     target = exact(delta, "delta")
     notes = []
-    if units is not None and target * units >= 1:
+    if units is not None and target * whole_number(units, "units") >= 1:
         notes.append(
             f"delta = {number_text(target)} is not below 1/n = {1 / units:g}: releasing one unit "
             f"outright would "

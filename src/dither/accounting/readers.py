@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+from dither.accounting.training_events import read_training_event
+from dither.accounting.training_losses import KaryResponse
 from dither.canonical import exact
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
@@ -75,6 +77,9 @@ def _read(name: str, event: Any, neighbours: ls.Neighbours, unit: str) -> ls.Los
         )
     if name == "RandomizedResponseDpEvent":
         return _randomized_response(event, common)
+    loss = read_training_event(name, event, common, inner)
+    if loss is not None:
+        return loss
     raise _refused(name, "no proved meaning here: state the loss by its mechanism")
 
 
@@ -143,7 +148,11 @@ def _randomized_response(event: Any, common: dict[str, Any]) -> ls.Loss:
     epsilon = Fraction(math.log1p(buckets * (1 - p) / p) * (1 + 1e-14))
     if epsilon == 0:
         return ls.Pure(Fraction(0), **common)
-    return ls.RandomizedResponse(epsilon, **common) if buckets == 2 else ls.Pure(epsilon, **common)
+    return (
+        ls.RandomizedResponse(epsilon, **common)
+        if buckets == 2
+        else KaryResponse(epsilon, buckets, **common)
+    )
 
 
 @refuse_beyond_floats

@@ -18,7 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dither.accounting.alternatives import alternatives
+from dither.accounting.arguments import check_loss
 from dither.accounting.bounds import Bounds
+from dither.accounting.events import Events
+from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.guarantees import (
     amplified_epsilon,
     gaussian_mu_squared,
@@ -26,14 +30,19 @@ from dither.accounting.guarantees import (
     pure_epsilon,
 )
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.mixtures import GridMixture
 from dither.accounting.sampled import OutOfReach
+from dither.accounting.training_laws import BEST_OF, best_of_renyi
+from dither.accounting.training_losses import (
+    GaussianMixture,
+    KaryResponse,
+    SampledWithReplacement,
+)
 from dither.accounting.transforms import AtomsFactor
 from dither.accounting.workload import (
     DIRECTIONS,
     Direction,
-    Events,
     Law,
-    alternatives,
     build_workload,
 )
 from dither.canonical import Number, exact
@@ -43,6 +52,7 @@ from dither.privacy.numbers import refuse_beyond_floats
 from dither.rules import PrivacyRule
 
 _SLACK = 1e-12
+_GRID_ONLY = (GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw)
 
 
 def renyi_upper(events: Events, neighbours: str, alpha: float, direction: Direction) -> float:
@@ -82,6 +92,17 @@ def _renyi_event(event: ls.Loss, alpha: float, direction: Direction) -> float:
         return min(
             unsampled, _from_laws(ls.Pure(amplified_epsilon(epsilon, rate)), alpha, "remove")
         )
+    if isinstance(event, BEST_OF):
+        pure = pure_epsilon(event.loss)
+
+        def one_run(order: float) -> float:
+            return max(_renyi_event(event.loss, order, either) for either in DIRECTIONS)
+
+        return best_of_renyi(event, one_run, alpha, None if pure is None else float(pure))
+    if isinstance(event, GaussianMixture):
+        return alpha * float(event.pairs[-1][0] / event.sigma) ** 2 / 2 * (1 + _SLACK)
+    if isinstance(event, SampledWithReplacement):
+        return math.inf
     if isinstance(event, ls.DiscreteGaussian):
         # its atoms are cut far out, where high orders live: the concentrated bound, attained at
         # integer orders
@@ -103,7 +124,7 @@ def _cut(laws: Sequence[Law]) -> bool:
 def _from_laws(event: ls.Loss, alpha: float, direction: Direction) -> float:
     total = 0.0
     for law in build_workload(Events([(event, 1)]), event.neighbours).upper[direction]:
-        assert not isinstance(law, (GaussianLaw, LaplaceLaw))
+        assert not isinstance(law, _GRID_ONLY)
         try:
             logs, error = law.log_mgf(alpha - 1, np.zeros(1), 1e-13)
         except OutOfReach:
@@ -215,6 +236,7 @@ def rdp(loss: ls.Loss, alpha: Number) -> Bounds:
     >>> round(rdp(Gaussian(1), 2).upper, 9)
     1.0
     """
+    check_loss(loss)
     order = exact(alpha, "alpha")
     if order <= 1:
         raise ParameterError(
@@ -241,7 +263,7 @@ def _renyi_lower(events: Events, neighbours: str, alpha: float) -> float:
     for direction in DIRECTIONS:
         total = 0.0
         for law in workload.lower[direction]:
-            if isinstance(law, (GaussianLaw, LaplaceLaw)):
+            if isinstance(law, _GRID_ONLY):
                 continue
             try:
                 logs, error = law.log_mgf(alpha - 1, np.zeros(1), 1e-13)
@@ -268,6 +290,7 @@ def zcdp(loss: ls.Loss) -> Concentrated:
     >>> round(zcdp(Pure(1)).rho.upper, 8)
     0.46211716
     """
+    check_loss(loss)
     worst = Bounds(0.0, 0.0)
     delta = Fraction(0)
     for events in alternatives(loss):
@@ -321,6 +344,8 @@ def _rho(event: ls.Loss) -> Bounds:
     epsilon = pure_epsilon(event)
     if epsilon is None:
         return Bounds(0.0, math.inf)
+    if isinstance(event, (KaryResponse, *BEST_OF)):
+        return Bounds(0.0, _pure_rho(float(epsilon)) * (1 + _SLACK))
     return _both(_pure_rho(float(epsilon)))
 
 

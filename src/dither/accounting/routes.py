@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import cast
 
 import mpmath
-import numpy as np
 
 from dither.accounting.atomic import atomic
-from dither.accounting.bounds import Bounds, down, up
+from dither.accounting.bounded_range import BoundedRangeFactor, bounded_range_delta
+from dither.accounting.bounds import SMALLEST, Bounds, down, is_wide, up
 from dither.accounting.contour import Contour, find_saddle_epsilon
 from dither.accounting.crossing import invert
 from dither.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.grid import GridLaw, GridPair, exact_step
+from dither.accounting.grid_steps import grid_step
 from dither.accounting.growth import contours, goal, is_below, keep
 from dither.accounting.guarantees import sigma_fraction
 from dither.accounting.laplace_sum import MOST, laplace_delta
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.mixtures import GridMixture, MixtureFactor
 from dither.accounting.sampled import OutOfReach, SampledGaussianFactor
 from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
 from dither.accounting.workload import Law
@@ -34,7 +37,9 @@ Curve = Callable[[float], Bounds]
 # equal Laplaces of which the residues are summed at once; of more, only where the contour is out of
 # reach
 _FEW = 60
-_LEAST = Fraction(1, 10**305)
+LEAST_DELTA = Fraction(1, 10**305)
+"""Below it floats lose digits: only the closed form and routes in logarithms serve."""
+_GRID_ONLY = {GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw}
 _CONTOUR = "contour inversion of the moment-generating function"
 
 
@@ -81,6 +86,8 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
         return Answer(floor, "nothing is spent")
     if engine is None and len(laws) == 1 and isinstance(laws[0], GaussianFactor):
         return _gaussian(laws[0], target)
+    if target.delta is not None and target.delta[0] < LEAST_DELTA:
+        raise OutOfReach
     ceiling = 0.0
     for law in laws:
         ceiling += law.largest()
@@ -89,7 +96,12 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
     if target.epsilon is not None and ceiling <= target.epsilon:
         return Answer(Bounds(0.0, 0.0), "the loss never exceeds this epsilon")
     answer = _first(laws, target, engine)
-    if target.epsilon is None and ceiling < answer.bounds.upper:
+    if target.epsilon is not None:
+        # the loss may exceed this epsilon: its delta is positive, however small
+        return replace(
+            answer, bounds=Bounds(answer.bounds.lower, max(answer.bounds.upper, SMALLEST))
+        )
+    if ceiling < answer.bounds.upper:
         return Answer(
             Bounds(min(answer.bounds.lower, ceiling), ceiling),
             "the loss never exceeds this epsilon",
@@ -113,21 +125,17 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
             answer = attempt(laws, target)
         except OutOfReach:
             continue
-        if name == "contour" == routes[0][0] and _is_wide(answer.bounds):
+        if name == "contour" == routes[0][0] and is_wide(answer.bounds):
             continue
         if (
             engine is None
             and name == "contour"
-            and _is_wide(answer.bounds)
+            and is_wide(answer.bounds)
             and answer.bounds.upper > target.floor
         ):
             return _join_answers(answer, laws, target)
         return answer
     raise OutOfReach
-
-
-def _is_wide(bounds: Bounds) -> bool:
-    return not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
 
 
 def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
@@ -165,8 +173,6 @@ def _read_curve(
         )
         return Answer(Bounds(curve(max(0.0, high)).lower, curve(max(0.0, low)).upper), name)
     assert target.delta is not None
-    if target.delta[0] < _LEAST:
-        raise OutOfReach  # below the floats: only routes in logarithms serve
     low_delta = _float_down(target.delta[0])
     high_delta = -_float_down(-target.delta[1])
     if target.floor > 0 and curve(target.floor).upper <= low_delta:
@@ -209,6 +215,15 @@ def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
             slope,
             "exact sum of equal Laplaces (residues)",
             min(guess, float(query_epsilon) * count),
+        )
+    if len(laws) == 1 and isinstance(laws[0], BoundedRangeFactor) and laws[0].count == 1:
+        width = laws[0].epsilon
+        return _read_curve(
+            lambda epsilon: bounded_range_delta(width, Fraction(min(epsilon, float(width)))),
+            target,
+            -1.0,
+            "one exponential mechanism (closed form)",
+            float(width) / 2,
         )
     atoms = [law for law in laws if isinstance(law, AtomsFactor)]
     if len(atoms) < len(laws):
@@ -253,7 +268,7 @@ def _sampled_once_curve(law: SampledGaussianFactor) -> Curve:
 
 def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
     kinds = set(map(type, laws))
-    if GaussianLaw in kinds or LaplaceLaw in kinds or kinds == {AtomsFactor}:
+    if kinds & _GRID_ONLY or kinds == {AtomsFactor}:
         raise OutOfReach
     factors = cast(Sequence[Factor], laws)
     missing = 0.0
@@ -294,58 +309,11 @@ def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
             ]
         elif isinstance(law, SampledGaussianFactor):
             converted.append(GaussianLaw(law.kind, law.q, law.sigma, law.count))
+        elif isinstance(law, MixtureFactor):
+            converted.append(law.on_grid())
         else:
             converted.append(law)
     return converted
-
-
-def _deviation(law: GridLaw) -> float:
-    """Roughly the standard deviation of one copy of the loss: it chooses the grid and proves
-    nothing."""
-    if isinstance(law, AtomsFactor):
-        mean = float(np.sum(law.masses * law.losses))
-        return math.sqrt(max(float(np.sum(law.masses * (law.losses - mean) ** 2)), 1e-12))
-    q = float(law.q)
-    if isinstance(law, LaplaceLaw):
-        return min(1.0, q * 2) * float(law.epsilon)
-    power = min(1 / float(law.sigma) ** 2, 50.0)
-    if law.kind == "plain":
-        return math.sqrt(power)
-    return math.sqrt(math.log1p(q * q * math.expm1(power)))
-
-
-def _span(law: GridLaw) -> float:
-    """Roughly the range of losses that one copy puts on the grid."""
-    if isinstance(law, AtomsFactor):
-        return float(np.ptp(law.losses)) / 64
-    if isinstance(law, LaplaceLaw):
-        return 2 * float(law.epsilon)
-    return 10 / float(law.sigma) if law.kind != "add" else 0.0
-
-
-def grid_step(laws: Sequence[GridLaw], resolution: int) -> Fraction:
-    """A step of a small fraction of the smallest deviation, that divides the one epsilon of atoms
-    and Laplaces."""
-    total = math.sqrt(sum(law.count * _deviation(law) ** 2 for law in laws))
-    span = max(_span(law) for law in laws)
-    step = max(
-        min(_deviation(law) for law in laws) * 16 / resolution,
-        total / resolution,
-        span / 8 / resolution,
-        1e-7,
-    )
-    lattice_steps = {
-        law.epsilon
-        for law in laws
-        if isinstance(law, LaplaceLaw) and law.kind in ("plain", "drawn")
-    }
-    lattice_steps |= {
-        law.lattice[1] for law in laws if isinstance(law, AtomsFactor) and law.lattice is not None
-    }
-    if len(lattice_steps) == 1:
-        (lattice_step,) = lattice_steps
-        return lattice_step / math.ceil(float(lattice_step) / step)
-    return Fraction(step)
 
 
 def _solve_by_grid(laws: Sequence[Law], target: Target, resolution: int = 8192) -> Answer:

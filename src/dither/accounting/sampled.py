@@ -94,14 +94,15 @@ class SampledGaussianFactor:
 
     @cached_property
     def _largest(self) -> float:
-        return (
-            math.inf
-            if self.kind != "add"
-            else -self.count * math.log1p(-self.floats[0]) * (1 + 1e-14)
-        )
+        return math.inf if self.kind != "add" else self.count * _log_missed(self.q) * (1 + 1e-14)
 
     def largest(self) -> float:
         return self._largest
+
+
+def _log_missed(q: Fraction) -> float:
+    """-log(1 - q), with the digits of a rate near one."""
+    return -math.log1p(-float(q)) if 2 * q < 1 else -math.log(float(1 - q))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
-"""From a loss tree to what the engines compose: alternatives, directions, dominating pairs, mass at
-infinity.
+"""From events to what the engines compose: dominating pairs in either direction.
 
 Composition keeps the two directions (one unit removed, one unit added) apart until the end. Events
 whose law is known (noise mechanisms) have the same pair above and below; of events known by a
@@ -12,10 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import combinations
 from typing import Literal
 
+from dither.accounting.bounded_range import BoundedRangeFactor, two_losses
 from dither.accounting.events import Events
+from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.guarantees import (
     amplified_epsilon,
     gaussian_mu_squared,
@@ -30,92 +30,36 @@ from dither.accounting.integer_laws import (
     randomized_response,
 )
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.mixtures import GridMixture, MixtureFactor
 from dither.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
 from dither.accounting.shuffled import clones, responses
+from dither.accounting.training_laws import BEST_OF, DIRECTED, build_training_laws, is_loose
 from dither.accounting.transforms import AtomsFactor, GaussianFactor, LaplaceFactor
+from dither.accounting.wide_gaussians import (
+    NO_BLUR,
+    Blur,
+    blur_wide_gaussian,
+    is_wide_gaussian,
+)
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
 from dither.rules import PrivacyRule
 
 Direction = Literal["remove", "add"]
 Law = (
-    GaussianFactor | LaplaceFactor | AtomsFactor | SampledGaussianFactor | GaussianLaw | LaplaceLaw
+    GaussianFactor
+    | LaplaceFactor
+    | AtomsFactor
+    | SampledGaussianFactor
+    | GaussianLaw
+    | LaplaceLaw
+    | BoundedRangeFactor
+    | MixtureFactor
+    | GridMixture
+    | GaussianMixtureLaw
 )
+_DIRECTED = (ls.PoissonSampled, *DIRECTED)
 DIRECTIONS: tuple[Direction, Direction] = ("remove", "add")
-_MOST_ALTERNATIVES = 256
-
-
-_COMPOUND = (ls.Composed, ls.Repeated, ls.Parallel, ls.PoissonSampled)
-
-
-def _split_repetition(loss: ls.Loss) -> tuple[ls.Loss, int]:
-    """The event and how often, of a loss that is one event or its repetition; else a count of
-    zero."""
-    event_and_count: tuple[ls.Loss, int] | None = loss.__dict__.get("_accounting_event")
-    if event_and_count is None:
-        event_and_count = (loss.loss, loss.count) if isinstance(loss, ls.Repeated) else (loss, 1)
-        if isinstance(event_and_count[0], _COMPOUND) and not (
-            isinstance(event_and_count[0], ls.PoissonSampled) and event_and_count[0].q < 1
-        ):
-            event_and_count = loss, 0
-        loss.__dict__["_accounting_event"] = event_and_count
-    return event_and_count
-
-
-def alternatives(loss: ls.Loss) -> list[Events]:
-    """Every multiset of elementary events that one unit may meet; more than one only below
-    `Parallel`."""
-    if isinstance(loss, ls.Composed):
-        multisets = [Events()]
-        for component in loss.losses:
-            event, count = _split_repetition(component)
-            if count:
-                for events in multisets:
-                    events.add(event, count)
-                continue
-            choices = alternatives(component)
-            if len(choices) == 1:
-                for events in multisets:
-                    for event, count in choices[0].items():
-                        events.add(event, count)
-                continue
-            multisets = [first + second for first in multisets for second in choices]
-            if len(multisets) > _MOST_ALTERNATIVES:
-                raise _too_many()
-        return multisets
-    if isinstance(loss, ls.Repeated):
-        inner = alternatives(loss.loss)
-        if len(inner) > 1:
-            raise RefusedError(
-                "a repeated Parallel does not say whether the parts are the same each time: "
-                "write Parallel of the repeated losses if they are, or compose the Parallels one "
-                "by one",
-                rule=PrivacyRule.PARTS,
-            )
-        return [Events((event, count * loss.count) for event, count in inner[0].items())]
-    if isinstance(loss, ls.Parallel):
-        options = [choice for component in loss.losses for choice in alternatives(component)]
-        if loss.neighbours == "replace" and len(loss.losses) > 1:
-            groups = [alternatives(component) for component in loss.losses]
-            options = [
-                left + right for a, b in combinations(groups, 2) for left in a for right in b
-            ]
-        unique = list({option.identity(): option for option in options}.values())
-        if len(unique) > _MOST_ALTERNATIVES:
-            raise _too_many()
-        return unique
-    if isinstance(loss, ls.PoissonSampled) and loss.q == 1:
-        return alternatives(loss.loss)
-    return [Events([(loss, 1)])]
-
-
-def _too_many() -> RefusedError:
-    return RefusedError(
-        f"more than {_MOST_ALTERNATIVES} ways in which one unit can lie in the parts: account the "
-        f"parts apart, "
-        "and take the largest",
-        rule=PrivacyRule.BOUNDED_WORK,
-    )
 
 
 @dataclass
@@ -126,11 +70,15 @@ class Workload:
     neighbours: str
     upper: dict[Direction, list[Law]] = field(default_factory=dict)
     lower: dict[Direction, list[Law]] = field(default_factory=dict)
+    more_lower: list[dict[Direction, list[Law]]] = field(default_factory=list)
+    """Other mechanisms with these losses: each bounds the truth from below."""
     vague: bool = False
     """Some event has no dominating pair (zCDP, RDP and what is built of them): only the Renyi route
     bounds it."""
     loose: bool = False
     """Some event is known by its guarantee only, so that another route may beat the pair above."""
+    blur: Blur = NO_BLUR
+    """What the laws miss of wide integer Gaussians, which stand there as continuous ones."""
 
     @property
     def symmetric(self) -> bool:
@@ -142,11 +90,23 @@ def build_workload(events: Events, neighbours: str) -> Workload:
     result = Workload(events, neighbours)
     result.upper = _build_laws(result, events, "upper")
     result.lower = _build_laws(result, events, "lower") if result.loose else result.upper
+    if any(isinstance(event, ls.BoundedRange) for event in events):
+        result.more_lower = [
+            _build_laws(result, events, "lower", share) for share in _MORE_RANGE_SHARES
+        ]
     return result
 
 
-def _build_laws(result: Workload, events: Events, side: str) -> dict[Direction, list[Law]]:
-    """The laws of all events for either direction; one list for both if nothing is sampled."""
+_MORE_RANGE_SHARES = (Fraction(3, 4), Fraction(15, 16))
+
+
+def _build_laws(
+    result: Workload, events: Events, side: str, range_share: Fraction = Fraction(1, 2)
+) -> dict[Direction, list[Law]]:
+    """The laws of all events for either direction; one list for both if nothing is sampled.
+
+    `range_share` says which exponential mechanism stands below a bounded range.
+    """
     rho = Fraction(0)
     exact_sum = len(events) <= 32
     scaled = 0
@@ -156,7 +116,7 @@ def _build_laws(result: Workload, events: Events, side: str) -> dict[Direction, 
     added: list[Law] = []
     responses: Counter[Fraction] = Counter()
     for event, count in events.items():
-        if isinstance(event, ls.PoissonSampled):
+        if isinstance(event, _DIRECTED):
             if_removed, if_added = _recall_laws(result, event, count, side)
             removed += if_removed
             added += if_added
@@ -175,8 +135,12 @@ def _build_laws(result: Workload, events: Events, side: str) -> dict[Direction, 
                 responses[event.epsilon] += count
         elif isinstance(event, ls.DiscreteLaplace) and event.sensitivity == 1:
             responses[1 / event.scale] += count
+        elif isinstance(event, ls.DiscreteGaussian) and is_wide_gaussian(event):
+            rho += count * (event.sensitivity / event.sigma) ** 2 / 2
+            if side == "upper":
+                result.blur = result.blur.join(blur_wide_gaussian(event, count))
         elif isinstance(event, (ls.ZCDP, ls.RDP, ls.DiscreteGaussianVector, ls.BoundedRange)):
-            gained, more, laws = _build_guarantee(result, event, count, side)
+            gained, more, laws = _build_guarantee(result, event, count, side, range_share)
             rho += gained
             responses.update(more)
             common += laws
@@ -203,20 +167,17 @@ def _scaled(mu_squared: Fraction, count: int, side: str) -> int:
 
 
 def _build_guarantee(
-    result: Workload, event: ls.Loss, count: int, side: str
+    result: Workload, event: ls.Loss, count: int, side: str, range_share: Fraction
 ) -> tuple[Fraction, Counter[Fraction], list[Law]]:
     """Events known by a guarantee: a Gaussian or a randomised response that keeps it (below), a
     pair above if any."""
     result.loose = True
     none: Counter[Fraction] = Counter()
     if isinstance(event, ls.BoundedRange):
-        # above: bounded range implies epsilon-DP; below: randomised response at half, an
-        # exponential mechanism
-        return (
-            Fraction(0),
-            Counter({event.epsilon if side == "upper" else event.epsilon / 2: count}),
-            [],
-        )
+        # below: of one alone the pair above is the truth
+        if side == "upper" or count == len(result.events) == 1:
+            return Fraction(0), none, [BoundedRangeFactor(event.epsilon, count)]
+        return Fraction(0), none, [two_losses(event.epsilon, range_share, count)]
     result.vague = True
     if isinstance(event, ls.ZCDP):
         return count * event.rho, none, []
@@ -241,7 +202,7 @@ def _recall_laws(
     if entry is None:
         own = Workload(Events(), result.neighbours)
         removed = added = _build_sampled_or_integer(own, event, count, side, "remove")
-        if isinstance(event, ls.PoissonSampled) and result.neighbours == "add_remove":
+        if isinstance(event, _DIRECTED) and result.neighbours == "add_remove":
             added = _build_sampled_or_integer(own, event, count, side, "add")
         entry = (own.vague, own.loose, removed, added)
         if (kept is None or len(kept) <= 64) and not any(
@@ -286,9 +247,14 @@ def _build_sampled_or_integer(
         return _build_poisson(result, event, count, side, direction)
     if isinstance(event, ls.SampledWithoutReplacement):
         return _build_fixed_size(result, event, count, side)
-    raise RefusedError(
-        f"no accounting rule for a loss of type {event.type}", rule=PrivacyRule.THEOREM
-    )
+    laws = build_training_laws(event, count, side, direction)
+    if laws is None:
+        raise RefusedError(
+            f"no accounting rule for a loss of type {event.type}", rule=PrivacyRule.THEOREM
+        )
+    result.loose = result.loose or is_loose(event)
+    result.vague = result.vague or isinstance(event, BEST_OF)
+    return list(laws)
 
 
 def _build_poisson(
@@ -389,15 +355,3 @@ def _build_fixed_size(
         return [] if q < 1 else [randomized_response(epsilon, count)]
     amplified = amplified_epsilon(epsilon, q)
     return [randomized_response(amplified, count)]
-
-
-__all__ = [
-    "DIRECTIONS",
-    "Direction",
-    "Events",
-    "Law",
-    "OutOfReach",
-    "Workload",
-    "alternatives",
-    "build_workload",
-]

@@ -15,6 +15,8 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from dither.accounting.arguments import check_loss
+from dither.accounting.training_losses import TRAINING_LOSSES
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.charges import measures as charges
@@ -27,6 +29,7 @@ Event = tuple[str, dict[str, Any]]
 @refuse_beyond_floats
 def to_dp_event(loss: ls.Loss, module: Any = None) -> Any:
     """The printed form of a DpEvent; with `module=dp_accounting.dp_event` the event itself."""
+    check_loss(loss)
     return (
         _print_event(_describe_event(loss))
         if module is None
@@ -77,6 +80,8 @@ def _describe_event(loss: ls.Loss) -> Event:
             | ls.Shuffled()
         ):
             raise _refused(loss, "dp-accounting has no event for it under this relation")
+    if isinstance(loss, TRAINING_LOSSES):
+        raise _refused(loss, "events of training runs are read, not written")
     rho, delta = charges.zcdp(loss)
     if delta:
         raise _refused(loss, "dp-accounting has no event with a delta of its own")

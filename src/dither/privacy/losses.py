@@ -253,7 +253,7 @@ class RDP(Loss):
 
 @stored()
 @dataclass(frozen=True, repr=False, eq=False)
-class _Wrapping(Loss):
+class WrappingLoss(Loss):
     """A loss made of others. It has their neighbours and unit, which must all be the same."""
 
     neighbours: Neighbours = field(default=None, kw_only=True)  # type: ignore[arg-type]
@@ -281,7 +281,7 @@ class _Wrapping(Loss):
 
 @stored(q="q", loss="loss")
 @dataclass(frozen=True, repr=False, eq=False)
-class PoissonSampled(_Wrapping):
+class PoissonSampled(WrappingLoss):
     """The loss on a secret sample that holds each unit independently with probability q."""
 
     type = "poisson_sampled"
@@ -291,7 +291,7 @@ class PoissonSampled(_Wrapping):
 
 @stored(sample_size="sample_size", population_size="population_size", loss="loss")
 @dataclass(frozen=True, repr=False, eq=False)
-class SampledWithoutReplacement(_Wrapping):
+class SampledWithoutReplacement(WrappingLoss):
     """The loss on a secret uniform sample of fixed size out of a public number of units."""
 
     type = "sampled_without_replacement"
@@ -309,7 +309,7 @@ class SampledWithoutReplacement(_Wrapping):
 
 @stored(loss="loss", count="count")
 @dataclass(frozen=True, repr=False, eq=False)
-class Repeated(_Wrapping):
+class Repeated(WrappingLoss):
     """The same loss `count` times, the query (not the noise) chosen adaptively."""
 
     type = "repeated"
@@ -319,7 +319,7 @@ class Repeated(_Wrapping):
 
 @stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
-class Composed(_Wrapping):
+class Composed(WrappingLoss):
     """Several losses on the same data, one after another; flat, and equal in any order."""
 
     type = "composed"
@@ -333,7 +333,7 @@ class Composed(_Wrapping):
 
 @stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
-class Parallel(_Wrapping):
+class Parallel(WrappingLoss):
     """Losses on disjoint parts of the units, each unit in one (rule parts-follow-the-unit)."""
 
     type = "parallel"
