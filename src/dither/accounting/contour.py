@@ -63,7 +63,7 @@ def _bound_logs(factors: Sequence[Factor], real_parts: Sequence[float]) -> Real:
     return np.asarray(total + 1e-13 * (1 + np.abs(total)))
 
 
-def _log_payoff(t: float) -> float:
+def log_payoff(t: float) -> float:
     """log of (1/(t+1)) (t/(t+1))^t, the sharp constant of the Chernoff bound on delta."""
     return -math.log1p(t) - t * math.log1p(1 / t)
 
@@ -186,7 +186,7 @@ class Contour:
                 - 0.5 * math.log1p(2 * math.pi * second * c * c)
             )
         chernoff = _bound_by_chernoff(factors, c)
-        step = _step(c, near_epsilon, log_delta, chernoff)
+        step = choose_step(c, near_epsilon, log_delta, chernoff)
         reach, truncation = _find_reach(factors, c, step, near_epsilon, level, log_delta)
         count = math.ceil(reach / step)
         nodes = np.arange(count + 1, dtype=np.float64) * step
@@ -198,7 +198,7 @@ class Contour:
             value, error = factor.log_mgf(c, nodes, tolerance)
             errors = errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
             logs = logs + value
-        return _build_contour(
+        return build_contour(
             c,
             step,
             near_epsilon,
@@ -238,7 +238,7 @@ class Contour:
         if not np.all(beyond < math.inf):
             raise OutOfReach
         chernoff = tuple(zip(real_parts, beyond.tolist(), strict=True))
-        return _build_contour(
+        return build_contour(
             self.c,
             self.step,
             near_epsilon,
@@ -283,7 +283,7 @@ class Contour:
         return math.exp(min(700.0, _log_alias(self.aliases, epsilon))) * (1 + 1e-9)
 
 
-def _build_contour(
+def build_contour(
     c: float,
     step: float,
     near_epsilon: float,
@@ -371,7 +371,7 @@ def _bound_by_chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float
         except OutOfReach:
             continue
         points += [
-            (real_part, float(level) + _log_payoff(real_part))
+            (real_part, float(level) + log_payoff(real_part))
             for real_part, level in zip(real_parts, levels, strict=True)
             if math.isfinite(level) and real_part > c
         ]
@@ -380,12 +380,17 @@ def _bound_by_chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float
     return tuple(points)
 
 
-def _step(
-    c: float, epsilon: float, log_delta: float, chernoff: tuple[tuple[float, float], ...]
+def choose_step(
+    c: float,
+    epsilon: float,
+    log_delta: float,
+    chernoff: tuple[tuple[float, float], ...],
+    share: float = _GOAL,
 ) -> float:
+    """The largest step whose aliases are below `share` of delta (T2)."""
     step = 2 * math.pi * c / (max(0.0, -log_delta) + 30.0)
     for _ in range(60):
-        if _log_alias(_aliases(c, step, chernoff), epsilon) <= log_delta + math.log(_GOAL):
+        if _log_alias(_aliases(c, step, chernoff), epsilon) <= log_delta + math.log(share):
             return step
         step *= 0.85
     raise OutOfReach

@@ -1,0 +1,242 @@
+"""One sampled Gaussian with its far tail faded out, and bounds of its transform on shifted lines.
+
+Far out a sampled Gaussian is heavy: for the tilts that small deltas need, the moment-generating
+function is ruled by noise that never happens. So a smooth weight W(y) between 0 and 1 takes that
+noise out: what is taken out counts as a loss of infinity above the truth, and as nothing below it.
+The weight is Phi((top - y)/fade), and for a jump also Phi((y - bottom)/fade): analytic, so the
+trapezoid rule keeps its speed. Proofs: docs/proofs/few-steps.md, (W1) to (W4).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from scipy.special import log_ndtr, logsumexp, ndtr
+
+from dither.accounting.sampled import stack_layers
+from dither.accounting.transforms import Real
+from dither.accounting.trapezoid import log_ratio
+
+Direction = Literal["remove", "add"]
+_ANGLES = 14
+_FAR = 14.0
+_GROWTH = 1.2
+
+
+@dataclass(frozen=True)
+class FadedStep:
+    """A direction of one sampled Gaussian, tilted by c, with a weight that fades out above `top`
+    (and below `bottom`)."""
+
+    direction: Direction
+    q: float
+    sigma: float
+    c: float
+    top: float
+    fade: float
+    bottom: float = -math.inf
+
+    @property
+    def variance(self) -> float:
+        return self.sigma * self.sigma
+
+    @property
+    def power(self) -> float:
+        """The power of r in the tilted density."""
+        return self.c + 1 if self.direction == "remove" else -self.c
+
+    @property
+    def fades(self) -> int:
+        """How many factors the weight has."""
+        return (self.top < math.inf) + (self.bottom > -math.inf)
+
+    def at_tilt(self, c: float) -> FadedStep:
+        """The same step under another tilt."""
+        return replace(self, c=c)
+
+    def log_top_weight(self, y: Real) -> Real:
+        """The logarithm of the weight's decreasing factor."""
+        if self.top == math.inf:
+            return np.zeros_like(y)
+        return np.asarray(log_ndtr((self.top - y) / self.fade))
+
+    def log_bottom_weight(self, y: Real) -> Real:
+        """The logarithm of the weight's increasing factor."""
+        if self.bottom == -math.inf:
+            return np.zeros_like(y)
+        return np.asarray(log_ndtr((y - self.bottom) / self.fade))
+
+    def faded_mass(self, mean: float) -> float:
+        """The mass of N(mean, sigma^2) that the decreasing factor takes out."""
+        return float(ndtr((mean - self.top) / math.hypot(self.sigma, self.fade)))
+
+    @cached_property
+    def line_cost(self) -> float:
+        """log of the growth of density and weight on the line Im y = theta sigma^2, per theta^2."""
+        variance = self.variance
+        more = self.fades * (variance / self.fade) ** 2 if self.fades else 0.0
+        return (variance + more) / 2
+
+    @cached_property
+    def angles(self) -> Real:
+        """The lines that are tried, as multiples theta of sigma^2."""
+        largest = min(math.pi / 2, 11.0 / math.sqrt(2 * self.line_cost))
+        return largest * np.geomspace(1 / 64, 1.0, _ANGLES)
+
+
+@dataclass(frozen=True)
+class LineBound:
+    """Upper bounds of the integral of |integrand| over lines in the complex plane (W2).
+
+    Cells cut the real line; in each, every factor of the integrand takes its largest value, which
+    is at an end because every factor is monotone.
+    """
+
+    step: FadedStep
+    reach: float
+    """The largest |Im s| for which the bounds are asked."""
+
+    @cached_property
+    def bounds(self) -> Real:
+        """The ends of the cells."""
+        step = self.step
+        sigma = step.sigma
+        if step.direction == "add":
+            fine = sigma / 64
+            near = np.arange(-_FAR * sigma - self._shift_left, _FAR * sigma, fine)
+            last = sigma * math.sqrt(2 * (100.0 + self.reach * float(step.angles[-1])))
+        else:
+            fine = min(sigma / 64, step.fade / 8)
+            near = np.arange(-_FAR * sigma, step.top + 10 * step.fade, fine)
+            room = step.fade * (40.0 + math.sqrt(2 * self.reach * float(step.angles[-1])))
+            last = step.top + room + step.fade**2 * (step.c + 1) / step.variance
+        gap = max(last - float(near[-1]), fine)
+        count = math.ceil(math.log1p(gap * (_GROWTH - 1) / fine) / math.log(_GROWTH))
+        far = near[-1] + fine * (_GROWTH ** np.arange(1, count + 1) - 1) / (_GROWTH - 1)
+        return np.concatenate([near, far])
+
+    @cached_property
+    def _shift_left(self) -> float:
+        """How far the tilt moves the density to the left, at most: its slope at zero."""
+        x = -1 / (2 * self.step.variance)
+        ratio = self.step.q * math.exp(max(x, -700.0))
+        return self.step.c * ratio / (1 - self.step.q + ratio)
+
+    @cached_property
+    def _log_ratios(self) -> Real:
+        return log_ratio(self.step.q, (2 * self.bounds - 1) / (2 * self.step.variance))[0]
+
+    @cached_property
+    def _odds(self) -> Real:
+        """q e^x / (1 - q)."""
+        x = (2 * self.bounds - 1) / (2 * self.step.variance)
+        log_odds = math.log(self.step.q) - math.log1p(-self.step.q)
+        return np.exp(np.clip(x + log_odds, -700.0, 300.0))
+
+    @cached_property
+    def _base(self) -> Real:
+        """log of width * density * weight, at their largest, cell by cell."""
+        y = self.bounds
+        step = self.step
+        nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
+        log_density = -nearest * nearest / (2 * step.variance)
+        log_density = log_density - math.log(step.sigma * math.sqrt(2 * math.pi))
+        return np.asarray(
+            log_density
+            + step.log_top_weight(y[:-1])
+            + step.log_bottom_weight(y[1:])
+            + np.log(np.diff(y))
+        )
+
+    @cached_property
+    def _moduli(self) -> Real:
+        """power * log |r| on each line, at its largest in each cell."""
+        odds = self._odds
+        share = odds / (1 + odds) ** 2
+        bend = np.sin(self.step.angles / 2)[:, None] ** 2
+        logs = self._log_ratios + 0.5 * np.log1p(-4 * share * bend)
+        ends = logs[:, 1:] if self.step.direction == "remove" else logs[:, :-1]
+        return np.asarray(self.step.power * ends)
+
+    @cached_property
+    def _arguments(self) -> Real:
+        """arg r on each line, at the ends of the cells: it increases along the line."""
+        angles = self.step.angles[:, None]
+        return np.arctan2(self._odds * np.sin(angles), 1 + self._odds * np.cos(angles))
+
+    @cached_property
+    def _lines(self) -> Real:
+        cost = self.step.line_cost * self.step.angles**2
+        return np.asarray(cost[:, None] + self._base + self._moduli)
+
+    def read(self, y: float, *, rising: bool) -> Real:
+        """log of the bound on each line at Im s = y: with the argument's help, or `rising` against
+        it."""
+        if rising:
+            cells = self._lines + y * self._arguments[:, 1:]
+        else:
+            cells = self._lines - y * self._arguments[:, :-1]
+        rest = self._rest(y if rising else 0.0)
+        return np.asarray(np.logaddexp(logsumexp(cells, axis=1), rest) + 1e-9)
+
+    def _rest(self, y: float) -> Real:
+        """log of a bound on what lies beyond the cells, on each line (W3)."""
+        step = self.step
+        angles = step.angles
+        cost = step.line_cost * angles**2
+        first = float(self.bounds[0])
+        last = float(self.bounds[-1])
+        log_first = float(self._log_ratios[0])
+        turn = y * self._arguments[:, 0]
+        if step.direction == "remove":
+            left = float(log_ndtr(first / step.sigma)) + step.power * log_first
+            falling = last / step.variance + (last - step.top) / step.fade**2
+            falling -= step.power / step.variance
+            if falling <= 0 or log_first > 0:
+                return np.full_like(angles, math.inf)
+            log_end = float(self._base[-1] - np.log(np.diff(self.bounds[-2:]))[0])
+            right = log_end + step.power * float(self._log_ratios[-1]) - math.log(falling)
+            return np.asarray(cost + np.logaddexp(left + turn, right + y * angles))
+        slope = step.c * self._odds[0] / (1 + self._odds[0])
+        moved = (first + slope) / step.sigma
+        left = self._moduli[:, 0] + slope * first / step.variance
+        left = left + slope * slope / (2 * step.variance) + float(log_ndtr(moved))
+        right = float(log_ndtr(-last / step.sigma)) + self._moduli[:, -1]
+        if self._odds[0] > 1:
+            return np.full_like(angles, math.inf)
+        return np.asarray(cost + np.logaddexp(left + turn, right + y * angles))
+
+    @cached_property
+    def on_axis(self) -> Real:
+        """log of the cells' bounds on the real axis itself."""
+        ends = self._log_ratios[1:] if self.step.direction == "remove" else self._log_ratios[:-1]
+        return np.asarray(self._base + self.step.power * ends)
+
+    @property
+    def log_rest(self) -> float:
+        """log of a bound on what lies beyond the cells of the real axis."""
+        return float(np.max(self._rest(0.0)))
+
+    def layers(self, level: float) -> tuple[Real, Real]:
+        """(mass, length) of uniform layers below the tilted density of the loss (D4, W3).
+
+        `level` is an upper bound of log M(c).
+        """
+        step = self.step
+        y = self.bounds
+        smooth = -y * y / (2 * step.variance) - math.log(step.sigma * math.sqrt(2 * math.pi))
+        smooth = smooth + step.log_top_weight(y) + step.log_bottom_weight(y)
+        tilt = step.power * self._log_ratios
+        floor = np.minimum(smooth[:-1], smooth[1:]) + np.minimum(tilt[:-1], tilt[1:])
+        steep = (self._odds / (1 + self._odds))[1:] / step.variance
+        heights = np.exp(np.clip(floor - level, -690.0, 690.0)) / np.maximum(steep, 1e-300)
+        logs = self._log_ratios
+        lengths = np.abs(np.diff(logs)) - 1e-15 * (np.abs(logs[1:]) + np.abs(logs[:-1]))
+        mass, spans = stack_layers(
+            np.minimum(heights, 1e300)[None, :], np.maximum(lengths, 0.0)[None, :]
+        )
+        return mass[0], spans[0]
