@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from dither.accounting.transforms import Real
 from dither.accounting.trapezoid import log_ratio
 
 Direction = Literal["remove", "add"]
-_ANGLES = 14
+_ANGLES = 11
 _FAR = 14.0
 _GROWTH = 1.2
 
@@ -105,15 +106,21 @@ class LineBound:
         """The ends of the cells."""
         step = self.step
         sigma = step.sigma
+        coarse = sigma / 64
+        fine = min(coarse, step.fade / 8)
+        room = self.reach * float(step.angles[-1])
         if step.direction == "add":
-            fine = sigma / 64
-            near = np.arange(-_FAR * sigma - self._shift_left, _FAR * sigma, fine)
-            last = sigma * math.sqrt(2 * (100.0 + self.reach * float(step.angles[-1])))
+            near = np.arange(-_FAR * sigma - self._shift_left, _FAR * sigma, coarse)
+            last = sigma * math.sqrt(2 * (100.0 + room))
         else:
-            fine = min(sigma / 64, step.fade / 8)
-            near = np.arange(-_FAR * sigma, step.top + 10 * step.fade, fine)
-            room = step.fade * (40.0 + math.sqrt(2 * self.reach * float(step.angles[-1])))
-            last = step.top + room + step.fade**2 * (step.c + 1) / step.variance
+            stops = {-_FAR * sigma: coarse, step.top - 12 * step.fade: fine}
+            stops[step.top + 10 * step.fade] = 0.0
+            if step.bottom > -math.inf:
+                stops[step.bottom - 12 * step.fade] = fine
+                stops[step.bottom + 12 * step.fade] = coarse
+            near = _cut_at(stops)
+            last = step.top + step.fade * (40.0 + math.sqrt(2 * room))
+            last += step.fade**2 * (step.c + 1) / step.variance
         gap = max(last - float(near[-1]), fine)
         count = math.ceil(math.log1p(gap * (_GROWTH - 1) / fine) / math.log(_GROWTH))
         far = near[-1] + fine * (_GROWTH ** np.arange(1, count + 1) - 1) / (_GROWTH - 1)
@@ -219,7 +226,7 @@ class LineBound:
     @property
     def log_rest(self) -> float:
         """log of a bound on what lies beyond the cells of the real axis."""
-        return float(np.max(self._rest(0.0)))
+        return float(np.min(self._rest(0.0)))
 
     def layers(self, level: float) -> tuple[Real, Real]:
         """(mass, length) of uniform layers below the tilted density of the loss (D4, W3).
@@ -240,3 +247,37 @@ class LineBound:
             np.minimum(heights, 1e300)[None, :], np.maximum(lengths, 0.0)[None, :]
         )
         return mass[0], spans[0]
+
+
+def _cut_at(stops: dict[float, float]) -> Real:
+    """Ends of cells: from each stop to the next, cells of the width that the stop says."""
+    places = sorted(stops)
+    pieces = []
+    for start, end in pairwise(places):
+        width = stops[start]
+        pieces.append(np.linspace(start, end, max(2, math.ceil((end - start) / width) + 1))[:-1])
+    return np.append(np.concatenate(pieces), places[-1])
+
+
+def log_faded_share(step: FadedStep, tilt: float) -> float:
+    """log of an upper bound of E[(1 - W) r^-tilt] under N(0, sigma^2): what is faded out, by its
+    loss (F1).
+
+    1 - W increases and r^-tilt decreases along the line, so each cell takes the ends that are
+    worst.
+    """
+    sigma = step.sigma
+    stops = {-_FAR * sigma: sigma / 64, step.top - 14 * step.fade: min(sigma / 64, step.fade / 8)}
+    stops[step.top + 4 * step.fade] = sigma / 64
+    stops[step.top + 14 * step.fade + _FAR * sigma] = 0.0
+    y = _cut_at(stops)
+    nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
+    logs = log_ratio(step.q, (2 * y - 1) / (2 * step.variance))[0]
+    faded = np.asarray(log_ndtr((y[1:] - step.top) / step.fade))
+    density = -nearest * nearest / (2 * step.variance)
+    cells = density - math.log(sigma * math.sqrt(2 * math.pi)) + faded - tilt * logs[:-1]
+    inside = float(logsumexp(cells + np.log(np.diff(y))))
+    # left of the cells r^-tilt is at most (1-q)^-tilt, right of them at most its last value
+    left = float(log_ndtr(y[0] / sigma)) + float(faded[0]) - tilt * math.log1p(-step.q)
+    right = float(log_ndtr(-y[-1] / sigma)) - tilt * float(logs[-1])
+    return float(logsumexp([inside, left, right])) + 1e-9

@@ -13,14 +13,23 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri_exp
+from scipy.special import ndtr
 
 from dither.accounting.bounds import Bounds, up
 from dither.accounting.contour import Contour, build_contour, choose_step, log_payoff
-from dither.accounting.faded import Direction, FadedStep, LineBound
+from dither.accounting.faded import FadedStep, LineBound, log_faded_share
+from dither.accounting.rough_law import (
+    SMALL,
+    Far,
+    RoughLaw,
+    SampledSteps,
+    Split,
+    Tilts,
+    choose_fade,
+    find_top,
+)
 from dither.accounting.transforms import (
     LIBM,
     UNIT,
@@ -33,11 +42,9 @@ from dither.accounting.transforms import (
 from dither.accounting.trapezoid import BLOCK, OutOfReach, log_ratio, sum_turns
 
 DEBUG = 0
-_FADED = 1e-8
-_SMALL = 1e-10
 _MOST_NODES = 40_000
-_LARGEST_PANEL = 40_000_000
-_LATTICE = 4096
+_LARGEST_PANEL = 150_000_000
+_CHUNK = 2048
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,11 @@ def evaluate(
     if top > 600:
         raise OutOfReach
     log_total = top + math.log(float(np.sum(np.exp(on_axis - top))))
-    pitch, quadrature = _choose_pitch(step, lines, reach, log_total, less_one)
+    pitch, quadrature = _choose_pitch(step, lines, reach, log_total, count if less_one else 0)
     nodes, tails = _choose_nodes(step, lines, pitch, log_total, count)
     if len(nodes) * len(y) > _LARGEST_PANEL:
         raise OutOfReach
+    if DEBUG and len(y)>1: print('   DBG n',len(nodes),'K',len(y),'etaZ',reach*log_ratio(step.q,(2*nodes[-1:]-1)/(2*step.variance))[0],'pitch/s',pitch/step.sigma,'fade/s',step.fade/step.sigma,'top',step.top,'range',nodes[0],nodes[-1])
     variance = step.variance
     quadratic = nodes * nodes / (2 * variance)
     log_weights = step.log_top_weight(nodes) + step.log_bottom_weight(nodes)
@@ -76,7 +84,7 @@ def evaluate(
     terms = np.where(tilt > 1, grown - plain, small) if less_one else grown
     plane = float(pairwise(terms))
     faded = step.faded_mass(0.0) if less_one and step.fades else 0.0
-    turns, harder = sum_turns(loss[None, :], grown[None, :], y)
+    turns, harder = _sum_in_chunks(loss, grown, y)
     # (Q3) roundoff, with the error of the weight (A3)
     modulus = np.abs(tilt) + reach * np.abs(loss)
     sizes = np.abs(terms) + harder * grown * np.minimum(2.0, reach * np.abs(loss))
@@ -86,27 +94,40 @@ def evaluate(
         np.sum((grown + plain * less_one) * modulus * relative)
         + np.sum(sizes * (weight_error + 2 * depth * UNIT))
     )
-    error = 1.01 * (roundoff + quadrature + tails + 1e-14 * faded)
-    return Panel(turns[0] + (plane - faded), error)
+    error = 1.01 * (roundoff + quadrature + tails + 1e-12 * faded)
+    if DEBUG and len(y)>1: print('   DBG errs*T roundoff',count*roundoff,'quad',count*quadrature,'tails',count*tails,'faded',count*1e-14*faded, 'value',abs(turns[0]+plane-faded), 'less_one',less_one)
+    return Panel(turns + (plane - faded), error)
+
+
+def _sum_in_chunks(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
+    """The turning part of the sums, so many nodes at a time that memory stays small."""
+    pieces = []
+    harder = 1.0
+    for start in range(0, len(loss), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        turns, harder = sum_turns(loss[None, chunk], grown[None, chunk], y)
+        pieces.append(turns[0])
+    return pairwise(np.array(pieces).T), harder
 
 
 def _choose_pitch(
-    step: FadedStep, lines: LineBound, reach: float, log_total: float, less_one: bool
+    step: FadedStep, lines: LineBound, reach: float, log_total: float, count: int
 ) -> tuple[float, float]:
     """The trapezoid's step, and its error by the strip theorem (Q1)."""
     angles = step.angles
     rising = lines.read(reach, rising=True)
-    wanted = rising - log_total + 39.0
+    finest = 38.0 + min(math.log(max(count, 1)), 8.0)
+    wanted = rising - log_total + finest
     pitch = float(np.max(2 * math.pi * step.variance * angles / np.maximum(wanted, 1.0)))
-    if less_one:
-        constant = step.line_cost * angles**2 + 39.0 - min(log_total, 0.0)
+    if count:
+        constant = step.line_cost * angles**2 + finest - min(log_total, 0.0)
         pitch = min(pitch, float(np.max(2 * math.pi * step.variance * angles / constant)))
     mantissa, exponent = math.frexp(pitch)
     pitch = math.ldexp(math.floor(mantissa * 256) / 256, exponent)
     pull = 2 * math.pi * step.variance * angles / pitch
     log_error = float(np.min(rising - pull)) + math.log(2)
     quadrature = math.exp(min(log_error, 700.0)) / -math.expm1(-float(pull[0]))
-    if less_one:
+    if count:
         log_error = float(np.min(step.line_cost * angles**2 - pull)) + math.log(2)
         quadrature += math.exp(min(log_error, 700.0)) / -math.expm1(-float(pull[0]))
     return pitch, quadrature
@@ -149,213 +170,78 @@ def _choose_nodes(
 
 
 @dataclass(frozen=True)
+class FarLosses:
+    """Losses so large that the other steps cannot undo them: their part of delta in closed form
+    (F1).
+
+    `mass` and `other_mass` are what is faded out of one step under the two laws of the pair,
+    `surplus` their difference; (tilt, level) bounds what the closed form may miss.
+    """
+
+    count: int
+    mass: float
+    other_mass: float
+    surplus: float
+    tilt: float = 0.0
+    level: float = math.inf
+
+    def delta(self, epsilon: float) -> Bounds:
+        """What the faded losses add to delta: at least P(A) - e^epsilon Q(A), at most P(A)."""
+        total = -math.expm1(self.count * math.log1p(-min(self.mass, 0.5)))
+        stays = self.count * math.log1p(-min(self.other_mass, 0.5))
+        shrinks = self.count * math.log1p(-self.surplus / (1 - self.other_mass))
+        certain = math.exp(stays) * -math.expm1(shrinks)
+        certain -= math.expm1(min(epsilon, 700.0)) * -math.expm1(stays)
+        blur = 1e-12 * (total + math.exp(min(epsilon, 700.0)) * -math.expm1(stays))
+        blur = min(blur, 1e-12 * total * (1 + epsilon) + 1e-12 * abs(certain))
+        log_missed = self.level + (self.tilt + 1) * epsilon
+        missed = math.exp(min(log_missed, 0.0)) * (1 + 1e-9)
+        upper = min(total * (1 + 1e-12), max(certain, 0.0) + blur + missed)
+        return Bounds(max(0.0, certain - blur), upper)
+
+
+@dataclass(frozen=True)
 class FadedContour:
-    """A contour over faded steps, the mass that was faded out and a bound on the small losses."""
+    """A contour over faded steps, the losses that were faded out and bounds on the small ones."""
 
     contour: Contour
-    infinite: float
+    far: FarLosses | None
     bulk: tuple[tuple[float, float], ...] = ()
 
     def delta(self, epsilon: float) -> Bounds:
         """A bracket of delta at epsilon."""
-        bounds = self.contour.delta(epsilon)
-        more = self.infinite
+        lower, upper = self.contour.delta(epsilon)
+        if self.far is not None:
+            far = self.far.delta(epsilon)
+            lower = lower + far.lower
+            upper = upper + far.upper
         if self.bulk:
             log_bulk = min(level - c * epsilon for c, level in self.bulk)
-            more = more + math.exp(min(700.0, log_bulk)) * (1 + 1e-9)
-        return Bounds(bounds.lower, min(1.0, up(bounds.upper + more) * (1 + 4 * UNIT)))
+            upper = upper + math.exp(min(700.0, log_bulk)) * (1 + 1e-9)
+        return Bounds(lower * (1 - 4 * UNIT), min(1.0, up(upper) * (1 + 4 * UNIT)))
 
 
-@dataclass(frozen=True)
-class SampledSteps:
-    """`count` sampled Gaussians in one direction."""
-
-    direction: Direction
-    q: float
-    sigma: float
-    count: int
-
-
-class Scout:
-    """Rough values of the law on a fine mesh: they choose the contour and prove nothing."""
-
-    def __init__(self, steps: SampledSteps, log_delta: float) -> None:
-        self.steps = steps
-        sigma = steps.sigma
-        self.top = find_top(steps, log_delta, 0.0)
-        low, high = (-10 * sigma, self.top)
-        if steps.direction == "add":
-            low, high = -30 * sigma, 10 * sigma
-        self.y = np.arange(low, high, min(sigma / 24, (high - low) / 400))
-        logs = log_ratio(steps.q, (2 * self.y - 1) / (2 * sigma * sigma))[0]
-        log_mass = -self.y * self.y / (2 * sigma * sigma) + math.log(self.y[1] - self.y[0])
-        log_mass -= math.log(sigma * math.sqrt(2 * math.pi))
-        self.loss = logs if steps.direction == "remove" else -logs
-        self.mass = np.exp(log_mass + (logs if steps.direction == "remove" else 0.0))
-        mean = float(self.mass @ self.loss)
-        self.deviation = math.sqrt(
-            steps.count * max(float(self.mass @ (self.loss - mean) ** 2), 1e-300)
-        )
-        largest = float(np.max(self.loss))
-        self.tilts = np.geomspace(0.02 / max(largest, self.deviation), 100 / self.deviation, 72)
-        with np.errstate(over="ignore"):
-            self.excess = self.mass * np.expm1(np.minimum(self.tilts[:, None] * self.loss, 600.0))
-        self.levels = steps.count * np.log1p(self.excess.sum(axis=1))
-        self.payoffs = np.array([log_payoff(c) for c in self.tilts])
-
-    def guess_epsilon(self, log_delta: float) -> float:
-        """Roughly the epsilon at this delta: the saddle point, or a coarse lattice far out."""
-        grown = self.excess + self.mass
-        total = grown.sum(axis=1)
-        first = (grown @ self.loss) / total
-        second = np.maximum((grown @ self.loss**2) / total - first**2, 1e-300) * self.steps.count
-        c = self.tilts
-        epsilons = first * self.steps.count - 1 / c - 1 / (c + 1)
-        spread = second + 1 / c**2 + 1 / (c + 1) ** 2
-        logs = self.levels - c * epsilons - np.log(c * (c + 1)) - 0.5 * np.log(2 * math.pi * spread)
-        place = int(np.argmax(logs < log_delta))
-        before = max(place - 1, 0)
-        weight = (log_delta - logs[before]) / (logs[place] - logs[before] or 1.0)
-        saddle = float(epsilons[before] + weight * (epsilons[place] - epsilons[before]))
-        if saddle < 6 * self.deviation or self.steps.direction == "add":
-            return max(0.0, saddle)
-        return self._guess_on_lattice(log_delta)
-
-    def _guess_on_lattice(self, log_delta: float) -> float:
-        highest = self._bound_epsilon(log_delta)
-        lowest = float(self.mass @ self.loss) * self.steps.count - 10 * self.deviation
-        pitch = (1.05 * highest - lowest) / _LATTICE
-        if not pitch > 0:
-            return 0.0
-        places = self.loss / pitch
-        cells = np.floor(places).astype(np.int64)
-        share = places - cells
-        slots = cells % (2 * _LATTICE)
-        masses = np.bincount(slots, self.mass * (1 - share), 2 * _LATTICE)
-        masses += np.bincount((slots + 1) % (2 * _LATTICE), self.mass * share, 2 * _LATTICE)
-        transform = np.fft.rfft(masses / masses.sum())
-        sums = np.fft.irfft(np.exp(self.steps.count * np.log(transform)), 2 * _LATTICE)
-        sums = np.maximum(sums[:_LATTICE], 0.0)[::-1]
-        losses = (np.arange(_LATTICE) * pitch)[::-1]
-        tail = np.cumsum(sums)
-        deltas = tail - np.exp(np.minimum(losses, 600.0)) * np.cumsum(sums * np.exp(-losses))
-        above = np.flatnonzero(deltas > math.exp(log_delta))
-        return float(losses[above[0]]) if len(above) else 0.0
-
-    def _bound_epsilon(self, log_delta: float) -> float:
-        """Chernoff's epsilon."""
-        return float(np.min((self.levels - log_delta + self.payoffs) / self.tilts))
-
-    def guess_delta(self, epsilon: float) -> float:
-        """Roughly the logarithm of delta at an epsilon."""
-        return float(np.min(self.levels - self.tilts * epsilon + self.payoffs)) - 2.0
-
-    def choose_tilts(self, levels: Real, epsilon: float, log_delta: float) -> _Tilts:
-        """The tilt that needs the fewest nodes among those that lose few digits; and other tilts
-        that bound the aliases above.
-
-        `levels` are logarithms of the transform at `self.tilts`.
-        """
-        c = self.tilts
-        lost = levels - c * epsilon - np.log(c * (c + 1)) - log_delta
-        goal = -math.log(_SMALL)
-        below = (goal - log_delta) / c
-        chernoff = levels - c * epsilon + self.payoffs - log_delta + goal
-        with np.errstate(divide="ignore", invalid="ignore"):
-            above = chernoff[None, :] / (c[None, :] - c[:, None])
-        ratio = c[None, :] / c[:, None]
-        above = np.where((ratio > 1.01) & (ratio < 4.0), above, math.inf)
-        period = np.maximum(below, above.min(axis=1))
-        chosen = int(np.argmin(np.log(period) + np.maximum(lost, 0.0) / 8))
-        helper = int(np.argmin(above[chosen]))
-        helpers = tuple(float(c[i]) for i in {helper, min(helper + 1, len(c) - 1)})
-        return _Tilts(float(c[chosen]), helpers)
-
-    def choose_split(self, epsilon: float, log_delta: float) -> _Split | None:
-        """The largest loss below which the losses alone will not add up to epsilon; none where the
-        whole law does as well."""
-        if self.steps.direction == "add" or epsilon < 20 * self.deviation:
-            return None
-        sums = np.cumsum(self.excess, axis=1)
-        beyond = np.cumsum(self.mass[::-1])[::-1] - self.mass
-        with np.errstate(invalid="ignore", divide="ignore"):
-            logs = self.steps.count * np.log1p(sums - beyond) - self.tilts[:, None] * epsilon
-        lowest = np.nan_to_num(logs, nan=math.inf).min(axis=0)
-        places = np.flatnonzero((lowest < log_delta - 26.0) & (self.loss > 0))
-        if not len(places):
-            return None
-        place = int(places[-1])
-        bulk_tilt = float(self.tilts[np.argmin(logs[:, place])])
-        jumps = (self.excess + self.mass)[:, place:].sum(axis=1)
-        levels = self.levels + np.log(self.steps.count * jumps)
-        tilts = self.choose_tilts(levels, epsilon, log_delta)
-        return _Split(float(self.y[place]), bulk_tilt, tilts)
-
-
-class _Tilts(NamedTuple):
-    """The tilt of the contour, and other tilts for Chernoff's bound."""
-
-    c: float
-    others: tuple[float, ...]
-
-    @property
-    def largest(self) -> float:
-        return max(self.c, *self.others)
-
-
-class _Split(NamedTuple):
-    """Noise above `place` makes a jump; tilts for the bulk below it and for the jumps."""
-
-    place: float
-    bulk_tilt: float
-    tilts: _Tilts
-
-
-def find_top(steps: SampledSteps, log_delta: float, fade: float) -> float:
-    """Where to fade out, so that what is lost over all steps is a small share of delta."""
-    if steps.direction == "add":
-        return math.inf
-    spread = math.hypot(steps.sigma, fade)
-    share = log_delta + math.log(_FADED / 2) - math.log(steps.count)
-    unmoved = -_ndtri_exp(share) * spread
-    moved = share - math.log(steps.q)
-    return max(unmoved, 1 - _ndtri_exp(moved) * spread if moved < -0.7 else 1.0)
-
-
-def _ndtri_exp(log_share: float) -> float:
-    return float(ndtri_exp(log_share))
-
-
-def choose_fade(steps: SampledSteps, c: float, find_start: Callable[[float], float]) -> float:
-    """The widest fade after whose start the tilted density does not rise again."""
-    variance = steps.sigma**2
-    for halvings in range(24):
-        fade = steps.sigma / 4 * 2.0 ** (-halvings / 2)
-        top = find_start(fade)
-        last = 20 * fade + fade**2 * (c + 1) / variance
-        y = top + np.geomspace(fade / 4, last, 160)
-        logs = log_ratio(steps.q, (2 * np.append(y, top) - 1) / (2 * variance))[0]
-        y = np.append(y, top)
-        heights = -y * y / (2 * variance) + (c + 1) * logs + log_ndtr((top - y) / fade)
-        if heights[:-1].max() < heights[-1] + 3.0:
-            return fade
-    raise OutOfReach
-
-
-def build(steps: SampledSteps, scout: Scout, epsilon: float, log_delta: float) -> FadedContour:
+def build(law: RoughLaw, epsilon: float) -> FadedContour:
     """A contour for deltas around exp(log_delta) at epsilons around `epsilon`."""
-    split = scout.choose_split(epsilon, log_delta)
+    steps = law.steps
+    log_delta = law.log_delta
+    far = law.choose_far(epsilon)
+    if DEBUG: print('   far',far,'z',far and math.log1p(steps.q*math.expm1((2*far.place-1)/2/steps.sigma**2)))
+    split = law.choose_split(epsilon)
+    if DEBUG: print('   split',split and (split.place,split.tilts), 'z',split and math.log1p(steps.q*math.expm1((2*split.place-1)/2/steps.sigma**2)))
     if split is None:
-        tilts = scout.choose_tilts(scout.levels, epsilon, log_delta)
-        return _build_whole(steps, tilts, epsilon, log_delta)
-    return _build_split(steps, split, epsilon, log_delta)
+        tilts = law.choose_tilts(law.levels, epsilon)
+        return _build_whole(steps, tilts, far, epsilon, log_delta)
+    return _build_split(steps, split, far, epsilon, log_delta)
 
 
-def _fade_out(steps: SampledSteps, tilts: _Tilts, log_delta: float) -> FadedStep:
+def _fade_out(
+    steps: SampledSteps, tilts: Tilts, far: Far | None, log_delta: float
+) -> FadedStep:
     if steps.direction == "add":
         return FadedStep("add", steps.q, steps.sigma, tilts.c, math.inf, steps.sigma)
-    fade = choose_fade(steps, tilts.largest, lambda fade: find_top(steps, log_delta, fade))
-    top = find_top(steps, log_delta, fade)
+    fade = choose_fade(steps, tilts.c, max(tilts.others), lambda fade: find_top(steps, log_delta, fade, far))
+    top = find_top(steps, log_delta, fade, far)
     return FadedStep("remove", steps.q, steps.sigma, tilts.c, top, fade)
 
 
@@ -365,28 +251,38 @@ def _bound_level(step: FadedStep, count: int) -> float:
     return math.log1p(excess) * (1 + 1e-14) + 1e-16
 
 
-def _find_infinite(step: FadedStep, count: int) -> float:
-    """A bound on the mass that is faded out of all steps."""
+def _bound_far(step: FadedStep, far: Far | None, count: int) -> FarLosses | None:
+    """What is faded out of the steps (F1)."""
     if step.top == math.inf:
-        return 0.0
+        return None
     unmoved = step.faded_mass(0.0)
     moved = step.faded_mass(1.0)
-    return count * ((1 - step.q) * unmoved + step.q * moved) * (1 + 1e-9)
+    mass = (1 - step.q) * unmoved + step.q * moved
+    surplus = step.q * (moved - unmoved)
+    if far is None:
+        return FarLosses(count, mass, unmoved, surplus)
+    others = FadedStep("add", step.q, step.sigma, far.tilt, math.inf, step.sigma)
+    level = _bound_level(others, count)
+    log_step = log_faded_share(step, far.tilt)
+    return FarLosses(
+        count, mass, unmoved, surplus, far.tilt,
+        math.log(count) + log_step + (count - 1) * level + 1e-9,
+    )
 
 
 def _build_whole(
-    steps: SampledSteps, tilts: _Tilts, epsilon: float, log_delta: float
+    steps: SampledSteps, tilts: Tilts, far: Far | None, epsilon: float, log_delta: float
 ) -> FadedContour:
     count = steps.count
     c = tilts.c
-    step = _fade_out(steps, tilts, log_delta)
+    step = _fade_out(steps, tilts, far, log_delta)
     level = _bound_level(step, count)
     chernoff = _bound_by_chernoff(
         tilts, lambda other: count * _bound_level(step.at_tilt(other), count)
     )
-    pitch = choose_step(c, epsilon, log_delta, chernoff, _SMALL)
+    pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
     if DEBUG: print('   DBG chern',chernoff,'period',2*math.pi/pitch,'c',c)
-    wanted = log_delta - (count * level - c * epsilon) + math.log(_SMALL * math.pi)
+    wanted = log_delta - (count * level - c * epsilon) + math.log(SMALL * math.pi)
     fall = _Fall(step, LineBound(step, 0.0), level, count)
     reach, log_rest = _find_reach(fall.read, pitch, wanted)
     y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
@@ -400,11 +296,11 @@ def _build_whole(
         c, pitch, epsilon, y, 1 / (s * (s + 1)), count * logs, errors,
         math.exp(log_rest) / math.pi * (1 + 1e-9), 0.0, chernoff,
     )
-    return FadedContour(contour, _find_infinite(step, count))
+    return FadedContour(contour, _bound_far(step, far, count))
 
 
 def _bound_by_chernoff(
-    tilts: _Tilts, bound_level: Callable[[float], float]
+    tilts: Tilts, bound_level: Callable[[float], float]
 ) -> tuple[tuple[float, float], ...]:
     """(c', log of Chernoff's bound at epsilon = 0) for some c' > c (T2)."""
     points = []
@@ -431,16 +327,20 @@ def _bound_jumps(bulk: FadedStep, jump: FadedStep, count: int) -> tuple[float, f
 
 
 def _build_split(
-    steps: SampledSteps, split: _Split, epsilon: float, log_delta: float
+    steps: SampledSteps, split: Split, far: Far | None, epsilon: float, log_delta: float
 ) -> FadedContour:
     count = steps.count
     c = split.tilts.c
     fade = min(
-        choose_fade(steps, split.tilts.largest, lambda fade: find_top(steps, log_delta, fade)),
-        choose_fade(steps, split.bulk_tilt, lambda fade: split.place - 5 * fade),
+        choose_fade(
+            steps, c, max(split.tilts.others), lambda fade: find_top(steps, log_delta, fade, far)
+        ),
+        choose_fade(
+            steps, split.bulk_tilt, split.bulk_tilt, lambda fade: split.place - 5 * fade
+        ),
     )
     bottom = split.place - 5 * fade
-    top = find_top(steps, log_delta, fade)
+    top = find_top(steps, log_delta, fade, far)
     bulk = FadedStep("remove", steps.q, steps.sigma, c, bottom, fade)
     jump = FadedStep("remove", steps.q, steps.sigma, c, top, fade, bottom)
 
@@ -450,9 +350,9 @@ def _build_split(
 
     level = bound_level(c)
     chernoff = _bound_by_chernoff(split.tilts, bound_level)
-    pitch = choose_step(c, epsilon, log_delta, chernoff, _SMALL)
+    pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
     if DEBUG: print('   DBG chern',chernoff,'period',2*math.pi/pitch,'c',c)
-    wanted = log_delta - (level - c * epsilon) + math.log(_SMALL * math.pi)
+    wanted = log_delta - (level - c * epsilon) + math.log(SMALL * math.pi)
     jumps, whole = _bound_jumps(bulk, jump, count)
     lines = LineBound(jump, 0.0)
     reach, log_rest = _find_reach(
@@ -473,7 +373,7 @@ def _build_split(
         (other, count * _bound_level(bulk.at_tilt(other), count) + log_payoff(other))
         for other in (0.7 * split.bulk_tilt, split.bulk_tilt)
     )
-    return FadedContour(contour, _find_infinite(jump, count), bulk_bounds)
+    return FadedContour(contour, _bound_far(jump, far, count), bulk_bounds)
 
 
 def _subtract_bulk(bulk: Panel, jump: Panel, count: int) -> tuple[Complex, Real]:
@@ -536,3 +436,10 @@ def _find_reach(
         middle = math.sqrt(low * high)
         low, high = (middle, high) if bound_rest(middle) > wanted else (low, middle)
     return high, bound_rest(high)
+
+
+def is_certainly_zero(steps: SampledSteps, log_delta: float) -> bool:
+    """Whether the total variation of all steps is below delta: count * q * (2 Phi(1/2 sigma) - 1)
+    (Z1)."""
+    variation = math.erf(1 / (2 * math.sqrt(2) * steps.sigma)) * (1 + 1e-12)
+    return math.log(steps.count) + math.log(steps.q * variation) < log_delta - 1e-9

@@ -20,12 +20,14 @@ from dither.accounting.atomic import atomic
 from dither.accounting.bounds import Bounds, down, up
 from dither.accounting.contour import Contour, find_saddle_epsilon
 from dither.accounting.crossing import invert
+from dither.accounting.few_steps import build, is_certainly_zero
 from dither.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.accounting.grid import GridLaw, GridPair, exact_step
 from dither.accounting.growth import contours, goal, is_below, keep
 from dither.accounting.guarantees import sigma_fraction
 from dither.accounting.laplace_sum import MOST, laplace_delta
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.rough_law import RoughLaw, SampledSteps
 from dither.accounting.sampled import OutOfReach, SampledGaussianFactor
 from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
 from dither.accounting.workload import Law
@@ -35,6 +37,7 @@ Curve = Callable[[float], Bounds]
 # reach
 _FEW = 60
 _LEAST = Fraction(1, 10**305)
+_FADING = "contour with the far tail faded out"
 _CONTOUR = "contour inversion of the moment-generating function"
 
 
@@ -98,7 +101,12 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
 
 
 def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
-    routes = [("exact", _solve_exactly), ("contour", _solve_by_contour), ("grid", _solve_by_grid)]
+    routes = [
+        ("exact", _solve_exactly),
+        ("contour", _solve_by_contour),
+        ("faded", _solve_by_fading),
+        ("grid", _solve_by_grid),
+    ]
     if (
         engine is None
         and len(laws) == 1
@@ -134,9 +142,12 @@ def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer
     """A contour that could not be made sharp (far below a heavy tail): both brackets hold, so does
     their overlap."""
     try:
-        second = _solve_by_grid(laws, target)
+        second = _solve_by_fading(laws, target)
     except OutOfReach:
-        return answer
+        try:
+            second = _solve_by_grid(laws, target)
+        except OutOfReach:
+            return answer
     a, b = answer.bounds
     c, d = second.bounds
     return Answer(Bounds(max(a, c), min(b, d)), "grid of privacy losses, joined with the contour")
@@ -277,6 +288,40 @@ def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
             break
     keep(grown, wanted, answer.bounds if answer.bounds.upper > target.floor else None, answer.slope)
     return answer
+
+
+def _solve_by_fading(laws: Sequence[Law], target: Target) -> Answer:
+    """One sampled Gaussian, repeated: the contour with the far tail faded out."""
+    if len(laws) != 1 or not isinstance(laws[0], SampledGaussianFactor) or laws[0].q == 1:
+        raise OutOfReach
+    law = laws[0]
+    if law.kind == "swap":
+        raise OutOfReach
+    steps = SampledSteps(law.kind, float(law.q), float(law.sigma), law.count)
+    log_delta = target.log_delta
+    if log_delta is None:
+        assert target.float_epsilon is not None
+        log_delta = RoughLaw(steps, -25.0).guess_log_delta(target.float_epsilon)
+    elif is_certainly_zero(steps, log_delta):
+        return Answer(Bounds(0.0, 0.0), "total variation below delta")
+    if not -600 < log_delta < 0:
+        raise OutOfReach
+    rough = RoughLaw(steps, log_delta)
+    epsilon = target.float_epsilon
+    guess = rough.guess_epsilon() if epsilon is None else epsilon
+    bounds = Bounds(0.0, math.inf)
+    for _ in range(3):
+        contour = build(rough, guess)
+        c = contour.contour.c
+        answer = _read_curve(contour.delta, target, -c, _FADING, max(guess, 0.01 / c))
+        low, high = answer.bounds
+        bounds = Bounds(max(bounds.lower, low), min(bounds.upper, high))
+        if epsilon is not None or high <= target.floor or not _is_wide(bounds):
+            break
+        if bounds.upper == math.inf or bounds.upper - bounds.lower <= 1e-9:
+            break
+        guess = bounds.upper
+    return Answer(bounds, _FADING, answer.slope)
 
 
 def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
