@@ -70,7 +70,7 @@ def log_payoff(t: float) -> float:
 
 _FINE = 4
 _EXTENDED = 2  # Chernoff points that a contour keeps when it grows
-_LOWEST = -40
+_LOWEST = -88
 _HIGHEST = 93
 
 
@@ -306,13 +306,16 @@ def build_contour(
     # caps it
     farthest = 4 * near_epsilon + 40 / c
     phase = 4 * UNIT * (np.abs(logs.imag) + nodes * farthest + np.abs(logs.real - level) + 16)
+    relative = errors + phase
     with np.errstate(over="ignore", invalid="ignore"):
-        node_errors = np.minimum(
-            sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * np.abs(payoff) + sizes
-        )
+        grown = np.exp(np.minimum(logs.real - level + relative, 1.0)) * np.abs(payoff)
+        node_errors = np.where(relative < 1, sizes * np.expm1(np.minimum(relative, 1.0)), grown)
+    node_errors = np.minimum(node_errors, 1.2 * np.abs(payoff) + sizes)
     noise = 2 * float(node_errors.sum()) + 2 * len(values) * UNIT * float(sizes.sum())
     # (T1) the nodes beyond the last one
     noise = step / (2 * math.pi) * noise * (1 + 1e-12) + truncation * math.exp(slack)
+    if not noise < math.inf:
+        raise OutOfReach
     values[1:] *= 2
     real = np.ascontiguousarray(values.real)
     imaginary = np.ascontiguousarray(values.imag)

@@ -10,13 +10,14 @@ trapezoid rule keeps its speed. Proofs: docs/proofs/few-steps.md, (W1) to (W4).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.special import log_ndtr, ndtr
 
 from dither.accounting.sampled import stack_layers
 from dither.accounting.transforms import Real
@@ -25,7 +26,7 @@ from dither.accounting.trapezoid import log_ratio
 Direction = Literal["remove", "add"]
 _ANGLES = 11
 _FAR = 14.0
-_GROWTH = 1.2
+_GROWTH = 1.03
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class FadedStep:
     top: float
     fade: float
     bottom: float = -math.inf
+    more_tops: tuple[float, ...] = ()
+    more_bottoms: tuple[float, ...] = ()
 
     @property
     def variance(self) -> float:
@@ -53,7 +56,8 @@ class FadedStep:
     @property
     def fades(self) -> int:
         """How many factors the weight has."""
-        return (self.top < math.inf) + (self.bottom > -math.inf)
+        more = len(self.more_tops) + len(self.more_bottoms)
+        return (self.top < math.inf) + (self.bottom > -math.inf) + more
 
     def at_tilt(self, c: float) -> FadedStep:
         """The same step under another tilt."""
@@ -63,13 +67,24 @@ class FadedStep:
         """The logarithm of the weight's decreasing factor."""
         if self.top == math.inf:
             return np.zeros_like(y)
-        return np.asarray(log_ndtr((self.top - y) / self.fade))
+        tops = (self.top, *self.more_tops)
+        return np.asarray(sum(log_ndtr((top - y) / self.fade) for top in tops))
 
     def log_bottom_weight(self, y: Real) -> Real:
         """The logarithm of the weight's increasing factor."""
         if self.bottom == -math.inf:
             return np.zeros_like(y)
-        return np.asarray(log_ndtr((y - self.bottom) / self.fade))
+        bottoms = (self.bottom, *self.more_bottoms)
+        return np.asarray(sum(log_ndtr((y - bottom) / self.fade) for bottom in bottoms))
+
+    def cut(self, places: Sequence[float]) -> list[FadedStep]:
+        """Steps whose weights add up to this one's: below, between and above the places (W5)."""
+        pieces = []
+        rest = self
+        for place in places:
+            pieces.append(replace(rest, more_tops=(*rest.more_tops, place)))
+            rest = replace(rest, more_bottoms=(*rest.more_bottoms, place))
+        return [*pieces, rest]
 
     def faded_mass(self, mean: float) -> float:
         """The mass of N(mean, sigma^2) that the decreasing factor takes out."""
@@ -100,6 +115,12 @@ class LineBound:
     step: FadedStep
     reach: float
     """The largest |Im s| for which the bounds are asked."""
+    stride: int = 1
+    """Of the lines, every so many."""
+
+    @cached_property
+    def angles(self) -> Real:
+        return self.step.angles[:: -self.stride][::-1]
 
     @cached_property
     def bounds(self) -> Real:
@@ -108,17 +129,16 @@ class LineBound:
         sigma = step.sigma
         coarse = sigma / 64
         fine = min(coarse, step.fade / 8)
-        room = self.reach * float(step.angles[-1])
+        room = self.reach * float(self.angles[-1])
         if step.direction == "add":
             near = np.arange(-_FAR * sigma - self._shift_left, _FAR * sigma, coarse)
             last = sigma * math.sqrt(2 * (100.0 + room))
         else:
-            stops = {-_FAR * sigma: coarse, step.top - 12 * step.fade: fine}
-            stops[step.top + 10 * step.fade] = 0.0
+            fades = [(step.top - 12 * step.fade, step.top + 10 * step.fade)]
             if step.bottom > -math.inf:
-                stops[step.bottom - 12 * step.fade] = fine
-                stops[step.bottom + 12 * step.fade] = coarse
-            near = _cut_at(stops)
+                places = (step.bottom, *step.more_tops, *step.more_bottoms)
+                fades += [(place - 12 * step.fade, place + 12 * step.fade) for place in places]
+            near = _cut_line(-_FAR * sigma, fades[0][1], coarse, fades, fine)
             last = step.top + step.fade * (40.0 + math.sqrt(2 * room))
             last += step.fade**2 * (step.c + 1) / step.variance
         gap = max(last - float(near[-1]), fine)
@@ -164,7 +184,7 @@ class LineBound:
         """power * log |r| on each line, at its largest in each cell."""
         odds = self._odds
         share = odds / (1 + odds) ** 2
-        bend = np.sin(self.step.angles / 2)[:, None] ** 2
+        bend = np.sin(self.angles / 2)[:, None] ** 2
         logs = self._log_ratios + 0.5 * np.log1p(-4 * share * bend)
         ends = logs[:, 1:] if self.step.direction == "remove" else logs[:, :-1]
         return np.asarray(self.step.power * ends)
@@ -172,12 +192,12 @@ class LineBound:
     @cached_property
     def _arguments(self) -> Real:
         """arg r on each line, at the ends of the cells: it increases along the line."""
-        angles = self.step.angles[:, None]
+        angles = self.angles[:, None]
         return np.arctan2(self._odds * np.sin(angles), 1 + self._odds * np.cos(angles))
 
     @cached_property
     def _lines(self) -> Real:
-        cost = self.step.line_cost * self.step.angles**2
+        cost = self.step.line_cost * self.angles**2
         return np.asarray(cost[:, None] + self._base + self._moduli)
 
     def read(self, y: float, *, rising: bool) -> Real:
@@ -188,12 +208,12 @@ class LineBound:
         else:
             cells = self._lines - y * self._arguments[:, :-1]
         rest = self._rest(y if rising else 0.0)
-        return np.asarray(np.logaddexp(logsumexp(cells, axis=1), rest) + 1e-9)
+        return np.asarray(np.logaddexp(sum_logs(cells), rest) + 1e-9)
 
     def _rest(self, y: float) -> Real:
         """log of a bound on what lies beyond the cells, on each line (W3)."""
         step = self.step
-        angles = step.angles
+        angles = self.angles
         cost = step.line_cost * angles**2
         first = float(self.bounds[0])
         last = float(self.bounds[-1])
@@ -249,14 +269,23 @@ class LineBound:
         return mass[0], spans[0]
 
 
-def _cut_at(stops: dict[float, float]) -> Real:
-    """Ends of cells: from each stop to the next, cells of the width that the stop says."""
-    places = sorted(stops)
+def _cut_line(
+    first: float, last: float, coarse: float, fades: list[tuple[float, float]], fine: float
+) -> Real:
+    """Ends of cells from first to last: fine ones in the fades, coarse ones elsewhere."""
+    stops = sorted({first, last, *(stop for fade in fades for stop in fade if first < stop < last)})
     pieces = []
-    for start, end in pairwise(places):
-        width = stops[start]
-        pieces.append(np.linspace(start, end, max(2, math.ceil((end - start) / width) + 1))[:-1])
-    return np.append(np.concatenate(pieces), places[-1])
+    for start, end in pairwise(stops):
+        middle = (start + end) / 2
+        width = fine if any(low < middle < high for low, high in fades) else coarse
+        pieces.append(np.linspace(start, end, math.ceil((end - start) / width) + 1)[:-1])
+    return np.append(np.concatenate(pieces), last)
+
+
+def sum_logs(logs: Real) -> Real:
+    """log of the sums of e^logs over the last axis; scipy's logsumexp is many times slower."""
+    top = logs.max(axis=-1, keepdims=True)
+    return np.asarray(top[..., 0] + np.log(np.exp(logs - top).sum(axis=-1)))
 
 
 def log_faded_share(step: FadedStep, tilt: float) -> float:
@@ -267,17 +296,35 @@ def log_faded_share(step: FadedStep, tilt: float) -> float:
     worst.
     """
     sigma = step.sigma
-    stops = {-_FAR * sigma: sigma / 64, step.top - 14 * step.fade: min(sigma / 64, step.fade / 8)}
-    stops[step.top + 4 * step.fade] = sigma / 64
-    stops[step.top + 14 * step.fade + _FAR * sigma] = 0.0
-    y = _cut_at(stops)
+    fade = (step.top - 14 * step.fade, step.top + 4 * step.fade)
+    last = step.top + 14 * step.fade + _FAR * sigma
+    y = _cut_line(-_FAR * sigma, last, sigma / 64, [fade], min(sigma / 64, step.fade / 8))
     nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
     logs = log_ratio(step.q, (2 * y - 1) / (2 * step.variance))[0]
     faded = np.asarray(log_ndtr((y[1:] - step.top) / step.fade))
     density = -nearest * nearest / (2 * step.variance)
     cells = density - math.log(sigma * math.sqrt(2 * math.pi)) + faded - tilt * logs[:-1]
-    inside = float(logsumexp(cells + np.log(np.diff(y))))
+    inside = float(sum_logs(cells + np.log(np.diff(y))))
     # left of the cells r^-tilt is at most (1-q)^-tilt, right of them at most its last value
     left = float(log_ndtr(y[0] / sigma)) + float(faded[0]) - tilt * math.log1p(-step.q)
     right = float(log_ndtr(-y[-1] / sigma)) - tilt * float(logs[-1])
-    return float(logsumexp([inside, left, right])) + 1e-9
+    return float(sum_logs(np.array([inside, left, right]))) + 1e-9
+
+
+def bound_bulk(step: FadedStep, tilt: float, edge: float) -> float:
+    """An upper bound of log E[W e^{tilt Z}; y <= edge] in the remove direction (S3).
+
+    The integrand less one is bounded cell by cell: from above where r > 1, from below where r < 1.
+    """
+    sigma = step.sigma
+    y = _cut_line(-_FAR * sigma, edge, sigma / 256, [], sigma)
+    logs = log_ratio(step.q, (2 * y - 1) / (2 * step.variance))[0]
+    nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
+    farthest = np.maximum(np.abs(y[:-1]), np.abs(y[1:]))
+    area = np.diff(y) / (sigma * math.sqrt(2 * math.pi))
+    weights = ndtr((step.top - y) / step.fade)
+    rise = np.expm1(np.minimum((tilt + 1) * logs[1:], 700.0))
+    most = np.exp(-nearest * nearest / (2 * step.variance)) * weights[:-1]
+    least = np.exp(-farthest * farthest / (2 * step.variance)) * weights[1:]
+    excess = float(np.sum(area * rise * np.where(rise > 0, most, least))) + 1e-15
+    return math.log1p(excess - step.faded_mass(0.0) * (1 - 1e-12)) + 1e-15

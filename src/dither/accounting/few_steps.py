@@ -19,7 +19,7 @@ from scipy.special import ndtr
 
 from dither.accounting.bounds import Bounds, up
 from dither.accounting.contour import Contour, build_contour, choose_step, log_payoff
-from dither.accounting.faded import FadedStep, LineBound, log_faded_share
+from dither.accounting.faded import FadedStep, LineBound, bound_bulk, log_faded_share
 from dither.accounting.rough_law import (
     SMALL,
     Far,
@@ -41,10 +41,11 @@ from dither.accounting.transforms import (
 )
 from dither.accounting.trapezoid import BLOCK, OutOfReach, log_ratio, sum_turns
 
-DEBUG = 0
 _MOST_NODES = 40_000
-_LARGEST_PANEL = 150_000_000
+_LARGEST_PANEL = 100_000_000
 _CHUNK = 2048
+_MANY = 2000
+_MOST_CUTS = 6
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Panel:
     absolute error."""
 
     values: Complex
-    error: float
+    error: Real
 
 
 def evaluate(
@@ -70,7 +71,6 @@ def evaluate(
     nodes, tails = _choose_nodes(step, lines, pitch, log_total, count)
     if len(nodes) * len(y) > _LARGEST_PANEL:
         raise OutOfReach
-    if DEBUG and len(y)>1: print('   DBG n',len(nodes),'K',len(y),'etaZ',reach*log_ratio(step.q,(2*nodes[-1:]-1)/(2*step.variance))[0],'pitch/s',pitch/step.sigma,'fade/s',step.fade/step.sigma,'top',step.top,'range',nodes[0],nodes[-1])
     variance = step.variance
     quadratic = nodes * nodes / (2 * variance)
     log_weights = step.log_top_weight(nodes) + step.log_bottom_weight(nodes)
@@ -85,17 +85,14 @@ def evaluate(
     plane = float(pairwise(terms))
     faded = step.faded_mass(0.0) if less_one and step.fades else 0.0
     turns, harder = _sum_in_chunks(loss, grown, y)
-    # (Q3) roundoff, with the error of the weight (A3)
-    modulus = np.abs(tilt) + reach * np.abs(loss)
-    sizes = np.abs(terms) + harder * grown * np.minimum(2.0, reach * np.abs(loss))
+    # (Q3) roundoff, with the error of the weight (A3): a part for y = 0, and one that grows with y
     weight_error = UNIT * (24 + 8 * quadratic + 64 * (1 + np.abs(log_weights))) + 4 * LIBM
     depth = 2 + math.ceil(math.log2(len(nodes))) + (BLOCK if harder > 1 else 0)
-    roundoff = float(
-        np.sum((grown + plain * less_one) * modulus * relative)
-        + np.sum(sizes * (weight_error + 2 * depth * UNIT))
-    )
-    error = 1.01 * (roundoff + quadrature + tails + 1e-12 * faded)
-    if DEBUG and len(y)>1: print('   DBG errs*T roundoff',count*roundoff,'quad',count*quadrature,'tails',count*tails,'faded',count*1e-14*faded, 'value',abs(turns[0]+plane-faded), 'less_one',less_one)
+    sum_error = weight_error + 2 * depth * UNIT
+    still = np.sum((grown + plain * less_one) * np.abs(tilt) * relative)
+    still = float(still + np.sum(np.abs(terms) * sum_error))
+    turning = float(np.sum(grown * np.abs(loss) * (relative + harder * sum_error)))
+    error = 1.01 * (still + turning * y + quadrature + tails + 1e-12 * faded)
     return Panel(turns + (plane - faded), error)
 
 
@@ -114,7 +111,7 @@ def _choose_pitch(
     step: FadedStep, lines: LineBound, reach: float, log_total: float, count: int
 ) -> tuple[float, float]:
     """The trapezoid's step, and its error by the strip theorem (Q1)."""
-    angles = step.angles
+    angles = lines.angles
     rising = lines.read(reach, rising=True)
     finest = 38.0 + min(math.log(max(count, 1)), 8.0)
     wanted = rising - log_total + finest
@@ -201,12 +198,25 @@ class FarLosses:
 
 
 @dataclass(frozen=True)
+class BulkBound:
+    """Chernoff's bounds on the sum of small losses, and the mass that they leave aside (S3)."""
+
+    levels: tuple[tuple[float, float], ...]
+    aside: float
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound of what the small losses alone add to delta."""
+        log_bulk = min(level - tilt * epsilon for tilt, level in self.levels)
+        return (math.exp(min(log_bulk, 0.0)) + self.aside) * (1 + 1e-9)
+
+
+@dataclass(frozen=True)
 class FadedContour:
     """A contour over faded steps, the losses that were faded out and bounds on the small ones."""
 
     contour: Contour
     far: FarLosses | None
-    bulk: tuple[tuple[float, float], ...] = ()
+    bulk: BulkBound | None = None
 
     def delta(self, epsilon: float) -> Bounds:
         """A bracket of delta at epsilon."""
@@ -215,9 +225,8 @@ class FadedContour:
             far = self.far.delta(epsilon)
             lower = lower + far.lower
             upper = upper + far.upper
-        if self.bulk:
-            log_bulk = min(level - c * epsilon for c, level in self.bulk)
-            upper = upper + math.exp(min(700.0, log_bulk)) * (1 + 1e-9)
+        if self.bulk is not None:
+            upper = upper + self.bulk.delta(epsilon)
         return Bounds(lower * (1 - 4 * UNIT), min(1.0, up(upper) * (1 + 4 * UNIT)))
 
 
@@ -226,13 +235,14 @@ def build(law: RoughLaw, epsilon: float) -> FadedContour:
     steps = law.steps
     log_delta = law.log_delta
     far = law.choose_far(epsilon)
-    if DEBUG: print('   far',far,'z',far and math.log1p(steps.q*math.expm1((2*far.place-1)/2/steps.sigma**2)))
     split = law.choose_split(epsilon)
-    if DEBUG: print('   split',split and (split.place,split.tilts), 'z',split and math.log1p(steps.q*math.expm1((2*split.place-1)/2/steps.sigma**2)))
-    if split is None:
-        tilts = law.choose_tilts(law.levels, epsilon)
-        return _build_whole(steps, tilts, far, epsilon, log_delta)
-    return _build_split(steps, split, far, epsilon, log_delta)
+    if split is not None:
+        try:
+            return _build_split(steps, split, far, epsilon, log_delta)
+        except OutOfReach:
+            pass
+    tilts = law.choose_tilts(law.levels, epsilon)
+    return _build_whole(steps, tilts, far, epsilon, log_delta)
 
 
 def _fade_out(
@@ -240,7 +250,7 @@ def _fade_out(
 ) -> FadedStep:
     if steps.direction == "add":
         return FadedStep("add", steps.q, steps.sigma, tilts.c, math.inf, steps.sigma)
-    fade = choose_fade(steps, tilts.c, max(tilts.others), lambda fade: find_top(steps, log_delta, fade, far))
+    fade = choose_fade(steps, tilts, lambda fade: find_top(steps, log_delta, fade, far))
     top = find_top(steps, log_delta, fade, far)
     return FadedStep("remove", steps.q, steps.sigma, tilts.c, top, fade)
 
@@ -281,7 +291,6 @@ def _build_whole(
         tilts, lambda other: count * _bound_level(step.at_tilt(other), count)
     )
     pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
-    if DEBUG: print('   DBG chern',chernoff,'period',2*math.pi/pitch,'c',c)
     wanted = log_delta - (count * level - c * epsilon) + math.log(SMALL * math.pi)
     fall = _Fall(step, LineBound(step, 0.0), level, count)
     reach, log_rest = _find_reach(fall.read, pitch, wanted)
@@ -302,21 +311,24 @@ def _build_whole(
 def _bound_by_chernoff(
     tilts: Tilts, bound_level: Callable[[float], float]
 ) -> tuple[tuple[float, float], ...]:
-    """(c', log of Chernoff's bound at epsilon = 0) for some c' > c (T2)."""
-    points = []
-    for other in tilts.others:
+    """(c', log of Chernoff's bound at epsilon = 0) for a c' > c: the first within reach (T2)."""
+    for root in (1, 2, 4, 8):
+        other = tilts.c * (tilts.larger / tilts.c) ** (1 / root)
         try:
-            points.append((other, bound_level(other) + log_payoff(other)))
+            level = bound_level(other)
         except OutOfReach:
             continue
-    return tuple(points)
+        if level < 500:
+            return ((other, level + log_payoff(other)),)
+    raise OutOfReach
 
 
 def _evaluate_at_zero(step: FadedStep, count: int, *, less_one: bool) -> tuple[float, float]:
     """The transform at c itself (less one), between two floats."""
-    panel = evaluate(step, LineBound(step, 0.0), np.zeros(1), count, less_one=less_one)
+    panel = evaluate(step, LineBound(step, 0.0, 3), np.zeros(1), count, less_one=less_one)
     value = float(panel.values[0].real)
-    return value - panel.error, value + panel.error
+    error = float(panel.error[0])
+    return value - error, value + error
 
 
 def _bound_jumps(bulk: FadedStep, jump: FadedStep, count: int) -> tuple[float, float]:
@@ -332,12 +344,8 @@ def _build_split(
     count = steps.count
     c = split.tilts.c
     fade = min(
-        choose_fade(
-            steps, c, max(split.tilts.others), lambda fade: find_top(steps, log_delta, fade, far)
-        ),
-        choose_fade(
-            steps, split.bulk_tilt, split.bulk_tilt, lambda fade: split.place - 5 * fade
-        ),
+        choose_fade(steps, split.tilts, lambda fade: find_top(steps, log_delta, fade, far)),
+        choose_fade(steps, split.tilts, lambda fade: split.place - 5 * fade),
     )
     bottom = split.place - 5 * fade
     top = find_top(steps, log_delta, fade, far)
@@ -351,7 +359,6 @@ def _build_split(
     level = bound_level(c)
     chernoff = _bound_by_chernoff(split.tilts, bound_level)
     pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
-    if DEBUG: print('   DBG chern',chernoff,'period',2*math.pi/pitch,'c',c)
     wanted = log_delta - (level - c * epsilon) + math.log(SMALL * math.pi)
     jumps, whole = _bound_jumps(bulk, jump, count)
     lines = LineBound(jump, 0.0)
@@ -360,7 +367,7 @@ def _build_split(
     )
     y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
     bulk_panel = evaluate(bulk, LineBound(bulk, float(y[-1])), y, count, less_one=True)
-    jump_panel = evaluate(jump, LineBound(jump, float(y[-1])), y, count, less_one=False)
+    jump_panel = _evaluate_in_pieces(jump, y, count, jumps)
     logs, errors = _subtract_bulk(bulk_panel, jump_panel, count)
     s = np.asarray(c + 1j * y, dtype=np.complex128)
     # the rest is relative to the bound `level`: relative to the value at c it is larger
@@ -369,11 +376,52 @@ def _build_split(
         c, pitch, epsilon, y, 1 / (s * (s + 1)), logs, errors,
         math.exp(log_rest) / math.pi * (1 + 1e-9), 0.0, chernoff,
     )
-    bulk_bounds = tuple(
-        (other, count * _bound_level(bulk.at_tilt(other), count) + log_payoff(other))
-        for other in (0.7 * split.bulk_tilt, split.bulk_tilt)
+    return FadedContour(contour, _bound_far(jump, far, count), _bound_bulk(bulk, split, count))
+
+
+def _evaluate_in_pieces(jump: FadedStep, y: Real, count: int, log_jumps: float) -> Panel:
+    """The transform of the jumps, large ones apart: they turn fast, and fall off soon (W5)."""
+    width = max(14 * jump.fade, 1.5 * jump.variance)
+    cuts = math.floor((jump.top - jump.bottom) / width) - 1
+    places = [jump.bottom + width * (i + 1) for i in range(min(cuts, _MOST_CUTS))]
+    values = np.zeros(len(y), complex)
+    errors = np.zeros(len(y))
+    for piece in jump.cut(places):
+        lines = LineBound(piece, 0.0)
+        size, log_rest = _find_end(lines, y, log_jumps - 41.0)
+        panel = evaluate(piece, LineBound(piece, float(y[size - 1])), y[:size], count, less_one=False)
+        values[:size] += panel.values
+        errors[:size] += panel.error + 4 * UNIT * np.abs(values[:size])
+        errors[size:] += math.exp(log_rest)
+    return Panel(values, errors)
+
+
+def _find_end(lines: LineBound, y: Real, wanted: float) -> tuple[int, float]:
+    """How many of the y a piece needs, and a bound on log |J| at all that follow."""
+    low = 1
+    high = len(y)
+    bound = math.inf
+    while high - low > max(8, low // 8):
+        middle = (low + high) // 2
+        fall = float(np.min(lines.read(float(y[middle]), rising=False)))
+        if fall < wanted:
+            high = middle
+            bound = fall
+        else:
+            low = middle
+    return high, bound
+
+
+def _bound_bulk(bulk: FadedStep, split: Split, count: int) -> BulkBound:
+    """Bounds on the delta of small losses alone (S3)."""
+    edge = bulk.top + 10 * bulk.fade
+    beyond = (1 - bulk.q) * float(ndtr(-edge / bulk.sigma))
+    beyond += bulk.q * float(ndtr((1 - edge) / bulk.sigma))
+    levels = tuple(
+        (tilt, count * bound_bulk(bulk, tilt, edge) + log_payoff(tilt) + 1e-9)
+        for tilt in (split.bulk_tilt, 1.3 * split.bulk_tilt)
     )
-    return FadedContour(contour, _bound_far(jump, far, count), bulk_bounds)
+    return BulkBound(levels, count * beyond * float(ndtr(-10.0)) * (1 + 1e-9))
 
 
 def _subtract_bulk(bulk: Panel, jump: Panel, count: int) -> tuple[Complex, Real]:
@@ -394,7 +442,8 @@ def _subtract_bulk(bulk: Panel, jump: Panel, count: int) -> tuple[Complex, Real]
     roundoff = roundoff + 16 * UNIT * (1 + count * np.abs(log_bulk)) * np.abs(difference)
     value = np.maximum(np.abs(difference) * scale, 1e-300)
     errors = np.log1p((slope + scale * roundoff) / value)
-    return np.log(difference) + count * log_bulk, errors
+    turn = np.angle(difference) + count * log_bulk.imag
+    return np.log(value) + 1j * turn, errors
 
 
 @dataclass(frozen=True)
@@ -407,11 +456,13 @@ class _Fall:
     count: int
 
     def read(self, y: float) -> float:
-        by_lines = float(np.min(self.lines.read(y, rising=False))) - self.level + 1e-12
         mass, lengths = self.layers
         gap = float(np.sum(mass * sinc_envelope_gap(0.5 * y * lengths))) * (1 - 1e-9)
-        by_layers = math.log1p(-min(max(gap, 0.0), 1 - 1e-16))
-        return self.count * min(by_lines, by_layers, 0.0)
+        fall = math.log1p(-min(max(gap, 0.0), 1 - 1e-16))
+        if self.count < _MANY:
+            by_lines = float(np.min(self.lines.read(y, rising=False))) - self.level + 1e-12
+            fall = min(fall, by_lines)
+        return self.count * fall
 
     @cached_property
     def layers(self) -> tuple[Real, Real]:
@@ -443,3 +494,12 @@ def is_certainly_zero(steps: SampledSteps, log_delta: float) -> bool:
     (Z1)."""
     variation = math.erf(1 / (2 * math.sqrt(2) * steps.sigma)) * (1 + 1e-12)
     return math.log(steps.count) + math.log(steps.q * variation) < log_delta - 1e-9
+
+
+def is_below(law: RoughLaw, epsilon: float) -> bool:
+    """Whether delta at epsilon is certainly below the law's own, by Chernoff's bound (C1)."""
+    steps = law.steps
+    tilts = law.choose_tilts(law.levels, epsilon)
+    step = _fade_out(steps, tilts, None, law.log_delta)
+    level = steps.count * _bound_level(step, steps.count) + log_payoff(tilts.c)
+    return step.top == math.inf and level - tilts.c * epsilon + 1e-9 < law.log_delta

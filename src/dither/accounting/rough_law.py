@@ -25,6 +25,9 @@ SMALL = 1e-10
 _FADED = 1e-8
 _LATTICE = 4096
 _TILTS = 64
+_OVERFLOW = 600.0
+_LOST = 17.0
+_LIGHT = 4.0
 _BESIDE = 24.0
 """-log of what a bound beside the contour may be, relative to delta."""
 
@@ -49,10 +52,10 @@ class SampledSteps:
 
 
 class Tilts(NamedTuple):
-    """The tilt of the contour, and larger tilts for Chernoff's bound."""
+    """The tilt of the contour, and a larger one for Chernoff's bound."""
 
     c: float
-    others: tuple[float, ...]
+    larger: float
 
 
 class Far(NamedTuple):
@@ -118,14 +121,16 @@ class RoughLaw:
     @cached_property
     def excess(self) -> Real:
         """mass * (e^{c loss} - 1), a row for each tilt."""
-        return self.mass * np.expm1(np.minimum(self.tilts[:, None] * self.loss, 600.0))
+        return self.mass * np.expm1(np.minimum(self.tilts[:, None] * self.loss, _OVERFLOW))
 
     @property
     def levels(self) -> Real:
         """log M^count at each tilt, of the law as it is faded now."""
         faded = float(self.mass @ (1 - self.weights))
+        largest = float(self.loss[self.weights > 1e-200].max())
         with np.errstate(invalid="ignore", divide="ignore"):
-            return self.steps.count * np.log1p(self.excess @ self.weights - faded)
+            levels = self.steps.count * np.log1p(self.excess @ self.weights - faded)
+        return np.where(self.tilts * largest < _OVERFLOW, levels, math.inf)
 
     def guess_epsilon(self) -> float:
         """Roughly the epsilon at this delta: by the saddle point, or far out by a lattice."""
@@ -161,11 +166,11 @@ class RoughLaw:
         sums = np.fft.irfft(np.exp(self.steps.count * np.log(transform)), size)
         sums = np.maximum(sums[:_LATTICE], 0.0)[::-1]
         losses = (np.arange(_LATTICE) * pitch)[::-1]
-        deltas = np.cumsum(sums) - np.exp(losses) * np.cumsum(sums * np.exp(-losses))
+        growth = np.exp(np.minimum(losses, _OVERFLOW))
+        deltas = np.cumsum(sums) - growth * np.cumsum(sums / growth)
         far = self.mass[~near]
-        deltas = deltas + self.steps.count * (
-            far.sum() - np.exp(losses) * float(far @ np.exp(-self.loss[~near]))
-        )
+        far_share = float(far @ np.exp(-np.minimum(self.loss[~near], _OVERFLOW)))
+        deltas = deltas + self.steps.count * (far.sum() - growth * far_share)
         above = np.flatnonzero(deltas > math.exp(self.log_delta))
         return float(losses[above[0]]) if len(above) else 0.0
 
@@ -173,8 +178,20 @@ class RoughLaw:
         """Roughly the logarithm of delta at an epsilon."""
         return float(np.min(self.levels - self.tilts * epsilon + self.payoffs)) - 2.0
 
+    def suits_contour(self, epsilon: float) -> bool:
+        """Whether the contour over the whole law will do: many steps, and no noise so far out that
+        it never happens but rules the transform."""
+        steps = self.steps
+        c = self.choose_tilts(self.levels, epsilon).c
+        if steps.count < 100 or c > 20 * steps.sigma:
+            return False
+        if steps.direction == "add" or c + 1 < find_top(steps, self.log_delta, 0.0):
+            return True
+        far = (c + 1) * math.log(steps.q) + c * (c + 1) / (2 * steps.sigma**2)
+        return far < -40.0 - math.log(steps.count)
+
     def choose_tilts(self, levels: Real, epsilon: float) -> Tilts:
-        """The tilt that needs few nodes and loses few digits, and others that bound aliases.
+        """The tilt that needs few nodes and loses few digits, and one that bounds aliases.
 
         `levels` are the logarithms of the transform at `self.tilts`.
         """
@@ -190,16 +207,14 @@ class RoughLaw:
         period = np.maximum(below, above.min(axis=1))
         score = np.log(period) + np.maximum(lost, 0.0) / 8
         chosen = int(np.argmin(np.nan_to_num(score, nan=math.inf)))
-        helper = int(np.argmin(above[chosen]))
-        beside = max(helper - 1, chosen + 1)
-        return Tilts(float(c[chosen]), tuple(float(c[i]) for i in sorted({helper, beside})))
+        return Tilts(float(c[chosen]), float(c[np.argmin(above[chosen])]))
 
     def choose_far(self, epsilon: float) -> Far | None:
         """Where losses begin that the other steps cannot undo; the law is faded out there."""
         if self.steps.direction == "add":
             return None
         c = self.tilts[:, None]
-        falls = self.mass * np.exp(-np.minimum((c + 1) * self.loss, 600.0))
+        falls = self.mass * np.exp(-np.minimum((c + 1) * self.loss, _OVERFLOW))
         levels = self.steps.count * np.log(falls.sum(axis=1))
         tails = np.cumsum(falls[:, ::-1], axis=1)[:, ::-1]
         with np.errstate(divide="ignore"):
@@ -219,26 +234,30 @@ class RoughLaw:
     def choose_split(self, epsilon: float) -> Split | None:
         """The largest noise below which the losses alone will not add up to epsilon; none where the
         whole law does as well."""
-        if self.steps.direction == "add":
+        if self.steps.direction == "add" or self.steps.sigma > _LIGHT:
             return None
         c = self.tilts
         levels = self.levels
         lost = float(np.nanmin(levels - c * epsilon - np.log1p(c) - self.log_delta))
-        if lost < 12.0 and epsilon < 20 * self.deviation:
+        if lost < _LOST and epsilon < 5 * self.deviation:
             return None
         beyond = np.cumsum(self.mass[::-1])[::-1] - self.mass
         with np.errstate(invalid="ignore", divide="ignore"):
             logs = self.steps.count * np.log1p(np.cumsum(self.excess, axis=1) - beyond)
-        logs = np.nan_to_num(logs - c[:, None] * epsilon, nan=math.inf)
+        logs = np.where(c[:, None] * self.loss < 40.0, logs - c[:, None] * epsilon, math.inf)
+        logs = np.nan_to_num(logs, nan=math.inf)
         small = logs.min(axis=0) < self.log_delta - _BESIDE
         places = np.flatnonzero(small & (self.loss > 0) & (self.loss < epsilon))
         if not len(places):
             return None
         place = int(places[-1])
         weights = np.where(np.arange(len(self.y)) >= place, self.weights, 0.0)
+        if lost < _LOST and self.steps.count * float(self.mass @ weights) > 1.0:
+            return None
         jumps = self.steps.count * ((self.excess + self.mass) @ weights)
         tilts = self.choose_tilts(levels + np.log(jumps), epsilon)
-        return Split(float(self.y[place]), float(c[np.argmin(logs[:, place])]), tilts)
+        bulk_tilt = float(c[np.argmax(logs[:, place] < self.log_delta - _BESIDE)])
+        return Split(float(self.y[place]), bulk_tilt, tilts)
 
 
 def find_top(
@@ -256,18 +275,18 @@ def find_top(
 
 
 def choose_fade(
-    steps: SampledSteps, tilt: float, largest: float, find_start: Callable[[float], float]
+    steps: SampledSteps, tilts: Tilts, find_start: Callable[[float], float]
 ) -> float:
     """The widest fade after whose start the tilted density rises by little."""
     variance = steps.sigma**2
     for halvings in range(24):
         fade = steps.widest_fade * 2.0 ** (-halvings / 2)
         top = find_start(fade)
-        last = 20 * fade + fade**2 * (largest + 1) / variance
+        last = 20 * fade + fade**2 * (tilts.larger + 1) / variance
         y = top + np.concatenate([[0.0], np.geomspace(fade / 4, last, 160)])
         plain = -y * y / (2 * variance) + log_ndtr((top - y) / fade)
         logs = steps.log_ratios(y)
-        rise = plain + (tilt + 1) * logs
-        if rise.max() < rise[0] + 16.0 and (plain + (largest + 1) * logs).max() < 400.0:
+        rise = plain + (tilts.c + 1) * logs
+        if rise.max() < rise[0] + 16.0 and (plain + (tilts.larger + 1) * logs).max() < 300.0:
             return fade
     raise OutOfReach

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import cast
 
 import mpmath
@@ -21,6 +21,7 @@ from dither.accounting.bounds import Bounds, down, up
 from dither.accounting.contour import Contour, find_saddle_epsilon
 from dither.accounting.crossing import invert
 from dither.accounting.few_steps import build, is_certainly_zero
+from dither.accounting.few_steps import is_below as is_below_by_chernoff
 from dither.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.accounting.grid import GridLaw, GridPair, exact_step
 from dither.accounting.growth import contours, goal, is_below, keep
@@ -101,12 +102,14 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
 
 
 def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
-    routes = [
+    routes: list[tuple[str, Callable[[Sequence[Law], Target], Answer]]] = [
         ("exact", _solve_exactly),
         ("contour", _solve_by_contour),
         ("faded", _solve_by_fading),
         ("grid", _solve_by_grid),
     ]
+    if len(laws) == 1 and isinstance(laws[0], SampledGaussianFactor) and engine is None:
+        routes.insert(1, ("faded", partial(_solve_by_fading, first=True)))
     if (
         engine is None
         and len(laws) == 1
@@ -123,6 +126,8 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
             continue
         if name == "contour" == routes[0][0] and _is_wide(answer.bounds):
             continue
+        if isinstance(attempt, partial) and _is_wide(answer.bounds, 1e-9):
+            continue
         if (
             engine is None
             and name == "contour"
@@ -134,8 +139,8 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
     raise OutOfReach
 
 
-def _is_wide(bounds: Bounds) -> bool:
-    return not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
+def _is_wide(bounds: Bounds, absolute: float = 0.0) -> bool:
+    return not bounds.upper - bounds.lower <= max(1e-6 * bounds.upper, absolute)
 
 
 def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
@@ -242,24 +247,34 @@ def _sampled_once_curve(law: SampledGaussianFactor) -> Curve:
     (320 digits)."""
 
     def curve(epsilon: float) -> Bounds:
-        with mpmath.workdps(340):
-            q, sigma = (mpmath.mpf(x.numerator) / x.denominator for x in (law.q, law.sigma))
-            grow = mpmath.exp(mpmath.mpf(epsilon) * (1 if law.kind == "remove" else -1))
-            if grow <= 1 - q:
-                return Bounds(0.0, 0.0)
-            edge = mpmath.mpf(1) / 2 + sigma**2 * mpmath.log((grow - 1 + q) / q)
-            if law.kind == "remove":
-                rest = mpmath.ncdf(-edge / sigma)
-                moved = mpmath.ncdf((1 - edge) / sigma)
-                value = (1 - q - grow) * rest + q * moved
-            else:
-                rest = mpmath.ncdf(edge / sigma)
-                moved = mpmath.ncdf((edge - 1) / sigma)
-                value = rest - ((1 - q) * rest + q * moved) / grow
-            slack = mpmath.mpf(10) ** -320
-            return Bounds(max(0.0, down(float(value - slack))), min(1.0, up(float(value + slack))))
+        bounds = _delta_of_one_step(law, epsilon, 80, 40)
+        if bounds.upper - bounds.lower <= 1e-14 * bounds.upper:
+            return bounds
+        return _delta_of_one_step(law, epsilon, 340, 320)
 
     return curve
+
+
+def _delta_of_one_step(
+    law: SampledGaussianFactor, epsilon: float, digits: int, certain: int
+) -> Bounds:
+    """The closed form, worked out in `digits` digits of which `certain` are taken for right."""
+    with mpmath.workdps(digits):
+        q, sigma = (mpmath.mpf(x.numerator) / x.denominator for x in (law.q, law.sigma))
+        grow = mpmath.exp(mpmath.mpf(epsilon) * (1 if law.kind == "remove" else -1))
+        if grow <= 1 - q:
+            return Bounds(0.0, 0.0)
+        edge = mpmath.mpf(1) / 2 + sigma**2 * mpmath.log((grow - 1 + q) / q)
+        if law.kind == "remove":
+            rest = mpmath.ncdf(-edge / sigma)
+            moved = mpmath.ncdf((1 - edge) / sigma)
+            value = (1 - q - grow) * rest + q * moved
+        else:
+            rest = mpmath.ncdf(edge / sigma)
+            moved = mpmath.ncdf((edge - 1) / sigma)
+            value = rest - ((1 - q) * rest + q * moved) / grow
+        slack = mpmath.mpf(10) ** -certain
+        return Bounds(max(0.0, down(float(value - slack))), min(1.0, up(float(value + slack))))
 
 
 def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
@@ -290,8 +305,11 @@ def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
     return answer
 
 
-def _solve_by_fading(laws: Sequence[Law], target: Target) -> Answer:
-    """One sampled Gaussian, repeated: the contour with the far tail faded out."""
+def _solve_by_fading(laws: Sequence[Law], target: Target, first: bool = False) -> Answer:
+    """One sampled Gaussian, repeated: the contour with the far tail faded out.
+
+    Asked `first`, it leaves to the contour what suits the contour.
+    """
     if len(laws) != 1 or not isinstance(laws[0], SampledGaussianFactor) or laws[0].q == 1:
         raise OutOfReach
     law = laws[0]
@@ -309,6 +327,10 @@ def _solve_by_fading(laws: Sequence[Law], target: Target) -> Answer:
     rough = RoughLaw(steps, log_delta)
     epsilon = target.float_epsilon
     guess = rough.guess_epsilon() if epsilon is None else epsilon
+    if first and rough.suits_contour(guess):
+        raise OutOfReach
+    if target.floor > 0 and is_below_by_chernoff(rough, target.floor):
+        return Answer(Bounds(0.0, target.floor), "Chernoff's bound")
     bounds = Bounds(0.0, math.inf)
     for _ in range(3):
         contour = build(rough, guess)
