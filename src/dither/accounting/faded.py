@@ -220,21 +220,22 @@ class LineBound:
         log_first = float(self._log_ratios[0])
         turn = y * self._arguments[:, 0]
         if step.direction == "remove":
-            left = float(log_ndtr(first / step.sigma)) + step.power * log_first
+            left_tail = float(log_ndtr(first / step.sigma)) + step.power * log_first
             falling = last / step.variance + (last - step.top) / step.fade**2
             falling -= step.power / step.variance
-            if falling <= 0 or log_first > 0:
+            if falling <= 0:
                 return np.full_like(angles, math.inf)
             log_end = float(self._base[-1] - np.log(np.diff(self.bounds[-2:]))[0])
-            right = log_end + step.power * float(self._log_ratios[-1]) - math.log(falling)
-            return np.asarray(cost + np.logaddexp(left + turn, right + y * angles))
+            right_tail = log_end + step.power * float(self._log_ratios[-1]) - math.log(falling)
+            return np.asarray(cost + np.logaddexp(left_tail + turn, right_tail + y * angles))
         slope = step.c * self._odds[0] / (1 + self._odds[0])
-        moved = (first + slope) / step.sigma
-        left = self._moduli[:, 0] + slope * first / step.variance
-        left = left + slope * slope / (2 * step.variance) + float(log_ndtr(moved))
-        right = float(log_ndtr(-last / step.sigma)) + self._moduli[:, -1]
+        moved = float(log_ndtr((first + slope) / step.sigma))
+        # |r| on the line is at least r times its share at the first cell, or cos(theta/2) of it
+        modulus = self._moduli[:, 0]
         if self._odds[0] > 1:
-            return np.full_like(angles, math.inf)
+            modulus = -step.c * (log_first + np.log(np.cos(angles / 2)))
+        left = modulus + (slope * first + slope * slope / 2) / step.variance + moved
+        right = float(log_ndtr(-last / step.sigma)) + self._moduli[:, -1]
         return np.asarray(cost + np.logaddexp(left + turn, right + y * angles))
 
     @cached_property

@@ -20,6 +20,12 @@ from scipy.special import ndtr
 from dither.accounting.bounds import Bounds, up
 from dither.accounting.contour import Contour, build_contour, choose_step, log_payoff
 from dither.accounting.faded import FadedStep, LineBound, bound_bulk, log_faded_share
+from dither.accounting.faded_transform import (
+    Panel,
+    evaluate,
+    evaluate_at_zero,
+    evaluate_in_pieces,
+)
 from dither.accounting.rough_law import (
     SMALL,
     Far,
@@ -31,139 +37,16 @@ from dither.accounting.rough_law import (
     find_top,
 )
 from dither.accounting.transforms import (
-    LIBM,
     UNIT,
     Complex,
     Real,
     log1p_complex,
-    pairwise,
     sinc_envelope_gap,
 )
-from dither.accounting.trapezoid import BLOCK, OutOfReach, log_ratio, sum_turns
+from dither.accounting.trapezoid import OutOfReach
 
 _MOST_NODES = 40_000
-_LARGEST_PANEL = 100_000_000
-_CHUNK = 2048
 _MANY = 2000
-_MOST_CUTS = 6
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A transform at c + iy for a uniform y, less one where it is near one, with a bound on its
-    absolute error."""
-
-    values: Complex
-    error: Real
-
-
-def evaluate(
-    step: FadedStep, lines: LineBound, y: Real, count: int, *, less_one: bool
-) -> Panel:
-    """The transform of a faded step (Q1 to Q3 with the weight: W4)."""
-    reach = float(y[-1])
-    on_axis = lines.on_axis
-    top = float(on_axis.max())
-    if top > 600:
-        raise OutOfReach
-    log_total = top + math.log(float(np.sum(np.exp(on_axis - top))))
-    pitch, quadrature = _choose_pitch(step, lines, reach, log_total, count if less_one else 0)
-    nodes, tails = _choose_nodes(step, lines, pitch, log_total, count)
-    if len(nodes) * len(y) > _LARGEST_PANEL:
-        raise OutOfReach
-    variance = step.variance
-    quadratic = nodes * nodes / (2 * variance)
-    log_weights = step.log_top_weight(nodes) + step.log_bottom_weight(nodes)
-    logs, relative = log_ratio(step.q, (2 * nodes - 1) / (2 * variance))
-    tilt = step.power * logs
-    loss = logs if step.direction == "remove" else -logs
-    height = pitch / (step.sigma * math.sqrt(2 * math.pi))
-    plain = np.exp(log_weights - quadratic) * height
-    grown = np.exp(np.minimum(tilt + log_weights - quadratic, 700.0)) * height
-    small = plain * np.expm1(np.minimum(tilt, 1.0))
-    terms = np.where(tilt > 1, grown - plain, small) if less_one else grown
-    plane = float(pairwise(terms))
-    faded = step.faded_mass(0.0) if less_one and step.fades else 0.0
-    turns, harder = _sum_in_chunks(loss, grown, y)
-    # (Q3) roundoff, with the error of the weight (A3): a part for y = 0, and one that grows with y
-    weight_error = UNIT * (24 + 8 * quadratic + 64 * (1 + np.abs(log_weights))) + 4 * LIBM
-    depth = 2 + math.ceil(math.log2(len(nodes))) + (BLOCK if harder > 1 else 0)
-    sum_error = weight_error + 2 * depth * UNIT
-    still = np.sum((grown + plain * less_one) * np.abs(tilt) * relative)
-    still = float(still + np.sum(np.abs(terms) * sum_error))
-    turning = float(np.sum(grown * np.abs(loss) * (relative + harder * sum_error)))
-    error = 1.01 * (still + turning * y + quadrature + tails + 1e-12 * faded)
-    return Panel(turns + (plane - faded), error)
-
-
-def _sum_in_chunks(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
-    """The turning part of the sums, so many nodes at a time that memory stays small."""
-    pieces = []
-    harder = 1.0
-    for start in range(0, len(loss), _CHUNK):
-        chunk = slice(start, start + _CHUNK)
-        turns, harder = sum_turns(loss[None, chunk], grown[None, chunk], y)
-        pieces.append(turns[0])
-    return pairwise(np.array(pieces).T), harder
-
-
-def _choose_pitch(
-    step: FadedStep, lines: LineBound, reach: float, log_total: float, count: int
-) -> tuple[float, float]:
-    """The trapezoid's step, and its error by the strip theorem (Q1)."""
-    angles = lines.angles
-    rising = lines.read(reach, rising=True)
-    finest = 38.0 + min(math.log(max(count, 1)), 8.0)
-    wanted = rising - log_total + finest
-    pitch = float(np.max(2 * math.pi * step.variance * angles / np.maximum(wanted, 1.0)))
-    if count:
-        constant = step.line_cost * angles**2 + finest - min(log_total, 0.0)
-        pitch = min(pitch, float(np.max(2 * math.pi * step.variance * angles / constant)))
-    mantissa, exponent = math.frexp(pitch)
-    pitch = math.ldexp(math.floor(mantissa * 256) / 256, exponent)
-    pull = 2 * math.pi * step.variance * angles / pitch
-    log_error = float(np.min(rising - pull)) + math.log(2)
-    quadrature = math.exp(min(log_error, 700.0)) / -math.expm1(-float(pull[0]))
-    if count:
-        log_error = float(np.min(step.line_cost * angles**2 - pull)) + math.log(2)
-        quadrature += math.exp(min(log_error, 700.0)) / -math.expm1(-float(pull[0]))
-    return pitch, quadrature
-
-
-def _choose_nodes(
-    step: FadedStep, lines: LineBound, pitch: float, log_total: float, count: int
-) -> tuple[Real, float]:
-    """The trapezoid's nodes, and a bound on what they leave out (Q2)."""
-    cells = np.exp(lines.on_axis - log_total)
-    allowed = math.exp(-42.0) / count
-    bounds = lines.bounds
-    left_sums = np.cumsum(cells)
-    right_sums = np.cumsum(cells[::-1])[::-1]
-    low = int(np.searchsorted(left_sums, allowed))
-    high = len(cells) - int(np.searchsorted(right_sums[::-1], allowed))
-    first = float(bounds[low])
-    last = float(bounds[high])
-    reserve = step.sigma * math.sqrt(2 * (42.0 + math.log(count)))
-    first = min(first, -reserve) if step.bottom == -math.inf else first
-    if step.direction == "add":
-        last = max(last, reserve)
-    start = math.floor(first / pitch) - 1
-    stop = math.ceil(last / pitch) + 1
-    stop += (start - stop - 1) % BLOCK
-    if stop - start > 400_000:
-        raise OutOfReach
-    nodes = np.arange(start, stop + 1, dtype=np.float64) * pitch
-    # the summands of a cell: at most 1 + width/pitch of them, each at most its bound
-    narrow = float(np.min(np.diff(bounds)))
-    out = float(left_sums[low - 1]) if low else 0.0
-    out += float(right_sums[high]) if high < len(cells) else 0.0
-    out = out * (1 + pitch / narrow) * math.exp(log_total)
-    rest = math.exp(min(700.0, lines.log_rest))
-    plain = 0.0
-    if step.bottom == -math.inf:
-        plain = float(ndtr((first - 0.0) / step.sigma))
-        plain += float(ndtr(-last / step.sigma)) if step.direction == "add" else 0.0
-    return nodes, 2 * (out + 2 * rest + 2 * plain)
 
 
 @dataclass(frozen=True)
@@ -172,29 +55,30 @@ class FarLosses:
     (F1).
 
     `mass` and `other_mass` are what is faded out of one step under the two laws of the pair,
-    `surplus` their difference; (tilt, level) bounds what the closed form may miss.
+    `surplus` is their difference and `spread` the size of its terms; (tilt, level) bounds what the
+    closed form may miss.
     """
 
     count: int
     mass: float
     other_mass: float
     surplus: float
+    spread: float
     tilt: float = 0.0
     level: float = math.inf
 
     def delta(self, epsilon: float) -> Bounds:
         """What the faded losses add to delta: at least P(A) - e^epsilon Q(A), at most P(A)."""
-        total = -math.expm1(self.count * math.log1p(-min(self.mass, 0.5)))
-        stays = self.count * math.log1p(-min(self.other_mass, 0.5))
+        total = -math.expm1(self.count * math.log1p(-self.mass))
+        stays = self.count * math.log1p(-self.other_mass)
         shrinks = self.count * math.log1p(-self.surplus / (1 - self.other_mass))
-        certain = math.exp(stays) * -math.expm1(shrinks)
-        certain -= math.expm1(min(epsilon, 700.0)) * -math.expm1(stays)
-        blur = 1e-12 * (total + math.exp(min(epsilon, 700.0)) * -math.expm1(stays))
-        blur = min(blur, 1e-12 * total * (1 + epsilon) + 1e-12 * abs(certain))
+        more = math.exp(stays) * -math.expm1(shrinks)
+        undone = math.expm1(min(epsilon, 700.0)) * -math.expm1(stays)
+        blur = 1e-12 * (self.count * self.spread + abs(more) + undone)
         log_missed = self.level + (self.tilt + 1) * epsilon
         missed = math.exp(min(log_missed, 0.0)) * (1 + 1e-9)
-        upper = min(total * (1 + 1e-12), max(certain, 0.0) + blur + missed)
-        return Bounds(max(0.0, certain - blur), upper)
+        upper = min(total * (1 + 1e-12), max(more - undone, 0.0) + blur + missed)
+        return Bounds(max(0.0, more - undone - blur), upper)
 
 
 @dataclass(frozen=True)
@@ -245,9 +129,7 @@ def build(law: RoughLaw, epsilon: float) -> FadedContour:
     return _build_whole(steps, tilts, far, epsilon, log_delta)
 
 
-def _fade_out(
-    steps: SampledSteps, tilts: Tilts, far: Far | None, log_delta: float
-) -> FadedStep:
+def _fade_out(steps: SampledSteps, tilts: Tilts, far: Far | None, log_delta: float) -> FadedStep:
     if steps.direction == "add":
         return FadedStep("add", steps.q, steps.sigma, tilts.c, math.inf, steps.sigma)
     fade = choose_fade(steps, tilts, lambda fade: find_top(steps, log_delta, fade, far))
@@ -257,7 +139,7 @@ def _fade_out(
 
 def _bound_level(step: FadedStep, count: int) -> float:
     """A proved upper bound of log M(c)."""
-    _, excess = _evaluate_at_zero(step, count, less_one=True)
+    _, excess = evaluate_at_zero(step, count, less_one=True)
     return math.log1p(excess) * (1 + 1e-14) + 1e-16
 
 
@@ -268,14 +150,22 @@ def _bound_far(step: FadedStep, far: Far | None, count: int) -> FarLosses | None
     unmoved = step.faded_mass(0.0)
     moved = step.faded_mass(1.0)
     mass = (1 - step.q) * unmoved + step.q * moved
+    if mass > 0.5:
+        raise OutOfReach
     surplus = step.q * (moved - unmoved)
+    spread = step.q * (moved + unmoved)
     if far is None:
-        return FarLosses(count, mass, unmoved, surplus)
+        return FarLosses(count, mass, unmoved, surplus, spread)
     others = FadedStep("add", step.q, step.sigma, far.tilt, math.inf, step.sigma)
     level = _bound_level(others, count)
     log_step = log_faded_share(step, far.tilt)
     return FarLosses(
-        count, mass, unmoved, surplus, far.tilt,
+        count,
+        mass,
+        unmoved,
+        surplus,
+        spread,
+        far.tilt,
         math.log(count) + log_step + (count - 1) * level + 1e-9,
     )
 
@@ -298,12 +188,23 @@ def _build_whole(
     panel = evaluate(step, LineBound(step, float(y[-1])), y, count, less_one=True)
     logs = log1p_complex(panel.values)
     sizes = np.maximum(np.abs(1 + panel.values), 1e-300)
-    errors = count * (np.log1p((panel.error + 4 * UNIT * (sizes < 0.5)) / sizes)
-                      + 8 * UNIT * np.abs(logs))
+    errors = count * (
+        np.log1p((panel.error + 4 * UNIT * (sizes < 0.5)) / sizes) + 8 * UNIT * np.abs(logs)
+    )
     s = np.asarray(c + 1j * y, dtype=np.complex128)
+    # the rest is relative to the bound of M(c): relative to the value it is larger
+    log_rest += count * (level - float(logs[0].real)) + float(errors[0])
     contour = build_contour(
-        c, pitch, epsilon, y, 1 / (s * (s + 1)), count * logs, errors,
-        math.exp(log_rest) / math.pi * (1 + 1e-9), 0.0, chernoff,
+        c,
+        pitch,
+        epsilon,
+        y,
+        1 / (s * (s + 1)),
+        count * logs,
+        errors,
+        math.exp(log_rest) / math.pi * (1 + 1e-9),
+        0.0,
+        chernoff,
     )
     return FadedContour(contour, _bound_far(step, far, count))
 
@@ -323,18 +224,10 @@ def _bound_by_chernoff(
     raise OutOfReach
 
 
-def _evaluate_at_zero(step: FadedStep, count: int, *, less_one: bool) -> tuple[float, float]:
-    """The transform at c itself (less one), between two floats."""
-    panel = evaluate(step, LineBound(step, 0.0, 3), np.zeros(1), count, less_one=less_one)
-    value = float(panel.values[0].real)
-    error = float(panel.error[0])
-    return value - error, value + error
-
-
 def _bound_jumps(bulk: FadedStep, jump: FadedStep, count: int) -> tuple[float, float]:
     """Upper bounds of log J(c), and of log (B(c) + J(c))."""
-    _, bulk_excess = _evaluate_at_zero(bulk, count, less_one=True)
-    _, jumps = _evaluate_at_zero(jump, count, less_one=False)
+    _, bulk_excess = evaluate_at_zero(bulk, count, less_one=True)
+    _, jumps = evaluate_at_zero(jump, count, less_one=False)
     return math.log(jumps), math.log1p(bulk_excess + jumps) * (1 + 1e-14) + 1e-16
 
 
@@ -360,56 +253,31 @@ def _build_split(
     chernoff = _bound_by_chernoff(split.tilts, bound_level)
     pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
     wanted = log_delta - (level - c * epsilon) + math.log(SMALL * math.pi)
-    jumps, whole = _bound_jumps(bulk, jump, count)
+    jumps = _bound_jumps(bulk, jump, count)[0]
     lines = LineBound(jump, 0.0)
     reach, log_rest = _find_reach(
         lambda y: min(0.0, float(np.min(lines.read(y, rising=False))) - jumps), pitch, wanted
     )
     y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
     bulk_panel = evaluate(bulk, LineBound(bulk, float(y[-1])), y, count, less_one=True)
-    jump_panel = _evaluate_in_pieces(jump, y, count, jumps)
+    jump_panel = evaluate_in_pieces(jump, y, count, jumps)
     logs, errors = _subtract_bulk(bulk_panel, jump_panel, count)
     s = np.asarray(c + 1j * y, dtype=np.complex128)
     # the rest is relative to the bound `level`: relative to the value at c it is larger
     log_rest += level - float(logs[0].real) + float(errors[0])
     contour = build_contour(
-        c, pitch, epsilon, y, 1 / (s * (s + 1)), logs, errors,
-        math.exp(log_rest) / math.pi * (1 + 1e-9), 0.0, chernoff,
+        c,
+        pitch,
+        epsilon,
+        y,
+        1 / (s * (s + 1)),
+        logs,
+        errors,
+        math.exp(log_rest) / math.pi * (1 + 1e-9),
+        0.0,
+        chernoff,
     )
     return FadedContour(contour, _bound_far(jump, far, count), _bound_bulk(bulk, split, count))
-
-
-def _evaluate_in_pieces(jump: FadedStep, y: Real, count: int, log_jumps: float) -> Panel:
-    """The transform of the jumps, large ones apart: they turn fast, and fall off soon (W5)."""
-    width = max(14 * jump.fade, 1.5 * jump.variance)
-    cuts = math.floor((jump.top - jump.bottom) / width) - 1
-    places = [jump.bottom + width * (i + 1) for i in range(min(cuts, _MOST_CUTS))]
-    values = np.zeros(len(y), complex)
-    errors = np.zeros(len(y))
-    for piece in jump.cut(places):
-        lines = LineBound(piece, 0.0)
-        size, log_rest = _find_end(lines, y, log_jumps - 41.0)
-        panel = evaluate(piece, LineBound(piece, float(y[size - 1])), y[:size], count, less_one=False)
-        values[:size] += panel.values
-        errors[:size] += panel.error + 4 * UNIT * np.abs(values[:size])
-        errors[size:] += math.exp(log_rest)
-    return Panel(values, errors)
-
-
-def _find_end(lines: LineBound, y: Real, wanted: float) -> tuple[int, float]:
-    """How many of the y a piece needs, and a bound on log |J| at all that follow."""
-    low = 1
-    high = len(y)
-    bound = math.inf
-    while high - low > max(8, low // 8):
-        middle = (low + high) // 2
-        fall = float(np.min(lines.read(float(y[middle]), rising=False)))
-        if fall < wanted:
-            high = middle
-            bound = fall
-        else:
-            low = middle
-    return high, bound
 
 
 def _bound_bulk(bulk: FadedStep, split: Split, count: int) -> BulkBound:

@@ -90,7 +90,7 @@ class RoughLaw:
         self.y = np.linspace(low, high, max(400, math.ceil((high - low) * 24 / sigma)))
         logs = steps.log_ratios(self.y)
         pitch = float(self.y[1] - self.y[0])
-        log_mass = -self.y**2 / (2 * sigma**2) + math.log(pitch / sigma / math.sqrt(2 * math.pi))
+        log_mass = -(self.y**2) / (2 * sigma**2) + math.log(pitch / sigma / math.sqrt(2 * math.pi))
         removes = steps.direction == "remove"
         self.loss = logs if removes else -logs
         self.mass = np.exp(log_mass + (logs if removes else 0.0))
@@ -214,7 +214,7 @@ class RoughLaw:
         if self.steps.direction == "add":
             return None
         c = self.tilts[:, None]
-        falls = self.mass * np.exp(-np.minimum((c + 1) * self.loss, _OVERFLOW))
+        falls = self.mass * np.exp(-np.clip((c + 1) * self.loss, -_OVERFLOW, _OVERFLOW))
         levels = self.steps.count * np.log(falls.sum(axis=1))
         tails = np.cumsum(falls[:, ::-1], axis=1)[:, ::-1]
         with np.errstate(divide="ignore"):
@@ -260,9 +260,7 @@ class RoughLaw:
         return Split(float(self.y[place]), bulk_tilt, tilts)
 
 
-def find_top(
-    steps: SampledSteps, log_delta: float, fade: float, far: Far | None = None
-) -> float:
+def find_top(steps: SampledSteps, log_delta: float, fade: float, far: Far | None = None) -> float:
     """Where to fade out: above the far losses, or where a small share of delta is left."""
     if steps.direction == "add":
         return math.inf
@@ -274,9 +272,7 @@ def find_top(
     return max(-float(ndtri_exp(log_share)), 1 / spread - float(ndtri_exp(moved))) * spread
 
 
-def choose_fade(
-    steps: SampledSteps, tilts: Tilts, find_start: Callable[[float], float]
-) -> float:
+def choose_fade(steps: SampledSteps, tilts: Tilts, find_start: Callable[[float], float]) -> float:
     """The widest fade after whose start the tilted density rises by little."""
     variance = steps.sigma**2
     for halvings in range(24):
@@ -288,5 +284,5 @@ def choose_fade(
         logs = steps.log_ratios(y)
         rise = plain + (tilts.c + 1) * logs
         if rise.max() < rise[0] + 16.0 and (plain + (tilts.larger + 1) * logs).max() < 300.0:
-            return fade
+            return float(fade)
     raise OutOfReach
