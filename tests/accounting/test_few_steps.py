@@ -19,9 +19,10 @@ from dither.accounting.faded_transform import evaluate
 from dither.accounting.few_steps import is_certainly_zero
 from dither.accounting.planning import find_smallest_below
 from dither.accounting.rough_law import SampledSteps
-from tests.accounting.sampled_grid import build_grid
+from tests.scripts import import_script
 
 DIGITS = 20
+build_grid = import_script("bench/workloads/sampled_grid.py").build_grid
 
 
 def sampled(q, sigma, steps=1):
