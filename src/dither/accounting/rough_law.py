@@ -183,7 +183,7 @@ class RoughLaw:
         it never happens but rules the transform."""
         steps = self.steps
         c = self.choose_tilts(self.levels, epsilon).c
-        if steps.count < 100 or c > 20 * steps.sigma:
+        if steps.count < 100 or c > 8 * steps.sigma:
             return False
         if steps.direction == "add" or c + 1 < find_top(steps, self.log_delta, 0.0):
             return True

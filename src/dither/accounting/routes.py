@@ -1,7 +1,9 @@
 """Which engine answers: the tightest one whose bounds are proved for the laws at hand.
 
-Order: closed Gaussian, exact sum of equal Laplaces, exact sum over atoms, exact lattice, contour,
-grid. Each answer carries the name of its engine and theorem.
+Order: closed Gaussian, exact sum of equal Laplaces, exact sum over atoms, exact lattice, contour
+(with the far tail faded out for one sampled Gaussian that does not suit the plain one), grid.
+
+Each answer carries the name of its engine and theorem.
 """
 
 from __future__ import annotations
@@ -79,7 +81,8 @@ def log_fraction(value: Fraction) -> float:
 
 
 def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> Answer:
-    """The bracket for one direction; `engine` forces "contour" or "grid" (for cross-checks)."""
+    """The bracket for one direction; `engine` forces "contour", "faded" or "grid" (for
+    cross-checks)."""
     if not laws:
         floor = Bounds(0.0, 0.0)
         return Answer(floor, "nothing is spent")
