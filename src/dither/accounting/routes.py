@@ -325,8 +325,8 @@ def _solve_by_fading(laws: Sequence[Law], target: Target, first: bool = False) -
         log_delta = RoughLaw(steps, -25.0).guess_log_delta(target.float_epsilon)
     elif is_certainly_zero(steps, log_delta):
         return Answer(Bounds(0.0, 0.0), "total variation below delta")
-    if not -600 < log_delta < 0:
-        raise OutOfReach
+    if not (-30 if first else -600) < log_delta < 0:
+        raise OutOfReach  # far below 1e-12 the plain contour is the sharper one
     rough = RoughLaw(steps, log_delta)
     epsilon = target.float_epsilon
     guess = rough.guess_epsilon() if epsilon is None else epsilon
