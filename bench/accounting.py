@@ -22,10 +22,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
+
+from workloads.sampled_grid import build_grid
 
 from dither import accounting as acc
 from dither.accounting.growth import forget
+from dither.errors import DitherError
 
 warnings.filterwarnings("ignore")
 
@@ -143,8 +146,81 @@ def line(
     return row
 
 
+class GridReading(NamedTuple):
+    """Processor time and width of one workload of the grid."""
+
+    seconds: float
+    bounds: acc.Bounds
+
+    def is_within(self, relative: float) -> bool:
+        width = self.bounds.upper - self.bounds.lower
+        return width <= max(relative * self.bounds.upper, 1e-9)
+
+
+def read_grid(quick: bool) -> list[GridReading]:
+    """Every workload of the grid of sampled Gaussians, cold, once; quick: every tenth."""
+    readings = []
+    for workload in build_grid()[:: 10 if quick else 1]:
+        loss = acc.PoissonSampled(workload.q, acc.Gaussian(workload.sigma))
+        ask = cold(loss if workload.steps == 1 else loss * workload.steps, workload.delta)()
+        start = time.process_time()
+        try:
+            bounds = ask()
+        except DitherError:
+            bounds = acc.Bounds(0.0, math.inf)
+        readings.append(GridReading(time.process_time() - start, bounds))
+    return readings
+
+
+def grid_lines(quick: bool) -> Iterator[dict[str, Any]]:
+    """How much of the grid is sharp and fast: `ours_s` is the share that is not, or the slowest."""
+    readings = read_grid(quick)
+    good = sum(reading.is_within(1e-6) and reading.seconds <= 0.05 for reading in readings)
+    missed = 1 - good / len(readings)
+    name = f"grid of {len(readings)}: share not within 1e-6 and 50 ms (a share, not seconds)"
+    yield plain_line(name, missed, 0.05)
+    rough = [reading for reading in readings if not reading.is_within(1e-4)]
+    name = f"grid of {len(readings)}: share not within 1e-4 (a share, not seconds)"
+    yield plain_line(name, len(rough) / len(readings), 0.0)
+    yield plain_line("the slowest of the grid", max(reading.seconds for reading in readings), 1.0)
+
+
+CALIBRATIONS: tuple[dict[str, Any], ...] = (
+    {"epsilon": 1, "delta": 1e-5, "steps": 25, "sensitivity": 6, "q": "0.001"},
+    {"epsilon": 1, "delta": 1e-6, "steps": 2, "q": "0.01"},
+    {"epsilon": "0.5", "delta": 1e-8, "steps": 100, "q": "0.1"},
+    {"epsilon": 1, "delta": 1e-5, "sigma": 1, "q": None, "steps": 10},
+)
+
+
+def calibration_line() -> dict[str, Any]:
+    """The slowest of a few calibrations of few steps."""
+    slowest = 0.0
+    for parameters in CALIBRATIONS:
+        forget()
+        start = time.process_time()
+        acc.calibrate(**parameters)
+        slowest = max(slowest, time.process_time() - start)
+    return plain_line("the slowest of four calibrations of few steps", slowest, 2.0)
+
+
+def plain_line(name: str, ours: float, target: float) -> dict[str, Any]:
+    """A line without a peer and without a bracket of its own."""
+    return {
+        "name": name,
+        "ours_s": ours,
+        "base_s": None,
+        "ratio": None,
+        "target": target,
+        "ok": ours <= target,
+        "our_relative_width": 0.0,
+    }
+
+
 def lines(quick: bool) -> Iterator[dict[str, Any]]:
     """Every comparison, one at a time."""
+    yield from grid_lines(quick)
+    yield calibration_line()
     import dp_accounting as dp
     from prv_accountant import (
         GaussianMechanism,

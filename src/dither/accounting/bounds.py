@@ -31,6 +31,7 @@ def exp_up(exponent: float) -> float:
     return up(math.exp(exponent)) * (1 + 1e-15) if exponent < 700 else math.inf
 
 
-def is_wide(bounds: Bounds) -> bool:
-    """Whether another route may improve the upper end."""
-    return bounds.upper == math.inf or not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
+def is_wide(bounds: Bounds, absolute: float = 0.0) -> bool:
+    """Whether another route may improve the upper end; a width of `absolute` is narrow enough."""
+    narrow = max(1e-6 * bounds.upper, absolute)
+    return bounds.upper == math.inf or not bounds.upper - bounds.lower <= narrow

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from dither.accounting.bounds import Bounds
 from dither.accounting.curves import epsilon as curve_epsilon
-from dither.accounting.planning import MOST_STEPS, find_largest_count, find_smallest
+from dither.accounting.planning import MOST_STEPS, find_largest_count, find_smallest_below
 from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
 from dither.given_numbers import as_float, whole_number
@@ -98,15 +98,19 @@ def calibrate(
         step_loss = step_loss if rate == 1 else ls.PoissonSampled(rate, step_loss)
         return step_loss if count == 1 else step_loss * count
 
+    def measure_epsilon(loss: ls.Loss) -> float:
+        return curve_epsilon(loss, target).upper
+
     def fits_budget(loss: ls.Loss) -> bool:
         assert goal is not None
-        return curve_epsilon(loss, target).upper <= goal
+        return measure_epsilon(loss) <= goal
 
     scale = Fraction(1) if sigma is None else positive(sigma, "sigma")
     rate = Fraction(1) if q is None else positive(q, "q")
     count = 1 if steps is None else whole_number(steps, "steps", MOST_STEPS, "round it yourself")
     if sigma is None:
-        scale = find_smallest(lambda x: fits_budget(build(x, rate, count)), norm)
+        assert goal is not None
+        scale = find_smallest_below(goal, lambda x: measure_epsilon(build(x, rate, count)), norm)
         if target == 0 and goal is not None and "laplace" in noise and rate == 1:
             scale = count * norm / goal  # the sum of pure epsilons is exact
     elif steps is None:
@@ -115,7 +119,8 @@ def calibrate(
             _clt_steps(scale / norm, rate, goal, target),
         )
     elif q is None:
-        rate = _find_rate(lambda x: fits_budget(build(scale, x, count)))
+        assert goal is not None
+        rate = _find_rate(goal, lambda x: measure_epsilon(build(scale, x, count)))
     loss = build(scale, rate, count)
     return CalibrationPlan(
         missing[0], scale, rate, count, target, curve_epsilon(loss, target), loss
@@ -142,10 +147,10 @@ def _build_step(
     return kind(scale, int(norm), neighbours=neighbours, unit=unit)
 
 
-def _find_rate(fits: Callable[[Fraction], bool]) -> Fraction:
-    if fits(Fraction(1)):
+def _find_rate(goal: Fraction, measure: Callable[[Fraction], float]) -> Fraction:
+    if measure(Fraction(1)) <= goal:
         return Fraction(1)
-    return 1 / find_smallest(lambda x: x >= 1 and fits(1 / x), Fraction(2))
+    return 1 / find_smallest_below(goal, lambda x: measure(1 / x), Fraction(2), least=Fraction(1))
 
 
 def _clt_steps(noise: Fraction, rate: Fraction, goal: Fraction | None, target: Fraction) -> int:

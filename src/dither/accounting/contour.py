@@ -63,14 +63,14 @@ def _bound_logs(factors: Sequence[Factor], real_parts: Sequence[float]) -> Real:
     return np.asarray(total + 1e-13 * (1 + np.abs(total)))
 
 
-def _log_payoff(t: float) -> float:
+def log_payoff(t: float) -> float:
     """log of (1/(t+1)) (t/(t+1))^t, the sharp constant of the Chernoff bound on delta."""
     return -math.log1p(t) - t * math.log1p(1 / t)
 
 
 _FINE = 4
 _EXTENDED = 2  # Chernoff points that a contour keeps when it grows
-_LOWEST = -40
+_LOWEST = -88
 _HIGHEST = 93
 
 
@@ -186,7 +186,7 @@ class Contour:
                 - 0.5 * math.log1p(2 * math.pi * second * c * c)
             )
         chernoff = _bound_by_chernoff(factors, c)
-        step = _step(c, near_epsilon, log_delta, chernoff)
+        step = choose_step(c, near_epsilon, log_delta, chernoff)
         reach, truncation = _find_reach(factors, c, step, near_epsilon, level, log_delta)
         count = math.ceil(reach / step)
         nodes = np.arange(count + 1, dtype=np.float64) * step
@@ -198,7 +198,7 @@ class Contour:
             value, error = factor.log_mgf(c, nodes, tolerance)
             errors = errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
             logs = logs + value
-        return _build_contour(
+        return build_contour(
             c,
             step,
             near_epsilon,
@@ -238,7 +238,7 @@ class Contour:
         if not np.all(beyond < math.inf):
             raise OutOfReach
         chernoff = tuple(zip(real_parts, beyond.tolist(), strict=True))
-        return _build_contour(
+        return build_contour(
             self.c,
             self.step,
             near_epsilon,
@@ -283,7 +283,7 @@ class Contour:
         return math.exp(min(700.0, _log_alias(self.aliases, epsilon))) * (1 + 1e-9)
 
 
-def _build_contour(
+def build_contour(
     c: float,
     step: float,
     near_epsilon: float,
@@ -306,13 +306,16 @@ def _build_contour(
     # caps it
     farthest = 4 * near_epsilon + 40 / c
     phase = 4 * UNIT * (np.abs(logs.imag) + nodes * farthest + np.abs(logs.real - level) + 16)
+    relative = errors + phase
     with np.errstate(over="ignore", invalid="ignore"):
-        node_errors = np.minimum(
-            sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * np.abs(payoff) + sizes
-        )
+        grown = np.exp(np.minimum(logs.real - level + relative, 1.0)) * np.abs(payoff)
+        node_errors = np.where(relative < 1, sizes * np.expm1(np.minimum(relative, 1.0)), grown)
+    node_errors = np.minimum(node_errors, 1.2 * np.abs(payoff) + sizes)
     noise = 2 * float(node_errors.sum()) + 2 * len(values) * UNIT * float(sizes.sum())
     # (T1) the nodes beyond the last one
     noise = step / (2 * math.pi) * noise * (1 + 1e-12) + truncation * math.exp(slack)
+    if not noise < math.inf:
+        raise OutOfReach
     values[1:] *= 2
     real = np.ascontiguousarray(values.real)
     imaginary = np.ascontiguousarray(values.imag)
@@ -371,7 +374,7 @@ def _bound_by_chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float
         except OutOfReach:
             continue
         points += [
-            (real_part, float(level) + _log_payoff(real_part))
+            (real_part, float(level) + log_payoff(real_part))
             for real_part, level in zip(real_parts, levels, strict=True)
             if math.isfinite(level) and real_part > c
         ]
@@ -380,12 +383,17 @@ def _bound_by_chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float
     return tuple(points)
 
 
-def _step(
-    c: float, epsilon: float, log_delta: float, chernoff: tuple[tuple[float, float], ...]
+def choose_step(
+    c: float,
+    epsilon: float,
+    log_delta: float,
+    chernoff: tuple[tuple[float, float], ...],
+    share: float = _GOAL,
 ) -> float:
+    """The largest step whose aliases are below `share` of delta (T2)."""
     step = 2 * math.pi * c / (max(0.0, -log_delta) + 30.0)
     for _ in range(60):
-        if _log_alias(_aliases(c, step, chernoff), epsilon) <= log_delta + math.log(_GOAL):
+        if _log_alias(_aliases(c, step, chernoff), epsilon) <= log_delta + math.log(share):
             return step
         step *= 0.85
     raise OutOfReach

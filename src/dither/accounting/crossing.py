@@ -36,7 +36,7 @@ def invert(
 
     if not certain and read_bracket(0.0).upper <= target:
         return Bounds(0.0, 0.0), slope
-    upper, slope = _find_crossing(read_bracket, 1, target, max(guess, 1e-6), slope)
+    upper, slope = _find_crossing(read_bracket, 1, target, max(guess, 1e-15), slope)
     if not math.isfinite(upper):
         return Bounds(0.0, math.inf), slope
     lower, slope = _find_crossing(read_bracket, 0, target_upper, upper, slope)

@@ -65,8 +65,10 @@ def epsilon(
 ) -> Bounds:
     """A bracket of the smallest epsilon for which the loss is (epsilon, delta)-DP.
 
-    `direction` restricts to one unit removed or added; `engine` forces "contour" or "grid", for
-    cross-checks. The number holds for a plan fixed in advance; a running budget needs a filter
+    `direction` restricts to one unit removed or added; `engine` forces "contour", "faded" (one
+    sampled Gaussian, repeated) or "grid", for cross-checks.
+
+    The number holds for a plan fixed in advance; a running budget needs a filter
     (`dither.accounting.filters`).
     """
     return read_epsilon(loss, delta, direction=direction, engine=engine).bounds

@@ -53,6 +53,62 @@ def find_smallest(
     return high
 
 
+def find_smallest_below(
+    goal: Fraction,
+    measure: Callable[[Fraction], float],
+    start: Fraction,
+    *,
+    least: Fraction = Fraction(0),
+    relative: float = 1e-9,
+) -> Fraction:
+    """The smallest number from `least` on whose measure is at most `goal`, from above.
+
+    The measure does not increase. Like `find_smallest`, with a secant on logarithms between the
+    bisections, since a measure costs far more than a step of the search.
+    """
+    values: dict[Fraction, float] = {}
+
+    def fits(x: Fraction) -> bool:
+        if x < least:
+            return False
+        if x not in values:
+            values[x] = measure(x)
+        return values[x] <= goal
+
+    high = find_smallest(fits, start, relative=0.6)
+    low = high / 2
+    after_fit = True
+    for turn in range(120):
+        if high - low <= Fraction(relative) * high:
+            break
+        trial = (low + high) / 2
+        if turn % 4 < 3:
+            aim = _aim_between(low, values.get(low), high, values[high], float(goal))
+            trial = (
+                trial
+                if aim is None
+                else Fraction(aim * (1 + (-0.4 if after_fit else 0.4) * relative))
+            )
+        trial = _shorten(trial)
+        if not low < trial < high:
+            trial = _shorten((low + high) / 2)
+            if not low < trial < high:
+                break
+        after_fit = fits(trial)
+        low, high = (low, trial) if after_fit else (trial, high)
+    return high
+
+
+def _aim_between(
+    low: Fraction, low_value: float | None, high: Fraction, high_value: float, goal: float
+) -> float | None:
+    """Where a power law through both ends meets the goal; none where an end has no logarithm."""
+    if low_value is None or not 0 < high_value < low_value < math.inf:
+        return None
+    share = math.log(low_value / goal) / math.log(low_value / high_value)
+    return float(float(low) * math.pow(float(high) / float(low), share))
+
+
 def _shorten(value: Fraction) -> Fraction:
     return (
         Fraction(float(value)).limit_denominator(10**15)

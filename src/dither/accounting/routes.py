@@ -1,7 +1,9 @@
 """Which engine answers: the tightest one whose bounds are proved for the laws at hand.
 
-Order: closed Gaussian, exact sum of equal Laplaces, exact sum over atoms, exact lattice, contour,
-grid. Each answer carries the name of its engine and theorem.
+Order: closed Gaussian, exact sum of equal Laplaces, exact sum over atoms, exact lattice, contour
+(with the far tail faded out for one sampled Gaussian that does not suit the plain one), grid.
+
+Each answer carries the name of its engine and theorem.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import cast
 
 import mpmath
@@ -20,6 +22,8 @@ from dither.accounting.bounded_range import BoundedRangeFactor, bounded_range_de
 from dither.accounting.bounds import SMALLEST, Bounds, down, is_wide, up
 from dither.accounting.contour import Contour, find_saddle_epsilon
 from dither.accounting.crossing import invert
+from dither.accounting.few_steps import build, is_certainly_zero
+from dither.accounting.few_steps import is_below as is_below_by_chernoff
 from dither.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.grid import GridLaw, GridPair, exact_step
@@ -29,6 +33,7 @@ from dither.accounting.guarantees import sigma_fraction
 from dither.accounting.laplace_sum import MOST, laplace_delta
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.mixtures import GridMixture, MixtureFactor
+from dither.accounting.rough_law import RoughLaw, SampledSteps
 from dither.accounting.sampled import OutOfReach, SampledGaussianFactor
 from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
 from dither.accounting.workload import Law
@@ -40,6 +45,7 @@ _FEW = 60
 LEAST_DELTA = Fraction(1, 10**305)
 """Below it floats lose digits: only the closed form and routes in logarithms serve."""
 _GRID_ONLY = {GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw}
+_FADING = "contour with the far tail faded out"
 _CONTOUR = "contour inversion of the moment-generating function"
 
 
@@ -80,7 +86,8 @@ def log_fraction(value: Fraction) -> float:
 
 
 def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> Answer:
-    """The bracket for one direction; `engine` forces "contour" or "grid" (for cross-checks)."""
+    """The bracket for one direction; `engine` forces "contour", "faded" or "grid" (for
+    cross-checks)."""
     if not laws:
         floor = Bounds(0.0, 0.0)
         return Answer(floor, "nothing is spent")
@@ -110,7 +117,14 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
 
 
 def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
-    routes = [("exact", _solve_exactly), ("contour", _solve_by_contour), ("grid", _solve_by_grid)]
+    routes: list[tuple[str, Callable[[Sequence[Law], Target], Answer]]] = [
+        ("exact", _solve_exactly),
+        ("contour", _solve_by_contour),
+        ("faded", _solve_by_fading),
+        ("grid", _solve_by_grid),
+    ]
+    if len(laws) == 1 and isinstance(laws[0], SampledGaussianFactor) and engine is None:
+        routes.insert(1, ("faded", partial(_solve_by_fading, first=True)))
     if (
         engine is None
         and len(laws) == 1
@@ -127,6 +141,8 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
             continue
         if name == "contour" == routes[0][0] and is_wide(answer.bounds):
             continue
+        if isinstance(attempt, partial) and is_wide(answer.bounds, 1e-9):
+            continue
         if (
             engine is None
             and name == "contour"
@@ -142,9 +158,12 @@ def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer
     """A contour that could not be made sharp (far below a heavy tail): both brackets hold, so does
     their overlap."""
     try:
-        second = _solve_by_grid(laws, target)
+        second = _solve_by_fading(laws, target)
     except OutOfReach:
-        return answer
+        try:
+            second = _solve_by_grid(laws, target)
+        except OutOfReach:
+            return answer
     a, b = answer.bounds
     c, d = second.bounds
     return Answer(Bounds(max(a, c), min(b, d)), "grid of privacy losses, joined with the contour")
@@ -246,24 +265,34 @@ def _sampled_once_curve(law: SampledGaussianFactor) -> Curve:
     (320 digits)."""
 
     def curve(epsilon: float) -> Bounds:
-        with mpmath.workdps(340):
-            q, sigma = (mpmath.mpf(x.numerator) / x.denominator for x in (law.q, law.sigma))
-            grow = mpmath.exp(mpmath.mpf(epsilon) * (1 if law.kind == "remove" else -1))
-            if grow <= 1 - q:
-                return Bounds(0.0, 0.0)
-            edge = mpmath.mpf(1) / 2 + sigma**2 * mpmath.log((grow - 1 + q) / q)
-            if law.kind == "remove":
-                rest = mpmath.ncdf(-edge / sigma)
-                moved = mpmath.ncdf((1 - edge) / sigma)
-                value = (1 - q - grow) * rest + q * moved
-            else:
-                rest = mpmath.ncdf(edge / sigma)
-                moved = mpmath.ncdf((edge - 1) / sigma)
-                value = rest - ((1 - q) * rest + q * moved) / grow
-            slack = mpmath.mpf(10) ** -320
-            return Bounds(max(0.0, down(float(value - slack))), min(1.0, up(float(value + slack))))
+        bounds = _delta_of_one_step(law, epsilon, 80, 40)
+        if bounds.upper - bounds.lower <= 1e-14 * bounds.upper:
+            return bounds
+        return _delta_of_one_step(law, epsilon, 340, 320)
 
     return curve
+
+
+def _delta_of_one_step(
+    law: SampledGaussianFactor, epsilon: float, digits: int, certain: int
+) -> Bounds:
+    """The closed form, worked out in `digits` digits of which `certain` are taken for right."""
+    with mpmath.workdps(digits):
+        q, sigma = (mpmath.mpf(x.numerator) / x.denominator for x in (law.q, law.sigma))
+        grow = mpmath.exp(mpmath.mpf(epsilon) * (1 if law.kind == "remove" else -1))
+        if grow <= 1 - q:
+            return Bounds(0.0, 0.0)
+        edge = mpmath.mpf(1) / 2 + sigma**2 * mpmath.log((grow - 1 + q) / q)
+        if law.kind == "remove":
+            rest = mpmath.ncdf(-edge / sigma)
+            moved = mpmath.ncdf((1 - edge) / sigma)
+            value = (1 - q - grow) * rest + q * moved
+        else:
+            rest = mpmath.ncdf(edge / sigma)
+            moved = mpmath.ncdf((edge - 1) / sigma)
+            value = rest - ((1 - q) * rest + q * moved) / grow
+        slack = mpmath.mpf(10) ** -certain
+        return Bounds(max(0.0, down(float(value - slack))), min(1.0, up(float(value + slack))))
 
 
 def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
@@ -292,6 +321,47 @@ def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
             break
     keep(grown, wanted, answer.bounds if answer.bounds.upper > target.floor else None, answer.slope)
     return answer
+
+
+def _solve_by_fading(laws: Sequence[Law], target: Target, first: bool = False) -> Answer:
+    """One sampled Gaussian, repeated: the contour with the far tail faded out.
+
+    Asked `first`, it leaves to the contour what suits the contour.
+    """
+    if len(laws) != 1 or not isinstance(laws[0], SampledGaussianFactor) or laws[0].q == 1:
+        raise OutOfReach
+    law = laws[0]
+    if law.kind == "swap":
+        raise OutOfReach
+    steps = SampledSteps(law.kind, float(law.q), float(law.sigma), law.count)
+    log_delta = target.log_delta
+    if log_delta is None:
+        assert target.float_epsilon is not None
+        log_delta = RoughLaw(steps, -25.0).guess_log_delta(target.float_epsilon)
+    elif is_certainly_zero(steps, log_delta):
+        return Answer(Bounds(0.0, 0.0), "total variation below delta")
+    if not (-30 if first else -600) < log_delta < 0:
+        raise OutOfReach  # far below 1e-12 the plain contour is the sharper one
+    rough = RoughLaw(steps, log_delta)
+    epsilon = target.float_epsilon
+    guess = rough.guess_epsilon() if epsilon is None else epsilon
+    if first and rough.suits_contour(guess):
+        raise OutOfReach
+    if target.floor > 0 and is_below_by_chernoff(rough, target.floor):
+        return Answer(Bounds(0.0, target.floor), "Chernoff's bound")
+    bounds = Bounds(0.0, math.inf)
+    for _ in range(3):
+        contour = build(rough, guess)
+        c = contour.contour.c
+        answer = _read_curve(contour.delta, target, -c, _FADING, max(guess, 0.01 / c))
+        low, high = answer.bounds
+        bounds = Bounds(max(bounds.lower, low), min(bounds.upper, high))
+        if epsilon is not None or high <= target.floor or not is_wide(bounds):
+            break
+        if bounds.upper == math.inf or bounds.upper - bounds.lower <= 1e-9:
+            break
+        guess = bounds.upper
+    return Answer(bounds, _FADING, answer.slope)
 
 
 def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:

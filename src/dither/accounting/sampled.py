@@ -326,6 +326,12 @@ def _layers(
     lengths = np.maximum(
         np.abs(np.diff(loss)) - 1e-15 * (np.abs(loss[:, 1:]) + np.abs(loss[:, :-1])), 0.0
     )
+    return stack_layers(heights, lengths)
+
+
+def stack_layers(heights: Real, lengths: Real) -> tuple[Real, Real]:
+    """(mass, length) of uniform layers below staircases, a row each, made unimodal first (D4)."""
+    cells = heights.shape[1] + 1
     # running minima outwards from the peak: to its right of what was, to its left of what comes
     peak = np.argmax(heights, axis=1)[:, None]
     cell = np.arange(cells - 1)

@@ -33,7 +33,7 @@ _LARGEST_PANEL = 12_000_000
 _LONGEST_RULE = 100_000
 _CHUNK = 250_000
 _LONG = 64
-_BLOCK = 32
+BLOCK = 32
 _KEPT = 4096
 
 
@@ -159,7 +159,7 @@ def _evaluate(
     )
     plane = pairwise(np.where(near[:, None], excess_terms, grown)) - np.where(near, 0.0, 1.0)
     turn, harder = (
-        _turns(rule.loss[:moving], grown[:moving], y)
+        sum_turns(rule.loss[:moving], grown[:moving], y)
         if moving
         else (np.zeros((0, len(y)), complex), 1.0)
     )
@@ -183,7 +183,7 @@ def _evaluate(
     )
 
 
-def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
+def sum_turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
     """The sum of grown * (e^{i y loss} - 1), and by how much the roundoff bound grows for the way
     it was taken.
 
@@ -197,7 +197,7 @@ def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
         return np.asarray(real + 1j * pairwise(np.sin(phase) * grown[:, None, :])), 1.0
     fine = math.isqrt(len(y))
     coarse = -(-len(y) // fine)
-    shape = (len(loss), -1, 1, _BLOCK)
+    shape = (len(loss), -1, 1, BLOCK)
     loss = loss.reshape(shape)
     grown = grown.reshape(shape)
     first = np.arange(fine)[:, None] * y[1] * loss
@@ -254,7 +254,7 @@ def _ends(kind: Kind, q: Real, sigma: Real, c: Real, step: Real, reserve: Real) 
         raise OutOfReach
     low = -math.ceil(first) - 1
     high = math.ceil(last) + 1
-    return low, high + (low - high - 1) % _BLOCK
+    return low, high + (low - high - 1) % BLOCK
 
 
 def _tails(kind: Kind, q: Real, sigma: Real, c: Real, rule: _Rule, shift: Real) -> Real:
@@ -308,7 +308,7 @@ def _roundoff(
     node_errors = (grown + rule.weights) * modulus * rule.loss_relative + terms * (
         rule.weight_relative + 4 * LIBM
     )
-    depth = 2 + math.ceil(math.log2(terms.shape[1])) + (_BLOCK if harder > 1 else 0)
+    depth = 2 + math.ceil(math.log2(terms.shape[1])) + (BLOCK if harder > 1 else 0)
     return np.asarray(1.01 * (node_errors + (2 * depth * UNIT) * terms).sum(axis=1))
 
 

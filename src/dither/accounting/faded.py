@@ -1,0 +1,331 @@
+"""One sampled Gaussian with its far tail faded out, and bounds of its transform on shifted lines.
+
+Far out a sampled Gaussian is heavy: for the tilts that small deltas need, the moment-generating
+function is ruled by noise that never happens. So a smooth weight W(y) between 0 and 1 takes that
+noise out: what is taken out counts as a loss of infinity above the truth, and as nothing below it.
+The weight is Phi((top - y)/fade), and for a jump also Phi((y - bottom)/fade): analytic, so the
+trapezoid rule keeps its speed. Proofs: docs/proofs/few-steps.md, (W1) to (W4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from dither.accounting.sampled import stack_layers
+from dither.accounting.transforms import Real
+from dither.accounting.trapezoid import log_ratio
+
+Direction = Literal["remove", "add"]
+_ANGLES = 11
+_FAR = 14.0
+_GROWTH = 1.03
+
+
+@dataclass(frozen=True)
+class FadedStep:
+    """A direction of one sampled Gaussian, tilted by c, with a weight that fades out above `top`
+    (and below `bottom`)."""
+
+    direction: Direction
+    q: float
+    sigma: float
+    c: float
+    top: float
+    fade: float
+    bottom: float = -math.inf
+    more_tops: tuple[float, ...] = ()
+    more_bottoms: tuple[float, ...] = ()
+
+    @property
+    def variance(self) -> float:
+        return self.sigma * self.sigma
+
+    @property
+    def power(self) -> float:
+        """The power of r in the tilted density."""
+        return self.c + 1 if self.direction == "remove" else -self.c
+
+    @property
+    def fades(self) -> int:
+        """How many factors the weight has."""
+        more = len(self.more_tops) + len(self.more_bottoms)
+        return (self.top < math.inf) + (self.bottom > -math.inf) + more
+
+    def at_tilt(self, c: float) -> FadedStep:
+        """The same step under another tilt."""
+        return replace(self, c=c)
+
+    def log_top_weight(self, y: Real) -> Real:
+        """The logarithm of the weight's decreasing factor."""
+        if self.top == math.inf:
+            return np.zeros_like(y)
+        tops = (self.top, *self.more_tops)
+        return np.asarray(sum(log_ndtr((top - y) / self.fade) for top in tops))
+
+    def log_bottom_weight(self, y: Real) -> Real:
+        """The logarithm of the weight's increasing factor."""
+        if self.bottom == -math.inf:
+            return np.zeros_like(y)
+        bottoms = (self.bottom, *self.more_bottoms)
+        return np.asarray(sum(log_ndtr((y - bottom) / self.fade) for bottom in bottoms))
+
+    def cut(self, places: Sequence[float]) -> list[FadedStep]:
+        """Steps whose weights add up to this one's: below, between and above the places (W5)."""
+        pieces = []
+        rest = self
+        for place in places:
+            pieces.append(replace(rest, more_tops=(*rest.more_tops, place)))
+            rest = replace(rest, more_bottoms=(*rest.more_bottoms, place))
+        return [*pieces, rest]
+
+    def faded_mass(self, mean: float) -> float:
+        """The mass of N(mean, sigma^2) that the decreasing factor takes out."""
+        return float(ndtr((mean - self.top) / math.hypot(self.sigma, self.fade)))
+
+    @cached_property
+    def line_cost(self) -> float:
+        """log of the growth of density and weight on the line Im y = theta sigma^2, per theta^2."""
+        variance = self.variance
+        more = self.fades * (variance / self.fade) ** 2 if self.fades else 0.0
+        return (variance + more) / 2
+
+    @cached_property
+    def angles(self) -> Real:
+        """The lines that are tried, as multiples theta of sigma^2."""
+        largest = min(math.pi / 2, 11.0 / math.sqrt(2 * self.line_cost))
+        return largest * np.geomspace(1 / 64, 1.0, _ANGLES)
+
+
+@dataclass(frozen=True)
+class LineBound:
+    """Upper bounds of the integral of |integrand| over lines in the complex plane (W2).
+
+    Cells cut the real line; in each, every factor of the integrand takes its largest value, which
+    is at an end because every factor is monotone.
+    """
+
+    step: FadedStep
+    reach: float
+    """The largest |Im s| for which the bounds are asked."""
+    stride: int = 1
+    """Of the lines, every so many."""
+
+    @cached_property
+    def angles(self) -> Real:
+        return self.step.angles[:: -self.stride][::-1]
+
+    @cached_property
+    def bounds(self) -> Real:
+        """The ends of the cells."""
+        step = self.step
+        sigma = step.sigma
+        coarse = sigma / 64
+        fine = min(coarse, step.fade / 8)
+        room = self.reach * float(self.angles[-1])
+        if step.direction == "add":
+            near = np.arange(-_FAR * sigma - self._shift_left, _FAR * sigma, coarse)
+            last = sigma * math.sqrt(2 * (100.0 + room))
+        else:
+            fades = [(step.top - 12 * step.fade, step.top + 10 * step.fade)]
+            if step.bottom > -math.inf:
+                places = (step.bottom, *step.more_tops, *step.more_bottoms)
+                fades += [(place - 12 * step.fade, place + 12 * step.fade) for place in places]
+            near = _cut_line(-_FAR * sigma, fades[0][1], coarse, fades, fine)
+            last = step.top + step.fade * (40.0 + math.sqrt(2 * room))
+            last += step.fade**2 * (step.c + 1) / step.variance
+        gap = max(last - float(near[-1]), fine)
+        count = math.ceil(math.log1p(gap * (_GROWTH - 1) / fine) / math.log(_GROWTH))
+        far = near[-1] + fine * (_GROWTH ** np.arange(1, count + 1) - 1) / (_GROWTH - 1)
+        return np.concatenate([near, far])
+
+    @cached_property
+    def _shift_left(self) -> float:
+        """How far the tilt moves the density to the left, at most: its slope at zero."""
+        x = -1 / (2 * self.step.variance)
+        ratio = self.step.q * math.exp(max(x, -700.0))
+        return self.step.c * ratio / (1 - self.step.q + ratio)
+
+    @cached_property
+    def _log_ratios(self) -> Real:
+        return log_ratio(self.step.q, (2 * self.bounds - 1) / (2 * self.step.variance))[0]
+
+    @cached_property
+    def _odds(self) -> Real:
+        """q e^x / (1 - q)."""
+        x = (2 * self.bounds - 1) / (2 * self.step.variance)
+        log_odds = math.log(self.step.q) - math.log1p(-self.step.q)
+        return np.exp(np.clip(x + log_odds, -700.0, 300.0))
+
+    @cached_property
+    def _base(self) -> Real:
+        """log of width * density * weight, at their largest, cell by cell."""
+        y = self.bounds
+        step = self.step
+        nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
+        log_density = -nearest * nearest / (2 * step.variance)
+        log_density = log_density - math.log(step.sigma * math.sqrt(2 * math.pi))
+        return np.asarray(
+            log_density
+            + step.log_top_weight(y[:-1])
+            + step.log_bottom_weight(y[1:])
+            + np.log(np.diff(y))
+        )
+
+    @cached_property
+    def _moduli(self) -> Real:
+        """power * log |r| on each line, at its largest in each cell."""
+        odds = self._odds
+        share = odds / (1 + odds) ** 2
+        bend = np.sin(self.angles / 2)[:, None] ** 2
+        logs = self._log_ratios + 0.5 * np.log1p(-4 * share * bend)
+        ends = logs[:, 1:] if self.step.direction == "remove" else logs[:, :-1]
+        return np.asarray(self.step.power * ends)
+
+    @cached_property
+    def _arguments(self) -> Real:
+        """arg r on each line, at the ends of the cells: it increases along the line."""
+        angles = self.angles[:, None]
+        return np.arctan2(self._odds * np.sin(angles), 1 + self._odds * np.cos(angles))
+
+    @cached_property
+    def _lines(self) -> Real:
+        cost = self.step.line_cost * self.angles**2
+        return np.asarray(cost[:, None] + self._base + self._moduli)
+
+    def read(self, y: float, *, rising: bool) -> Real:
+        """log of the bound on each line at Im s = y: with the argument's help, or `rising` against
+        it."""
+        if rising:
+            cells = self._lines + y * self._arguments[:, 1:]
+        else:
+            cells = self._lines - y * self._arguments[:, :-1]
+        rest = self._rest(y if rising else 0.0)
+        return np.asarray(np.logaddexp(sum_logs(cells), rest) + 1e-9)
+
+    def _rest(self, y: float) -> Real:
+        """log of a bound on what lies beyond the cells, on each line (W3)."""
+        step = self.step
+        angles = self.angles
+        cost = step.line_cost * angles**2
+        first = float(self.bounds[0])
+        last = float(self.bounds[-1])
+        log_first = float(self._log_ratios[0])
+        turn = y * self._arguments[:, 0]
+        if step.direction == "remove":
+            left_tail = float(log_ndtr(first / step.sigma)) + step.power * log_first
+            falling = last / step.variance + (last - step.top) / step.fade**2
+            falling -= step.power / step.variance
+            if falling <= 0:
+                return np.full_like(angles, math.inf)
+            log_end = float(self._base[-1] - np.log(np.diff(self.bounds[-2:]))[0])
+            right_tail = log_end + step.power * float(self._log_ratios[-1]) - math.log(falling)
+            return np.asarray(cost + np.logaddexp(left_tail + turn, right_tail + y * angles))
+        slope = step.c * self._odds[0] / (1 + self._odds[0])
+        moved = float(log_ndtr((first + slope) / step.sigma))
+        # |r| on the line is at least r times its share at the first cell, or cos(theta/2) of it
+        modulus = self._moduli[:, 0]
+        if self._odds[0] > 1:
+            modulus = -step.c * (log_first + np.log(np.cos(angles / 2)))
+        left = modulus + (slope * first + slope * slope / 2) / step.variance + moved
+        right = float(log_ndtr(-last / step.sigma)) + self._moduli[:, -1]
+        return np.asarray(cost + np.logaddexp(left + turn, right + y * angles))
+
+    @cached_property
+    def on_axis(self) -> Real:
+        """log of the cells' bounds on the real axis itself."""
+        ends = self._log_ratios[1:] if self.step.direction == "remove" else self._log_ratios[:-1]
+        return np.asarray(self._base + self.step.power * ends)
+
+    @property
+    def log_rest(self) -> float:
+        """log of a bound on what lies beyond the cells of the real axis."""
+        return float(np.min(self._rest(0.0)))
+
+    def layers(self, level: float) -> tuple[Real, Real]:
+        """(mass, length) of uniform layers below the tilted density of the loss (D4, W3).
+
+        `level` is an upper bound of log M(c).
+        """
+        step = self.step
+        y = self.bounds
+        smooth = -y * y / (2 * step.variance) - math.log(step.sigma * math.sqrt(2 * math.pi))
+        smooth = smooth + step.log_top_weight(y) + step.log_bottom_weight(y)
+        tilt = step.power * self._log_ratios
+        floor = np.minimum(smooth[:-1], smooth[1:]) + np.minimum(tilt[:-1], tilt[1:])
+        steep = (self._odds / (1 + self._odds))[1:] / step.variance
+        heights = np.exp(np.clip(floor - level, -690.0, 690.0)) / np.maximum(steep, 1e-300)
+        logs = self._log_ratios
+        lengths = np.abs(np.diff(logs)) - 1e-15 * (np.abs(logs[1:]) + np.abs(logs[:-1]))
+        mass, spans = stack_layers(
+            np.minimum(heights, 1e300)[None, :], np.maximum(lengths, 0.0)[None, :]
+        )
+        return mass[0], spans[0]
+
+
+def _cut_line(
+    first: float, last: float, coarse: float, fades: list[tuple[float, float]], fine: float
+) -> Real:
+    """Ends of cells from first to last: fine ones in the fades, coarse ones elsewhere."""
+    stops = sorted({first, last, *(stop for fade in fades for stop in fade if first < stop < last)})
+    pieces = []
+    for start, end in pairwise(stops):
+        middle = (start + end) / 2
+        width = fine if any(low < middle < high for low, high in fades) else coarse
+        pieces.append(np.linspace(start, end, math.ceil((end - start) / width) + 1)[:-1])
+    return np.append(np.concatenate(pieces), last)
+
+
+def sum_logs(logs: Real) -> Real:
+    """log of the sums of e^logs over the last axis; scipy's logsumexp is many times slower."""
+    top = logs.max(axis=-1, keepdims=True)
+    return np.asarray(top[..., 0] + np.log(np.exp(logs - top).sum(axis=-1)))
+
+
+def log_faded_share(step: FadedStep, tilt: float) -> float:
+    """log of an upper bound of E[(1 - W) r^-tilt] under N(0, sigma^2): what is faded out, by its
+    loss (F1).
+
+    1 - W increases and r^-tilt decreases along the line, so each cell takes the ends that are
+    worst.
+    """
+    sigma = step.sigma
+    fade = (step.top - 14 * step.fade, step.top + 4 * step.fade)
+    last = step.top + 14 * step.fade + _FAR * sigma
+    y = _cut_line(-_FAR * sigma, last, sigma / 64, [fade], min(sigma / 64, step.fade / 8))
+    nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
+    logs = log_ratio(step.q, (2 * y - 1) / (2 * step.variance))[0]
+    faded = np.asarray(log_ndtr((y[1:] - step.top) / step.fade))
+    density = -nearest * nearest / (2 * step.variance)
+    cells = density - math.log(sigma * math.sqrt(2 * math.pi)) + faded - tilt * logs[:-1]
+    inside = float(sum_logs(cells + np.log(np.diff(y))))
+    # left of the cells r^-tilt is at most (1-q)^-tilt, right of them at most its last value
+    left = float(log_ndtr(y[0] / sigma)) + float(faded[0]) - tilt * math.log1p(-step.q)
+    right = float(log_ndtr(-y[-1] / sigma)) - tilt * float(logs[-1])
+    return float(sum_logs(np.array([inside, left, right]))) + 1e-9
+
+
+def bound_bulk(step: FadedStep, tilt: float, edge: float) -> float:
+    """An upper bound of log E[W e^{tilt Z}; y <= edge] in the remove direction (S3).
+
+    The integrand less one is bounded cell by cell: from above where r > 1, from below where r < 1.
+    """
+    sigma = step.sigma
+    y = _cut_line(-_FAR * sigma, edge, sigma / 256, [], sigma)
+    logs = log_ratio(step.q, (2 * y - 1) / (2 * step.variance))[0]
+    nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
+    farthest = np.maximum(np.abs(y[:-1]), np.abs(y[1:]))
+    area = np.diff(y) / (sigma * math.sqrt(2 * math.pi))
+    weights = ndtr((step.top - y) / step.fade)
+    rise = np.expm1(np.minimum((tilt + 1) * logs[1:], 700.0))
+    most = np.exp(-nearest * nearest / (2 * step.variance)) * weights[:-1]
+    least = np.exp(-farthest * farthest / (2 * step.variance)) * weights[1:]
+    excess = float(np.sum(area * rise * np.where(rise > 0, most, least))) + 1e-15
+    return math.log1p(excess - step.faded_mass(0.0) * (1 - 1e-12)) + 1e-15

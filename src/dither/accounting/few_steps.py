@@ -1,0 +1,373 @@
+"""Brackets for a Poisson-sampled Gaussian, repeated: the contour with the far tail faded out.
+
+The contour engine needs a transform that falls off and a tilt that reaches the delta asked for.
+Few steps, or many steps of a small rate, have neither by the bounds of `sampled.py`. Here the far
+tail is faded out (`faded.py`), the fall is bounded on shifted lines, and where the delta comes from
+rare large losses, the sum of the small ones is taken out exactly. Proof of every term:
+docs/proofs/few-steps.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtr
+
+from dither.accounting.bounds import Bounds, up
+from dither.accounting.contour import Contour, build_contour, choose_step, log_payoff
+from dither.accounting.faded import FadedStep, LineBound, bound_bulk, log_faded_share
+from dither.accounting.faded_transform import (
+    Panel,
+    evaluate,
+    evaluate_at_zero,
+    evaluate_in_pieces,
+)
+from dither.accounting.rough_law import (
+    SMALL,
+    Far,
+    RoughLaw,
+    SampledSteps,
+    Split,
+    Tilts,
+    choose_fade,
+    find_top,
+)
+from dither.accounting.transforms import (
+    UNIT,
+    Complex,
+    Real,
+    log1p_complex,
+    sinc_envelope_gap,
+)
+from dither.accounting.trapezoid import OutOfReach
+
+_MOST_NODES = 40_000
+_MANY = 2000
+
+
+@dataclass(frozen=True)
+class FarLosses:
+    """Losses so large that the other steps cannot undo them: their part of delta in closed form
+    (F1).
+
+    `mass` and `other_mass` are what is faded out of one step under the two laws of the pair,
+    `surplus` is their difference and `spread` the size of its terms; (tilt, level) bounds what the
+    closed form may miss.
+    """
+
+    count: int
+    mass: float
+    other_mass: float
+    surplus: float
+    spread: float
+    tilt: float = 0.0
+    level: float = math.inf
+
+    def delta(self, epsilon: float) -> Bounds:
+        """What the faded losses add to delta: at least P(A) - e^epsilon Q(A), at most P(A)."""
+        total = -math.expm1(self.count * math.log1p(-self.mass))
+        stays = self.count * math.log1p(-self.other_mass)
+        shrinks = self.count * math.log1p(-self.surplus / (1 - self.other_mass))
+        more = math.exp(stays) * -math.expm1(shrinks)
+        undone = math.expm1(min(epsilon, 700.0)) * -math.expm1(stays)
+        blur = 1e-12 * (self.count * self.spread + abs(more) + undone)
+        log_missed = self.level + (self.tilt + 1) * epsilon
+        missed = math.exp(min(log_missed, 0.0)) * (1 + 1e-9)
+        upper = min(total * (1 + 1e-12), max(more - undone, 0.0) + blur + missed)
+        return Bounds(max(0.0, more - undone - blur), upper)
+
+
+@dataclass(frozen=True)
+class BulkBound:
+    """Chernoff's bounds on the sum of small losses, and the mass that they leave aside (S3)."""
+
+    levels: tuple[tuple[float, float], ...]
+    aside: float
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound of what the small losses alone add to delta."""
+        log_bulk = min(level - tilt * epsilon for tilt, level in self.levels)
+        return (math.exp(min(log_bulk, 0.0)) + self.aside) * (1 + 1e-9)
+
+
+@dataclass(frozen=True)
+class FadedContour:
+    """A contour over faded steps, the losses that were faded out and bounds on the small ones."""
+
+    contour: Contour
+    far: FarLosses | None
+    bulk: BulkBound | None = None
+
+    def delta(self, epsilon: float) -> Bounds:
+        """A bracket of delta at epsilon."""
+        lower, upper = self.contour.delta(epsilon)
+        if self.far is not None:
+            far = self.far.delta(epsilon)
+            lower = lower + far.lower
+            upper = upper + far.upper
+        if self.bulk is not None:
+            upper = upper + self.bulk.delta(epsilon)
+        return Bounds(lower * (1 - 4 * UNIT), min(1.0, up(upper) * (1 + 4 * UNIT)))
+
+
+def build(law: RoughLaw, epsilon: float) -> FadedContour:
+    """A contour for deltas around exp(log_delta) at epsilons around `epsilon`."""
+    steps = law.steps
+    log_delta = law.log_delta
+    far = law.choose_far(epsilon)
+    split = law.choose_split(epsilon)
+    if split is not None:
+        try:
+            return _build_split(steps, split, far, epsilon, log_delta)
+        except OutOfReach:
+            pass
+    tilts = law.choose_tilts(law.levels, epsilon)
+    return _build_whole(steps, tilts, far, epsilon, log_delta)
+
+
+def _fade_out(steps: SampledSteps, tilts: Tilts, far: Far | None, log_delta: float) -> FadedStep:
+    if steps.direction == "add":
+        return FadedStep("add", steps.q, steps.sigma, tilts.c, math.inf, steps.sigma)
+    fade = choose_fade(steps, tilts, lambda fade: find_top(steps, log_delta, fade, far))
+    top = find_top(steps, log_delta, fade, far)
+    return FadedStep("remove", steps.q, steps.sigma, tilts.c, top, fade)
+
+
+def _bound_level(step: FadedStep, count: int) -> float:
+    """A proved upper bound of log M(c)."""
+    _, excess = evaluate_at_zero(step, count, less_one=True)
+    return math.log1p(excess) * (1 + 1e-14) + 1e-16
+
+
+def _bound_far(step: FadedStep, far: Far | None, count: int) -> FarLosses | None:
+    """What is faded out of the steps (F1)."""
+    if step.top == math.inf:
+        return None
+    unmoved = step.faded_mass(0.0)
+    moved = step.faded_mass(1.0)
+    mass = (1 - step.q) * unmoved + step.q * moved
+    if mass > 0.5:
+        raise OutOfReach
+    surplus = step.q * (moved - unmoved)
+    spread = step.q * (moved + unmoved)
+    if far is None:
+        return FarLosses(count, mass, unmoved, surplus, spread)
+    others = FadedStep("add", step.q, step.sigma, far.tilt, math.inf, step.sigma)
+    level = _bound_level(others, count)
+    log_step = log_faded_share(step, far.tilt)
+    return FarLosses(
+        count,
+        mass,
+        unmoved,
+        surplus,
+        spread,
+        far.tilt,
+        math.log(count) + log_step + (count - 1) * level + 1e-9,
+    )
+
+
+def _build_whole(
+    steps: SampledSteps, tilts: Tilts, far: Far | None, epsilon: float, log_delta: float
+) -> FadedContour:
+    count = steps.count
+    c = tilts.c
+    step = _fade_out(steps, tilts, far, log_delta)
+    level = _bound_level(step, count)
+    chernoff = _bound_by_chernoff(
+        tilts, lambda other: count * _bound_level(step.at_tilt(other), count)
+    )
+    pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
+    wanted = log_delta - (count * level - c * epsilon) + math.log(SMALL * math.pi)
+    fall = _Fall(step, LineBound(step, 0.0), level, count)
+    reach, log_rest = _find_reach(fall.read, pitch, wanted)
+    y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
+    panel = evaluate(step, LineBound(step, float(y[-1])), y, count, less_one=True)
+    logs = log1p_complex(panel.values)
+    sizes = np.maximum(np.abs(1 + panel.values), 1e-300)
+    errors = count * (
+        np.log1p((panel.error + 4 * UNIT * (sizes < 0.5)) / sizes) + 8 * UNIT * np.abs(logs)
+    )
+    s = np.asarray(c + 1j * y, dtype=np.complex128)
+    # the rest is relative to the bound of M(c): relative to the value it is larger
+    log_rest += count * (level - float(logs[0].real)) + float(errors[0])
+    contour = build_contour(
+        c,
+        pitch,
+        epsilon,
+        y,
+        1 / (s * (s + 1)),
+        count * logs,
+        errors,
+        math.exp(log_rest) / math.pi * (1 + 1e-9),
+        0.0,
+        chernoff,
+    )
+    return FadedContour(contour, _bound_far(step, far, count))
+
+
+def _bound_by_chernoff(
+    tilts: Tilts, bound_level: Callable[[float], float]
+) -> tuple[tuple[float, float], ...]:
+    """(c', log of Chernoff's bound at epsilon = 0) for a c' > c: the first within reach (T2)."""
+    for root in (1, 2, 4, 8):
+        other = tilts.c * (tilts.larger / tilts.c) ** (1 / root)
+        try:
+            level = bound_level(other)
+        except OutOfReach:
+            continue
+        if level < 500:
+            return ((other, level + log_payoff(other)),)
+    raise OutOfReach
+
+
+def _bound_jumps(bulk: FadedStep, jump: FadedStep, count: int) -> tuple[float, float]:
+    """Upper bounds of log J(c), and of log (B(c) + J(c))."""
+    _, bulk_excess = evaluate_at_zero(bulk, count, less_one=True)
+    _, jumps = evaluate_at_zero(jump, count, less_one=False)
+    return math.log(jumps), math.log1p(bulk_excess + jumps) * (1 + 1e-14) + 1e-16
+
+
+def _build_split(
+    steps: SampledSteps, split: Split, far: Far | None, epsilon: float, log_delta: float
+) -> FadedContour:
+    count = steps.count
+    c = split.tilts.c
+    fade = min(
+        choose_fade(steps, split.tilts, lambda fade: find_top(steps, log_delta, fade, far)),
+        choose_fade(steps, split.tilts, lambda fade: split.place - 5 * fade),
+    )
+    bottom = split.place - 5 * fade
+    top = find_top(steps, log_delta, fade, far)
+    bulk = FadedStep("remove", steps.q, steps.sigma, c, bottom, fade)
+    jump = FadedStep("remove", steps.q, steps.sigma, c, top, fade, bottom)
+
+    def bound_level(other: float) -> float:
+        jumps, whole = _bound_jumps(bulk.at_tilt(other), jump.at_tilt(other), count)
+        return math.log(count) + jumps + (count - 1) * whole
+
+    level = bound_level(c)
+    chernoff = _bound_by_chernoff(split.tilts, bound_level)
+    pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
+    wanted = log_delta - (level - c * epsilon) + math.log(SMALL * math.pi)
+    jumps = _bound_jumps(bulk, jump, count)[0]
+    lines = LineBound(jump, 0.0)
+    reach, log_rest = _find_reach(
+        lambda y: min(0.0, float(np.min(lines.read(y, rising=False))) - jumps), pitch, wanted
+    )
+    y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
+    bulk_panel = evaluate(bulk, LineBound(bulk, float(y[-1])), y, count, less_one=True)
+    jump_panel = evaluate_in_pieces(jump, y, count, jumps)
+    logs, errors = _subtract_bulk(bulk_panel, jump_panel, count)
+    s = np.asarray(c + 1j * y, dtype=np.complex128)
+    # the rest is relative to the bound `level`: relative to the value at c it is larger
+    log_rest += level - float(logs[0].real) + float(errors[0])
+    contour = build_contour(
+        c,
+        pitch,
+        epsilon,
+        y,
+        1 / (s * (s + 1)),
+        logs,
+        errors,
+        math.exp(log_rest) / math.pi * (1 + 1e-9),
+        0.0,
+        chernoff,
+    )
+    return FadedContour(contour, _bound_far(jump, far, count), _bound_bulk(bulk, split, count))
+
+
+def _bound_bulk(bulk: FadedStep, split: Split, count: int) -> BulkBound:
+    """Bounds on the delta of small losses alone (S3)."""
+    edge = bulk.top + 10 * bulk.fade
+    beyond = (1 - bulk.q) * float(ndtr(-edge / bulk.sigma))
+    beyond += bulk.q * float(ndtr((1 - edge) / bulk.sigma))
+    levels = tuple(
+        (tilt, count * bound_bulk(bulk, tilt, edge) + log_payoff(tilt) + 1e-9)
+        for tilt in (split.bulk_tilt, 1.3 * split.bulk_tilt)
+    )
+    return BulkBound(levels, count * beyond * float(ndtr(-10.0)) * (1 + 1e-9))
+
+
+def _subtract_bulk(bulk: Panel, jump: Panel, count: int) -> tuple[Complex, Real]:
+    """log of (B + J)^count - B^count, and a bound on its relative error as a logarithm (S2)."""
+    log_bulk = log1p_complex(bulk.values)
+    sizes = np.abs(1 + bulk.values)
+    ratio = jump.values / (1 + bulk.values)
+    logs = count * log1p_complex(ratio)
+    difference = np.expm1(logs)
+    jumps = np.abs(jump.values) + jump.error
+    largest = np.log(sizes + bulk.error + jumps)
+    slope = count * np.exp((count - 1) * largest) * jump.error
+    if count > 1:
+        bend = count * (count - 1) * np.exp((count - 2) * largest)
+        slope = slope + bend * jumps * bulk.error
+    scale = np.exp(count * log_bulk.real)
+    roundoff = 64 * UNIT * np.abs(logs) * (1 + np.abs(logs)) * np.exp(np.maximum(logs.real, 0.0))
+    roundoff = roundoff + 16 * UNIT * (1 + count * np.abs(log_bulk)) * np.abs(difference)
+    value = np.maximum(np.abs(difference) * scale, 1e-300)
+    errors = np.log1p((slope + scale * roundoff) / value)
+    turn = np.angle(difference) + count * log_bulk.imag
+    return np.log(value) + 1j * turn, errors
+
+
+@dataclass(frozen=True)
+class _Fall:
+    """Bounds on |M(c+iy')|/M(c) of all steps for every y' >= y: shifted lines, or layers."""
+
+    step: FadedStep
+    lines: LineBound
+    level: float
+    count: int
+
+    def read(self, y: float) -> float:
+        mass, lengths = self.layers
+        gap = float(np.sum(mass * sinc_envelope_gap(0.5 * y * lengths))) * (1 - 1e-9)
+        fall = math.log1p(-min(max(gap, 0.0), 1 - 1e-16))
+        if self.count < _MANY:
+            by_lines = float(np.min(self.lines.read(y, rising=False))) - self.level + 1e-12
+            fall = min(fall, by_lines)
+        return self.count * fall
+
+    @cached_property
+    def layers(self) -> tuple[Real, Real]:
+        mass, lengths = self.lines.layers(self.level)
+        return mass, lengths
+
+
+def _find_reach(
+    read_fall: Callable[[float], float], pitch: float, wanted: float
+) -> tuple[float, float]:
+    """Where to stop, and log of what is left out, relative to the value at c (T1)."""
+
+    def bound_rest(y: float) -> float:
+        return read_fall(y) - math.log(max(y - pitch, pitch / 2))
+
+    low, high = pitch, 4 * pitch
+    while bound_rest(high) > wanted:
+        low, high = high, high * 2
+        if high > _MOST_NODES * pitch:
+            raise OutOfReach
+    while high / low > 1.1:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if bound_rest(middle) > wanted else (low, middle)
+    return high, bound_rest(high)
+
+
+def is_certainly_zero(steps: SampledSteps, log_delta: float) -> bool:
+    """Whether the total variation of all steps is below delta: count * q * (2 Phi(1/2 sigma) - 1)
+    (Z1)."""
+    variation = math.erf(1 / (2 * math.sqrt(2) * steps.sigma)) * (1 + 1e-12)
+    return math.log(steps.count) + math.log(steps.q * variation) < log_delta - 1e-9
+
+
+def is_below(law: RoughLaw, epsilon: float) -> bool:
+    """Whether delta at epsilon is certainly below the law's own, by Chernoff's bound (C1)."""
+    steps = law.steps
+    tilts = law.choose_tilts(law.levels, epsilon)
+    step = _fade_out(steps, tilts, None, law.log_delta)
+    level = steps.count * _bound_level(step, steps.count) + log_payoff(tilts.c)
+    return step.top == math.inf and level - tilts.c * epsilon + 1e-9 < law.log_delta

@@ -1,0 +1,292 @@
+"""Few sampled steps, and many of a small rate: brackets against mpmath, the grid and the contour.
+
+Oracles: the closed form of one step and the integral of it over a second step, in twenty digits;
+the grid engine and the contour, which share no inversion and no law with the faded contour.
+"""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.special import log_ndtr
+
+from dither import accounting as acc
+from dither.accounting.contour import build_contour
+from dither.accounting.faded import FadedStep, LineBound, bound_bulk, log_faded_share
+from dither.accounting.faded_transform import evaluate
+from dither.accounting.few_steps import is_certainly_zero
+from dither.accounting.planning import find_smallest_below
+from dither.accounting.rough_law import SampledSteps
+from tests.scripts import import_script
+
+DIGITS = 20
+build_grid = import_script("bench/workloads/sampled_grid.py").build_grid
+
+
+def sampled(q, sigma, steps=1):
+    loss = acc.PoissonSampled(q, acc.Gaussian(sigma))
+    return loss if steps == 1 else loss * steps
+
+
+def exact_number(value):
+    value = Fraction(value)
+    return mpmath.mpf(value.numerator) / value.denominator
+
+
+def one_step_delta(direction, q, sigma, epsilon):
+    """delta of one step at an epsilon of any sign: the better event is a half-line."""
+    sign = 1 if direction == "remove" else -1
+    grow = mpmath.exp(sign * epsilon)
+    if grow <= 1 - q:
+        return 1 - mpmath.exp(epsilon) if direction == "remove" else mpmath.mpf(0)
+    edge = mpmath.mpf(1) / 2 + sigma**2 * mpmath.log((grow - 1 + q) / q)
+    if direction == "remove":
+        rest = mpmath.ncdf(-edge / sigma)
+        return (1 - q - grow) * rest + q * mpmath.ncdf((1 - edge) / sigma)
+    rest = mpmath.ncdf(edge / sigma)
+    return rest - ((1 - q) * rest + q * mpmath.ncdf((edge - 1) / sigma)) / grow
+
+
+def two_steps_delta(direction, q, sigma, epsilon):
+    """delta of two steps: the first one's loss shifts the epsilon that is left to the second."""
+
+    def integrand(y):
+        ratio = 1 - q + q * mpmath.exp((2 * y - 1) / (2 * sigma**2))
+        density = mpmath.npdf(y, 0, sigma)
+        if direction == "remove":
+            return density * ratio * one_step_delta("remove", q, sigma, epsilon - mpmath.log(ratio))
+        return density * one_step_delta("add", q, sigma, epsilon + mpmath.log(ratio))
+
+    # the second step's delta bends where the first has used up the epsilon: cuts crowd there
+    sign = 1 if direction == "remove" else -1
+    bend = mpmath.mpf(1) / 2
+    if mpmath.exp(sign * epsilon) > 1 - q:
+        bend += sigma**2 * mpmath.log((mpmath.exp(sign * epsilon) - 1 + q) / q)
+    cuts = {sigma * k for k in range(-13, 14)} | {1 + sigma * k for k in range(-3, 14)}
+    cuts |= {bend + sign * sigma**2 * mpmath.mpf(2) ** -k for k in range(14) for sign in (-1, 1)}
+    return mpmath.quad(integrand, sorted(cuts), maxdegree=4)
+
+
+ONE_STEP = [
+    ("0.2", "1.4", "0.7"),
+    ("0.001", "0.5", "0.4"),
+    ("1e-6", "3", "1e-6"),
+    ("0.5", "200", "0.01"),
+]
+
+
+@pytest.mark.parametrize(("q", "sigma", "epsilon"), ONE_STEP)
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_one_step_by_fading_brackets_the_closed_form(q, sigma, epsilon, direction):
+    with mpmath.workdps(DIGITS):
+        truth = one_step_delta(direction, *(exact_number(x) for x in (q, sigma, epsilon)))
+    bracket = acc.delta(sampled(q, sigma), epsilon, direction=direction, engine="faded")
+    assert bracket.lower <= truth <= bracket.upper
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma"), [("0.002", "6.9"), ("0.3", "1.2"), ("0.0009", "1.43"), ("1e-4", "0.4")]
+)
+def test_two_steps_bracket_the_integral(q, sigma):
+    loss = sampled(q, sigma, 2)
+    place = acc.epsilon(loss, "1e-6", direction="remove").upper
+    with mpmath.workdps(DIGITS):
+        numbers = [exact_number(x) for x in (q, sigma, place)]
+        truth = two_steps_delta("remove", *numbers)
+    bracket = acc.delta(loss, place, direction="remove", engine="faded")
+    assert bracket.lower <= truth <= bracket.upper
+    assert bracket.upper - bracket.lower <= 1e-5 * bracket.upper
+    assert abs(float(truth) / 1e-6 - 1) < 1e-4
+
+
+def test_two_steps_of_an_added_unit_bracket_the_integral():
+    loss = sampled("0.3", "1.2", 2)
+    with mpmath.workdps(DIGITS):
+        truth = two_steps_delta("add", *(exact_number(x) for x in ("0.3", "1.2", "0.5")))
+    bracket = acc.delta(loss, "0.5", direction="add", engine="faded")
+    assert bracket.lower <= truth <= bracket.upper
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "steps", "delta"),
+    [("0.01", "1.1", 30, "1e-6"), ("0.6", "1.4", 4, "1e-6"), ("0.04", "178", 4, "1e-4")],
+)
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_few_steps_agree_with_the_grid(q, sigma, steps, delta, direction):
+    loss = sampled(q, sigma, steps)
+    grid = acc.epsilon(loss, delta, direction=direction, engine="grid")
+    faded = acc.epsilon(loss, delta, direction=direction, engine="faded")
+    assert grid.lower <= faded.upper
+    assert faded.lower <= grid.upper
+    assert faded.upper - faded.lower < grid.upper - grid.lower
+
+
+@pytest.mark.parametrize(
+    ("q", "sigma", "steps", "delta"),
+    [("0.02", "3", 2000, "1e-8"), ("0.1", "50", 500, "1e-6"), ("1e-4", "5", 10**6, "1e-5")],
+)
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_many_steps_agree_with_the_contour(q, sigma, steps, delta, direction):
+    loss = sampled(q, sigma, steps)
+    contour = acc.epsilon(loss, delta, direction=direction, engine="contour")
+    faded = acc.epsilon(loss, delta, direction=direction, engine="faded")
+    assert contour.lower <= faded.upper
+    assert faded.lower <= contour.upper
+
+
+SAMPLE = [1, 4, 14, 22, 29, 41, 64, 75, 93, 101, 150, 166, 337, 372]
+
+
+@pytest.mark.parametrize("index", SAMPLE)
+def test_a_sample_of_the_grid_is_sharp(index):
+    workload = build_grid()[index]
+    loss = sampled(workload.q, workload.sigma, workload.steps)
+    bounds = acc.epsilon(loss, workload.delta)
+    assert bounds.upper - bounds.lower <= max(1e-6 * bounds.upper, 1e-9)
+
+
+def test_the_grid_covers_its_range():
+    grid = build_grid()
+    assert len(set(grid)) == 500
+    assert min(w.steps for w in grid) == 1
+    assert max(w.steps for w in grid) > 9 * 10**8
+    assert all(Fraction(1, 10**9) <= w.q < 1 for w in grid)
+    assert all(Fraction(3, 10) <= w.sigma <= 1000 for w in grid)
+    assert all(Fraction(1, 10**12) <= w.delta <= Fraction(1, 1000) for w in grid)
+
+
+def transform(step, y):
+    """The transform of a faded step at c + iy, by mpmath."""
+    q, sigma, fade = (mpmath.mpf(x) for x in (step.q, step.sigma, step.fade))
+
+    def integrand(x):
+        ratio = 1 - q + q * mpmath.exp((2 * x - 1) / (2 * sigma**2))
+        weight = mpmath.ncdf((step.top - x) / fade) if step.top < math.inf else 1
+        if step.bottom > -math.inf:
+            weight *= mpmath.ncdf((x - step.bottom) / fade)
+        s = mpmath.mpc(step.c, y)
+        power = s + 1 if step.direction == "remove" else -s
+        return mpmath.npdf(x, 0, sigma) * weight * ratio**power
+
+    return mpmath.quad(integrand, [sigma * k / 2 for k in range(-30, 41)])
+
+
+FADED = [
+    FadedStep("remove", 0.02, 1.3, 9.0, 8.0, 0.2),
+    FadedStep("remove", 0.01, 0.6, 3.0, 4.0, 0.04, 2.0),
+    FadedStep("add", 0.3, 2.0, 7.0, math.inf, 2.0),
+    FadedStep("add", 0.9, 3.0, 4.0, math.inf, 3.0),
+]
+
+
+@pytest.mark.parametrize("step", FADED)
+def test_transform_of_a_faded_step_is_within_its_error(step):
+    y = np.arange(5) * 3.0
+    less_one = step.bottom == -math.inf
+    panel = evaluate(step, LineBound(step, float(y[-1])), y, 1, less_one=less_one)
+    with mpmath.workdps(20):
+        for value, error, place in zip(panel.values, panel.error, y, strict=True):
+            truth = complex(transform(step, place) - less_one)
+            assert abs(truth - value) <= error
+            assert error < 1e-11
+
+
+@pytest.mark.parametrize("step", FADED)
+@pytest.mark.parametrize("y", [2.0, 30.0])
+def test_lines_bound_the_transform_from_there_on(step, y):
+    bound = math.exp(float(np.min(LineBound(step, 0.0).read(y, rising=False))))
+    with mpmath.workdps(20):
+        for place in (y, 1.5 * y):
+            assert abs(complex(transform(step, place))) <= bound
+
+
+def test_lines_show_the_fall_of_a_gaussian():
+    """Of a wide noise the transform is Gaussian: on the best line the bound is so, too."""
+    step = FadedStep("add", 0.5, 100.0, 1.0, math.inf, 100.0)
+    deviation = 0.5 / 100
+    bound = float(np.min(LineBound(step, 0.0).read(6 / deviation, rising=False)))
+    assert -18.5 < bound < -16.0
+
+
+def test_what_is_faded_out_is_bounded():
+    step = FadedStep("remove", 0.01, 0.8, 1.0, 3.0, 0.1)
+    with mpmath.workdps(20):
+        truth = mpmath.quad(
+            lambda x: (
+                mpmath.npdf(x, 0, 0.8)
+                * mpmath.ncdf((x - 3) / mpmath.mpf("0.1"))
+                * (0.99 + 0.01 * mpmath.exp((2 * x - 1) / 1.28)) ** -20
+            ),
+            [mpmath.mpf(k) / 4 for k in range(-40, 60)],
+        )
+    bound = math.exp(log_faded_share(step, 20.0))
+    assert truth <= bound <= 1.5 * float(truth)
+
+
+def test_small_losses_are_bounded():
+    step = FadedStep("remove", 0.01, 0.8, 1.0, 2.0, 0.05)
+    with mpmath.workdps(20):
+        truth = mpmath.quad(
+            lambda x: (
+                mpmath.npdf(x, 0, 0.8)
+                * mpmath.ncdf((2 - x) / mpmath.mpf("0.05"))
+                * (0.99 + 0.01 * mpmath.exp((2 * x - 1) / 1.28)) ** 31
+            ),
+            [mpmath.mpf(k) / 8 for k in range(-80, 21)],
+        )
+    bound = math.exp(bound_bulk(step, 30.0, 2.5))
+    assert float(truth) <= bound
+    assert bound - 1 <= 1.1 * (float(truth) - 1)
+
+
+def test_the_weight_is_as_exact_as_assumed():
+    """Assumption (A3): log_ndtr errs by less than 64 units of roundoff of 1 + |value|."""
+    places = np.concatenate([np.linspace(-60.0, 9.0, 700), -np.geomspace(1e-9, 60, 100)])
+    with mpmath.workdps(40):
+        for place, value in zip(places, log_ndtr(places), strict=True):
+            truth = mpmath.log(mpmath.ncdf(mpmath.mpf(float(place))))
+            assert abs(truth - mpmath.mpf(float(value))) <= 64 * 2.0**-53 * (1 + abs(truth))
+
+
+def test_total_variation_decides_an_epsilon_of_zero():
+    steps = SampledSteps("remove", 1e-6, 2.0, 10)
+    variation = 10 * 1e-6 * math.erf(1 / (4 * math.sqrt(2)))
+    assert is_certainly_zero(steps, math.log(variation * 1.001))
+    assert not is_certainly_zero(steps, math.log(variation * 0.999))
+    loss = sampled("1e-6", 2, 10)
+    assert acc.epsilon(loss, variation * 1.001) == (0.0, 0.0)
+    assert acc.delta(loss, 0).upper <= variation
+
+
+def test_a_node_without_digits_counts_with_its_whole_error():
+    """A value that vanished but may be off by e^5 of the value at c: the bracket must say so."""
+    nodes = np.array([0.0, 1.0])
+    payoff = 1 / ((1 + 1j * nodes) * (2 + 1j * nodes))
+    logs = np.array([0.0, -60.0], complex)
+    errors = np.array([1e-15, 59.0])
+    contour = build_contour(1.0, 1.0, 1.0, nodes, payoff, logs, errors, 0.0, 0.0, ())
+    assert contour.noise > 0.02
+
+
+def test_calibration_of_few_steps():
+    plan = acc.calibrate(epsilon=1, delta=1e-5, steps=25, sensitivity=6, q="0.001")
+    assert plan.epsilon.upper <= 1
+    less = acc.PoissonSampled("0.001", acc.Gaussian(plan.sigma * (1 - Fraction(1, 10**8)), 6)) * 25
+    assert acc.epsilon(less, 1e-5).lower > 1
+
+
+@pytest.mark.parametrize("power", [1, 3])
+def test_the_secant_finds_the_smallest(power):
+    calls = []
+
+    def measure(x):
+        calls.append(x)
+        return 5.0 / float(x) ** power
+
+    goal = Fraction(1, 10)
+    smallest = find_smallest_below(goal, measure, Fraction(1))
+    assert 5.0 / float(smallest) ** power <= float(goal)
+    assert 5.0 / (float(smallest) * (1 - 2e-9)) ** power > float(goal)
+    assert len(calls) < 20
