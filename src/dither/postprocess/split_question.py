@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dither.errors import QueryError
 from dither.sql.names import name_output
-from dither.sql.parse import parse
+from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import contains_aggregate, is_aggregate
 
 MOST_PARTS = 16
@@ -86,16 +86,21 @@ _Names: TypeAlias = Mapping[str, _Subquery]
 
 
 class _CannotSplit(Exception):
-    """The question is no statement over answers."""
+    """Raised where a question cannot be split into parts and a statement."""
 
 
 def split_question(sql: str) -> SplitQuestion | None:
-    """The parts of a question over answers; None where it is none.
+    """Split a question into parts that are asked of the data and a statement over their answers.
 
-    >>> split = split_question("SELECT a, COUNT(*) * 2 AS n FROM t GROUP BY a")
-    >>> [part.sql for part in split.parts], split.statement
-    (['SELECT a AS a, COUNT(*) AS "COUNT(*)" FROM t GROUP BY a'], \
-'SELECT "a" AS a, "COUNT(*)" * 2 AS n FROM part_1')
+    None where that cannot be done, and the caller refuses the question: it computes nothing from
+    answers, the statement would still read data, or it calls a function that is unknown or may turn
+    a small answer into a large one, such as REPEAT.
+
+    >>> split = split_question("SELECT a, RANK() OVER (ORDER BY COUNT(*)) AS r FROM t GROUP BY a")
+    >>> [part.sql for part in split.parts]
+    ['SELECT a AS a, COUNT(*) AS "COUNT(*)" FROM t GROUP BY a']
+    >>> split.statement
+    'SELECT "a" AS a, RANK() OVER (ORDER BY "COUNT(*)") AS r FROM part_1'
     """
     splitter = _Splitter()
     try:
@@ -104,7 +109,8 @@ def split_question(sql: str) -> SplitQuestion | None:
         return None
     names = {part.name for part in splitter.parts}
     reads_data = any(table.name not in names for table in statement.find_all(exp.Table))
-    if not names or reads_data or any(map(_can_grow, statement.walk())):
+    can_grow = any(map(_can_grow, statement.walk()))
+    if not splitter.is_over_answers or reads_data or can_grow:
         return None
     return SplitQuestion(
         tuple(splitter.parts), statement.sql(dialect="duckdb"), splitter.list_columns(statement)
@@ -124,6 +130,7 @@ class _Splitter:
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
+        self.is_over_answers = False
         self._keys: dict[str, set[str]] = {}
 
     def rewrite(self, query: exp.Expr, names: _Names) -> exp.Query:
@@ -131,6 +138,7 @@ class _Splitter:
         query = _unwrap(query)
         names = _read_with(query, names)
         if isinstance(query, exp.SetOperation):
+            self.is_over_answers = True
             query.set("this", self.rewrite(query.this, names))
             query.set("expression", self.rewrite(query.expression, names))
             return query
@@ -167,6 +175,7 @@ class _Splitter:
         self, query: exp.Select, answers: list[_Subquery | None], names: _Names
     ) -> exp.Select:
         """A SELECT from answers: each is rewritten where it stands."""
+        self.is_over_answers = True
         for source, answer in zip(_list_sources(query), answers, strict=True):
             assert answer is not None
             alias = source.alias_or_name
@@ -215,6 +224,7 @@ class _Splitter:
         """An expression with the columns of the part in the place of keys and aggregates."""
         if (key := columns.find_key(node)) is not None:
             return exp.column(key, quoted=True)
+        self.is_over_answers |= isinstance(node, (exp.Subquery, exp.Window))
         if isinstance(node, exp.Subquery):
             return exp.Subquery(this=self.rewrite(node.this.copy(), names))
         if isinstance(node, exp.Query):
@@ -254,6 +264,7 @@ class _Splitter:
                 statement = self.rewrite(body.copy(), names).sql(dialect="duckdb")
                 scalar = Scalar(f"number_{len(scalars) + 1}", statement)
                 scalars.append(scalar)
+                self.is_over_answers = True
                 subquery.replace(exp.Parameter(this=exp.Var(this=scalar.name)))
         return scalars
 
@@ -423,8 +434,8 @@ def _name_keys(query: exp.Select) -> dict[str, exp.Expr]:
     for node in group.expressions if group is not None else []:
         named: exp.Expr = node
         if isinstance(node, exp.Literal) and not node.is_string:
-            position = int(node.this)
-            if not 1 <= position <= len(outputs):
+            position = read_whole(node)
+            if position is None or not 1 <= position <= len(outputs):
                 raise _CannotSplit
             named = outputs[position - 1]
         elif isinstance(node, exp.Column) and not node.table and node.name.lower() in by_alias:
