@@ -32,6 +32,7 @@ from dither.answer.asked import (
     read_rho,
 )
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
+from dither.answer.earlier_rules import was_priced_otherwise
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.explained_result import build_explained_result
 from dither.answer.history import History, read_history
@@ -49,6 +50,7 @@ from dither.catalog.explain import UNPROTECTED
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
 from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
 from dither.plan.facts import Facts
 from dither.privacy.charges.rules import Charge, charge, charge_from_amounts, charge_pure
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
@@ -161,9 +163,8 @@ class Connection:
             max_groups=max_groups,
         )
         offered, shown = self._preview(question)
-        return explain(
-            question.sql, offered.recipe, offered.priced, shown, self._kernel.at.analyses
-        )
+        analyses = offered.priced.at.analyses
+        return explain(question.sql, offered.recipe, offered.priced, shown, analyses)
 
     def sql(
         self,
@@ -218,7 +219,10 @@ class Connection:
         )
         view = self._view()
         bound = self._bind(question)
-        offered = self._offer(bound, question, read_price(question, bound.dialect), view)
+        price = read_price(question, bound.dialect)
+        offered = self._offer(bound, question, price, view)
+        if not fresh and not dry_run:
+            offered = self._find_earlier(bound, question, price, view) or offered
         _check_delta(bound.dialect, offered.priced)
         request = offered.priced.request
         release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
@@ -244,7 +248,13 @@ class Connection:
         view = self._view()
         wished = read_wish(what, of, keep, self.catalog, self._facts)
         price = Price(read_epsilon(epsilon), read_rho(rho))
-        offered = choose_mechanisms(self._kernel, view, wished.recipe, price, self._pot, {}, None)
+        recipe = wished.recipe
+        offered = choose_mechanisms(self._kernel, view, recipe, price, self._pot, {}, None)
+        if not fresh and was_priced_otherwise(recipe, self.catalog, self._facts):
+            earlier = choose_mechanisms(
+                self._kernel, view, recipe, price, self._pot, {}, None, FIRST_RULES
+            )
+            offered = earlier if self._reports.has_answer(earlier.priced.key) else offered
         release = self._release(offered.priced, fresh)
         rank = _rank(offered.priced, offered.bands)
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
@@ -331,7 +341,7 @@ class Connection:
         self._check_catalog()
         return view
 
-    def _bind(self, question: Asked) -> Bound:
+    def _bind(self, question: Asked, rules: int = NEWEST_RULES) -> Bound:
         """The bound question; one that was bound before stands while the version does."""
         key = (
             "bound",
@@ -339,10 +349,11 @@ class Connection:
             type(question.max_groups),
             question.max_groups,
             self._kernel.at.number,
+            rules,
         )
         bound: Bound | None = self._remembered.get(key)
         if bound is None:
-            bound = bind_question(question, key, self._kernel.catalog, self._facts)
+            bound = bind_question(question, key, self._kernel.catalog, self._facts, rules)
             self._remember(key, bound)
         return bound
 
@@ -353,10 +364,26 @@ class Connection:
         offered: Offered | None = self._remembered.get(key)
         if offered is None or offered.priced.view.path != view.path:
             offered = choose_mechanisms(
-                self._kernel, view, bound.recipe, price, self._pot, weights, question.ends
+                self._kernel,
+                view,
+                bound.recipe,
+                price,
+                self._pot,
+                weights,
+                question.ends,
+                bound.rules,
             )
             self._remember(key, offered)
         return offered
+
+    def _find_earlier(
+        self, bound: Bound, question: Asked, price: Price, view: LedgerView
+    ) -> Offered | None:
+        """The offer that release 0.1 made for the question, where its answer is stored."""
+        if not was_priced_otherwise(bound.recipe, self.catalog, self._facts):
+            return None
+        offered = self._offer(self._bind(question, FIRST_RULES), question, price, view)
+        return offered if self._reports.has_answer(offered.priced.key) else None
 
     def _remember(self, key: tuple[Any, ...], value: Bound | Offered) -> None:
         if len(self._remembered) >= _MOST_REMEMBERED:
@@ -375,15 +402,17 @@ class Connection:
             wanted = read_widths(question.within, bound.recipe, question.group_size)
             price = self._find_least_price(bound, question, wanted, view, pot)
         offered = self._offer(bound, question, price, view)
-        terms = self._terms(offered.bands, question)
+        offered = self._find_earlier(bound, question, price, view) or offered
+        terms = self._terms(offered, question)
         stored = pot is not None and ledger.has_answer(offered.priced.key)
         quote = _quote(pot, offered.priced)
         return offered, make_preview(
             offered.priced, offered.recipe, terms, pot, quote, stored, wanted
         )
 
-    def _terms(self, bands: Bands, question: Asked) -> Terms:
-        return Terms(question.level, self._kernel.at.analyses, question.group_size, bands)
+    def _terms(self, offered: Offered, question: Asked) -> Terms:
+        analyses = offered.priced.at.analyses
+        return Terms(question.level, analyses, question.group_size, offered.bands)
 
     def _find_least_price(
         self,
@@ -410,7 +439,7 @@ class Connection:
                 return False
             mechanisms = [step.mechanism for step in offered.priced.steps]
             columns = list_preview_columns(
-                offered.recipe, mechanisms, self._terms(offered.bands, question)
+                offered.recipe, mechanisms, self._terms(offered, question)
             )
             return meets_widths(columns, wanted)
 
@@ -419,9 +448,9 @@ class Connection:
     def _release(self, priced: Priced, fresh: bool) -> Release:
         if not priced.view.path:
             self._refuse_pot()
-        return (
-            self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
-        )
+        if fresh:
+            return self._kernel.release(priced.request)
+        return self._kernel.answer(priced.request, priced.at.rules)
 
     def _rehearse(self, request: Request) -> Release:
         """The request on an invented table; what invents it is imported for the first rehearsal."""

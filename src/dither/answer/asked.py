@@ -14,6 +14,7 @@ from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
 from dither.errors import ParameterError, QueryError, RefusedError
 from dither.given_numbers import whole_number
+from dither.plan.analyse import NEWEST_RULES
 from dither.plan.facts import Facts
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
@@ -46,6 +47,7 @@ class Bound:
     key: tuple[Any, ...]
     dialect: DialectQuestion
     recipe: Recipe
+    rules: int = NEWEST_RULES
 
 
 def read_question(
@@ -74,14 +76,20 @@ def read_question(
     return Asked(sql, epsilon, rho, level, ends, within, group_size, weights, max_groups)
 
 
-def bind_question(question: Asked, key: tuple[Any, ...], catalog: Catalog, facts: Facts) -> Bound:
+def bind_question(
+    question: Asked,
+    key: tuple[Any, ...],
+    catalog: Catalog,
+    facts: Facts,
+    rules: int = NEWEST_RULES,
+) -> Bound:
     """Find the queries and output columns of a question. Reads the catalog and its public facts, no
     data."""
     dialect = read_dialect(question.sql)
     _check_unit(dialect, catalog)
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     with dialect.locate_errors():
-        recipe = bind(dialect.sql, catalog, facts, min(limits) if limits else None)
+        recipe = bind(dialect.sql, catalog, facts, min(limits) if limits else None, rules)
         if dialect.public_groups and any(
             grouping.selection is not None for grouping in recipe.sets
         ):
@@ -90,7 +98,9 @@ def bind_question(question: Asked, key: tuple[Any, ...], catalog: Catalog, facts
                 "lists them, or list "
                 "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
             )
-        return Bound(key, dialect, name_interval_ends(replace(recipe, sql=question.sql), dialect))
+        return Bound(
+            key, dialect, name_interval_ends(replace(recipe, sql=question.sql), dialect), rules
+        )
 
 
 def read_price(question: Asked, dialect: DialectQuestion) -> Price:

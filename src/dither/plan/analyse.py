@@ -6,7 +6,7 @@ The tree that is analysed here is the tree that `data/lower` lowers, node by nod
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dither.catalog import Catalog
 from dither.catalog.scalars import is_name
@@ -26,13 +26,14 @@ from dither.plan.algebra import (
     UnionAll,
     sources_of,
 )
+from dither.plan.carry_degrees import carry_degrees
 from dither.plan.conditions import check_condition
 from dither.plan.domain import Columns
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability.distinct import distinct_public, distinct_rows
 from dither.plan.stability.filter import filter_columns, filter_rows
 from dither.plan.stability.group import group_rows
-from dither.plan.stability.join import join_columns, join_rows
+from dither.plan.stability.join import count_public_matches, join_columns, join_rows
 from dither.plan.stability.limit_groups import check_keys, limit_rows
 from dither.plan.stability.owned import Node, Owned, Public
 from dither.plan.stability.per_unit import per_unit_columns, per_unit_rows
@@ -43,6 +44,10 @@ from dither.plan.stability.union_all import union_columns, union_rows
 from dither.rules import PrivacyRule
 
 MAX_NODES = 500
+FIRST_RULES = 1
+"""The rules of release 0.1, under which its answers are found again."""
+NEWEST_RULES = 2
+"""The rules with degrees. Both are sound; these claim less noise."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +68,11 @@ AnalysedNodes = dict[int, Analysed]
 """Nodes analysed before in the same call, by the id of their plan; each keeps its plan alive."""
 
 
-def analyse(plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Analysed:
+def analyse(
+    plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS, rules: int = NEWEST_RULES
+) -> Analysed:
     """Stability and domains of a plan; refused unless its rows depend on a private table."""
-    return refuse_public(analyse_node(plan, catalog, facts))
+    return refuse_public(analyse_node(plan, catalog, facts, rules=rules))
 
 
 def refuse_public(rows: Analysed) -> Analysed:
@@ -98,26 +105,36 @@ def check_size(plan: Plan) -> None:
 
 
 def analyse_node(
-    plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes | None = None
+    plan: Plan,
+    catalog: Catalog,
+    facts: Facts,
+    analysed_nodes: AnalysedNodes | None = None,
+    rules: int = NEWEST_RULES,
 ) -> Analysed:
     """As `analyse`, and public rows are taken too.
 
     `analysed_nodes` holds what one caller analysed before, and takes what is analysed now.
     """
     check_size(plan)
-    return _analyse_tree(plan, catalog, facts, {} if analysed_nodes is None else analysed_nodes)
+    nodes = {} if analysed_nodes is None else analysed_nodes
+    return _analyse_tree(plan, catalog, facts, nodes, rules)
 
 
 def _analyse_tree(
-    plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes
+    plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes, rules: int
 ) -> Analysed:
     earlier = analysed_nodes.get(id(plan))
     if earlier is not None and earlier.plan is plan:
         return earlier
     sources = tuple(
-        _analyse_tree(source, catalog, facts, analysed_nodes) for source in sources_of(plan)
+        _analyse_tree(source, catalog, facts, analysed_nodes, rules) for source in sources_of(plan)
     )
-    rows = _check_node(_apply_rule(plan, sources, catalog, facts))
+    rows = _apply_rule(plan, sources, catalog, facts)
+    if rules > FIRST_RULES and isinstance(rows.node, Owned):
+        below = tuple((source.node, source.columns) for source in sources)
+        node = carry_degrees(plan, rows.node, rows.columns, below, catalog, facts)
+        rows = replace(rows, node=node)
+    rows = _check_node(rows)
     analysed_nodes[id(plan)] = rows
     return rows
 
@@ -236,11 +253,7 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
             f"a {plan.kind} join: the private side is the preserved one", rule=PrivacyRule.ONE_OWNER
         )
     if isinstance(right.node, Public):
-        keys = tuple(key for _, right_key in plan.on if (key := right.node.original(right_key)))
-        once = right.node.unique is not None and right.node.unique <= {
-            right_key for _, right_key in plan.on
-        }
-        most = 1 if once else facts.multiplicity(right.node.table, keys)
+        most = count_public_matches(right.node, tuple(key for _, key in plan.on), facts)
         node = join_rows(left.node, right.node, plan.kind, right_per_left=most, left_per_right=0)
         return Analysed(
             plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right)

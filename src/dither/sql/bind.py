@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 from dither.canonical import shorten
 from dither.catalog import OTHER, Catalog
 from dither.errors import QueryError
+from dither.plan.analyse import NEWEST_RULES
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability import Owned, Public
 from dither.question.expressions import Apply, Constant, Formula, KeyValue, Noisy
@@ -40,7 +41,11 @@ MAX_COLUMNS = 50
 
 
 def bind(
-    sql: str, catalog: Catalog, facts: Facts = NO_FACTS, max_groups: int | None = None
+    sql: str,
+    catalog: Catalog,
+    facts: Facts = NO_FACTS,
+    max_groups: int | None = None,
+    rules: int = NEWEST_RULES,
 ) -> Recipe:
     """The queries and output columns of a question.
 
@@ -48,7 +53,7 @@ def bind(
     out.
     """
     try:
-        return _bind(parse(sql), Context(sql, catalog, facts), max_groups)
+        return _bind(parse(sql), Context(sql, catalog, facts, rules), max_groups)
     except RecursionError:
         raise QueryError(REFUSALS["deep"].message) from None
     except SqlglotError as error:

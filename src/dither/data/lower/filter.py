@@ -14,13 +14,15 @@ from dither.plan.analyse import Analysed
 def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> str:
     """The engine may evaluate what stands above before the WHERE, so no later expression may trust
     it: a narrowed column is clamped here, and is inside its bounds whatever the engine does (rule
-    clamp-to-priced-bounds)."""
+    clamp-to-priced-bounds). Rows outside are left out by the bounds themselves, so that the clamp
+    never makes two different keys equal."""
     wanted = expressions_in(plan.condition)
     inner, lowered = compute_columns(source, before.columns, wanted)
     condition = condition_sql(
         plan.condition, before.columns, dict(zip(wanted, lowered, strict=True))
     )
     shown = []
+    kept = [f"({condition})"]
     for column in list_carried(here.node, here.columns):
         quoted = name(column)
         domain = here.columns.get(column)
@@ -31,6 +33,7 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
             and (domain.low, domain.high) != (old.low, old.high)
         ):
             shown.append(f"{clamp_value(f's.{quoted}', domain.low, domain.high)} AS {quoted}")
+            kept.append(f"s.{quoted} BETWEEN {domain.low} AND {domain.high}")
         else:
             shown.append(f"s.{quoted}")
-    return f"SELECT {', '.join(shown)} FROM ({inner}) AS s WHERE {condition}"
+    return f"SELECT {', '.join(shown)} FROM ({inner}) AS s WHERE {' AND '.join(kept)}"

@@ -5,8 +5,10 @@ Proof of what the numbers mean: docs/proofs/stability.md#nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from dither.plan.stability.degrees import UNBOUNDED, Degrees
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Owned:
     registered rows.
 
     No unit has more than `rows` rows, nor more than `distinct` different ones; all units together
-    have at most `most`.
+    have at most `most`. The first rules have no `degrees`.
 
     >>> Owned(3).distinct, Owned(3, distinct=1).distinct
     (3, 1)
@@ -35,6 +37,7 @@ class Owned:
     distinct: int = -1
     most: int = 0
     grouped: tuple[Grouped, ...] = ()
+    degrees: Degrees | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.distinct <= self.rows:
@@ -42,14 +45,16 @@ class Owned:
 
     def groups(self, keys: tuple[str, ...]) -> int:
         """How many values of the keys a unit can have: no more than of finer keys."""
-        return min(
-            [self.rows, *(bound.groups for bound in self.grouped if set(keys) <= bound.keys)]
-        )
+        bounds = [bound.groups for bound in self.grouped if set(keys) <= bound.keys]
+        values = self.degrees.count_values(keys) if self.degrees else UNBOUNDED
+        return min([self.rows, values, *bounds])
 
     def rows_per_group(self, keys: tuple[str, ...]) -> int:
         """How many rows of a unit can share a value of the keys: no more than share one of coarser
         keys."""
-        return min([self.rows, *(bound.rows for bound in self.grouped if bound.keys <= set(keys))])
+        bounds = [bound.rows for bound in self.grouped if bound.keys <= set(keys)]
+        rows = self.degrees.count_rows(keys) if self.degrees else UNBOUNDED
+        return min([self.rows, rows, *bounds])
 
 
 @dataclass(frozen=True)

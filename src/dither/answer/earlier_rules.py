@@ -1,0 +1,61 @@
+"""Questions that release 0.1 priced by looser rules: its answers stay free under their old keys.
+
+A stored answer is found by a digest that holds its noise. Tighter rules of stability give a
+question other noise, hence another digest; where they do, the question is also priced by the first
+rules, and an answer stored under that digest is handed out before a new one is sold.
+"""
+
+from __future__ import annotations
+
+from dither.catalog import Catalog, Id
+from dither.errors import RefusedError
+from dither.plan.algebra import Cells, Plan, Project, Query, SampleUnits, Scan, nodes_of
+from dither.plan.analyse import FIRST_RULES, NEWEST_RULES, Analysed
+from dither.plan.analysed_query import Analyses, AnalysedQuery
+from dither.plan.facts import Facts
+from dither.question.recipe import Recipe
+
+
+def was_priced_otherwise(recipe: Recipe, catalog: Catalog, facts: Facts) -> bool:
+    """Whether the first rules of stability say anything else about a question than the newest."""
+    first = Analyses(catalog, facts, FIRST_RULES)
+    newest = Analyses(catalog, facts, NEWEST_RULES)
+    queries = [query for query in recipe.queries if not _is_plain(query, catalog)]
+    try:
+        return any(
+            _describe(first.analyse_query(query)) != _describe(newest.analyse_query(query))
+            for query in queries
+        )
+    except RefusedError:  # what the first rules refused was never answered
+        return False
+
+
+def _is_plain(query: Query, catalog: Catalog) -> bool:
+    """Whether the rules cannot differ: rows of one table, by columns that are no key of it."""
+    nodes = nodes_of(query.plan)
+    if any(not isinstance(node, (Scan, Project, SampleUnits)) for node in nodes):
+        return False
+    if not query.keys:
+        return True
+    tables = [catalog.table(node.table) for node in nodes if isinstance(node, Scan)]
+    return not any(
+        not isinstance(table.column(name), Id)
+        for table in tables
+        for key in table.unique
+        for name in key
+        if name in table.column_names
+    )
+
+
+def _describe(query: AnalysedQuery) -> tuple[object, ...]:
+    """Everything that a price, a noise or a plan is made from."""
+    domains = _list_domains(query.rows)
+    if isinstance(query.query, Cells):
+        return domains, query.reach, query.sensitivity, query.box, query.largest_values
+    return domains, query.reach
+
+
+def _list_domains(rows: Analysed) -> list[tuple[Plan, object]]:
+    """The domains of all columns, node by node."""
+    below = [entry for source in rows.sources for entry in _list_domains(source)]
+    return [(rows.plan, list(rows.columns.items())), *below]
