@@ -105,7 +105,9 @@ def draw_rows(table: SmallTable, draws: random.Random) -> list[dict[str, int | N
             for name in table.columns
         }
         repeats = any(
-            all(row[name] == earlier[name] for name in key) for key in table.keys for earlier in kept
+            all(row[name] == earlier[name] for name in key)
+            for key in table.keys
+            for earlier in kept
         )
         if not repeats and len(kept) < table.limit:
             kept.append(row)

@@ -301,4 +301,4 @@ def _count_matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Ca
             for key in table.unique
         ):
             return 1
-    return node.rows_per_group(columns) if isinstance(node, Owned) else 0
+    return node.rows_per_match(columns) if isinstance(node, Owned) else 0

@@ -119,7 +119,7 @@ def _join(plan: Join, left: Owned, other: tuple[Node, Columns], facts: Facts) ->
     if isinstance(right, Owned):
         assert right.degrees is not None
         return join_degrees(
-            left.degrees, right.degrees, plan.on, plan.kind, right.rows_per_group(keys)
+            left.degrees, right.degrees, plan.on, plan.kind, right.rows_per_match(keys)
         )
     assert isinstance(right, Public)
     matches = count_public_matches(right, keys, facts)

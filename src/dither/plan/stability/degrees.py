@@ -27,11 +27,18 @@ Mask = int
 
 @dataclass(frozen=True)
 class Degree:
-    """Among the rows of a unit, one value of `given` goes with at most `most` values of `then`."""
+    """Among the rows of a unit, one value of `given` goes with at most `most` values of `then`, and
+    with `for_null` more where a symbol of `given` is null."""
 
     given: Mask
     then: Mask
     most: int
+    for_null: int = 0
+
+    @property
+    def bound(self) -> int:
+        """At most so many values of `then`, whatever the value of `given`."""
+        return self.most + self.for_null
 
 
 @dataclass(frozen=True)
@@ -72,9 +79,9 @@ class Degrees:
     def search(self, given: Mask, goal: Mask) -> int:
         """The least product of degrees on a path from `given` to all of `goal`."""
         costly = sorted(
-            (degree for degree in self.degrees if degree.most > 1), key=lambda degree: degree.most
+            (degree for degree in self.degrees if degree.bound > 1), key=lambda degree: degree.bound
         )
-        free = [degree for degree in self.degrees if degree.most <= 1]
+        free = [degree for degree in self.degrees if degree.bound <= 1]
         heap = [(1, _close(given, free))]
         seen: set[Mask] = set()
         while heap and len(seen) < MOST_STATES:
@@ -86,8 +93,17 @@ class Degrees:
             seen.add(known)
             for degree in costly:
                 if not degree.given & ~known and degree.then & ~known:
-                    heappush(heap, (product * degree.most, _close(known | degree.then, free)))
+                    heappush(heap, (product * degree.bound, _close(known | degree.then, free)))
         return UNBOUNDED
+
+    def without_nulls(self, columns: Iterable[str]) -> Degrees:
+        """The degrees of the rows in which these columns are not null."""
+        present = self.mask(columns)
+        degrees = (
+            degree if degree.given & ~present else replace(degree, for_null=0)
+            for degree in self.degrees
+        )
+        return replace(self, degrees=tuple(degrees))
 
     def add(self, *degrees: Degree) -> Degrees:
         """These degrees too."""
@@ -139,8 +155,8 @@ def join_degrees(
 ) -> Degrees:
     """The pairs of a left row and a right one of its owner that agree on all pairs of columns.
 
-    A left join pairs a left row without a match with a row of nulls. Right columns that are null
-    there can go with one more value than before, and fix nothing on the left. `matches` bounds the
+    A left join pairs a left row without a match with a row of nulls: null on the right can go with
+    one more value than before, and right columns fix nothing on the left. `matches` bounds the
     right rows of one value of the left columns.
 
     >>> orders = scan_degrees(("okey",), (("okey",),), rows=10, most=90)
@@ -152,16 +168,14 @@ def join_degrees(
     >>> joined.count_rows(), joined.count_total()
     (40, 900)
     """
-    shift = left.size
     is_outer = kind == "left"
+    right = right.without_nulls(column for _, column in on)
+    left = left if is_outer else left.without_nulls(column for column, _ in on)
+    shift = left.size
     left_on = left.mask(column for column, _ in on)
     right_on = right.mask(column for _, column in on) << shift
     moved = tuple(
-        Degree(
-            degree.given << shift,
-            degree.then << shift,
-            degree.most + int(is_outer and not degree.given & right.sure),
-        )
+        _move(degree, shift, int(is_outer and not degree.given & right.sure))
         for degree in right.degrees
     )
     pairs: tuple[Degree, ...]
@@ -187,6 +201,15 @@ def join_degrees(
         left.degrees + moved + pairs,
         left.totals + (() if is_outer else totals),
     )
+
+
+def _move(degree: Degree, shift: int, more: int) -> Degree:
+    """A degree of the right side of a join, with `more` values where a row of nulls may be."""
+    given = degree.given << shift
+    then = degree.then << shift
+    if not given:
+        return Degree(given, then, degree.bound + more)
+    return Degree(given, then, degree.most, degree.for_null + more)
 
 
 def _equate(first: int, second: int) -> tuple[Degree, Degree]:

@@ -56,6 +56,11 @@ class Owned:
         rows = self.degrees.count_rows(keys) if self.degrees else UNBOUNDED
         return min([self.rows, rows, *bounds])
 
+    def rows_per_match(self, keys: tuple[str, ...]) -> int:
+        """How many rows of a unit one row of a join by the keys can meet: null meets nothing."""
+        rows = self.degrees.without_nulls(keys).count_rows(keys) if self.degrees else UNBOUNDED
+        return min(rows, self.rows_per_group(keys))
+
 
 @dataclass(frozen=True)
 class Loose:
