@@ -9,9 +9,19 @@ from __future__ import annotations
 
 from dither.catalog import Catalog, Id
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Plan, Project, Query, SampleUnits, Scan, nodes_of
+from dither.plan.algebra import (
+    Call,
+    Cells,
+    Group,
+    Plan,
+    Project,
+    Query,
+    SampleUnits,
+    Scan,
+    nodes_of,
+)
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES, Analysed
-from dither.plan.analysed_query import Analyses, AnalysedQuery
+from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.facts import Facts
 from dither.question.recipe import Recipe
 
@@ -21,6 +31,8 @@ def was_priced_otherwise(recipe: Recipe, catalog: Catalog, facts: Facts) -> bool
     first = Analyses(catalog, facts, FIRST_RULES)
     newest = Analyses(catalog, facts, NEWEST_RULES)
     queries = [query for query in recipe.queries if not _is_plain(query, catalog)]
+    if any(_is_bound_otherwise(node) for query in queries for node in nodes_of(query.plan)):
+        return True
     try:
         return any(
             _describe(first.analyse_query(query)) != _describe(newest.analyse_query(query))
@@ -30,10 +42,30 @@ def was_priced_otherwise(recipe: Recipe, catalog: Catalog, facts: Facts) -> bool
         return False
 
 
+def _is_bound_otherwise(node: Plan) -> bool:
+    """Whether another plan may have been made: for products of two columns, and for sums over
+    groups of everybody's rows."""
+    return isinstance(node, Group) or _has_call(node, ("multiply",))
+
+
+def _has_call(node: Plan, functions: tuple[str, ...]) -> bool:
+    """Whether a projection computes something by one of the functions."""
+    level: list[object] = [named.of for named in node.columns] if isinstance(node, Project) else []
+    while level:
+        expression = level.pop()
+        if isinstance(expression, Call):
+            if expression.function in functions:
+                return True
+            level += expression.arguments
+    return False
+
+
 def _is_plain(query: Query, catalog: Catalog) -> bool:
     """Whether the rules cannot differ: rows of one table, by columns that are no key of it."""
     nodes = nodes_of(query.plan)
     if any(not isinstance(node, (Scan, Project, SampleUnits)) for node in nodes):
+        return False
+    if any(_has_call(node, ("case", "if", "multiply")) for node in nodes):
         return False
     if not query.keys:
         return True

@@ -12,6 +12,7 @@ from dither.catalog import Catalog
 from dither.catalog.scalars import is_name
 from dither.errors import RefusedError
 from dither.plan.algebra import (
+    Call,
     Column,
     Distinct,
     Filter,
@@ -27,9 +28,12 @@ from dither.plan.algebra import (
     sources_of,
 )
 from dither.plan.carry_degrees import carry_degrees
+from dither.plan.carry_sums import carry_sums
 from dither.plan.conditions import check_condition
 from dither.plan.domain import Columns
 from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.narrow import narrow_columns
+from dither.plan.refine import Means, find_means, refine_domain
 from dither.plan.stability.distinct import distinct_public, distinct_rows
 from dither.plan.stability.filter import filter_columns, filter_rows
 from dither.plan.stability.group import group_rows
@@ -129,19 +133,26 @@ def _analyse_tree(
     sources = tuple(
         _analyse_tree(source, catalog, facts, analysed_nodes, rules) for source in sources_of(plan)
     )
-    rows = _apply_rule(plan, sources, catalog, facts)
-    if rules > FIRST_RULES and isinstance(rows.node, Owned):
-        below = tuple((source.node, source.columns) for source in sources)
-        node = carry_degrees(plan, rows.node, rows.columns, below, catalog, facts)
-        rows = replace(rows, node=node)
+    rows = _apply_rule(plan, sources, catalog, facts, rules)
+    if rules > FIRST_RULES:
+        rows = replace(rows, node=_carry(rows, catalog, facts))
     rows = _check_node(rows)
     analysed_nodes[id(plan)] = rows
     return rows
 
 
+def _carry(rows: Analysed, catalog: Catalog, facts: Facts) -> Node:
+    """What the newest rules add to a node: degrees, and sums of columns."""
+    node = rows.node
+    below = tuple((source.node, source.columns) for source in rows.sources)
+    if isinstance(node, Owned):
+        node = carry_degrees(rows.plan, node, rows.columns, below, catalog, facts)
+    return carry_sums(rows.plan, node, *below[0]) if below else node
+
+
 def analyse_projection(plan: Project, source: Analysed) -> Analysed:
     """A projection of rows that are analysed already."""
-    return _check_node(_project(plan, source))
+    return _check_node(_project(plan, source, NEWEST_RULES))
 
 
 def _check_node(analysed: Analysed) -> Analysed:
@@ -171,7 +182,7 @@ def _check_node(analysed: Analysed) -> Analysed:
 
 
 def _apply_rule(
-    plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, facts: Facts
+    plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, facts: Facts, rules: int
 ) -> Analysed:
     if isinstance(plan, Scan):
         return _scan(plan, catalog, facts)
@@ -185,10 +196,11 @@ def _apply_rule(
     (source,) = sources
     if isinstance(plan, Filter):
         check_condition(plan.condition, source.columns)
-        columns = filter_columns(source.columns, plan.condition)
+        narrow = filter_columns if rules == FIRST_RULES else narrow_columns
+        columns = narrow(source.columns, plan.condition)
         return Analysed(plan, filter_rows(source.node), columns, sources)
     if isinstance(plan, Project):
-        return _project(plan, source)
+        return _project(plan, source, rules)
     if isinstance(plan, Distinct):
         if isinstance(source.node, Public) and not plan.per_unit:
             return Analysed(
@@ -228,9 +240,21 @@ def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
     return Analysed(plan, scan_rows(table), scan_columns(table, facts, owner))
 
 
-def _project(plan: Project, source: Analysed) -> Analysed:
+def _project(plan: Project, source: Analysed, rules: int) -> Analysed:
     columns = project_columns(source.columns, plan.columns)
+    if rules > FIRST_RULES:
+        means = list_means(source)
+        for named in plan.columns:
+            if isinstance(named.of, Call):
+                columns[named.name] = refine_domain(named.of, source.columns, means)
     return Analysed(plan, project_rows(source.node, plan.columns), columns, (source,))
+
+
+def list_means(rows: Analysed) -> Means:
+    """The quotients of columns that are averages inside a group."""
+    while isinstance(rows.plan, Filter):
+        rows = rows.sources[0]
+    return find_means(rows.plan, rows.sources[0].columns) if rows.sources else {}
 
 
 def _count_distinct(*sides: Analysed) -> int:

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from dither.catalog import Catalog
 from dither.plan.algebra import (
-    Call,
     Column,
     Distinct,
     Filter,
@@ -21,12 +20,12 @@ from dither.plan.algebra import (
     Scan,
     UnionAll,
 )
+from dither.plan.conditions import columns_of
 from dither.plan.domain import Columns, is_stored
 from dither.plan.facts import Facts
 from dither.plan.stability.degrees import (
     Degree,
     Degrees,
-    Mask,
     join_degrees,
     list_degrees,
     scan_degrees,
@@ -72,7 +71,7 @@ def _carry(plan: Plan, source: Degrees, columns: Columns, before: Columns) -> De
     if isinstance(plan, Project):
         passed = {named.name: named.of.name for named in plan.columns if type(named.of) is Column}
         computed = {
-            named.name: _read_symbols(named.of, source)
+            named.name: source.mask(columns_of(named.of))
             for named in plan.columns
             if type(named.of) is not Column
         }
@@ -89,19 +88,6 @@ def _carry(plan: Plan, source: Degrees, columns: Columns, before: Columns) -> De
         narrowed = [name for name, domain in columns.items() if domain != before[name]]
         return source.add(*(_limit_values(name, columns, source) for name in narrowed))
     return source
-
-
-def _read_symbols(expression: object, source: Degrees) -> Mask:
-    """The symbols of all columns that an expression reads."""
-    names: list[str] = []
-    level = [expression]
-    while level:
-        node = level.pop()
-        if isinstance(node, Column):
-            names.append(node.name)
-        elif isinstance(node, Call):
-            level += node.arguments
-    return source.mask(names)
 
 
 def _limit_values(name: str, columns: Columns, source: Degrees) -> Degree:

@@ -15,10 +15,18 @@ from dither.catalog import Catalog
 from dither.catalog.scalars import is_name
 from dither.errors import QueryError, RefusedError
 from dither.plan.algebra import Call, Column, Expression, Plan, Value
-from dither.plan.analyse import NEWEST_RULES, Analysed, AnalysedNodes, analyse_node
+from dither.plan.analyse import (
+    FIRST_RULES,
+    NEWEST_RULES,
+    Analysed,
+    AnalysedNodes,
+    analyse_node,
+    list_means,
+)
 from dither.plan.domain import Columns, Domain
 from dither.plan.facts import Facts
 from dither.plan.functions import domain_of
+from dither.plan.refine import refine_domain
 from dither.sql.refusals.refuse import did_you_mean, locate_refusal, refuse
 
 Anchor = tuple[str, tuple[str, ...], str]
@@ -115,7 +123,10 @@ class Scope:
     def domain(self, expression: Expression, node: exp.Expr | None = None) -> Domain:
         """The domain of an expression; what its rules refuse is an error at the node."""
         try:
-            return domain_of(expression, self.columns)
+            rows = self.context.analyse(self.relation.plan)
+            if self.context.rules == FIRST_RULES:
+                return domain_of(expression, rows.columns)
+            return refine_domain(expression, rows.columns, list_means(rows))
         except RefusedError as error:
             raise locate_refusal(error, self.context.sql, node) from None
 

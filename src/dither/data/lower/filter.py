@@ -30,7 +30,7 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
         if (
             domain is not None
             and old is not None
-            and (domain.low, domain.high) != (old.low, old.high)
+            and (domain.low, domain.high, domain.nullable) != (old.low, old.high, old.nullable)
         ):
             shown.append(f"{clamp_value(f's.{quoted}', domain.low, domain.high)} AS {quoted}")
             kept.append(f"s.{quoted} BETWEEN {domain.low} AND {domain.high}")

@@ -5,10 +5,14 @@ Proof of what the numbers mean: docs/proofs/stability.md#nodes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dither.plan.stability.degrees import UNBOUNDED, Degrees
+
+ROWS = "*"
+"""In place of a column whose sum is bounded: the number of rows."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class Owned:
     registered rows.
 
     No unit has more than `rows` rows, nor more than `distinct` different ones; all units together
-    have at most `most`. The first rules have no `degrees`.
+    have at most `most`. The absolute values of a column in `sums` add up to at most so much in the
+    rows of a unit. The first rules have neither `degrees` nor `sums`.
 
     >>> Owned(3).distinct, Owned(3, distinct=1).distinct
     (3, 1)
@@ -38,6 +43,7 @@ class Owned:
     most: int = 0
     grouped: tuple[Grouped, ...] = ()
     degrees: Degrees | None = field(default=None, repr=False)
+    sums: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.distinct <= self.rows:
@@ -65,10 +71,17 @@ class Owned:
 @dataclass(frozen=True)
 class Loose:
     """Rows belong to nobody; add or remove a unit, and at most `rows` rows come or go (symmetric
-    difference)."""
+    difference).
+
+    A column in `sums` changes by at most so much in all rows together, each compared with the row
+    of its group in the other database, or with 0 where there is none. Both rows agree on the
+    columns in `fixed`.
+    """
 
     rows: int
     most: int = 0
+    sums: Mapping[str, int] = field(default_factory=dict, repr=False)
+    fixed: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 @dataclass(frozen=True)
