@@ -31,6 +31,8 @@ def was_priced_otherwise(recipe: Recipe, catalog: Catalog, facts: Facts) -> bool
     first = Analyses(catalog, facts, FIRST_RULES)
     newest = Analyses(catalog, facts, NEWEST_RULES)
     queries = [query for query in recipe.queries if not _is_plain(query, catalog)]
+    if any(_has_computed_key(query) for query in recipe.queries):
+        return True
     if any(_is_bound_otherwise(node) for query in queries for node in nodes_of(query.plan)):
         return True
     try:
@@ -46,6 +48,14 @@ def _is_bound_otherwise(node: Plan) -> bool:
     """Whether another plan may have been made: for products of two columns, and for sums over
     groups of everybody's rows."""
     return isinstance(node, Group) or _has_call(node, ("multiply",))
+
+
+def _has_computed_key(query: Query) -> bool:
+    """Whether a key is computed, which may then be grouped by what is multiplied in it."""
+    plan = query.plan
+    return isinstance(plan, Project) and any(
+        isinstance(named.of, Call) and named.name in query.keys for named in plan.columns
+    )
 
 
 def _has_call(node: Plan, functions: tuple[str, ...]) -> bool:

@@ -5,6 +5,7 @@ Proof of each: docs/proofs/stability.md#degrees.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from dither.catalog import Catalog
@@ -21,8 +22,9 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.plan.conditions import columns_of
-from dither.plan.domain import Columns, is_stored
+from dither.plan.domain import Columns
 from dither.plan.facts import Facts
+from dither.plan.narrow import count_labels
 from dither.plan.stability.degrees import (
     Degree,
     Degrees,
@@ -32,6 +34,9 @@ from dither.plan.stability.degrees import (
 )
 from dither.plan.stability.join import count_public_matches
 from dither.plan.stability.owned import Node, Owned, Public
+
+MOST_LABELS = 200
+"""Of a category with more labels nobody counts how many a condition leaves."""
 
 
 def carry_degrees(
@@ -85,17 +90,21 @@ def _carry(plan: Plan, source: Degrees, columns: Columns, before: Columns) -> De
     if isinstance(plan, LimitGroups):
         return source.add(Degree(0, source.mask(plan.keys), plan.groups))
     if isinstance(plan, Filter):
-        narrowed = [name for name, domain in columns.items() if domain != before[name]]
-        return source.add(*(_limit_values(name, columns, source) for name in narrowed))
+        return source.add(*_limit_values(plan, columns, before, source))
     return source
 
 
-def _limit_values(name: str, columns: Columns, source: Degrees) -> Degree:
-    """A column has no more values than its domain."""
-    domain = columns[name]
-    assert is_stored(domain)
-    values = domain.high - domain.low + 1 + domain.nullable
-    return Degree(0, source.mask((name,)), values)
+def _limit_values(
+    plan: Filter, columns: Columns, before: Columns, source: Degrees
+) -> Iterator[Degree]:
+    """A column has no more values than its condition leaves."""
+    for name in sorted(columns_of(plan.condition)):
+        domain = columns[name]
+        if domain.kind == "category" and len(domain.labels) <= MOST_LABELS:
+            values = count_labels(name, plan.condition, columns)
+            yield Degree(0, source.mask((name,)), max(1, values))
+        elif domain != before[name]:
+            yield Degree(0, source.mask((name,)), domain.high - domain.low + 1 + domain.nullable)
 
 
 def _join(plan: Join, left: Owned, other: tuple[Node, Columns], facts: Facts) -> Degrees:

@@ -106,6 +106,35 @@ def simplify_condition(expression: Expression, columns: Columns) -> Condition | 
     return None
 
 
+def count_labels(name: str, condition: Condition, columns: Columns) -> int:
+    """How many values a category can have, null among them, in the rows where a condition is
+    true."""
+    domain = columns[name]
+    values: list[str | None] = [*domain.labels, *([None] if domain.nullable else [])]
+    return sum(_may_be(condition, True, name, value, columns) for value in values)
+
+
+def _may_be(
+    condition: Condition, is_true: bool, name: str, value: str | None, columns: Columns
+) -> bool:
+    """Whether a condition can be true (or false) in a row whose category has the value."""
+    match condition:
+        case Not(inner):
+            return _may_be(inner, not is_true, name, value, columns)
+        case And(operands) | Or(operands):
+            combine = all if isinstance(condition, And) == is_true else any
+            return combine(_may_be(operand, is_true, name, value, columns) for operand in operands)
+        case Holds(expression):
+            simpler = simplify_condition(expression, columns)
+            return simpler is None or _may_be(simpler, is_true, name, value, columns)
+        case Compare(column, operator, constant) if column == name:
+            is_same = (operator == "=") == is_true
+            return value is not None and (value == constant) == is_same
+        case IsNull(column) if column == name:
+            return (value is None) == is_true
+    return True
+
+
 def _narrow(domain: Domain, sign: Operator, constant: Fraction) -> Domain:
     """The domain where a comparison holds: no null, and no key of a GROUP BY outside it."""
     inside = narrowed(replace(domain, nullable=False), sign, constant)
