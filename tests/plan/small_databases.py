@@ -37,7 +37,7 @@ source: {engine: csv, location: .}
 tables:
 """
 VALUES = 3
-"""Columns hold 0, 1 and 2, and perhaps null."""
+"""Columns hold 0, 1 and 2, and perhaps null; a third column of a table holds 1, 2 and 3."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,10 @@ class SmallTable:
             lines.append("      pid: {type: id}")
         for column in self.columns:
             nulls = "keep" if column in self.nullable else "drop"
+            low = find_least(column)
             lines.append(
-                f"      {column}: {{type: integer, bounds: [0, {VALUES - 1}], nulls: {nulls}, "
-                "provenance: the test}"
+                f"      {column}: {{type: integer, bounds: [{low}, {low + VALUES - 1}], "
+                f"nulls: {nulls}, provenance: the test}}"
             )
         return "\n".join(lines) + "\n"
 
@@ -83,14 +84,19 @@ class SmallDatabase:
     public: dict[str, list[dict[str, int | None]]]
     facts: Facts
 
-    def with_unit(self, draws: random.Random) -> NaiveDatabase:
+    def with_unit(self, draws: random.Random, owner: str = "u") -> NaiveDatabase:
         """The database with random rows of one unit: as many as the limits allow, or fewer."""
         tables = {
-            table.name: [{"owner": "u", **row} for row in draw_rows(table, draws)]
+            table.name: [{"owner": owner, **row} for row in draw_rows(table, draws)]
             for table in self.tables
             if not table.is_public
         }
         return NaiveDatabase(self.catalog, {**tables, **self.public}, {}, b"")
+
+
+def find_least(column: str) -> int:
+    """The least value of a column."""
+    return 1 if column.endswith("_c") else 0
 
 
 def draw_rows(table: SmallTable, draws: random.Random) -> list[dict[str, int | None]]:
@@ -101,7 +107,7 @@ def draw_rows(table: SmallTable, draws: random.Random) -> list[dict[str, int | N
         row = {
             name: None
             if name in table.nullable and draws.random() < 0.3
-            else draws.randrange(spread)
+            else find_least(name) + draws.randrange(spread)
             for name in table.columns
         }
         repeats = any(
@@ -190,6 +196,7 @@ def draw_condition(draws: random.Random, columns: list[str]) -> a.Condition:
     return draws.choice(
         [
             compare,
+            a.Not(compare),
             a.Or((compare, a.Compare(second, "=", F(1)))),
             a.And((compare, a.Not(a.IsNull(second)))),
             a.IsNull(second),

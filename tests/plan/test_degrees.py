@@ -1,4 +1,4 @@
-"""Degrees of plans: one analysis of an inner join graph, claims against brute force, planted bugs."""
+"""Degrees of plans: one analysis of an inner join graph, and claims against brute force."""
 
 from __future__ import annotations
 
