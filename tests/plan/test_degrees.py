@@ -13,6 +13,7 @@ from dither.catalog import parse
 from dither.plan import carry_degrees
 from dither.plan.algebra import Join, PerUnit, Plan, Project, Scan
 from dither.plan.analyse import FIRST_RULES, AnalysedNodes, analyse, analyse_node
+from dither.plan.conditions import columns_of
 from dither.plan.facts import NO_FACTS
 from dither.plan.stability import Owned
 from dither.plan.stability.degrees import Degree, Degrees, join_degrees, scan_degrees
@@ -201,8 +202,8 @@ def let_computed_columns_be_keys(plan: Plan, source: Degrees, *columns: object) 
     carried = carry_degrees._carry(plan, source, *columns)
     if isinstance(plan, Project):
         for named in plan.columns:
-            mask = carried.mask((named.name,))
-            carried = carried.add(Degree(mask, carry_degrees._read_symbols(named.of, source), 1))
+            symbols = source.mask(columns_of(named.of))
+            carried = carried.add(Degree(carried.mask((named.name,)), symbols, 1))
     return carried
 
 

@@ -122,6 +122,11 @@ class Centred:
         )
 
     @property
+    def has_count(self) -> bool:
+        """Whether the number of these values was asked for before."""
+        return AtomMeasure("values", self.value) in self.question.atoms
+
+    @property
     def difference(self) -> Expression:
         """x - m."""
         if self.domain.kind == "boolean":

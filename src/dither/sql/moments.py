@@ -64,7 +64,10 @@ def _pair_columns(
     ]
     x = Centred(values[0], write_sql(first), question, (values[1],))
     y = Centred(values[1], write_sql(second), question, (values[0],))
-    count = x.count(x.half * y.half)
+    # both count the rows in which neither is null: the count that is released already serves
+    is_newest = question.scope.context.rules > FIRST_RULES
+    counted = y if is_newest and y.has_count and not x.has_count else x
+    count = counted.count(x.half * y.half)
     both = _sum_products((x, y), (first, second), count, question)
     totals = times(x.total(y.half), y.total(x.half))
     return x, y, count, minus(both, over(totals, count))
