@@ -163,11 +163,9 @@ def _narrow_pair(columns: Columns, expression: Expression) -> Columns:
 def _narrow_by(domain: Domain, sign: Operator, bounds: Domain) -> Domain:
     """The domain of values that compare with some value between bounds."""
     if sign in ("<", "<=", "="):
-        most: Operator = "<" if sign == "<" else "<="
-        domain = _narrow(domain, most, bounds.high * bounds.step)
+        domain = _narrow(domain, "<" if sign == "<" else "<=", bounds.high * bounds.step)
     if sign in (">", ">=", "="):
-        least: Operator = ">" if sign == ">" else ">="
-        domain = _narrow(domain, least, bounds.low * bounds.step)
+        domain = _narrow(domain, ">" if sign == ">" else ">=", bounds.low * bounds.step)
     return replace(domain, nullable=False)
 
 

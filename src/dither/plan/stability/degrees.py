@@ -188,7 +188,9 @@ def join_degrees(
         pairs = tuple(
             degree
             for left_column, right_column in on
-            for degree in _equate(left.names[left_column], right.names[right_column] + shift)
+            for degree in _equate(
+                1 << left.names[left_column], 1 << right.names[right_column] + shift
+            )
         )
     paired = {right_column for left_column, right_column in on if left_column == right_column}
     names = {name: symbol + shift for name, symbol in right.names.items() if name not in paired}
@@ -212,6 +214,6 @@ def _move(degree: Degree, shift: int, more: int) -> Degree:
     return Degree(given, then, degree.most, degree.for_null + more)
 
 
-def _equate(first: int, second: int) -> tuple[Degree, Degree]:
+def _equate(first: Mask, second: Mask) -> tuple[Degree, Degree]:
     """Two symbols that have the same value in every row."""
-    return Degree(1 << first, 1 << second, 1), Degree(1 << second, 1 << first, 1)
+    return Degree(first, second, 1), Degree(second, first, 1)
