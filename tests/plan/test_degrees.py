@@ -16,7 +16,7 @@ from dither.plan.analyse import FIRST_RULES, AnalysedNodes, analyse, analyse_nod
 from dither.plan.conditions import columns_of
 from dither.plan.facts import NO_FACTS
 from dither.plan.stability import Owned
-from dither.plan.stability.degrees import Degree, Degrees, join_degrees, scan_degrees
+from dither.plan.stability.degrees import Degree, RowDegrees, join_degrees, scan_degrees
 from tests.plan.small_databases import HEAD, SmallTable, search_violation
 
 POOL = ("k", "l", "m", "n")
@@ -160,8 +160,8 @@ def test_no_unit_of_many_has_more_rows_or_values_than_claimed(seed):
 
 
 def keep_keys_of_the_null_side(
-    left: Degrees, right: Degrees, on: tuple[tuple[str, str], ...], kind: str, matches: int
-) -> Degrees:
+    left: RowDegrees, right: RowDegrees, on: tuple[tuple[str, str], ...], kind: str, matches: int
+) -> RowDegrees:
     """Unmatched rows share one null key: it is taken for a key like any other."""
     joined = join_degrees(left, right, on, kind, matches)
     moved = [
@@ -172,8 +172,8 @@ def keep_keys_of_the_null_side(
 
 
 def equate_columns_of_outer_joins(
-    left: Degrees, right: Degrees, on: tuple[tuple[str, str], ...], kind: str, matches: int
-) -> Degrees:
+    left: RowDegrees, right: RowDegrees, on: tuple[tuple[str, str], ...], kind: str, matches: int
+) -> RowDegrees:
     """The null of an unmatched row is taken for the left column's value."""
     joined = join_degrees(left, right, on, kind, matches)
     for left_column, right_column in on:
@@ -184,20 +184,20 @@ def equate_columns_of_outer_joins(
 
 
 def match_once(
-    left: Degrees, right: Degrees, on: tuple[tuple[str, str], ...], kind: str, matches: int
-) -> Degrees:
+    left: RowDegrees, right: RowDegrees, on: tuple[tuple[str, str], ...], kind: str, matches: int
+) -> RowDegrees:
     """Each row of a left join is taken to find at most one."""
     return join_degrees(left, right, on, kind, 1)
 
 
 def keep_keys_of_unions(
     columns: tuple[str, ...], unique: list[list[str]], *, rows: int, most: int
-) -> Degrees:
+) -> RowDegrees:
     """The rows of a union are taken to differ in some column."""
     return scan_degrees(columns, unique or [list(columns)], rows=rows, most=most)
 
 
-def let_computed_columns_be_keys(plan: Plan, source: Degrees, *columns: object) -> Degrees:
+def let_computed_columns_be_keys(plan: Plan, source: RowDegrees, *columns: object) -> RowDegrees:
     """A computed column is taken to tell the values apart that it is computed from."""
     carried = carry_degrees._carry(plan, source, *columns)
     if isinstance(plan, Project):
@@ -207,7 +207,7 @@ def let_computed_columns_be_keys(plan: Plan, source: Degrees, *columns: object) 
     return carried
 
 
-def forget_a_key_of_groups(plan: Plan, source: Degrees, *columns: object) -> Degrees:
+def forget_a_key_of_groups(plan: Plan, source: RowDegrees, *columns: object) -> RowDegrees:
     """One row per owner and first key is claimed where there are two keys."""
     carried = carry_degrees._carry(plan, source, *columns)
     if isinstance(plan, PerUnit):
@@ -227,7 +227,7 @@ def forget_a_key_of_groups(plan: Plan, source: Degrees, *columns: object) -> Deg
     ],
 )
 def test_brute_force_catches_a_planted_bug(
-    name: str, planted: Callable[..., Degrees], monkeypatch: pytest.MonkeyPatch
+    name: str, planted: Callable[..., RowDegrees], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     true_rule = getattr(carry_degrees, name)
     rule = replace_recursion(planted, true_rule) if name == "_carry" else planted
@@ -236,11 +236,11 @@ def test_brute_force_catches_a_planted_bug(
 
 
 def replace_recursion(
-    planted: Callable[..., Degrees], true_rule: Callable[..., Degrees]
-) -> Callable[..., Degrees]:
+    planted: Callable[..., RowDegrees], true_rule: Callable[..., RowDegrees]
+) -> Callable[..., RowDegrees]:
     """The planted rule, which calls the true one and not itself."""
 
-    def rule(*arguments: object) -> Degrees:
+    def rule(*arguments: object) -> RowDegrees:
         planted_name = carry_degrees._carry
         carry_degrees._carry = true_rule
         try:

@@ -27,7 +27,7 @@ from dither.plan.facts import Facts
 from dither.plan.narrow import count_labels
 from dither.plan.stability.degrees import (
     Degree,
-    Degrees,
+    RowDegrees,
     join_degrees,
     list_degrees,
     scan_degrees,
@@ -71,7 +71,7 @@ def carry_degrees(
     return replace(node, rows=rows, distinct=distinct, most=most, degrees=degrees)
 
 
-def _carry(plan: Plan, source: Degrees, columns: Columns, before: Columns) -> Degrees:
+def _carry(plan: Plan, source: RowDegrees, columns: Columns, before: Columns) -> RowDegrees:
     """Operators of one source: each keeps some of its rows, or one row for each."""
     if isinstance(plan, Project):
         passed = {named.name: named.of.name for named in plan.columns if type(named.of) is Column}
@@ -95,7 +95,7 @@ def _carry(plan: Plan, source: Degrees, columns: Columns, before: Columns) -> De
 
 
 def _limit_values(
-    plan: Filter, columns: Columns, before: Columns, source: Degrees
+    plan: Filter, columns: Columns, before: Columns, source: RowDegrees
 ) -> Iterator[Degree]:
     """A column has no more values than its condition leaves."""
     for name in sorted(columns_of(plan.condition)):
@@ -107,7 +107,7 @@ def _limit_values(
             yield Degree(0, source.mask((name,)), domain.high - domain.low + 1 + domain.nullable)
 
 
-def _join(plan: Join, left: Owned, other: tuple[Node, Columns], facts: Facts) -> Degrees:
+def _join(plan: Join, left: Owned, other: tuple[Node, Columns], facts: Facts) -> RowDegrees:
     assert left.degrees is not None
     right, right_columns = other
     keys = tuple(right_key for _, right_key in plan.on)

@@ -42,7 +42,7 @@ class Degree:
 
 
 @dataclass(frozen=True)
-class Degrees:
+class RowDegrees:
     """Degrees of the rows of a plan's node. They hold in every subset of those rows too.
 
     `row` are the symbols that tell the rows of a unit apart, `sure` those of them that no outer
@@ -96,7 +96,7 @@ class Degrees:
                     heappush(heap, (product * degree.bound, _close(known | degree.then, free)))
         return UNBOUNDED
 
-    def without_nulls(self, columns: Iterable[str]) -> Degrees:
+    def without_nulls(self, columns: Iterable[str]) -> RowDegrees:
         """The degrees of the rows in which these columns are not null."""
         present = self.mask(columns)
         degrees = (
@@ -105,11 +105,11 @@ class Degrees:
         )
         return replace(self, degrees=tuple(degrees))
 
-    def add(self, *degrees: Degree) -> Degrees:
+    def add(self, *degrees: Degree) -> RowDegrees:
         """These degrees too."""
         return replace(self, degrees=self.degrees + degrees)
 
-    def select(self, passed: Mapping[str, str], computed: Mapping[str, Mask]) -> Degrees:
+    def select(self, passed: Mapping[str, str], computed: Mapping[str, Mask]) -> RowDegrees:
         """Columns passed on, each from one of the names before, and columns computed from symbols.
 
         A value of those symbols fixes that of the computed column.
@@ -133,7 +133,7 @@ def _close(known: Mask, free: list[Degree]) -> Mask:
 
 def scan_degrees(
     columns: Iterable[str], unique: Iterable[Iterable[str]], *, rows: int, most: int
-) -> Degrees:
+) -> RowDegrees:
     """A table of which a unit has at most `rows` rows, one for each value of a unique key.
 
     A key is given by its columns without the owner.
@@ -143,16 +143,16 @@ def scan_degrees(
     return replace(table.add(Degree(0, table.row, rows), *keys), totals=((table.row, most),))
 
 
-def list_degrees(columns: Iterable[str]) -> Degrees:
+def list_degrees(columns: Iterable[str]) -> RowDegrees:
     """Rows of which nothing is known but that each has one value in every column."""
     names = {name: symbol for symbol, name in enumerate(columns, 1)}
     size = 1 + len(names)
-    return Degrees(size, 1, 1, names, (Degree(1, (1 << size) - 2, 1),), ())
+    return RowDegrees(size, 1, 1, names, (Degree(1, (1 << size) - 2, 1),), ())
 
 
 def join_degrees(
-    left: Degrees, right: Degrees, on: tuple[tuple[str, str], ...], kind: str, matches: int
-) -> Degrees:
+    left: RowDegrees, right: RowDegrees, on: tuple[tuple[str, str], ...], kind: str, matches: int
+) -> RowDegrees:
     """The pairs of a left row and a right one of its owner that agree on all pairs of columns.
 
     A left join pairs a left row without a match with a row of nulls: null on the right can go with
@@ -195,7 +195,7 @@ def join_degrees(
     paired = {right_column for left_column, right_column in on if left_column == right_column}
     names = {name: symbol + shift for name, symbol in right.names.items() if name not in paired}
     totals = tuple((symbols << shift, most) for symbols, most in right.totals)
-    return Degrees(
+    return RowDegrees(
         left.size + right.size,
         left.row | (right.row << shift),
         left.sure | (0 if is_outer else right.sure << shift),

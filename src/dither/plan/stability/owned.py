@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from dither.plan.stability.degrees import UNBOUNDED, Degrees
+from dither.plan.stability.degrees import UNBOUNDED, RowDegrees
 
 ROWS = "*"
 """In place of a column whose sum is bounded: the number of rows."""
@@ -42,7 +42,7 @@ class Owned:
     distinct: int = -1
     most: int = 0
     grouped: tuple[Grouped, ...] = ()
-    degrees: Degrees | None = field(default=None, repr=False)
+    degrees: RowDegrees | None = field(default=None, repr=False)
     sums: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
