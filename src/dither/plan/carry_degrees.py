@@ -35,6 +35,8 @@ from dither.plan.stability.degrees import (
 from dither.plan.stability.join import count_public_matches
 from dither.plan.stability.owned import Node, Owned, Public
 
+MOST_DEGREES = 200
+"""Of a node with more degrees only the number of rows is carried on."""
 MOST_LABELS = 200
 """Of a category with more labels nobody counts how many a condition leaves."""
 
@@ -63,8 +65,11 @@ def carry_degrees(
             degrees = _join(plan, left, sources[1], facts)
         else:
             degrees = _carry(plan, left.degrees, columns, sources[0][1])
-    rows = min(node.rows, degrees.count_rows())
-    if rows < degrees.count_rows():
+    if len(degrees.degrees) > MOST_DEGREES:  # a bound on work: what was known of keys ends here
+        degrees = scan_degrees(columns, (), rows=node.rows, most=node.most)
+    counted_rows = degrees.count_rows()
+    rows = min(node.rows, counted_rows)
+    if rows < counted_rows:
         degrees = degrees.add(Degree(0, degrees.row, rows))
     distinct = min(node.distinct, rows, degrees.count_values(columns))
     most = min(node.most, degrees.count_total())

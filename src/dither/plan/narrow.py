@@ -71,8 +71,8 @@ def narrow_columns(columns: Columns, condition: Condition, is_true: bool = True)
         case IsNull(name) if not is_true and columns[name].kind in NUMERIC:
             return {**columns, name: replace(columns[name], nullable=False)}
         case Compare(name, operator, Fraction() as constant) if columns[name].kind in NUMERIC:
-            sign = operator if is_true else OPPOSITE[operator]
-            return {**columns, name: _narrow(columns[name], sign, constant)}
+            holding = operator if is_true else OPPOSITE[operator]
+            return {**columns, name: _narrow(columns[name], holding, constant)}
     return columns
 
 
@@ -153,10 +153,11 @@ def _narrow_pair(columns: Columns, expression: Expression) -> Columns:
             if kind not in NUMERIC or kind != columns[right].kind or left == right:
                 return columns
             sign = SIGNS[function]
-            pair = dict(columns)
-            pair[left] = _narrow_by(columns[left], sign, columns[right])
-            pair[right] = _narrow_by(columns[right], FLIPPED[sign], columns[left])
-            return pair
+            return {
+                **columns,
+                left: _narrow_by(columns[left], sign, columns[right]),
+                right: _narrow_by(columns[right], FLIPPED[sign], columns[left]),
+            }
     return columns
 
 

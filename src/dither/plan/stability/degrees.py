@@ -194,14 +194,14 @@ def join_degrees(
         )
     paired = {right_column for left_column, right_column in on if left_column == right_column}
     names = {name: symbol + shift for name, symbol in right.names.items() if name not in paired}
-    totals = tuple((symbols << shift, most) for symbols, most in right.totals)
     return RowDegrees(
         left.size + right.size,
         left.row | (right.row << shift),
         left.sure | (0 if is_outer else right.sure << shift),
         {**left.names, **names},
         left.degrees + moved + pairs,
-        left.totals + (() if is_outer else totals),
+        left.totals
+        + tuple((symbols << shift, most) for symbols, most in right.totals if not is_outer),
     )
 
 
