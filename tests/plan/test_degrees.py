@@ -5,13 +5,27 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 import pytest
 
 from dither.catalog import parse
+from dither.data.lower.plan import plan_sql
 from dither.plan import carry_degrees
-from dither.plan.algebra import Join, PerUnit, Plan, Project, Scan
+from dither.plan.algebra import (
+    Call,
+    Column,
+    Compare,
+    Filter,
+    Join,
+    Named,
+    PerUnit,
+    Plan,
+    Project,
+    Scan,
+    UnionAll,
+)
 from dither.plan.analyse import FIRST_RULES, AnalysedNodes, analyse, analyse_node
 from dither.plan.conditions import columns_of
 from dither.plan.facts import NO_FACTS
@@ -143,6 +157,39 @@ def test_the_lines_of_a_customers_orders_are_the_lines_of_a_customer():
         node = analyse(plan, catalog).node
         assert (node.rows, node.groups(("segment",)), node.groups(("okey",))) == (160, 1, 40)
         assert node.rows_per_group(("okey", "line")) == 1
+
+
+def test_a_where_leaves_rows_outside_out_before_it_moves_values():
+    """Values that were only moved into narrowed bounds could make two different keys equal."""
+    catalog = parse(HEAD.replace("NEIGHBOURS", "add_remove") + CHAIN)
+    plan = Filter(LINES, Compare("line", "<", Fraction(2)))
+    rows = analyse(plan, catalog)
+    kept = plan_sql(rows).split(" WHERE ")[1]
+    assert '"line" BETWEEN 0 AND 1' in kept
+    assert rows.node.rows_per_group(("okey", "line")) == 1
+
+
+def test_a_union_and_a_computed_column_end_a_key():
+    """Two copies of a row share its key; okey + line can be the same for two lines."""
+    catalog = parse(HEAD.replace("NEIGHBOURS", "add_remove") + CHAIN)
+    twice = UnionAll(LINES, LINES)
+    assert analyse(twice, catalog).node.rows_per_group(("okey", "line")) == 320
+    total = Call("add", (Column("okey"), Column("line")))
+    mixed = Project(LINES, (Named("mixed", total), Named("cost", Column("cost"))))
+    assert analyse(mixed, catalog).node.rows_per_group(("mixed",)) == 160
+
+
+def test_unmatched_rows_share_one_null_key():
+    """40 orders without a line have one null key of lines: 40 rows of it, and 40 more that meet
+    nothing when lines are joined by that key."""
+    catalog = parse(HEAD.replace("NEIGHBOURS", "add_remove") + CHAIN)
+    names = (Named("line_okey", Column("okey")), Named("line", Column("line")))
+    lines = Project(LINES, names)
+    joined = Join(Scan("orders"), lines, (("okey", "line_okey"),), "left")
+    node = analyse(joined, catalog).node
+    assert node.rows == 200
+    assert node.rows_per_group(("line_okey", "line")) >= 40
+    assert node.rows_per_match(("line_okey", "line")) == 1
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -156,7 +156,7 @@ def join_degrees(
     """The pairs of a left row and a right one of its owner that agree on all pairs of columns.
 
     A left join pairs a left row without a match with a row of nulls: null on the right can go with
-    one more value than before, and right columns fix nothing on the left. `matches` bounds the
+    one more value than before, and with every value on the left. `matches` bounds the
     right rows of one value of the left columns.
 
     >>> orders = scan_degrees(("okey",), (("okey",),), rows=10, most=90)
@@ -182,6 +182,7 @@ def join_degrees(
     if is_outer:
         pairs = (
             Degree(left_on, right_on, 1),
+            Degree(right_on, left_on, 1, left.search(0, left_on)),
             Degree(left_on, right.row << shift, max(1, matches)),
         )
     else:
