@@ -287,7 +287,6 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
             "two private tables under {kind: row}: no two rows have one owner",
             rule=PrivacyRule.ONE_OWNER,
         )
-    columns = join_columns(left.columns, right.columns, plan.on, plan.kind)
     per_right = _count_matches(
         plan.left, tuple(left_key for left_key, _ in plan.on), left.node, catalog
     )
@@ -297,7 +296,9 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
     node = join_rows(
         left.node, right.node, plan.kind, right_per_left=per_left, left_per_right=per_right
     )
-    return Analysed(plan, node, columns, (left, right))
+    return Analysed(
+        plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right)
+    )
 
 
 def _count_matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Catalog) -> int:

@@ -65,8 +65,11 @@ class RowDegrees:
         return mask
 
     def count_rows(self, columns: Iterable[str] = ()) -> int:
-        """How many rows of a unit can share a value of the columns; all its rows without any."""
-        return self.search(self.mask(columns), self.row)
+        """How many rows of a unit can share a value of the columns; all its rows without any.
+
+        A name that is no column says nothing: a plan that joins by it is refused later.
+        """
+        return self.search(self.mask(set(columns) & set(self.names)), self.row)
 
     def count_values(self, columns: Iterable[str]) -> int:
         """How many values of the columns the rows of a unit can have."""
@@ -98,7 +101,7 @@ class RowDegrees:
 
     def without_nulls(self, columns: Iterable[str]) -> RowDegrees:
         """The degrees of the rows in which these columns are not null."""
-        present = self.mask(columns)
+        present = self.mask(set(columns) & set(self.names))
         degrees = (
             degree if degree.given & ~present else replace(degree, for_null=0)
             for degree in self.degrees
