@@ -4,11 +4,11 @@ claims."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction as F
-from itertools import product
+from itertools import combinations, product
 
 from dither.audit import naive
 from dither.plan import algebra as a
@@ -16,7 +16,7 @@ from dither.plan.algebra import Cells
 from dither.plan.analyse import analyse
 from dither.plan.facts import NO_FACTS
 from dither.plan.of_catalog import box, key_domains, largest_value, sensitivity
-from dither.plan.stability import Loose
+from dither.plan.stability import Loose, Owned
 from tests.datasets import hospital
 
 
@@ -126,10 +126,27 @@ def check_rows(
     mine = Counter({values: count for (owner, values), count in within.items() if owner == victim})
     assert sum(mine.values()) <= node.rows, plan
     assert len(mine) <= node.distinct, plan
+    for size in range(3):
+        for keys in combinations(names, size):
+            check_groups(node, keys, names, mine)
     for grouped in node.grouped:
-        places = [names.index(key) for key in sorted(grouped.keys)]
-        groups = Counter()
-        for values, count in mine.items():
-            groups[tuple(values[place] for place in places)] += count
+        groups = count_groups(sorted(grouped.keys), names, mine)
         assert len(groups) <= grouped.groups, plan
         assert max(groups.values(), default=0) <= grouped.rows, plan
+
+
+def check_groups(node: Owned, keys: tuple[str, ...], names: list[str], mine: Counter) -> None:
+    """The rows of one unit have no more values of the keys, and no more rows with one value, than
+    claimed."""
+    groups = count_groups(keys, names, mine)
+    assert len(groups) <= node.groups(keys), keys
+    assert max(groups.values(), default=0) <= node.rows_per_group(keys), keys
+
+
+def count_groups(keys: Iterable[str], names: list[str], mine: Counter) -> Counter:
+    """How many rows have each value of the keys."""
+    positions = [names.index(key) for key in keys]
+    groups: Counter = Counter()
+    for values, count in mine.items():
+        groups[tuple(values[position] for position in positions)] += count
+    return groups

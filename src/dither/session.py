@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from dither.answer.asked import (
     Asked,
+    Bound,
     read_epsilon,
     read_price,
     read_question,
@@ -158,9 +159,8 @@ class Connection:
             max_groups=max_groups,
         )
         offered, preview = self._preview(question)
-        return explain(
-            question.sql, offered.recipe, offered.priced, preview, self._kernel.version.analyses
-        )
+        analyses = offered.priced.version.analyses
+        return explain(question.sql, offered.recipe, offered.priced, preview, analyses)
 
     def sql(
         self,
@@ -228,7 +228,10 @@ class Connection:
         """The answer to one question that needs data."""
         view = self._view()
         bound = self._offers.bind(question)
-        offered = self._offers.offer(bound, question, read_price(question, bound.dialect), view)
+        price = read_price(question, bound.dialect)
+        offered = self._offers.offer(bound, question, price, view)
+        if not fresh and not dry_run:
+            offered = self._find_stored(bound, question, price, view, offered)
         check_delta(bound.dialect, offered.priced)
         request = offered.priced.request
         release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
@@ -254,7 +257,12 @@ class Connection:
         view = self._view()
         wished = read_wish(what, of, keep, self.catalog, self._facts)
         price = Price(read_epsilon(epsilon), read_rho(rho))
-        offered = choose_mechanisms(self._kernel, view, wished.recipe, price, self._pot, {}, None)
+        recipe = wished.recipe
+        offered = choose_mechanisms(self._kernel, view, recipe, price, self._pot, {}, None)
+        if not fresh and not self._reports.has_answer(offered.priced.key):
+            earlier = self._offers.find_earlier_wish(recipe, price, view)
+            if earlier is not None and self._reports.has_answer(earlier.priced.key):
+                offered = earlier
         release = self._release(offered.priced, fresh)
         rank = _rank(offered.priced, offered.bands)
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
@@ -358,19 +366,30 @@ class Connection:
             widths = read_widths(question.within, bound.recipe, question.group_size)
             price = self._offers.find_least_price(bound, question, widths, view, pot)
         offered = self._offers.offer(bound, question, price, view)
-        terms = self._offers.make_terms(offered.bands, question)
+        offered = self._find_stored(bound, question, price, view, offered)
+        terms = self._offers.make_terms(offered, question)
         stored = pot is not None and ledger.has_answer(offered.priced.key)
         quote = quote_charge(pot, offered.priced)
         return offered, make_preview(
             offered.priced, offered.recipe, terms, pot, quote, stored, widths
         )
 
+    def _find_stored(
+        self, bound: Bound, question: Asked, price: Price, view: LedgerView, offered: Offered
+    ) -> Offered:
+        """The offer whose answer is stored: this one, or that of release 0.1; else this one."""
+        if self._reports.has_answer(offered.priced.key):
+            return offered
+        earlier = self._offers.find_earlier(bound, question, price, view)
+        is_stored = earlier is not None and self._reports.has_answer(earlier.priced.key)
+        return earlier if earlier is not None and is_stored else offered
+
     def _release(self, priced: Priced, fresh: bool) -> Release:
         if not priced.view.path:
             self._refuse_pot()
-        return (
-            self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
-        )
+        if fresh:
+            return self._kernel.release(priced.request)
+        return self._kernel.answer(priced.request, priced.version.rules)
 
     def _rehearse(self, request: Request) -> Release:
         """The request on an invented table; what invents it is imported for the first rehearsal."""

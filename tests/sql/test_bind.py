@@ -178,10 +178,8 @@ def test_first_days_of_months_are_keys_and_no_other_days():
         FACTS,
     )
     assert recipe.keys[0].dated
-    assert (
-        recipe.keys[0].domain.labels == ("2024-10-01", "2024-11-01", "2024-12-01")
-        and recipe.keys[0].domain.nullable
-    )
+    assert recipe.keys[0].domain.labels == ("2024-10-01", "2024-11-01", "2024-12-01")
+    assert not recipe.keys[0].domain.nullable  # a day that is compared is not null
 
 
 ERRORS = [

@@ -455,6 +455,29 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "AS m FROM a) SELECT * FROM b WHERE m > 60",
     "SELECT AVG(x) AS a, COUNT(x) AS n FROM (SELECT patient_id, SUM(score) FILTER (WHERE score > "
     "3) AS x, COUNT(*) FILTER (WHERE urgent) AS u FROM visits GROUP BY 1) WHERE u < 3",
+    # bounds narrowed by choices, and keys derived from few values
+    "SELECT SUM(cost) AS a, AVG(cost) AS b FROM visits WHERE score IN (1, 2) OR score = -3",
+    "SELECT SUM(CASE WHEN score < 2 THEN score END) AS a, SUM(score) FILTER (WHERE score >= 0) AS "
+    "b, SUM(CASE WHEN NOT (score > 1 OR score < -2) THEN score * 2 ELSE 7 END) AS c FROM visits",
+    "SELECT date, COUNT(*) AS n, SUM(score) AS s FROM visits WHERE date >= DATE '2026-03-01' AND "
+    "date < DATE '2026-04-15' GROUP BY date",
+    "SELECT FLOOR(cost / 50) * 50 AS k, COUNT(*) AS n FROM visits GROUP BY k",
+    "SELECT 10 * CAST(FLOOR(age / 10) AS INTEGER) AS k, COUNT(*) AS n FROM patients GROUP BY k",
+    "SELECT COALESCE(ward, 'none') AS w, COUNT(*) AS n FROM visits GROUP BY w",
+    "SELECT UPPER(sex) AS s, COUNT(*) AS n FROM patients GROUP BY s",
+    "SELECT CASE WHEN ward = 'north' THEN 'up' ELSE ward END AS w, AVG(cost) AS a FROM visits GROUP "
+    "BY w",
+    "SELECT LOWER(REPLACE(drug, 'a', 'X')) AS d, COUNT(*) AS n FROM prescriptions GROUP BY d",
+    "SELECT AVG(a) AS m FROM (SELECT date, AVG(score) AS a FROM visits GROUP BY date)",
+    "SELECT AVG(n) AS m, SUM(LEAST(n, 3)) AS s FROM (SELECT date, COUNT(*) AS n FROM visits GROUP "
+    "BY date) WHERE date > DATE '2026-02-01'",
+    "SELECT SUM(r) AS s FROM (SELECT patient_id, COUNT_IF(urgent) / COUNT(*) AS r FROM visits GROUP "
+    "BY patient_id)",
+    "SELECT CORR(cost, score) AS c, REGR_SLOPE(cost, score) AS s, COVAR_POP(score, cost) AS v FROM "
+    "visits",
+    "SELECT sex, COUNT(*) AS n, COUNT(DISTINCT p.patient_id) AS u FROM patients p LEFT JOIN visits "
+    "v ON p.patient_id = v.patient_id LEFT JOIN prescriptions r ON r.visit_id = v.visit_id GROUP BY "
+    "sex",
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
 from dither.errors import ParameterError, QueryError, RefusedError
 from dither.given_numbers import whole_number
+from dither.plan.analyse import NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
@@ -49,6 +50,7 @@ class Bound:
     key: tuple[Any, ...]
     dialect: DialectQuestion
     recipe: Recipe
+    rules: int = NEWEST_RULES
 
 
 def read_question(
@@ -82,7 +84,8 @@ def read_question(
 def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> Bound:
     """Find the queries and output columns of a question. Reads no data.
 
-    The analyses hold the catalog and its public facts, and receive the plans of the queries.
+    The analyses hold the catalog, its public facts and the rules of stability, and receive the
+    plans of the queries.
     """
     dialect = read_dialect(question.sql)
     _check_unit(dialect, analyses.catalog)
@@ -94,6 +97,7 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
             analyses.facts,
             min(limits) if limits else None,
             analyses,
+            analyses.rules,
         )
         if dialect.public_groups and any(
             grouping.selection is not None for grouping in recipe.sets
@@ -103,7 +107,12 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
                 "lists them, or list "
                 "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
             )
-        return Bound(key, dialect, name_interval_ends(replace(recipe, sql=question.sql), dialect))
+        return Bound(
+            key,
+            dialect,
+            name_interval_ends(replace(recipe, sql=question.sql), dialect),
+            analyses.rules,
+        )
 
 
 def read_price(question: Asked, dialect: DialectQuestion) -> Price:

@@ -29,10 +29,12 @@ from dither.answer.split import (
 )
 from dither.errors import DitherError
 from dither.laws import find_error_law
+from dither.plan.analyse import NEWEST_RULES
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_request
 from dither.privacy.kernel.families import Measure, joint_families, noise_families
 from dither.privacy.kernel.kernel import Kernel, Priced, delta_of_path
+from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Family, Price, Request, Step
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
@@ -67,21 +69,24 @@ def choose_mechanisms(
     pot: str,
     weights: Mapping[str, Fraction],
     ends: Ends | None = None,
+    rules: int = NEWEST_RULES,
 ) -> Offered:
     """Make the priced request of a recipe from what the ledger says.
 
-    Quantiles get the given ends, if any.
+    Quantiles get the given ends, if any. Plans are analysed by the given rules of stability.
     """
-    plain = read_quantile_grids(recipe, kernel.version.analyses)
+    version = kernel.version if rules == NEWEST_RULES else replace(kernel.version, rules=rules)
+    pricing = Pricing(kernel, version, view, price, pot)
+    plain = read_quantile_grids(recipe, version.analyses)
     if not plain.cells or ends is None:
-        return Offered(*_choose_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
+        return Offered(*_choose_cheapest(pricing, recipe, recipe, weights), plain)
     raised = replace(ends, level=_level_of_shown_value(recipe, ends.level))
     quantiles = frozenset(atom for atom, _ in plain.cells)
     usable = find_usable_quantiles(recipe, quantiles, ends.level, find_bought_level(raised))
     if not usable:
-        return Offered(*_choose_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
+        return Offered(*_choose_cheapest(pricing, recipe, recipe, weights), plain)
     wide, bands = add_quantile_ends(recipe, plain, raised, usable)
-    return Offered(*_choose_cheapest(kernel, view, recipe, wide, price, pot, weights), bands)
+    return Offered(*_choose_cheapest(pricing, recipe, wide, weights), bands)
 
 
 def _level_of_shown_value(recipe: Recipe, level: Fraction) -> Fraction:
@@ -98,14 +103,20 @@ def _level_of_shown_value(recipe: Recipe, level: Fraction) -> Fraction:
     )
 
 
+@dataclass(frozen=True)
+class Pricing:
+    """What a recipe is priced by: the version with its rules, what the ledger says, price and
+    pot."""
+
+    kernel: Kernel
+    version: Version
+    view: LedgerView
+    price: Price
+    pot: str
+
+
 def _choose_cheapest(
-    kernel: Kernel,
-    view: LedgerView,
-    recipe: Recipe,
-    wide: Recipe,
-    price: Price,
-    pot: str,
-    weights: Mapping[str, Fraction],
+    pricing: Pricing, recipe: Recipe, wide: Recipe, weights: Mapping[str, Fraction]
 ) -> tuple[Recipe, Priced]:
     """Choose the family with the smallest error among those that the price can buy from this pot.
 
@@ -113,18 +124,19 @@ def _choose_cheapest(
     """
     offers = list[tuple[float, Recipe, Request]]()
     refused = list[DitherError]()
+    view = pricing.view
     adds_epsilons = adds_up_epsilons(view)
     delta = delta_of_path(view.path)
     plain = arrange_alone(recipe).recipe
     alone = arrange_alone(wide)
 
     def calibrate_all(steps: tuple[Step, ...]) -> tuple[Request, list[Any]]:
-        request = Request(steps, price, pot)
+        request = Request(steps, pricing.price, pricing.pot)
         return request, [
-            step.mechanism for step in calibrate_request(request, kernel.version.analyses, delta)
+            step.mechanism for step in calibrate_request(request, pricing.version.analyses, delta)
         ]
 
-    for family in list_families(view, price):
+    for family in list_families(view, pricing.price):
         try:
             _, equal = calibrate_all(
                 make_equal_steps(wide.queries, alone.shares, family, adds_epsilons)
@@ -150,7 +162,7 @@ def _choose_cheapest(
     if not offers:
         raise refused[0]
     _, chosen, request = min(offers, key=lambda offer: offer[0])
-    return chosen, kernel.price_at(request, view)
+    return chosen, pricing.kernel.price_at(request, view, pricing.version.rules)
 
 
 def adds_up_epsilons(view: LedgerView) -> bool:

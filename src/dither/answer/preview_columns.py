@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +23,7 @@ from dither.answer.blocks import count_cells
 from dither.answer.evaluate import FormulaInputs, evaluate, scale_integers
 from dither.answer.interval_notes import write_interval_notes
 from dither.answer.intervals import Noises, compute_interval, find_affine_half
+from dither.answer.preview_noise import count_most_rows, find_span, note_noise
 from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import list_noises
@@ -92,15 +93,24 @@ def list_preview_columns(
 ) -> tuple[PreviewColumn, ...]:
     """List the previews of all value columns, in every grouping set."""
     columns: list[PreviewColumn] = []
+    analysed = [terms.analyses.analyse_query(query) for query in recipe.queries]
+    largest = replace(terms, group_size=terms.group_size or count_most_rows(analysed))
     for grouping_set, noises in zip(
         recipe.sets, list_noises(recipe, mechanisms, terms.bands), strict=True
     ):
         inputs = make_reference_cell(recipe, grouping_set, terms)
+        at_most = make_reference_cell(recipe, grouping_set, largest)
         values = [output for output in recipe.outputs if output.role == "value"]
-        columns += [
-            _preview_column(recipe, grouping_set, output, mechanisms, noises, inputs, terms)
-            for output in values
-        ]
+        for output in values:
+            column = _preview_column(
+                recipe, grouping_set, output, mechanisms, noises, inputs, terms
+            )
+            span = find_span(output.formula, recipe, grouping_set, analysed)
+            half = column.half_width
+            if half is None and span is not None:
+                widest = _find_widest((output.formula,), noises, at_most, terms.level)
+                half = math.inf if widest is None else widest
+            columns.append(replace(column, notes=(*column.notes, *note_noise(half, span))))
     return tuple(columns)
 
 

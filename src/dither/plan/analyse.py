@@ -6,12 +6,13 @@ The tree that is analysed here is the tree that `data/lower` lowers, node by nod
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dither.catalog import Catalog
 from dither.catalog.scalars import is_name
 from dither.errors import RefusedError
 from dither.plan.algebra import (
+    Call,
     Column,
     Distinct,
     Filter,
@@ -26,13 +27,17 @@ from dither.plan.algebra import (
     UnionAll,
     sources_of,
 )
+from dither.plan.carry_degrees import carry_degrees
+from dither.plan.carry_sums import carry_sums
 from dither.plan.conditions import check_condition
 from dither.plan.domain import Columns
 from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.narrow import narrow_columns
+from dither.plan.refine import Means, find_means, refine_domain
 from dither.plan.stability.distinct import distinct_public, distinct_rows
 from dither.plan.stability.filter import filter_columns, filter_rows
 from dither.plan.stability.group import group_rows
-from dither.plan.stability.join import join_columns, join_rows
+from dither.plan.stability.join import count_public_matches, join_columns, join_rows
 from dither.plan.stability.limit_groups import check_keys, limit_rows
 from dither.plan.stability.owned import Node, Owned, Public
 from dither.plan.stability.per_unit import per_unit_columns, per_unit_rows
@@ -43,6 +48,10 @@ from dither.plan.stability.union_all import union_columns, union_rows
 from dither.rules import PrivacyRule
 
 MAX_NODES = 500
+FIRST_RULES = 1
+"""The rules of release 0.1, under which its answers are found again."""
+NEWEST_RULES = 2
+"""The rules with degrees. Both are sound; these claim less noise."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +77,10 @@ def analyse(
     catalog: Catalog,
     facts: Facts = NO_FACTS,
     analysed_nodes: AnalysedNodes | None = None,
+    rules: int = NEWEST_RULES,
 ) -> Analysed:
     """Stability and domains of a plan; refused unless its rows depend on a private table."""
-    return refuse_public(analyse_node(plan, catalog, facts, analysed_nodes))
+    return refuse_public(analyse_node(plan, catalog, facts, analysed_nodes, rules=rules))
 
 
 def refuse_public(rows: Analysed) -> Analysed:
@@ -103,33 +113,50 @@ def check_size(plan: Plan) -> None:
 
 
 def analyse_node(
-    plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes | None = None
+    plan: Plan,
+    catalog: Catalog,
+    facts: Facts,
+    analysed_nodes: AnalysedNodes | None = None,
+    rules: int = NEWEST_RULES,
 ) -> Analysed:
     """As `analyse`, and public rows are taken too.
 
     `analysed_nodes` holds what one caller analysed before, and takes what is analysed now.
     """
     check_size(plan)
-    return _analyse_tree(plan, catalog, facts, {} if analysed_nodes is None else analysed_nodes)
+    nodes = {} if analysed_nodes is None else analysed_nodes
+    return _analyse_tree(plan, catalog, facts, nodes, rules)
 
 
 def _analyse_tree(
-    plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes
+    plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes, rules: int
 ) -> Analysed:
     earlier = analysed_nodes.get(id(plan))
     if earlier is not None and earlier.plan is plan:
         return earlier
     sources = tuple(
-        _analyse_tree(source, catalog, facts, analysed_nodes) for source in sources_of(plan)
+        _analyse_tree(source, catalog, facts, analysed_nodes, rules) for source in sources_of(plan)
     )
-    rows = _check_node(_apply_rule(plan, sources, catalog, facts))
+    rows = _apply_rule(plan, sources, catalog, facts, rules)
+    if rules > FIRST_RULES:
+        rows = replace(rows, node=_carry(rows, catalog, facts))
+    rows = _check_node(rows)
     analysed_nodes[id(plan)] = rows
     return rows
 
 
+def _carry(rows: Analysed, catalog: Catalog, facts: Facts) -> Node:
+    """What the newest rules add to a node: degrees, and sums of columns."""
+    node = rows.node
+    below = tuple((source.node, source.columns) for source in rows.sources)
+    if isinstance(node, Owned):
+        node = carry_degrees(rows.plan, node, rows.columns, below, catalog, facts)
+    return carry_sums(rows.plan, node, *below[0]) if below else node
+
+
 def analyse_projection(plan: Project, source: Analysed) -> Analysed:
     """A projection of rows that are analysed already."""
-    return _check_node(_project(plan, source))
+    return _check_node(_project(plan, source, NEWEST_RULES))
 
 
 def _check_node(analysed: Analysed) -> Analysed:
@@ -159,7 +186,7 @@ def _check_node(analysed: Analysed) -> Analysed:
 
 
 def _apply_rule(
-    plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, facts: Facts
+    plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, facts: Facts, rules: int
 ) -> Analysed:
     if isinstance(plan, Scan):
         return _scan(plan, catalog, facts)
@@ -173,10 +200,11 @@ def _apply_rule(
     (source,) = sources
     if isinstance(plan, Filter):
         check_condition(plan.condition, source.columns)
-        columns = filter_columns(source.columns, plan.condition)
+        narrow = filter_columns if rules == FIRST_RULES else narrow_columns
+        columns = narrow(source.columns, plan.condition)
         return Analysed(plan, filter_rows(source.node), columns, sources)
     if isinstance(plan, Project):
-        return _project(plan, source)
+        return _project(plan, source, rules)
     if isinstance(plan, Distinct):
         if isinstance(source.node, Public) and not plan.per_unit:
             return Analysed(
@@ -216,9 +244,21 @@ def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
     return Analysed(plan, scan_rows(table), scan_columns(table, facts, owner))
 
 
-def _project(plan: Project, source: Analysed) -> Analysed:
+def _project(plan: Project, source: Analysed, rules: int) -> Analysed:
     columns = project_columns(source.columns, plan.columns)
+    if rules > FIRST_RULES:
+        means = list_means(source)
+        for named in plan.columns:
+            if isinstance(named.of, Call):
+                columns[named.name] = refine_domain(named.of, source.columns, means)
     return Analysed(plan, project_rows(source.node, plan.columns), columns, (source,))
+
+
+def list_means(rows: Analysed) -> Means:
+    """The quotients of columns that are averages inside a group."""
+    while isinstance(rows.plan, Filter):
+        rows = rows.sources[0]
+    return find_means(rows.plan, rows.sources[0].columns) if rows.sources else {}
 
 
 def _count_distinct(*sides: Analysed) -> int:
@@ -241,11 +281,7 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
             f"a {plan.kind} join: the private side is the preserved one", rule=PrivacyRule.ONE_OWNER
         )
     if isinstance(right.node, Public):
-        keys = tuple(key for _, right_key in plan.on if (key := right.node.original(right_key)))
-        once = right.node.unique is not None and right.node.unique <= {
-            right_key for _, right_key in plan.on
-        }
-        most = 1 if once else facts.multiplicity(right.node.table, keys)
+        most = count_public_matches(right.node, tuple(key for _, key in plan.on), facts)
         node = join_rows(left.node, right.node, plan.kind, right_per_left=most, left_per_right=0)
         return Analysed(
             plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right)
@@ -293,4 +329,4 @@ def _count_matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Ca
             for key in table.unique
         ):
             return 1
-    return node.rows_per_group(columns) if isinstance(node, Owned) else 0
+    return node.rows_per_match(columns) if isinstance(node, Owned) else 0

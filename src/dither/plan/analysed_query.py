@@ -9,7 +9,7 @@ from math import prod
 
 from dither.catalog import Catalog, Neighbours
 from dither.plan.algebra import Cells, Plan, Quantiles, Query
-from dither.plan.analyse import Analysed, AnalysedNodes, analyse, check_size
+from dither.plan.analyse import NEWEST_RULES, Analysed, AnalysedNodes, analyse, check_size
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of_rows
 from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
@@ -93,6 +93,7 @@ class Analyses:
 
     catalog: Catalog
     facts: Facts = NO_FACTS
+    rules: int = NEWEST_RULES
     _rows: dict[str, Analysed] = field(default_factory=dict, repr=False, compare=False)
 
     def analyse_rows(self, plan: Plan, analysed_nodes: AnalysedNodes | None = None) -> Analysed:
@@ -103,7 +104,7 @@ class Analyses:
         check_size(plan)
         rows = self._rows.get(plan.hash)
         if rows is None:
-            rows = analyse(plan, self.catalog, self.facts, analysed_nodes)
+            rows = analyse(plan, self.catalog, self.facts, analysed_nodes, self.rules)
             if len(self._rows) >= MOST_PLANS:
                 self._rows.clear()
             self._rows[plan.hash] = rows

@@ -8,7 +8,17 @@ from fractions import Fraction
 from dither.canonical import is_unicode
 from dither.errors import RefusedError
 from dither.plan.domain import Columns, Domain
-from dither.plan.expressions import And, Compare, Condition, Holds, IsNull, Not, Or
+from dither.plan.expressions import (
+    And,
+    Call,
+    Column,
+    Compare,
+    Condition,
+    Holds,
+    IsNull,
+    Not,
+    Or,
+)
 from dither.plan.functions import domain_of
 from dither.rules import PrivacyRule
 
@@ -44,6 +54,23 @@ def check_condition(condition: Condition, columns: Columns) -> None:
             _check_constant(condition, domain)
     else:
         raise RefusedError(f"no rule for {type(condition).__name__}", rule=PrivacyRule.NO_RULE)
+
+
+def columns_of(node: object) -> frozenset[str]:
+    """The columns that a condition or an expression reads."""
+    if isinstance(node, (Compare, IsNull)):
+        return frozenset((node.column,))
+    if isinstance(node, Column):
+        return frozenset((node.name,))
+    inside: tuple[object, ...] = ()
+    match node:
+        case And(operands) | Or(operands):
+            inside = operands
+        case Not(operand) | Holds(operand):
+            inside = (operand,)
+        case Call(_, operands):
+            inside = operands
+    return frozenset().union(*(columns_of(operand) for operand in inside))
 
 
 def _check_constant(compare: Compare, domain: Domain) -> None:

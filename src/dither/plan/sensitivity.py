@@ -27,7 +27,7 @@ from dither.plan.analyse import Analysed
 from dither.plan.domain import is_stored
 from dither.plan.keys import bounds_in, key_domains_in, open_keys_in
 from dither.plan.norms import Sensitivity
-from dither.plan.stability import Loose, Owned
+from dither.plan.stability.owned import ROWS, Loose, Owned
 from dither.rules import PrivacyRule
 
 MAX_SUM = 10**38 - 1
@@ -58,7 +58,8 @@ def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sens
     cells = _count_cells(query, rows)
     reach = _find_reach(rows, query.keys, cells)
     moves = [
-        _bound_change(aggregate, rows, reach, cells, neighbours) for aggregate in query.columns
+        _bound_change(aggregate, rows, reach, cells, neighbours, query.keys)
+        for aggregate in query.columns
     ]
     return Sensitivity(
         l0=sum(move.l0 for move in moves),
@@ -122,10 +123,18 @@ def _find_reach(analysed: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
 
 
 def _bound_change(
-    aggregate: Aggregate, analysed: Analysed, reach: Reach, cells: int, neighbours: Neighbours
+    aggregate: Aggregate,
+    analysed: Analysed,
+    reach: Reach,
+    cells: int,
+    neighbours: Neighbours,
+    keys: tuple[str, ...],
 ) -> Sensitivity:
     """The change of all cells of one aggregate."""
     low, high = _bound_contribution(aggregate, analysed, reach)
+    most = _bound_sum(aggregate, analysed, keys)
+    low = max(low, -most)
+    high = min(high, most)
     one_cell = max(abs(low), abs(high))
     if isinstance(aggregate, CountUnits):
         total = reach.cells
@@ -134,6 +143,7 @@ def _bound_change(
     else:
         row_size = max(map(abs, _bound_row(aggregate, analysed)))
         total = min(reach.rows * row_size, reach.cells * one_cell)
+        total = min(total, most)
     touched = reach.cells
     if neighbours == "replace":
         # rows without an owner may come and go together: only owned contributions stay between low
@@ -145,6 +155,19 @@ def _bound_change(
     return Sensitivity(
         l0=min(touched, total), l1=total, l2_squared=squares, linf=min(one_cell, total)
     )
+
+
+def _bound_sum(aggregate: Aggregate, analysed: Analysed, keys: tuple[str, ...]) -> int:
+    """The most that a sum or count changes in all cells together, where more is known than bounds.
+
+    Rows without an owner stay in their cell where the keys are among the fixed columns.
+    """
+    node = analysed.node
+    if not isinstance(aggregate, (Count, Sum)) or not isinstance(node, (Owned, Loose)):
+        return MAX_SUM
+    if isinstance(node, Loose) and not set(keys) <= node.fixed:
+        return MAX_SUM
+    return node.sums.get(aggregate.column if isinstance(aggregate, Sum) else ROWS, MAX_SUM)
 
 
 def _bound_contribution(aggregate: Aggregate, analysed: Analysed, reach: Reach) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 from dither.canonical import shorten
 from dither.catalog import OTHER, Catalog
 from dither.errors import QueryError
+from dither.plan.analyse import NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability import Owned, Public
@@ -47,13 +48,14 @@ def bind(
     facts: Facts = NO_FACTS,
     max_groups: int | None = None,
     analyses: Analyses | None = None,
+    rules: int = NEWEST_RULES,
 ) -> Recipe:
     """The queries and output columns of a question.
 
     `max_groups` limits in how many groups one unit counts: less noise, at the price of rows left
     out. `analyses` receive the plans of all queries, so that they are analysed once.
     """
-    context = Context(sql, catalog, facts)
+    context = Context(sql, catalog, facts, rules)
     try:
         recipe = _bind(parse(sql), context, max_groups)
         if analyses is not None:

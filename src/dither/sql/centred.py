@@ -14,6 +14,9 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dither.plan.algebra import Call, Expression
+from dither.plan.analyse import FIRST_RULES
+from dither.plan.carry_sums import read_summed
+from dither.plan.stability import Loose
 from dither.question.expressions import Apply, Constant, Formula
 from dither.sql.constants import number
 from dither.sql.expressions import resolve_expression
@@ -96,7 +99,7 @@ class Centred:
         self.domain = domain
         self.middle = (
             (domain.low + domain.high) // 2 * domain.step
-            if domain.kind == "number"
+            if domain.kind == "number" and not _is_steady(value, question)
             else Fraction(0)
         )
         self.half = max(
@@ -117,6 +120,11 @@ class Centred:
         return self.question.note_atom(
             AtomMeasure("values", self.value), f"COUNT({self.words})", importance
         )
+
+    @property
+    def has_count(self) -> bool:
+        """Whether the number of these values was asked for before."""
+        return AtomMeasure("values", self.value) in self.question.atoms
 
     @property
     def difference(self) -> Expression:
@@ -154,15 +162,39 @@ class Centred:
         )
 
 
+def _is_steady(value: Expression, question: QuestionDraft) -> bool:
+    """Whether the sum of a value over groups of everybody's rows moves less than a shifted one.
+
+    A person changes the counts of some groups a little; less a constant, a group that comes or
+    goes changes the sum by the whole constant.
+    """
+    context = question.scope.context
+    rows = context.analyse(question.scope.relation.plan)
+    if context.rules == FIRST_RULES or not isinstance(rows.node, Loose):
+        return False
+    return read_summed(value, rows.columns) in rows.node.sums
+
+
 def release_centred_sum(
     value: Expression, words: str, importance: Fraction, count: Formula, question: QuestionDraft
 ) -> Formula:
-    domain = question.scope.domain(value)
-    middle = (domain.low + domain.high) // 2 * domain.step
+    """SUM(value), released around the middle of its bounds."""
+    summand, middle = _centre(value, question)
     if not middle:
-        return question.note_atom(AtomMeasure("sum", value), f"SUM({words})", importance)
-    difference = Call("subtract", (value, number(middle)))
+        return question.note_atom(AtomMeasure("sum", summand), f"SUM({words})", importance)
     released = question.note_atom(
-        AtomMeasure("sum", difference), f"SUM({words} - {float(middle):g})", importance
+        AtomMeasure("sum", summand), f"SUM({words} - {float(middle):g})", importance
     )
     return plus(released, times(Constant(middle), count))
+
+
+def has_centred_sum(value: Expression, question: QuestionDraft) -> bool:
+    """Whether the sum of a value around its middle is released already."""
+    return AtomMeasure("sum", _centre(value, question)[0]) in question.atoms
+
+
+def _centre(value: Expression, question: QuestionDraft) -> tuple[Expression, Fraction]:
+    """The value less the middle of its bounds, and that middle."""
+    domain = question.scope.domain(value)
+    middle = (domain.low + domain.high) // 2 * domain.step
+    return Call("subtract", (value, number(middle))) if middle else value, middle

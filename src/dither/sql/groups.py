@@ -6,9 +6,10 @@ from itertools import combinations
 
 from sqlglot import exp
 
+from dither.plan.analyse import FIRST_RULES
 from dither.rules import PrivacyRule
 from dither.sql.expressions import resolve_expression
-from dither.sql.key_codes import KeyEncoding, encode_key, period_of
+from dither.sql.key_codes import KeyEncoding, encode_key, period_of, scale_key
 from dither.sql.names import name_output
 from dither.sql.per_unit import contains_aggregate, find_key_node
 from dither.sql.question import Key, QuestionDraft
@@ -124,7 +125,9 @@ def _add_key(node: exp.Expr, select: exp.Select, question: QuestionDraft) -> int
     if index is not None:
         return index
     domain = scope.domain(value, key)
-    encoding: KeyEncoding = encode_key(value, period_of(value) or scope.period_of(value), domain)
+    period = period_of(value) or scope.period_of(value)
+    scaled = scale_key(value) if scope.context.rules > FIRST_RULES else None
+    encoding: KeyEncoding = scaled or encode_key(value, period, domain, scope.columns)
     if domain.kind == "text" and not domain.undeclared and not encoding.labels:
         raise make_refusal("text key", scope.context, node)
     aliases = [

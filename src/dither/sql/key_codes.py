@@ -8,13 +8,15 @@ days; so such keys are grouped as integers, and shown as the labels that the int
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from fractions import Fraction
 
 from dither.plan.algebra import Call, Expression, Value
-from dither.plan.domain import Domain
+from dither.plan.domain import Columns, Domain
 from dither.plan.functions.calendar import date_of_days, days_of_date
 from dither.sql.constants import number
+from dither.sql.derived_labels import derive_labels
 
 PERIODS = ("trunc_year", "trunc_quarter", "trunc_month", "trunc_week")
 _MONDAY = date(1970, 1, 5)
@@ -76,11 +78,12 @@ class KeyEncoding:
     labels: tuple[str, ...] = ()
     dated: bool = False
     first: int = 0
+    scale: Fraction = Fraction(1)
 
     def show_domain(self, domain: Domain) -> Domain:
-        """The domain to show: labels for codes, first days for numbers of periods."""
+        """The domain to show: labels for codes, first days for numbers of periods, multiples."""
         if not self.labels:
-            return domain
+            return domain if self.scale == 1 else replace(domain, step=domain.step * self.scale)
         low, high = domain.listed
         labels = self.labels[low - self.first : high - self.first + 1]
         return Domain(
@@ -93,12 +96,12 @@ class KeyEncoding:
         )
 
 
-def encode_key(value: Expression, period: str, domain: Domain) -> KeyEncoding:
+def encode_key(value: Expression, period: str, domain: Domain, columns: Columns) -> KeyEncoding:
     """How an expression is grouped by.
 
     `domain` is its own, `period` what its days are the first of.
     """
-    if codes := encode_choice(value):
+    if codes := encode_choice(value) or derive_labels(value, columns):
         return KeyEncoding(codes[0], codes[1])
     if not period or domain.kind != "date":
         return KeyEncoding(value)
@@ -112,6 +115,16 @@ def encode_key(value: Expression, period: str, domain: Domain) -> KeyEncoding:
         True,
         first,
     )
+
+
+def scale_key(value: Expression) -> KeyEncoding | None:
+    """A multiple of a constant is grouped by what is multiplied: FLOOR(x / 50) * 50."""
+    match value:
+        case Call("multiply", (Call() as inner, Value("number", Fraction() as scale))) | Call(
+            "multiply", (Value("number", Fraction() as scale), Call() as inner)
+        ) if scale > 0:
+            return KeyEncoding(inner, scale=scale)
+    return None
 
 
 def _number_period(day: date, period: str) -> int:

@@ -8,10 +8,12 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dither.plan.algebra import Call, Expression
+from dither.plan.analyse import FIRST_RULES
 from dither.question.expressions import Apply, Constant, Formula
 from dither.sql.centred import (
     ONE,
     Centred,
+    has_centred_sum,
     minus,
     over,
     plus,
@@ -64,13 +66,30 @@ def _pair_columns(
     ]
     x = Centred(values[0], write_sql(first), question, (values[1],))
     y = Centred(values[1], write_sql(second), question, (values[0],))
-    count = x.count(x.half * y.half)
-    product = Call("multiply", (x.difference, y.difference))
-    both = release_centred_sum(
-        product, f"{write_sql(first)} * {write_sql(second)}", Fraction(1), count, question
-    )
+    # both count the rows in which neither is null: the count that is released already serves
+    is_newest = question.scope.context.rules > FIRST_RULES
+    counted = y if is_newest and y.has_count and not x.has_count else x
+    count = counted.count(x.half * y.half)
+    both = _sum_products((x, y), (first, second), count, question)
     totals = times(x.total(y.half), y.total(x.half))
     return x, y, count, minus(both, over(totals, count))
+
+
+def _sum_products(
+    sums: tuple[Centred, Centred],
+    nodes: tuple[exp.Expr, exp.Expr],
+    count: Formula,
+    question: QuestionDraft,
+) -> Formula:
+    """SUM((x - m)(y - m)); where the same product was released in the other order, that one."""
+    words = [write_sql(node) for node in nodes]
+    product = Call("multiply", (sums[0].difference, sums[1].difference))
+    swapped = Call("multiply", (sums[1].difference, sums[0].difference))
+    is_newest = question.scope.context.rules > FIRST_RULES
+    if is_newest and has_centred_sum(swapped, question):
+        product = swapped
+        words.reverse()
+    return release_centred_sum(product, " * ".join(words), Fraction(1), count, question)
 
 
 def make_covariance_rule(

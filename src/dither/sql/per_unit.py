@@ -31,6 +31,7 @@ from dither.plan.algebra import (
 from dither.plan.stability import Owned
 from dither.sql.conditions import resolve_condition
 from dither.sql.constants import number
+from dither.sql.derived_labels import derive_labels
 from dither.sql.expressions import resolve_expression
 from dither.sql.key_codes import encode_choice, period_of
 from dither.sql.names import name_output
@@ -160,7 +161,7 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
             owner = field
             continue
         value = resolve_expression(node, scope)
-        code = encode_choice(value)
+        code = encode_choice(value) or derive_labels(value, scope.columns)
         name = inside.column(code[0] if code else value, name_output(node, position))
         keys[value] = Field(
             field.source if field else None,

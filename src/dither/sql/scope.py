@@ -15,10 +15,18 @@ from dither.catalog import Catalog
 from dither.catalog.scalars import is_name
 from dither.errors import QueryError, RefusedError
 from dither.plan.algebra import Call, Column, Expression, Plan, Value
-from dither.plan.analyse import Analysed, AnalysedNodes, analyse_node
+from dither.plan.analyse import (
+    FIRST_RULES,
+    NEWEST_RULES,
+    Analysed,
+    AnalysedNodes,
+    analyse_node,
+    list_means,
+)
 from dither.plan.domain import Columns, Domain
 from dither.plan.facts import Facts
 from dither.plan.functions import domain_of
+from dither.plan.refine import refine_domain
 from dither.sql.refusals.refuse import did_you_mean, locate_refusal, refuse
 
 Anchor = tuple[str, tuple[str, ...], str]
@@ -77,17 +85,21 @@ class Relation:
 
 @dataclass
 class Context:
-    """What binding reads beside the text: public facts. Analyses are kept by node."""
+    """What binding reads beside the text: public facts. Analyses are kept by node.
+
+    Under earlier `rules` a question is bound as it was bound then.
+    """
 
     sql: str
     catalog: Catalog
     facts: Facts
+    rules: int = NEWEST_RULES
     analyses: AnalysedNodes = field(default_factory=dict)
 
     def analyse(self, plan: Plan, node: exp.Expr | None = None) -> Analysed:
         """Stability and domains of a plan; what its rules refuse is an error at the node."""
         try:
-            return analyse_node(plan, self.catalog, self.facts, self.analyses)
+            return analyse_node(plan, self.catalog, self.facts, self.analyses, self.rules)
         except RefusedError as error:
             raise locate_refusal(error, self.sql, node) from None
 
@@ -113,7 +125,10 @@ class Scope:
     def domain(self, expression: Expression, node: exp.Expr | None = None) -> Domain:
         """The domain of an expression; what its rules refuse is an error at the node."""
         try:
-            return domain_of(expression, self.columns)
+            rows = self.context.analyse(self.relation.plan)
+            if self.context.rules == FIRST_RULES:
+                return domain_of(expression, rows.columns)
+            return refine_domain(expression, rows.columns, list_means(rows))
         except RefusedError as error:
             raise locate_refusal(error, self.context.sql, node) from None
 

@@ -25,9 +25,9 @@ from dither.plan.expressions import (
     Not,
     Or,
 )
+from dither.plan.narrow import OPPOSITE
 
 Computed = dict[Expression, Lowered]
-OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def expressions_in(condition: Condition) -> list[Expression]:

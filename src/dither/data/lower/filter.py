@@ -15,7 +15,9 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
     """Keep the rows where the condition holds, and clamp columns whose bounds it narrowed.
 
     The engine may evaluate later expressions before the WHERE, so none of them may trust it. A
-    clamped column is inside its bounds whatever the engine does (rule clamp-to-priced-bounds).
+    clamped column is inside its bounds whatever the engine does (rule clamp-to-priced-bounds). Rows
+    outside are left out by the bounds themselves, so that the clamp never makes two different keys
+    equal.
     """
     expressions = expressions_in(plan.condition)
     inner, lowered = compute_columns(source, before.columns, expressions)
@@ -23,6 +25,7 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
         plan.condition, before.columns, dict(zip(expressions, lowered, strict=True))
     )
     outputs = []
+    kept = [f"({condition})"]
     for column in list_carried(here.node, here.columns):
         quoted = name(column)
         domain = here.columns.get(column)
@@ -30,9 +33,10 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
         if (
             domain is not None
             and old is not None
-            and (domain.low, domain.high) != (old.low, old.high)
+            and (domain.low, domain.high, domain.nullable) != (old.low, old.high, old.nullable)
         ):
             outputs.append(f"{clamp_value(f's.{quoted}', domain.low, domain.high)} AS {quoted}")
+            kept.append(f"s.{quoted} BETWEEN {domain.low} AND {domain.high}")
         else:
             outputs.append(f"s.{quoted}")
-    return f"SELECT {', '.join(outputs)} FROM ({inner}) AS s WHERE {condition}"
+    return f"SELECT {', '.join(outputs)} FROM ({inner}) AS s WHERE {' AND '.join(kept)}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dither.errors import RefusedError
 from dither.plan.domain import Columns, Domain, check_name
+from dither.plan.facts import Facts
 from dither.plan.stability.owned import Node, Owned, Public
 from dither.rules import PrivacyRule
 
@@ -47,6 +48,14 @@ def join_rows(
         else left.distinct * right.distinct,
     )
     return Owned(rows, distinct, left.most * matches)
+
+
+def count_public_matches(right: Public, keys: tuple[str, ...], facts: Facts) -> int:
+    """How many rows of a public table can share a value of the columns that it is joined by."""
+    if right.unique is not None and right.unique <= set(keys):
+        return 1
+    originals = tuple(original for key in keys if (original := right.original(key)))
+    return facts.multiplicity(right.table, originals)
 
 
 def join_columns(

@@ -45,7 +45,7 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
         for bound in source.grouped
         if bound.keys <= set(names)
     )
-    return replace(source, grouped=kept)
+    return replace(source, grouped=kept, degrees=None)
 
 
 def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:

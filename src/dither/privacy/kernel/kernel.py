@@ -22,6 +22,7 @@ from dither.catalog import Catalog
 from dither.data.engines.scratch import remove_spilled
 from dither.data.measure import Measurer
 from dither.errors import RefusedError, UnavailableError
+from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.calibrate import calibrate_request, loss_of
 from dither.privacy.kernel.copying import copy_request
 from dither.privacy.kernel.cores import no_core_dumps
@@ -106,20 +107,23 @@ class Kernel:
         """The registered catalog."""
         return self.version.catalog
 
-    def price(self, request: Request) -> Priced:
+    def price(self, request: Request, rules: int = NEWEST_RULES) -> Priced:
         """PRICE: mechanisms and loss. Reads no data and spends nothing."""
-        return self.price_at(request)
+        return self.price_at(request, rules=rules)
 
-    def price_at(self, request: Request, view: LedgerView | None = None) -> Priced:
+    def price_at(
+        self, request: Request, view: LedgerView | None = None, rules: int = NEWEST_RULES
+    ) -> Priced:
         """Price a request by a view that was read before.
 
-        The result depends on request, version and view alone.
+        The result depends on request, version, view and rules of stability alone.
         """
         request = copy_request(request)
         view = self.ledger.view(request.pot) if view is None else view
         version = self.version
         if request.context != "asked":
             version = replace(version, context=DRY_RUN)
+        version = version if version.rules == rules else replace(version, rules=rules)
         path = view.path
         if len(path) == 1 and path[0].policy == "separate":
             raise RefusedError(
@@ -261,12 +265,13 @@ class Kernel:
         """Refuses while incidents suspend the pot, all that it is inside of, or the dataset."""
         self._incidents.settle(pot, is_suspended=self.ledger.is_suspended(pot))
 
-    def answer(self, request: Request) -> Release:
+    def answer(self, request: Request, rules: int = NEWEST_RULES) -> Release:
         """Release a request, or hand out the stored answer to it.
 
-        A stored answer is free to those who paid for it.
+        A stored answer is free to those who paid for it. Under earlier rules only what is stored is
+        handed out.
         """
-        priced = self.price(request)
+        priced = self.price(request, rules)
         _refuse_rehearsal(priced)
         stored = self.uninterrupted.run(lambda: repeated(self.ledger, priced, now()))
         return stored or self._release_priced(priced, {})
@@ -280,6 +285,11 @@ class Kernel:
             raise RefusedError(
                 "a connection is not inherited by a forked process: connect again",
                 rule=PrivacyRule.NO_FORK,
+            )
+        # A measurer of other bounds must never serve this price.
+        if version.rules != NEWEST_RULES:
+            raise RefusedError(
+                "no answer is stored under the earlier rules: ask again", rule=PrivacyRule.NO_RULE
             )
         load_libraries()
         while True:

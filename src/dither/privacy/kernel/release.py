@@ -16,6 +16,7 @@ import pyarrow as pa
 from dither.canonical import digest
 from dither.catalog import Catalog
 from dither.plan.algebra import Keys
+from dither.plan.analyse import NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import Calibrated
@@ -40,13 +41,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Version:
-    """One registered version: what a request is priced and answered by, all seven steps through."""
+    """One registered version: what a request is priced and answered by, all seven steps through.
+
+    `rules` are those of stability by which plans are analysed. Under earlier ones than the newest
+    stored answers are found, and nothing is measured.
+    """
 
     number: int
     catalog: Catalog
     catalog_hash: str
     context: str
     facts: Facts = NO_FACTS
+    rules: int = NEWEST_RULES
 
     @cached_property
     def kernel_analyses(self) -> Analyses:
@@ -54,12 +60,12 @@ class Version:
 
         Only the kernel reads this. A plan of somebody else may claim the hash of another plan.
         """
-        return Analyses(self.catalog, self.facts)
+        return Analyses(self.catalog, self.facts, self.rules)
 
     @cached_property
     def analyses(self) -> Analyses:
         """Analyses for previews, explanations and audits. The kernel never reads them."""
-        return Analyses(self.catalog, self.facts)
+        return Analyses(self.catalog, self.facts, self.rules)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,100 @@
+"""Questions that release 0.1 priced by looser rules: its answers stay free under their old keys.
+
+A stored answer is found by a digest that holds its noise. Tighter rules of stability give a
+question other noise, hence another digest; where they do, the question is also priced by the first
+rules, and an answer stored under that digest is handed out before a new one is sold.
+"""
+
+from __future__ import annotations
+
+from dither.catalog import Catalog, Id
+from dither.errors import RefusedError
+from dither.plan.algebra import (
+    Call,
+    Cells,
+    Group,
+    Plan,
+    Project,
+    Query,
+    SampleUnits,
+    Scan,
+    nodes_of,
+)
+from dither.plan.analyse import Analysed
+from dither.plan.analysed_query import AnalysedQuery, Analyses
+from dither.question.recipe import Recipe
+
+
+def was_priced_otherwise(recipe: Recipe, first: Analyses, newest: Analyses) -> bool:
+    """Whether the first rules of stability say anything else about a question than the newest."""
+    queries = [query for query in recipe.queries if not _is_plain(query, newest.catalog)]
+    if any(_has_computed_key(query) for query in recipe.queries):
+        return True
+    if any(_is_bound_otherwise(node) for query in queries for node in nodes_of(query.plan)):
+        return True
+    try:
+        return any(
+            _describe(first.analyse_query(query)) != _describe(newest.analyse_query(query))
+            for query in queries
+        )
+    except RefusedError:  # what the first rules refused was never answered
+        return False
+
+
+def _is_bound_otherwise(node: Plan) -> bool:
+    """Whether another plan may have been made: for products of two columns, and for sums over
+    groups of everybody's rows."""
+    return isinstance(node, Group) or _has_call(node, ("multiply",))
+
+
+def _has_computed_key(query: Query) -> bool:
+    """Whether a key is computed, which may then be grouped by what is multiplied in it."""
+    plan = query.plan
+    return isinstance(plan, Project) and any(
+        isinstance(named.of, Call) and named.name in query.keys for named in plan.columns
+    )
+
+
+def _has_call(node: Plan, functions: tuple[str, ...]) -> bool:
+    """Whether a projection computes something by one of the functions."""
+    level: list[object] = [named.of for named in node.columns] if isinstance(node, Project) else []
+    while level:
+        expression = level.pop()
+        if isinstance(expression, Call):
+            if expression.function in functions:
+                return True
+            level += expression.arguments
+    return False
+
+
+def _is_plain(query: Query, catalog: Catalog) -> bool:
+    """Whether the rules cannot differ: rows of one table, by columns that are no key of it."""
+    nodes = nodes_of(query.plan)
+    if any(not isinstance(node, (Scan, Project, SampleUnits)) for node in nodes):
+        return False
+    if any(_has_call(node, ("case", "if", "multiply")) for node in nodes):
+        return False
+    if not query.keys:
+        return True
+    tables = [catalog.table(node.table) for node in nodes if isinstance(node, Scan)]
+    return not any(
+        not isinstance(table.column(name), Id)
+        for table in tables
+        for key in table.unique
+        for name in key
+        if name in table.column_names
+    )
+
+
+def _describe(query: AnalysedQuery) -> tuple[object, ...]:
+    """Everything that a price, a noise or a plan is made from."""
+    domains = _list_domains(query.rows)
+    if isinstance(query.query, Cells):
+        return domains, query.reach, query.sensitivity, query.box, query.largest_values
+    return domains, query.reach
+
+
+def _list_domains(rows: Analysed) -> list[tuple[Plan, object]]:
+    """The domains of all columns, node by node."""
+    below = [entry for source in rows.sources for entry in _list_domains(source)]
+    return [(rows.plan, list(rows.columns.items())), *below]

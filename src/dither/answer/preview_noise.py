@@ -1,0 +1,69 @@
+"""Answers that would be nothing but noise: the preview says so in words, from public bounds
+alone."""
+
+from __future__ import annotations
+
+from math import isinf
+
+from dither.plan.algebra import Cells, Sum
+from dither.plan.analysed_query import AnalysedQuery
+from dither.plan.keys import bounds_in
+from dither.plan.stability import Public
+from dither.question.expressions import Apply, Constant, Formula, Noisy
+from dither.question.recipe import GroupingSet, Recipe
+
+
+def note_noise(half: float | None, span: float | None) -> tuple[str, ...]:
+    """A note where an interval is wider than all answers that are possible.
+
+    >>> note_noise(75_000.0, 10.0)
+    ('this answer would be noise: ± 75,000 is more than the 10 between its least and largest \
+possible value',)
+    """
+    if half is None or span is None or half <= span:
+        return ()
+    if isinf(half):
+        return ("this answer would be noise: its interval has no end, however many rows there are",)
+    return (
+        f"this answer would be noise: ± {half:,.6g} is more than the {span:,.6g} between its least "
+        "and largest possible value",
+    )
+
+
+def find_span(
+    formula: Formula, recipe: Recipe, of: GroupingSet, analysed: list[AnalysedQuery]
+) -> float | None:
+    """How far apart the least and the largest possible value of a count, a sum or an average are.
+
+    Counts and sums: by the largest number of rows that the catalog allows. None for others.
+    """
+    match formula:
+        case Noisy(atom):
+            query, column = of.positions[atom]
+            if not isinstance(analysed[query].query, Cells):
+                return None
+            return analysed[query].largest_values[column] * float(recipe.atoms[atom].unit)
+        case Apply("add", (Constant(), Apply("divide", (Noisy(atom), Noisy())))):
+            return _find_width(atom, recipe, of, analysed)
+        case Apply("divide", (Noisy(atom), Noisy())):
+            return _find_width(atom, recipe, of, analysed)
+    return None
+
+
+def _find_width(
+    atom: int, recipe: Recipe, of: GroupingSet, analysed: list[AnalysedQuery]
+) -> float | None:
+    """The width of the bounds of what is summed."""
+    number, column = of.positions[atom]
+    query = analysed[number].query
+    aggregate = query.columns[column] if isinstance(query, Cells) else None
+    if not isinstance(aggregate, Sum):
+        return None
+    bounds = bounds_in(aggregate.column, analysed[number].rows.columns)
+    return (bounds.high - bounds.low) * float(recipe.atoms[atom].unit)
+
+
+def count_most_rows(analysed: list[AnalysedQuery]) -> int:
+    """The largest number of rows that a cell can have by the catalog."""
+    nodes = [query.rows.node for query in analysed]
+    return max((node.most for node in nodes if not isinstance(node, Public)), default=1)

@@ -1,0 +1,98 @@
+"""What all rows of one unit add up to in a column, where that is less than rows times the largest.
+
+The counts of a person's groups add up to the person's rows. Of rows without an owner: by how much
+the values of all rows change together, when each row is compared with the row of the same group.
+Proof: docs/proofs/stability.md#sums-of-aggregates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dither.plan.algebra import (
+    Call,
+    Column,
+    Count,
+    CountDistinct,
+    CountValues,
+    Distinct,
+    Filter,
+    Group,
+    LimitGroups,
+    Named,
+    PerUnit,
+    Plan,
+    Project,
+    SampleUnits,
+    Sum,
+    Value,
+)
+from dither.plan.conditions import columns_of
+from dither.plan.domain import Columns
+from dither.plan.stability.owned import ROWS, Loose, Node, Owned
+
+
+def carry_sums(plan: Plan, node: Node, source: Node | None, before: Columns) -> Node:
+    """The node with what is known of the sums of its columns, from its source."""
+    if not isinstance(node, (Owned, Loose)) or not isinstance(source, (Owned, Loose)):
+        return node
+    if isinstance(plan, PerUnit):
+        return replace(node, sums=_start_sums(plan.columns, source, before))
+    if isinstance(plan, Group):
+        assert isinstance(node, Loose)
+        # half of the rows that change are old rows of groups, half are new ones
+        sums = {ROWS: node.rows // 2, **_start_sums(plan.columns, source, before)}
+        return replace(node, sums=sums, fixed=frozenset(plan.keys))
+    if isinstance(plan, Project):
+        return _project(plan, node, source, before)
+    if isinstance(node, Loose):
+        is_same = isinstance(plan, Filter) and columns_of(plan.condition) <= node.fixed
+        return node if is_same else replace(node, sums={}, fixed=frozenset())
+    is_part = isinstance(plan, (Filter, SampleUnits, LimitGroups, Distinct))
+    return replace(node, sums=source.sums if is_part else {})
+
+
+def _start_sums(
+    columns: tuple[Named, ...], source: Owned | Loose, before: Columns
+) -> Mapping[str, int]:
+    """Each row below adds to one group: counts add up to rows, sums to what the rows add up to."""
+    sums = {}
+    for named in columns:
+        match named.of:
+            case Count() | CountValues() | CountDistinct():
+                sums[named.name] = source.rows
+            case Sum(column):
+                most = source.rows * before[column].largest
+                known = source.sums.get(column, most) if isinstance(source, Owned) else most
+                sums[named.name] = min(most, known)
+    return sums
+
+
+def _project(plan: Project, node: Node, source: Owned | Loose, before: Columns) -> Node:
+    sums = {
+        named.name: source.sums[column]
+        for named in plan.columns
+        if (column := read_summed(named.of, before)) is not None and column in source.sums
+    }
+    if ROWS in source.sums:
+        sums[ROWS] = source.sums[ROWS]
+    if isinstance(node, Owned):
+        return replace(node, sums=sums)
+    assert isinstance(node, Loose) and isinstance(source, Loose)
+    fixed = frozenset(named.name for named in plan.columns if columns_of(named.of) <= source.fixed)
+    return replace(node, sums=sums, fixed=fixed)
+
+
+def read_summed(expression: object, before: Columns) -> str | None:
+    """The column that moves at least as far as an expression: itself, or cut from above.
+
+    Cutting at a constant of at least 0 moves two numbers of at least 0 no further apart.
+    """
+    match expression:
+        case Column(name):
+            return name
+        case Call("least", (Column(name), Value("number", cut))):
+            is_above = before[name].low >= 0 and not before[name].nullable
+            return name if is_above and not isinstance(cut, str) and cut >= 0 else None
+    return None

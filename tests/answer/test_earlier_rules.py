@@ -1,0 +1,90 @@
+"""Answers stored under looser rules of stability stay free; nothing new is measured under them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dither
+from dither import steward
+from dither.answer.asked import read_price, read_question
+from dither.answer.earlier_rules import was_priced_otherwise
+from dither.errors import RefusedError
+from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
+from dither.privacy.kernel import kernel
+from dither.privacy.kernel.release import Release
+from dither.state import State
+from tests.datasets.clinic import CATALOG, PURPOSE, catalog, row, write_csv
+
+PLAIN = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward"
+TIGHTER = "SELECT SUM(score) AS s FROM visits WHERE score IN (1, 2)"
+
+
+@pytest.fixture
+def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dither.Connection:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    file = tmp_path / "clinic.yaml"
+    file.write_text(CATALOG)
+    write_csv(tmp_path / "visits.csv", [row(str(i), str(i % 40), score="1") for i in range(100)])
+    steward.register(file)
+    steward.open_pot(
+        State.beside(file), catalog(), "total", epsilon=10, ceiling=20, purpose=PURPOSE
+    )
+    return dither.connect(file)
+
+
+def sell_by_the_first_rules(
+    connection: dither.Connection, monkeypatch: pytest.MonkeyPatch, question: str
+) -> Release:
+    """What release 0.1 did: its rules were the newest."""
+    asked = read_question(question, epsilon=1)
+    view = connection._view()
+    bound = connection._bind(asked, FIRST_RULES)
+    offered = connection._offer(bound, asked, read_price(asked, bound.dialect), view)
+    with monkeypatch.context() as patched:
+        patched.setattr(kernel, "NEWEST_RULES", FIRST_RULES)
+        release = connection._kernel.answer(offered.priced.request, FIRST_RULES)
+    connection._kernel._idle.clear()
+    return release
+
+
+def test_a_plain_question_is_priced_once(connection):
+    for question in (PLAIN, "SELECT COUNT(*) AS n FROM visits"):
+        recipe = connection.bind(question)
+        assert not was_priced_otherwise(recipe, connection.catalog, connection._facts)
+
+
+def test_a_question_that_has_less_noise_now_was_priced_otherwise(connection):
+    recipe = connection.bind(TIGHTER)
+    assert was_priced_otherwise(recipe, connection.catalog, connection._facts)
+
+
+def test_an_answer_of_the_first_rules_is_free_and_keeps_its_noise(connection, monkeypatch):
+    old = sell_by_the_first_rules(connection, monkeypatch, TIGHTER)
+    spent = connection.budget().pots[0].spent
+    again = connection.sql(TIGHTER, epsilon=1)
+    assert again.info["repeated"]
+    assert again.info["release_id"] == old.release_id
+    assert again.to_pandas()["s"].tolist() == [old.values[0][0]]
+    assert again.columns[0].sensitivity == 15
+    assert connection.budget().pots[0].spent == spent
+    assert connection.preview(TIGHTER, epsilon=1).stored
+
+
+def test_a_fresh_answer_has_the_noise_of_the_newest_rules(connection, monkeypatch):
+    """At most 3 rows a person: the first rules clamp scores to 5, the newest to 2."""
+    sell_by_the_first_rules(connection, monkeypatch, TIGHTER)
+    assert connection.preview(TIGHTER, epsilon=1).columns[0].sensitivity == 15
+    fresh = connection.sql(TIGHTER, epsilon=1, fresh=True)
+    assert not fresh.info["repeated"]
+    assert fresh.columns[0].sensitivity == 6
+
+
+def test_nothing_is_measured_under_the_first_rules(connection):
+    """A measurer with wider bounds must never serve a price of narrower ones."""
+    request = connection.request(TIGHTER, epsilon=1)
+    with pytest.raises(RefusedError, match="ask again"):
+        connection._kernel.answer(request, FIRST_RULES)
+    assert connection.budget().pots[0].spent == 0
+    assert connection._kernel.answer(request, NEWEST_RULES).charged > 0

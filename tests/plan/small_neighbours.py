@@ -1,0 +1,222 @@
+"""Random queries on neighbouring small databases: how far they move, against what is claimed."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction as F
+
+from dither.audit.naive_plans import NaiveDatabase, grouped
+from dither.errors import RefusedError
+from dither.plan import algebra as a
+from dither.plan.algebra import Column, Named, Plan, Scan
+from dither.plan.analyse import Analysed, analyse
+from dither.plan.sensitivity import box_in, sensitivity_in
+from tests.plan.small_databases import (
+    VALUES,
+    SmallDatabase,
+    draw_condition,
+    draw_database,
+    draw_plan,
+)
+
+
+def draw_rows_of_groups(draws: random.Random, database: SmallDatabase, depth: int) -> Plan:
+    """A plan in which rows may lose their owner: groups of everybody's rows, filters, averages."""
+    plan = draw_plan(draws, database, draws.choice([0, 0, 1, 2]))
+    for level in range(depth):
+        try:
+            columns = list(analyse(plan, database.catalog, database.facts).columns)
+        except RefusedError:
+            return plan
+        plan = draw_step(draws, plan, columns, level)
+    return plan
+
+
+def draw_step(draws: random.Random, plan: Plan, columns: list[str], level: int) -> Plan:
+    """One more operator over rows that may have an owner or none."""
+    keys = tuple(draws.sample(columns, draws.randint(1, min(2, len(columns)))))
+    column = draws.choice(columns)
+    named = (
+        Named(f"n{level}g", a.Count()),
+        Named(f"s{level}g", a.Sum(column)),
+        Named(f"v{level}g", a.CountValues(column)),
+        Named(f"d{level}g", a.CountDistinct(column)),
+    )
+    match draws.randrange(7):
+        case 0:
+            return a.Filter(plan, draw_condition(draws, columns))
+        case 1 | 6:
+            return a.Group(plan, keys, named)
+        case 2:
+            return a.PerUnit(plan, keys if draws.random() < 0.6 else (), named)
+        case 3:
+            return a.Distinct(plan, False)
+        case _:
+            return draw_values(draws, plan, columns, level)
+
+
+def draw_values(draws: random.Random, plan: Plan, columns: list[str], level: int) -> Plan:
+    """All columns, and a value that is computed: a choice, a quotient, a cut, a difference."""
+    first = Column(draws.choice(columns))
+    second = Column(draws.choice(columns))
+    two = a.Value("number", F(draws.randrange(VALUES)))
+    test = a.Call(draws.choice(["lt", "ge", "eq", "le"]), (first, draws.choice([two, second])))
+    both = a.Call(
+        draws.choice(["and", "or"]), (test, a.Call("not", (a.Call("gt", (second, two)),)))
+    )
+    value = draws.choice(
+        [
+            a.Call("case", (test, first)),
+            a.Call("case", (both, a.Call("subtract", (first, second)), two)),
+            a.Call("case", (a.Call("in", (first, two, a.Value("number", F(1)))), first, second)),
+            a.Call("divide", (first, second)),
+            a.Call("least", (first, two)),
+            *([a.Call("divide", pair) for pair in pair_aggregates(columns)] * 3),
+            a.Call(
+                "case", (a.Call("between", (first, two, second)), a.Call("add", (first, first)))
+            ),
+        ]
+    )
+    kept = tuple(Named(name, Column(name)) for name in columns if draws.random() < 0.8)
+    return a.Project(plan, (*kept, Named(f"x{level}v", value)))
+
+
+def pair_aggregates(columns: list[str]) -> list[tuple[Column, Column]]:
+    """The quotients of a sum and a count of the same groups."""
+    return [
+        (Column(total), Column(count))
+        for total in columns
+        for count in columns
+        if total[1:] == count[1:] and total[0] in "sv" and count[0] in "nv" and total != count
+    ]
+
+
+def draw_chain(draws: random.Random, database: SmallDatabase) -> a.Cells:
+    """A query of a common shape: rows of a table, perhaps grouped, chosen, computed and summed."""
+    table = draws.choice([table for table in database.tables if not table.is_public])
+    column = draws.choice(table.columns)
+    plan: Plan = Scan(table.name)
+    columns = list(table.columns)
+    if draws.random() < 0.7:
+        group = draws.choice([a.Group, a.Group, a.PerUnit])
+        named = (
+            Named("n", a.Count()),
+            Named("s", a.Sum(column)),
+            Named("v", a.CountValues(column)),
+        )
+        key = draws.choice(columns)
+        plan = group(plan, (key,), named)
+        columns = [key, "n", "s", "v"]
+    if draws.random() < 0.5:
+        plan = a.Filter(plan, draw_condition(draws, columns))
+    value = draws.choice(columns)
+    if draws.random() < 0.6:
+        plan = draw_values(draws, plan, columns, 0)
+        value = plan.columns[-1].name
+        columns = [named.name for named in plan.columns]
+    aggregate = draws.choice([a.Sum(value), a.Sum(value), a.Count()])
+    return a.Cells(plan, draws.choice([(), (draws.choice(columns),)]), (aggregate,))
+
+
+def draw_query(draws: random.Random, plan: Plan, columns: list[str]) -> a.Cells:
+    """Counts and sums of a plan by random keys."""
+    column = draws.choice([*columns, *columns[-2:] * 2])
+    aggregates: list[a.Aggregate] = [a.Count(), a.CountUnits(), a.Sum(column)]
+    aggregates += [a.CountValues(column), a.CountDistinct(column)]
+    chosen = tuple(draws.sample([*aggregates, a.Sum(column)], draws.choice([1, 1, 2])))
+    keys = draws.choice([(), (draws.choice(columns),)])
+    return a.Cells(plan, keys, tuple(dict.fromkeys(chosen)))
+
+
+def measure_change(
+    query: a.Cells, analysed: Analysed, one: NaiveDatabase, two: NaiveDatabase
+) -> list[list[F]]:
+    """How far each number of each cell moves, in steps of its grid."""
+    steps = [
+        analysed.columns[number.column].step if isinstance(number, a.Sum) else F(1)
+        for number in query.columns
+    ]
+    first = grouped(query, one)
+    second = grouped(query, two)
+    nothing = [F(0)] * len(query.columns)
+    return [
+        [
+            (before - after) / step
+            for before, after, step in zip(
+                first.get(key, nothing), second.get(key, nothing), steps, strict=True
+            )
+        ]
+        for key in {**first, **second}
+    ]
+
+
+def find_excess(query: a.Cells, analysed: Analysed, neighbours: str, change: list[list[F]]) -> str:
+    """Which norm of a change is above what is claimed; nothing where none is."""
+    claim = sensitivity_in(query, analysed, neighbours)
+    moved = [abs(number) for cell in change for number in cell]
+    sizes = {
+        "l0": (sum(number > 0 for number in moved), claim.l0),
+        "l1": (sum(moved), claim.l1),
+        "l2": (sum(number * number for number in moved), claim.l2_squared),
+        "linf": (max(moved, default=F(0)), claim.linf),
+    }
+    boxes = box_in(query, analysed, neighbours)
+    boxes_moved = sum(
+        (max(abs(n) / side for n, side in zip(cell, boxes.sides, strict=True)) for cell in change),
+        F(0),
+    )
+    sizes["box"] = (boxes_moved, boxes.rows)
+    return "; ".join(
+        f"{name} {size} > {most}" for name, (size, most) in sizes.items() if size > most
+    )
+
+
+def search_excess(seed: int, schemas: int, plans: int = 40) -> str | None:
+    """The first query whose change between neighbours is larger than claimed; None without one."""
+    draws = random.Random(seed)
+    for _ in range(schemas):
+        neighbours = draws.choice(["add_remove", "replace"])
+        small = draw_database(
+            draws, draws.choice([1, 2]), public=draws.choice([0, 1]), neighbours=neighbours
+        )
+        pairs = [draw_neighbours(draws, small, neighbours) for _ in range(4)]
+        for _ in range(plans):
+            try:
+                if draws.random() < 0.7:
+                    query = draw_chain(draws, small)
+                else:
+                    plan = draw_rows_of_groups(draws, small, draws.choice([1, 2, 3]))
+                    names = list(analyse(plan, small.catalog, small.facts).columns)
+                    query = draw_query(draws, plan, names)
+                analysed = analyse(query.plan, small.catalog, small.facts)
+                sensitivity_in(query, analysed, neighbours)
+            except RefusedError:
+                continue
+            if analysed.node.rows > 100:
+                continue
+            for one, two in pairs:
+                change = measure_change(query, analysed, one, two)
+                if excess := find_excess(query, analysed, neighbours, change):
+                    return f"{neighbours}: {excess}: {query}"
+    return None
+
+
+def draw_neighbours(
+    draws: random.Random, small: SmallDatabase, neighbours: str
+) -> tuple[NaiveDatabase, NaiveDatabase]:
+    """Two databases that differ in the rows of one unit; under replace it has rows in both."""
+    around = [small.with_unit(draws, f"v{number}") for number in range(draws.choice([0, 1, 2, 3]))]
+    victims = [small.with_unit(draws, "u")]
+    if neighbours == "replace":
+        victims.append(small.with_unit(draws, "u"))
+    return merge_units(small, [*around, victims[0]]), merge_units(small, [*around, *victims[1:]])
+
+
+def merge_units(small: SmallDatabase, units: list[NaiveDatabase]) -> NaiveDatabase:
+    """One database with the rows of all units."""
+    tables = {
+        table.name: [row for unit in units for row in unit.tables[table.name]]
+        for table in small.tables
+        if not table.is_public
+    }
+    return NaiveDatabase(small.catalog, {**tables, **small.public}, {}, b"")
