@@ -259,10 +259,9 @@ class Connection:
         price = Price(read_epsilon(epsilon), read_rho(rho))
         recipe = wished.recipe
         offered = choose_mechanisms(self._kernel, view, recipe, price, self._pot, {}, None)
-        if not fresh and not self._reports.has_answer(offered.priced.key):
-            earlier = self._offers.find_earlier_wish(recipe, price, view)
-            if earlier is not None and self._reports.has_answer(earlier.priced.key):
-                offered = earlier
+        earlier = None if fresh else self._offers.find_earlier_wish(recipe, price, view)
+        if earlier is not None and self._reports.has_answer(earlier.priced.key):
+            offered = earlier
         release = self._release(offered.priced, fresh)
         rank = _rank(offered.priced, offered.bands)
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
@@ -377,12 +376,11 @@ class Connection:
     def _find_stored(
         self, bound: Bound, question: Asked, price: Price, view: LedgerView, offered: Offered
     ) -> Offered:
-        """The offer whose answer is stored: this one, or that of release 0.1; else this one."""
-        if self._reports.has_answer(offered.priced.key):
-            return offered
+        """The offer that release 0.1 made, where its answer is stored; else the given one."""
         earlier = self._offers.find_earlier(bound, question, price, view)
-        is_stored = earlier is not None and self._reports.has_answer(earlier.priced.key)
-        return earlier if earlier is not None and is_stored else offered
+        if earlier is None or not self._reports.has_answer(earlier.priced.key):
+            return offered
+        return earlier
 
     def _release(self, priced: Priced, fresh: bool) -> Release:
         if not priced.view.path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from dither.answer.asked import read_price, read_question
 from dither.answer.earlier_rules import was_priced_otherwise
 from dither.errors import RefusedError
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
+from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel import kernel
 from dither.privacy.kernel.release import Release
 from dither.state import State
@@ -40,8 +42,8 @@ def sell_by_the_first_rules(
     """What release 0.1 did: its rules were the newest."""
     asked = read_question(question, epsilon=1)
     view = connection._view()
-    bound = connection._bind(asked, FIRST_RULES)
-    offered = connection._offer(bound, asked, read_price(asked, bound.dialect), view)
+    bound = connection._offers.bind(asked, FIRST_RULES)
+    offered = connection._offers.offer(bound, asked, read_price(asked, bound.dialect), view)
     with monkeypatch.context() as patched:
         patched.setattr(kernel, "NEWEST_RULES", FIRST_RULES)
         release = connection._kernel.answer(offered.priced.request, FIRST_RULES)
@@ -49,15 +51,20 @@ def sell_by_the_first_rules(
     return release
 
 
+def list_analyses(connection: dither.Connection) -> tuple[Analyses, Analyses]:
+    version = connection._kernel.version
+    return replace(version, rules=FIRST_RULES).analyses, version.analyses
+
+
 def test_a_plain_question_is_priced_once(connection):
     for question in (PLAIN, "SELECT COUNT(*) AS n FROM visits"):
         recipe = connection.bind(question)
-        assert not was_priced_otherwise(recipe, connection.catalog, connection._facts)
+        assert not was_priced_otherwise(recipe, *list_analyses(connection))
 
 
 def test_a_question_that_has_less_noise_now_was_priced_otherwise(connection):
     recipe = connection.bind(TIGHTER)
-    assert was_priced_otherwise(recipe, connection.catalog, connection._facts)
+    assert was_priced_otherwise(recipe, *list_analyses(connection))
 
 
 def test_an_answer_of_the_first_rules_is_free_and_keeps_its_noise(connection, monkeypatch):

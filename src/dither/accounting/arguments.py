@@ -9,7 +9,7 @@ from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.privacy import losses as ls
 
-ENGINES = ("exact", "contour", "grid")
+ENGINES = ("exact", "contour", "faded", "grid")
 
 
 def check_loss(loss: object) -> None:

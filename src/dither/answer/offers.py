@@ -83,8 +83,12 @@ class Offers:
         self, bound: Bound, question: Asked, price: Price, view: LedgerView
     ) -> Offered | None:
         """The offer that release 0.1 made for a question; None where it would be the same one."""
-        newest = self._kernel.version.analyses
-        if not was_priced_otherwise(bound.recipe, self._first_analyses(), newest):
+        key = ("priced otherwise", bound.key)
+        if key not in self._remembered:
+            newest = self._kernel.version.analyses
+            differs = was_priced_otherwise(bound.recipe, self._first_analyses(), newest)
+            self._remember(key, differs)
+        if not self._remembered[key]:
             return None
         return self.offer(self.bind(question, FIRST_RULES), question, price, view)
 
@@ -97,7 +101,7 @@ class Offers:
             self._kernel, view, recipe, price, self._pot, {}, None, FIRST_RULES
         )
 
-    def _remember(self, key: tuple[Any, ...], value: Bound | Offered) -> None:
+    def _remember(self, key: tuple[Any, ...], value: Bound | Offered | bool) -> None:
         if len(self._remembered) >= _MOST_REMEMBERED:
             self._remembered.clear()
         self._remembered[key] = value
