@@ -140,9 +140,8 @@ def _narrow(domain: Domain, sign: Operator, constant: Fraction) -> Domain:
     inside = narrowed(replace(domain, nullable=False), sign, constant)
     if domain.keys is None:
         return inside
-    first = max(domain.keys[0], inside.low)
-    last = min(domain.keys[1], inside.high)
-    return replace(inside, keys=(first, last) if first <= last else domain.keys)
+    keys = (max(domain.keys[0], inside.low), min(domain.keys[1], inside.high))
+    return replace(inside, keys=keys if keys[0] <= keys[1] else domain.keys)
 
 
 def _narrow_pair(columns: Columns, expression: Expression) -> Columns:

@@ -59,10 +59,7 @@ class RowDegrees:
 
     def mask(self, columns: Iterable[str]) -> Mask:
         """The symbols of some columns."""
-        mask = 0
-        for column in columns:
-            mask |= 1 << self.names[column]
-        return mask
+        return sum({1 << self.names[column] for column in columns})
 
     def count_rows(self, columns: Iterable[str] = ()) -> int:
         """How many rows of a unit can share a value of the columns; all its rows without any.
@@ -117,8 +114,9 @@ class RowDegrees:
 
         A value of those symbols fixes that of the computed column.
         """
-        names = {name: self.names[source] for name, source in passed.items()}
-        names |= {name: symbol for symbol, name in enumerate(computed, self.size)}
+        names = {name: self.names[source] for name, source in passed.items()} | {
+            name: symbol for symbol, name in enumerate(computed, self.size)
+        }
         fixed = (Degree(given, 1 << names[name], 1) for name, given in computed.items())
         return replace(self.add(*fixed), size=self.size + len(computed), names=names)
 
@@ -211,11 +209,9 @@ def join_degrees(
 
 def _move(degree: Degree, shift: int, more: int) -> Degree:
     """A degree of the right side of a join, with `more` values where a row of nulls may be."""
-    given = degree.given << shift
-    then = degree.then << shift
-    if not given:
-        return Degree(given, then, degree.bound + more)
-    return Degree(given, then, degree.most, degree.for_null + more)
+    if not degree.given:
+        return Degree(0, degree.then << shift, degree.bound + more)
+    return Degree(degree.given << shift, degree.then << shift, degree.most, degree.for_null + more)
 
 
 def _equate(first: Mask, second: Mask) -> tuple[Degree, Degree]:
