@@ -46,12 +46,30 @@ _GROUPS = ("budget", "ledger", "catalog", "registry", "local", "audit")
 """Groups of commands: modules of `dither.cli`, each with an `app`."""
 
 
+_CHARGED_IS_STORED = "a question that was charged is answered and stored: ask it again, for free"
+_INTERRUPTED = {
+    **dict.fromkeys(("sql", "reissue", "demo"), _CHARGED_IS_STORED),
+    **dict.fromkeys(("register", "quickstart"), "stopped; nothing changed"),
+}
+
+
+class InterruptedCommand(Exception):
+    """Ctrl-C ended a command; the text says what it left behind, if the command knows."""
+
+
 class LazyGroup(TyperGroup):
     """Commands whose modules are imported when they are needed: `dither --version` imports none of
     them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*_COMMANDS, *_GROUPS]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Typer would end an interrupted one without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise InterruptedCommand(str(interrupt)) from None
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
@@ -111,14 +129,10 @@ def main() -> None:
         from dither.cli.output import exit_code
 
         _end(type(error).__name__, str(error), exit_code(error))
-    except KeyboardInterrupt:
+    except (InterruptedCommand, KeyboardInterrupt) as interrupt:
         from dither.cli.output import INTERRUPTED
 
-        _end(
-            "interrupted",
-            "a question that was charged is answered and stored: ask it again, for free",
-            INTERRUPTED,
-        )
+        _end("interrupted", str(interrupt) or _describe_interrupt(), INTERRUPTED)
     except (
         BrokenPipeError
     ):  # the reader of our output went away: nothing to say, and nowhere to say it
@@ -137,6 +151,12 @@ def main() -> None:
             f"{type(error).__name__} at {_locate_error(error)}; please report it",
             BROKEN,
         )
+
+
+def _describe_interrupt() -> str:
+    """What an interrupt left behind, where the command itself did not say."""
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    return _INTERRUPTED.get(command, "stopped")
 
 
 def _locate_error(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dither.catalog import Category, Date, Decimal, Integer, Text, Timestamp, Undeclared
+from dither.catalog.explain import ASSERTED
 from dither.publish.certificate import format_rounded_up
 from dither.publish.deployment import Deployment
 
@@ -97,9 +98,12 @@ def _check_parameters(of: Deployment) -> Iterator[Hazard]:
 def _check_unit(of: Deployment) -> Iterator[Hazard]:
     unit = of.catalog.unit
     if unit.kind == "row":
+        what = "a row"
+        if unit.one_row_is is not None:
+            what = f"a row, taken for a person ({ASSERTED})"
         yield Hazard(
             "event-level",
-            "the unit is a row: a person with k rows is protected k times less (dither interpret "
+            f"the unit is {what}: a person with k rows is protected k times less (dither interpret "
             "--rows)",
         )
     if unit.kind == "person_window":

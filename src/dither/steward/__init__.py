@@ -12,14 +12,19 @@ from dither.steward.budgets import (
 from dither.steward.registration import (
     Registration,
     anchor_line,
-    check_source,
-    draft_catalog,
     forget_head,
     measured,
     register,
     registered_catalog,
     truth,
     verify_ledger,
+)
+from dither.steward.schemas import (
+    check_source,
+    draft_catalog,
+    list_source_problems,
+    read_column_names,
+    recognise_source,
 )
 
 __all__ = [
@@ -29,11 +34,14 @@ __all__ = [
     "clear_incidents",
     "draft_catalog",
     "forget_head",
+    "list_source_problems",
     "measured",
     "open_ledger",
     "open_pot",
     "population_notes",
     "raise_cap",
+    "read_column_names",
+    "recognise_source",
     "register",
     "registered_catalog",
     "reissue",

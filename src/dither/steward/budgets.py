@@ -11,6 +11,7 @@ from typing import Any
 
 from dither.canonical import Number, exact
 from dither.catalog import Catalog
+from dither.catalog.explain import ASSERTED
 from dither.catalog.storage import from_json
 from dither.errors import DitherError, ParameterError
 from dither.given_numbers import as_float
@@ -285,8 +286,9 @@ def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise |
     most = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
     sums = root.spent + root.reissued
     so_far = convert_over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
+    name = f"{lineage} ({ASSERTED})" if root.unit.endswith(f"({ASSERTED})") else lineage
     return DatasetPromise(
-        lineage, relation, root.neighbours, convert_over_windows(root.filter, most, windows), so_far
+        name, relation, root.neighbours, convert_over_windows(root.filter, most, windows), so_far
     )
 
 

@@ -20,27 +20,17 @@ from typing import Any, Literal
 
 from dither.canonical import dumps
 from dither.catalog import Catalog
-from dither.catalog.file.draft import draft
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash, from_json, to_json
 from dither.data.engines.resources import Resources
 from dither.data.engines.scratch import remove_spilled
 from dither.data.measure import Measurer
-from dither.data.register.connections import open_for_schema
 from dither.data.register.registration import Repairs, write_copy_and_facts
-from dither.data.register.source_types import SourceError
-from dither.data.register.sources import (
-    check_source_types,
-    column_names,
-    missing_columns,
-    names_at,
-    table_names,
-    types_at,
-)
-from dither.errors import CatalogError, DitherError, ParameterError, RefusedError
+from dither.errors import DitherError, ParameterError, RefusedError
 from dither.plan.algebra import Cells, Query
 from dither.plan.facts import Facts
 from dither.privacy.kernel.cores import no_core_dumps
+from dither.privacy.kernel.uninterrupted import Uninterrupted
 from dither.privacy.ledger import Registered, default_head_path, lineages
 from dither.privacy.ledger.anchors import read_lines, write_line
 from dither.privacy.ledger.steward_ledger import StewardLedger
@@ -87,83 +77,75 @@ def register(
     catalog = load(catalog_file)
     state = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
+    act = _Act(catalog, folder, state, "dev" if dev else "prod", ledger_url)
+    spilling = _Spilling(memory, spill)
+    try:
+        return _register(act, stage, spilling, share)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(act.describe_interrupt()) from None
+
+
+@dataclass
+class _Act:
+    """One registration: of what, and the version that it has recorded."""
+
+    catalog: Catalog
+    folder: Path
+    state: State
+    context: Context
+    ledger_url: str | None
+    recorded: int | None = None
+
+    def describe_interrupt(self) -> str:
+        """What an interrupt left behind."""
+        if self.recorded is None:
+            return "stopped; nothing changed"
+        return f"stopped; version {self.recorded} had been registered before the interrupt came"
+
+
+def _register(
+    act: _Act,
+    stage: Callable[[str], None],
+    spilling: _Spilling,
+    share: Callable[[float], None] | None,
+) -> Registration:
+    catalog = act.catalog
+    state = act.state
     with _lock_registration(state):
-        ledger = _open_or_create(state, ledger_url)
+        ledger = _open_or_create(state, act.ledger_url)
         try:
             before = ledger.registered()
-            context: Context = "dev" if dev else "prod"
-            if before is not None and before.public["context"] != context:
+            if before is not None and before.public["context"] != act.context:
                 raise RefusedError(
                     f"this lineage was first registered as {before.public['context']} and stays "
                     f"so: "
                     "use another state folder for another purpose",
                     rule=PrivacyRule.DEV,
                 )
-            source = str(folder.resolve())
-            if dev:
+            if act.context == "dev":
+                source = str(act.folder.resolve())
                 lineages.check_never_prod(state.installation_id(), catalog.lineage, source)
-            _write(state.source_file, source.encode())
             version = 1 if before is None else before.version + 1
-            spilling = _Spilling(memory, spill)
-            repairs, facts = _write_version(catalog, folder, state, version, stage, spilling, share)
-            public = {"context": context, "lineage": catalog.lineage, "facts_hash": facts.hash}
-            ledger.record_register(version, catalog_hash(catalog), public)
+            repairs, facts = _write_version(
+                catalog, act.folder, state, version, stage, spilling, share
+            )
+            # nothing of it is interrupted: either all is recorded or nothing
+            Uninterrupted().run(lambda: _record(act, ledger, version, facts, repairs))
         finally:
             ledger.close()
-        _log(state, version, repairs)
-    return Registration(catalog, version, context, tuple(repairs))
+    return Registration(catalog, version, act.context, tuple(repairs))
 
 
-def check_source(catalog: Catalog, catalog_file: Path) -> str:
-    """Compare the catalog with the names in the source's schema, and say the outcome. Reads no
-    value."""
-    source_path = catalog_file.parent / catalog.source.location
-    if not source_path.exists():
-        return f"the source {source_path} is not here: its columns were not compared"
-    connection = open_for_schema()
-    try:
-        for table in catalog.tables:
-            try:
-                missing = missing_columns(
-                    column_names(connection, catalog.source, source_path, table), table
-                )
-                if not missing and catalog.source.engine != "csv":
-                    check_source_types(connection, catalog.source, source_path, table)
-            except SourceError as error:
-                raise CatalogError(
-                    f"table {table.name}: {error}", file=catalog.file, line=table.line
-                ) from None
-            if missing:
-                message = (
-                    f"table {table.name}: {table.source_name} has no column {', '.join(missing)}"
-                )
-                raise CatalogError(message, file=catalog.file, line=table.line)
-    finally:
-        connection.close()
-    return f"the source {source_path} has every declared column"
-
-
-def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
-    """Draft a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to
-    decide."""
-    connection = open_for_schema()
-    try:
-        if engine == "duckdb":
-            sources = [(name, name) for name in table_names(connection, source_path)]
-        else:
-            sources = [(file.stem, file.name) for file in sorted(source_path.glob(f"*.{engine}"))]
-        if not sources:
-            raise DitherError(f"no {engine} tables in {source_path}")
-        tables: list[tuple[str, str, list[tuple[str, str | None]]]] = []
-        for table, source in sources:
-            names = names_at(connection, engine, source_path, source)
-            types = (
-                {} if engine == "csv" else dict(types_at(connection, engine, source_path, source))
-            )
-            tables.append((table, source, [(column, types.get(column)) for column in names]))
-        return draft(source_path.stem, engine, str(source_path), tables)
-    finally:
-        connection.close()
+def _record(
+    act: _Act, ledger: StewardLedger, version: int, facts: Facts, repairs: list[Repairs]
+) -> None:
+    """Make a written version the registered one."""
+    catalog = act.catalog
+    _write(act.state.source_file, str(act.folder.resolve()).encode())
+    public = {"context": act.context, "lineage": catalog.lineage, "facts_hash": facts.hash}
+    ledger.record_register(version, catalog_hash(catalog), public)
+    act.recorded = version
+    _log(act.state, version, repairs)
 
 
 @dataclass(frozen=True)

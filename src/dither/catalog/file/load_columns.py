@@ -33,6 +33,12 @@ A_LIST_HAS_WIDTH = "it belongs to `values: undeclared`; a list bounds its labels
 ReadGrid = Callable[[Node, str], int]
 
 
+def read_source_name(entry: Entry, table: str, file: str) -> str | None:
+    """The name that the column `entry` has at the source, where the catalog says another."""
+    fields = Fields(Where(file, f"column {table}.{entry.key}"), entry.node, entry.line, "column")
+    return fields.text("from") if "from" in fields else None
+
+
 def read_column(entry: Entry, table: str, file: str) -> Column:
     """The column `entry` of the table."""
     where = Where(file, f"column {table}.{entry.key}")

@@ -1,0 +1,90 @@
+"""A whole catalog for one table from a few decisions, with nothing read off the data.
+
+Every line comes from what the steward said or from a public fact. Columns that the steward did not
+name are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dither.catalog.file.kinds import Kind, describe_column
+from dither.catalog.file.names import make_column_names, make_label, write_scalar
+
+
+@dataclass(frozen=True)
+class QuickDecisions:
+    """What a steward decided about one table.
+
+    `person` is the column that names the person; without one each row stands for itself, and
+    `one_row_is_person` is the steward's word that no person is in two. `kinds` holds the columns by
+    their names at the source, in the order in which they were named.
+    """
+
+    table: str
+    source_name: str
+    engine: str
+    location: str
+    person: str | None
+    one_row_is_person: bool
+    rows_per_person: int
+    max_rows: int
+    kinds: tuple[tuple[str, Kind], ...]
+    csv_options: str = ""
+
+
+def name_columns(decisions: QuickDecisions) -> dict[str, str]:
+    """The name in questions of each column, by its name at the source."""
+    person = () if decisions.person is None else (decisions.person,)
+    sources = [*person, *(source for source, _ in decisions.kinds)]
+    return dict(zip(sources, make_column_names(sources), strict=True))
+
+
+def write_quick_catalog(decisions: QuickDecisions) -> str:
+    """The catalog as YAML."""
+    label = make_label(decisions.table)
+    names = name_columns(decisions)
+    person = None if decisions.person is None else names[decisions.person]
+    columns = [] if person is None else [(person, Kind("type: id", ""), str(decisions.person))]
+    columns += [(names[source], kind, source) for source, kind in decisions.kinds]
+    lines = [
+        "dither: 1",
+        f"dataset: {label}",
+        f"lineage: {label}",
+        f"population: {label}",
+        "neighbours: add_remove",
+        f"unit: {_write_unit(decisions)}",
+        "people: {}" if person is None else f"people: {{{person}: {{protected: true}}}}",
+        f"source: {{engine: {decisions.engine}, location: {write_scalar(decisions.location)}"
+        f"{decisions.csv_options}}}",
+        "tables:",
+        f"  {label}:",
+        "    kind: private",
+        f"    from: {write_scalar(decisions.source_name)}",
+        *([] if person is None else [f"    owner: {{column: {person}}}"]),
+        "    unique: []",
+        f"    rows_per_unit: {decisions.rows_per_person}",
+        f"    max_rows: {decisions.max_rows}",
+        "    columns:",
+        *(f"      {name}: {describe_column(name, kind, source)}" for name, kind, source in columns),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_first_question(decisions: QuickDecisions) -> str:
+    """A question to begin with: the average of the first number by the first key, as far as there
+    are such columns."""
+    names = name_columns(decisions)
+    numbers = [names[source] for source, kind in decisions.kinds if kind.is_number]
+    keys = [names[source] for source, kind in decisions.kinds if kind.is_key]
+    value = f"AVG({numbers[0]}) AS average_{numbers[0]}" if numbers else "COUNT(*) AS n"
+    table = make_label(decisions.table)
+    if not keys:
+        return f"SELECT {value} FROM {table}"
+    return f"SELECT {keys[0]}, {value} FROM {table} GROUP BY {keys[0]}"
+
+
+def _write_unit(decisions: QuickDecisions) -> str:
+    if decisions.person is not None:
+        return "{kind: person}"
+    return "{kind: row, one_row_is: person}" if decisions.one_row_is_person else "{kind: row}"
