@@ -23,7 +23,10 @@ _CODES = (
 )
 _COMMANDS = {
     "demo": ("demo", "dither demo"),
+    "quickstart": ("quickstart", "dither quickstart adult.csv"),
     "register": ("register", "dither register clinic.yaml --dev"),
+    "status": ("status", "dither status clinic.yaml"),
+    "discard": ("discard", "dither discard clinic.yaml"),
     "preview": ("ask", "dither preview clinic.yaml 'SELECT COUNT(*) FROM visits' --epsilon 0.1"),
     "sql": (
         "ask",

@@ -2,38 +2,50 @@
 values."""
 
 from dither.steward.budgets import (
+    check_purpose,
     clear_incidents,
+    list_lineages,
     open_ledger,
     open_pot,
     population_notes,
     raise_cap,
     reissue,
 )
+from dither.steward.discard import discard, list_discarded
 from dither.steward.registration import (
     Registration,
     anchor_line,
     forget_head,
     measured,
+    read_registered,
     register,
     registered_catalog,
     truth,
     verify_ledger,
 )
 from dither.steward.schemas import (
+    SourceFiles,
     check_source,
     draft_catalog,
     list_source_problems,
     read_column_names,
     recognise_source,
 )
+from dither.steward.suspensions import Suspension, read_suspension
 
 __all__ = [
     "Registration",
+    "SourceFiles",
+    "Suspension",
     "anchor_line",
+    "check_purpose",
     "check_source",
     "clear_incidents",
+    "discard",
     "draft_catalog",
     "forget_head",
+    "list_discarded",
+    "list_lineages",
     "list_source_problems",
     "measured",
     "open_ledger",
@@ -41,6 +53,8 @@ __all__ = [
     "population_notes",
     "raise_cap",
     "read_column_names",
+    "read_registered",
+    "read_suspension",
     "recognise_source",
     "register",
     "registered_catalog",

@@ -23,6 +23,7 @@ from dither.privacy.kernel.windows import horizon, windows_of
 from dither.privacy.ledger import Pot, Rule, default_head_path, lineages
 from dither.privacy.ledger.lineages import Known
 from dither.privacy.ledger.pot_tree import worst_case
+from dither.privacy.ledger.pots import opened
 from dither.privacy.ledger.reports import Reports
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.publish.budget import AS_IF, Pair, convert_over_windows, convert_steps
@@ -107,6 +108,18 @@ def open_pot(
         return total
     finally:
         ledger.close()
+
+
+def check_purpose(catalog: Catalog, purpose: dict[str, str]) -> None:
+    """Refuse a purpose that no pot of this catalog could be opened with. Opens nothing."""
+    sentences: Any = purpose
+    opened("total", 1, 1, neighbours=catalog.neighbours, unit=catalog.unit.label, **sentences)
+
+
+def list_lineages() -> tuple[str, ...]:
+    """The lineages that have a budget on this machine, as relations to them are declared before
+    anything is registered."""
+    return tuple(relative.name for relative in lineages.known("not-registered-yet"))
 
 
 def _open_windows(

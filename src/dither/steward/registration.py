@@ -252,11 +252,12 @@ def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
 
 def registered_catalog(state: State) -> Catalog:
     """The catalog of the version in use."""
-    folder = state.version(_read_registered(state).version)
+    folder = state.version(read_registered(state).version)
     return from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
 
 
-def _read_registered(state: State) -> Registered:
+def read_registered(state: State) -> Registered:
+    """The version in use, as the ledger has it."""
     ledger = open_ledger(state)
     try:
         registered = ledger.registered()
@@ -309,7 +310,7 @@ def truth(state: State, query: Cells, catalog: Catalog) -> list[list[int]]:
 
 def measured(state: State, query: Query, catalog: Catalog) -> Any:
     """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
-    registered = _read_registered(state)
+    registered = read_registered(state)
     if registered.public["context"] != "dev":
         raise RefusedError(
             "exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES
@@ -324,7 +325,7 @@ def measured(state: State, query: Query, catalog: Catalog) -> Any:
 
 def forget_head(state: State) -> None:
     """Remove the head of a dev lineage whose folder is about to be thrown away."""
-    if _read_registered(state).public["context"] != "dev":
+    if read_registered(state).public["context"] != "dev":
         raise RefusedError(
             "the head of a prod lineage is never removed", rule=PrivacyRule.FOLLOW_DATA
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dither.catalog.file.kinds import Kind, describe_column
 from dither.catalog.file.names import make_column_names, make_label, write_scalar
+from dither.catalog.model import Source
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,12 @@ class QuickDecisions:
 
     table: str
     source_name: str
-    engine: str
-    location: str
+    source: Source
     person: str | None
     one_row_is_person: bool
     rows_per_person: int
     max_rows: int
     kinds: tuple[tuple[str, Kind], ...]
-    csv_options: str = ""
 
 
 def name_columns(decisions: QuickDecisions) -> dict[str, str]:
@@ -55,8 +54,7 @@ def write_quick_catalog(decisions: QuickDecisions) -> str:
         "neighbours: add_remove",
         f"unit: {_write_unit(decisions)}",
         "people: {}" if person is None else f"people: {{{person}: {{protected: true}}}}",
-        f"source: {{engine: {decisions.engine}, location: {write_scalar(decisions.location)}"
-        f"{decisions.csv_options}}}",
+        f"source: {_write_source(decisions.source)}",
         "tables:",
         f"  {label}:",
         "    kind: private",
@@ -82,6 +80,18 @@ def write_first_question(decisions: QuickDecisions) -> str:
     if not keys:
         return f"SELECT {value} FROM {table}"
     return f"SELECT {keys[0]}, {value} FROM {table} GROUP BY {keys[0]}"
+
+
+def _write_source(source: Source) -> str:
+    keys = [f"engine: {source.engine}", f"location: {write_scalar(source.location)}"]
+    if source.delimiter != ",":
+        shown = "tab" if source.delimiter == "\t" else source.delimiter
+        keys.append(f"delimiter: {write_scalar(shown)}")
+    if source.null_texts:
+        keys.append(f"null_texts: [{', '.join(map(write_scalar, source.null_texts))}]")
+    if source.trim:
+        keys.append("trim: true")
+    return f"{{{', '.join(keys)}}}"
 
 
 def _write_unit(decisions: QuickDecisions) -> str:

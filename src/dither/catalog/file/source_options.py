@@ -9,6 +9,7 @@ from dither.catalog.model import Source
 
 ENGINES: tuple[Literal["csv", "parquet", "duckdb"], ...] = ("csv", "parquet", "duckdb")
 QUOTES = ('"', "'")
+A_DELIMITER = "one character such as ';' or '|', or the word tab"
 CSV_KEYS = ("delimiter", "quote", "null_texts", "trim")
 
 
@@ -26,7 +27,7 @@ def read_source(outer: Fields, file: str) -> Source:
     return Source(
         engine,
         location,
-        _read_delimiter(fields) if "delimiter" in fields else usual.delimiter,
+        _read_delimiter_key(fields) if "delimiter" in fields else usual.delimiter,
         fields.choice("quote", QUOTES) if "quote" in fields else usual.quote,
         _read_null_texts(fields) if "null_texts" in fields else usual.null_texts,
         fields.boolean("trim") if "trim" in fields else usual.trim,
@@ -34,17 +35,16 @@ def read_source(outer: Fields, file: str) -> Source:
     )
 
 
-def _read_delimiter(fields: Fields) -> str:
-    """One printable ASCII character that is no letter, digit or blank; `tab` for a tabulator."""
+def read_delimiter(text: str) -> str | None:
+    """One printable ASCII character that is no letter, digit or blank; `tab` for a tabulator.
 
-    def read(text: str) -> str | None:
-        if text == "tab":
-            return "\t"
-        usable = len(text) == 1 and text.isascii() and text.isprintable() and not text.isalnum()
-        return text if usable and text not in (" ", *QUOTES) else None
-
-    must = "one character such as ';' or '|', or the word tab"
-    return fields.where.typed(fields.node("delimiter"), "delimiter", read, must)
+    >>> read_delimiter(";"), read_delimiter("tab"), read_delimiter("ab")
+    (';', '\\t', None)
+    """
+    if text == "tab":
+        return "\t"
+    usable = len(text) == 1 and text.isascii() and text.isprintable() and not text.isalnum()
+    return text if usable and text not in (" ", *QUOTES) else None
 
 
 def _read_null_texts(fields: Fields) -> tuple[str, ...]:
@@ -53,3 +53,8 @@ def _read_null_texts(fields: Fields) -> tuple[str, ...]:
     if len(set(texts)) != len(texts) or not texts:
         raise fields.error("null_texts must list each text once", "null_texts")
     return texts
+
+
+def _read_delimiter_key(fields: Fields) -> str:
+    node = fields.node("delimiter")
+    return fields.where.typed(node, "delimiter", read_delimiter, A_DELIMITER)
