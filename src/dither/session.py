@@ -16,6 +16,8 @@ and nothing that was derived on the way to it: it reads the ledger and derives e
 from __future__ import annotations
 
 import getpass
+import warnings
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -48,7 +50,7 @@ from dither.catalog import Catalog
 from dither.catalog.explain import UNPROTECTED
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
-from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.errors import BudgetError, ParameterError, PrivacyWarning, RefusedError
 from dither.plan.facts import Facts
 from dither.privacy.charges.rules import Charge, charge, charge_from_amounts, charge_pure
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
@@ -59,6 +61,7 @@ from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.ledger.reports import Reports
 from dither.publish.budget import PotBalances
 from dither.publish.certificate import write_body
+from dither.publish.library import LIBRARY, NO_TOTAL, ConnectionBalances
 from dither.publish.seal import sign
 from dither.publish.signing import ensure_signing_key
 from dither.question.recipe import Recipe
@@ -256,9 +259,8 @@ class Connection:
 
     def budget(self) -> PotBalances:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
-        return PotBalances(
-            self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog)
-        )
+        kind = ConnectionBalances if self._kernel.at.context == LIBRARY else PotBalances
+        return kind(self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog))
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
@@ -300,6 +302,8 @@ class Connection:
             raise ParameterError(
                 "a dry run is about nobody and promises nothing: ask without dry_run=True"
             )
+        if release.at.context == LIBRARY:
+            raise ParameterError(f"{NO_TOTAL}: register the data with 'dither quickstart'")
         ledger = self._reports
         budget = self.budget()
         standing = {pot.name: pot for pot in budget.pots}
@@ -476,6 +480,7 @@ class Connection:
             "dither_version": __version__,
             "loss_version": LOSS_VERSION,
             "unprotected": list(UNPROTECTED),
+            **({"library": NO_TOTAL} if release.at.context == LIBRARY else {}),
             **({"person": str(self.budget().person())} if catalog.unit.column else {}),
         }
 
@@ -513,7 +518,43 @@ def _quote(pot: Pot | None, priced: Priced) -> Charge:
 
 
 def connect(
-    catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None
+    source: Any = None,
+    *,
+    catalog: str | Path | Catalog | None = None,
+    pot: str | None = None,
+    state: str | Path | None = None,
+    epsilon: Number | None = None,
 ) -> Connection:
-    """Open a registered dataset by its catalog: a file, or a Catalog loaded from one."""
-    return Connection(catalog, pot=pot, state=state)
+    """Open a registered dataset by its catalog: a file, or a Catalog loaded from one.
+
+    `connect(frame, catalog="adult.yaml")` asks a pandas, polars or Arrow frame that the caller
+    holds (several as `{"table": frame}`), with a budget of `epsilon` (1) for this connection alone:
+    each one starts from zero, and no total is promised.
+    """
+    if source is not None and catalog is not None:
+        if pot is not None or state is not None:
+            raise ParameterError("a data frame has no pot and no state: each connect has its own")
+        return _connect_frames(source, catalog, 1 if epsilon is None else epsilon)
+    if epsilon is not None:
+        raise ParameterError("the budget of a registered dataset is opened by its data steward")
+    opened = catalog if source is None else source
+    if not isinstance(opened, (str, Path, Catalog)):
+        raise ParameterError(
+            "connect takes the catalog of a registered dataset, or a data frame with its catalog: "
+            "connect(frame, catalog='adult.yaml')"
+        )
+    return Connection(opened, pot=pot or "total", state=state)
+
+
+def _connect_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number) -> Connection:
+    from dither.steward.frames import POT, copy_frames
+
+    copy = copy_frames(frames, catalog, epsilon)
+    try:
+        connection = Connection(copy.catalog, pot=POT, state=copy.state.root)
+    except BaseException:
+        copy.remove()
+        raise
+    weakref.finalize(connection, copy.remove)
+    warnings.warn(NO_TOTAL, PrivacyWarning, stacklevel=3)
+    return connection

@@ -78,9 +78,8 @@ def open_pot(
         if registered is None:
             raise DitherError("nothing is registered: run 'dither register CATALOG' first")
         this = _describe_lineage(state, catalog)
-        counted = (
-            registered.public["context"] != "dev"
-        )  # invented data has no people to protect twice
+        # invented data has no people to protect twice; a data frame promises no total
+        counted = registered.public["context"] == "prod"
         if "inside" not in settings and counted:
             settings["relations"] = lineages.declared(
                 lineages.known(this.installation), relations or {}

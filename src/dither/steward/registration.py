@@ -36,12 +36,13 @@ from dither.privacy.ledger.anchors import read_lines, write_line
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.ledger.verify import Report, verify
 from dither.privacy.noise import fresh_bytes
+from dither.publish.library import LIBRARY, NO_TOTAL
 from dither.publish.signing import ensure_signing_key, forget_key, read_public_key
 from dither.rules import PrivacyRule
 from dither.state import State
 from dither.steward.budgets import open_ledger
 
-Context = Literal["prod", "dev"]
+Context = Literal["prod", "dev", "library"]
 
 
 @dataclass(frozen=True)
@@ -77,23 +78,23 @@ def register(
     catalog = load(catalog_file)
     state = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
-    act = _Act(catalog, folder, state, "dev" if dev else "prod", ledger_url)
-    spilling = _Spilling(memory, spill)
+    act = Act(catalog, folder, state, "dev" if dev else "prod", ledger_url)
+    spilling = Spilling(memory, spill)
     try:
-        return _register(act, stage, spilling, share)
+        return register_act(act, stage, spilling, share)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(act.describe_interrupt()) from None
 
 
 @dataclass
-class _Act:
+class Act:
     """One registration: of what, and the version that it has recorded."""
 
     catalog: Catalog
     folder: Path
     state: State
     context: Context
-    ledger_url: str | None
+    ledger_url: str | None = None
     recorded: int | None = None
 
     def describe_interrupt(self) -> str:
@@ -103,12 +104,13 @@ class _Act:
         return f"stopped; version {self.recorded} had been registered before the interrupt came"
 
 
-def _register(
-    act: _Act,
+def register_act(
+    act: Act,
     stage: Callable[[str], None],
-    spilling: _Spilling,
+    spilling: Spilling,
     share: Callable[[float], None] | None,
 ) -> Registration:
+    """Do a registration; an interrupt leaves either all of it or nothing."""
     catalog = act.catalog
     state = act.state
     with _lock_registration(state):
@@ -137,7 +139,7 @@ def _register(
 
 
 def _record(
-    act: _Act, ledger: StewardLedger, version: int, facts: Facts, repairs: list[Repairs]
+    act: Act, ledger: StewardLedger, version: int, facts: Facts, repairs: list[Repairs]
 ) -> None:
     """Make a written version the registered one."""
     catalog = act.catalog
@@ -149,7 +151,7 @@ def _record(
 
 
 @dataclass(frozen=True)
-class _Spilling:
+class Spilling:
     """How much the engine may hold, and where the steward lets it spill in plain."""
 
     memory: str | None
@@ -167,7 +169,7 @@ def _write_version(
     state: State,
     version: int,
     stage: Callable[[str], None],
-    spilling: _Spilling,
+    spilling: Spilling,
     share: Callable[[float], None] | None,
 ) -> tuple[list[Repairs], Facts]:
     new = state.versions / "new"
@@ -265,6 +267,11 @@ def read_registered(state: State) -> Registered:
         ledger.close()
     if registered is None:
         raise DitherError("nothing is registered: run 'dither register CATALOG' first")
+    if registered.public["context"] == LIBRARY:
+        raise RefusedError(
+            f"this state belongs to a connection to a data frame: {NO_TOTAL}",
+            rule=PrivacyRule.FOLLOW_DATA,
+        )
     return registered
 
 

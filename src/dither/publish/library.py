@@ -1,0 +1,28 @@
+"""What a connection to a data frame says of itself: it promises no total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from dither.privacy.ledger.pots import shown
+from dither.publish.budget import PotBalances
+
+LIBRARY: Literal["library"] = "library"
+"""The context of answers about a data frame that the caller holds."""
+NO_TOTAL = (
+    "each connection to a data frame starts from zero: no total over connections is promised, and "
+    "there is no certificate of a dataset"
+)
+
+
+class ConnectionBalances(PotBalances):
+    """Balances of one connection to a data frame; no guarantee over all that is ever asked."""
+
+    def lines(self) -> Iterator[str]:
+        for pot in self.pots:
+            yield (
+                f"this connection: {pot.filter.measure} {shown(pot.spent)} spent, "
+                f"{shown(pot.left)} left, for one {pot.unit}"
+            )
+        yield NO_TOTAL
