@@ -50,6 +50,7 @@ from dither.catalog import Catalog
 from dither.catalog.explain import UNPROTECTED
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
+from dither.commands import name_catalog, naming_catalog
 from dither.errors import BudgetError, ParameterError, PrivacyWarning, RefusedError
 from dither.plan.facts import Facts
 from dither.privacy.charges.rules import Charge, charge, charge_from_amounts, charge_pure
@@ -75,6 +76,8 @@ if TYPE_CHECKING:
     from dither.steward.rehearsal import Rehearsals
 
 _MOST_REMEMBERED = 256
+CHARGED_IS_STORED = "a question that was charged is answered and stored: ask it again, for free"
+"""What an interrupted question says: the charge stays, and so does the answer."""
 
 
 class Connection:
@@ -86,7 +89,8 @@ class Connection:
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
         file = Path(written.file)
         self._place = State.beside(file, state)
-        self._kernel = open_kernel(self._place)
+        with naming_catalog(file):
+            self._kernel = open_kernel(self._place)
         self._reports = Reports.of(self._kernel.ledger)
         self._rehearsals: Rehearsals | None = None
         self._pot = pot
@@ -98,8 +102,8 @@ class Connection:
         """The catalog that this connection was opened with is the registered one."""
         if self._kernel.at.catalog_hash != self._catalog_hash:
             raise RefusedError(
-                f"catalog changed since version {self._kernel.at.number}: run 'dither register "
-                f"{self._file}', or "
+                f"catalog changed since version {self._kernel.at.number}: run "
+                f"'{name_catalog('dither register CATALOG', self._file)}', or "
                 "connect again if it was registered just now",
                 rule=PrivacyRule.CATALOG,
             )
@@ -196,8 +200,7 @@ class Connection:
         if delta is not None:
             raise ParameterError(
                 "delta is not the asker's to choose: a question takes what its pot states per "
-                "question "
-                "(dither budget open --rule approx --delta-per-question)"
+                "question, which the steward said when it was opened (--delta-per-question)"
             )
         if strip_explain_prefix(read_text(sql)) is not None:
             shared: dict[str, Any] = {
@@ -303,7 +306,7 @@ class Connection:
                 "a dry run is about nobody and promises nothing: ask without dry_run=True"
             )
         if release.at.context == LIBRARY:
-            raise ParameterError(f"{NO_TOTAL}: register the data with 'dither quickstart'")
+            raise ParameterError(f"{NO_TOTAL}: register the data: dither quickstart --help")
         ledger = self._reports
         budget = self.budget()
         standing = {pot.name: pot for pot in budget.pots}
@@ -331,7 +334,8 @@ class Connection:
     def _view(self) -> LedgerView:
         """What the ledger says about this connection's pot, and the newest registered version with
         it."""
-        view = self._kernel.view(self._pot)
+        with naming_catalog(self._file):
+            view = self._kernel.view(self._pot)
         self._check_catalog()
         return view
 
@@ -423,9 +427,13 @@ class Connection:
     def _release(self, priced: Priced, fresh: bool) -> Release:
         if not priced.view.path:
             self._refuse_pot()
-        return (
-            self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
-        )
+        ask = self._kernel.release if fresh else self._kernel.answer
+        try:
+            with naming_catalog(self._file):
+                return ask(priced.request)
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(CHARGED_IS_STORED)
+            raise
 
     def _rehearse(self, request: Request) -> Release:
         """The request on an invented table; what invents it is imported for the first rehearsal."""
@@ -441,8 +449,11 @@ class Connection:
             f"there is no pot {self._pot!r}"
             + (f" (there are {', '.join(names)})" if names else "")
             + ". "
-            f"The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling 5 "
-            "--question '...' --population '...' --recipient '...'"
+            + name_catalog(
+                f"The data steward opens it: dither budget open CATALOG {self._pot} --epsilon 3 "
+                "--ceiling 5 --question '...' --population '...' --recipient '...'",
+                self._file,
+            )
         )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:

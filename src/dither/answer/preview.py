@@ -154,7 +154,7 @@ class Preview:
         if self.stored:
             lines.append("asked before: sql() returns the stored answer and reads no data")
         if self.balance is None:
-            lines.append("no pot is open yet: the data steward runs 'dither budget open'")
+            lines.append("no pot is open yet: the data steward runs 'dither budget open --help'")
         else:
             left = float(self.balance.left)
             after = float(self.balance.left - self.charged.amount)

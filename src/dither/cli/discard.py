@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from dither import steward
-from dither.cli.output import AsJson, make_console, print_json, write_command
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
+from dither.commands import write_command
 from dither.state import State
 
 
@@ -23,6 +24,7 @@ def discard(
     """Remove the state of a dataset that was registered with --dev: its copies, ledger, budgets and
     keys. CATALOG and its source files stay. A dataset about people is never removed."""
     dataset_state = State.beside(catalog, state)
+    in_postgres = isinstance(dataset_state.ledger_location(), str)
     removed = [str(path) for path in steward.list_discarded(dataset_state)]
     if yes:
         steward.discard(dataset_state)
@@ -33,6 +35,8 @@ def discard(
     console.print("removed:" if yes else "this removes, for ever:")
     for path in removed:
         console.print(f"  {path}", highlight=False, soft_wrap=True)
+    if in_postgres:
+        console.print("its ledger lies in PostgreSQL and stays there: drop that database yourself")
     if not yes:
         console.print(
             f"nothing was removed; do it with: {write_command('discard', catalog, '--yes')}",

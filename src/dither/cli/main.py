@@ -131,7 +131,7 @@ def main() -> None:
     except DitherError as error:
         from dither.cli.output import exit_code
 
-        _end(type(error).__name__, str(error), exit_code(error))
+        _end(type(error).__name__, _name_catalog_file(str(error)), exit_code(error))
     except (InterruptedCommand, KeyboardInterrupt) as interrupt:
         from dither.cli.output import INTERRUPTED
 
@@ -154,6 +154,14 @@ def main() -> None:
             f"{type(error).__name__} at {_locate_error(error)}; please report it",
             BROKEN,
         )
+
+
+def _name_catalog_file(message: str) -> str:
+    """The message with the catalog of this command line in the commands that it tells to run."""
+    from dither.commands import name_catalog
+
+    catalog = next((word for word in sys.argv[2:] if word.endswith((".yaml", ".yml"))), None)
+    return message if catalog is None else name_catalog(message, catalog)
 
 
 def _describe_interrupt() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import Annotated, Any
 
 import typer
@@ -40,11 +39,6 @@ def make_console(*, stderr: bool = False) -> SafeConsole:
 def print_json(value: Any) -> None:
     """One JSON value on standard output; fractions as p/q text, times and decimals as text."""
     typer.echo(escape_json(json.dumps(value, default=plain, ensure_ascii=False, indent=2)))
-
-
-def write_command(*words: object) -> str:
-    """A command of dither that can be copied into a shell as it stands."""
-    return shlex.join(["dither", *map(str, words)])
 
 
 def exit_code(error: DitherError) -> int:

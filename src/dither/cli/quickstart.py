@@ -24,8 +24,9 @@ from dither.catalog.file.quick import QuickDecisions, write_first_question, writ
 from dither.catalog.file.source_options import A_DELIMITER, read_delimiter
 from dither.cli.asking import Asker, read_yes_or_no
 from dither.cli.budget import read_relations
-from dither.cli.output import make_console, write_command
+from dither.cli.output import make_console
 from dither.cli.register import register_with_progress
+from dither.commands import write_command
 from dither.errors import DitherError, ParameterError
 from dither.state import State
 
@@ -130,7 +131,7 @@ def quickstart(
     stated = {
         "question": asker.decide(purpose, "--purpose", question, _read_sentence),
         "population": population or f"the people in {file.name}",
-        "recipient": recipient or f"the one who ran dither quickstart, {getpass.getuser()}",
+        "recipient": recipient or f"the one who ran this, {getpass.getuser()}",
     }
     relations = _decide_relations(asker, relation or [])
     steward.check_purpose(catalog, stated)

@@ -12,7 +12,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from dither import steward
-from dither.cli.output import AsJson, make_console, print_json, write_command
+from dither.cli.output import AsJson, make_console, print_json
+from dither.commands import write_command
 from dither.state import State
 from dither.surfaces import escape_label
 

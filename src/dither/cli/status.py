@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from dither import steward
-from dither.cli.output import AsJson, make_console, print_json, write_command
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
+from dither.commands import write_command
 from dither.given_numbers import as_float
 from dither.privacy.ledger.pots import shown
 from dither.state import State

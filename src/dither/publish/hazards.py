@@ -54,7 +54,8 @@ def _check_parameters(of: Deployment) -> Iterator[Hazard]:
     guarantee = of.guarantee()
     if guarantee is None:
         yield Hazard(
-            "no-budget", "no pot is open, so nothing bounds what may be learned: dither budget open"
+            "no-budget",
+            "no pot is open, so nothing bounds what may be learned: dither budget open --help",
         )
         return
     epsilon, delta = guarantee
@@ -104,14 +105,14 @@ def _check_unit(of: Deployment) -> Iterator[Hazard]:
         yield Hazard(
             "event-level",
             f"the unit is {what}: a person with k rows is protected k times less (dither interpret "
-            "--rows)",
+            "CATALOG --rows 10)",
         )
     if unit.kind == "person_window":
         yield Hazard(
             "event-level",
             f"the unit is a person in one {unit.every}: a secret that lasts longer is protected "
             f"less, by as many "
-            f"{unit.every}s (dither interpret --windows)",
+            f"{unit.every}s (dither interpret CATALOG --windows 12)",
         )
     for person in of.catalog.people:
         if not person.protected:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
+from dither.privacy.ledger import Pot
 from dither.privacy.ledger.pots import shown
-from dither.publish.budget import PotBalances
+from dither.publish.budget import LabelledGuarantee, PotBalances
 
 LIBRARY: Literal["library"] = "library"
 """The context of answers about a data frame that the caller holds."""
@@ -18,6 +20,15 @@ NO_TOTAL = (
 
 class ConnectionBalances(PotBalances):
     """Balances of one connection to a data frame; no guarantee over all that is ever asked."""
+
+    def guarantee(self, pot: Pot) -> LabelledGuarantee:
+        """What holds for this connection; another one to the same rows adds its own."""
+        promised = super().guarantee(pot)
+        return replace(promised, label=f"this connection alone ({NO_TOTAL})")
+
+    def worst_case(self) -> None:
+        """Nothing bounds all connections together."""
+        return None
 
     def lines(self) -> Iterator[str]:
         for pot in self.pots:

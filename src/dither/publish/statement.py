@@ -93,7 +93,7 @@ def _state_parameters(of: Deployment) -> list[str]:
     total = of.total
     guarantee = of.guarantee()
     if total is None or guarantee is None:
-        return [PROMPT + "no budget was opened yet: dither budget open"]
+        return [PROMPT + "no budget was opened yet: dither budget open --help"]
     cap = (
         f"{total.filter.measure} {format_rounded_up(total.ceiling)}, all deltas together "
         "at most delta "

@@ -29,6 +29,8 @@ from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.publish.budget import AS_IF, Pair, convert_over_windows, convert_steps
 from dither.state import State
 
+NOT_REGISTERED = "not-registered-yet"
+"""No installation has this id: to it, all lineages of the machine are others."""
 _NONE: Pair = (Fraction(0), Fraction(0))
 _DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha")
 
@@ -118,7 +120,7 @@ def check_purpose(catalog: Catalog, purpose: dict[str, str]) -> None:
 def list_lineages() -> tuple[str, ...]:
     """The lineages that have a budget on this machine, as relations to them are declared before
     anything is registered."""
-    return tuple(relative.name for relative in lineages.known("not-registered-yet"))
+    return tuple(relative.name for relative in lineages.known(NOT_REGISTERED))
 
 
 def _open_windows(

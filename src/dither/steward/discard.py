@@ -7,15 +7,23 @@ import shutil
 from pathlib import Path
 
 from dither.errors import RefusedError
-from dither.privacy.ledger import default_head_path
+from dither.privacy.ledger import default_head_path, lineages
 from dither.rules import PrivacyRule
 from dither.state import State
+from dither.steward.budgets import NOT_REGISTERED
 from dither.steward.registration import forget_head, read_registered
 
 
 def check_can_discard(state: State) -> None:
-    """Refuse a lineage that is about people, whatever was asked of it: once prod, always prod."""
-    if read_registered(state).public["context"] != "dev":
+    """Refuse a lineage that is about people, whatever was asked of it: once prod, always prod. A
+    lineage that has a budget on this machine is one, whatever this folder says."""
+    registered = read_registered(state)
+    had_budget = any(
+        relative.lineage == registered.public["lineage"]
+        or relative.installation == state.installation_id()
+        for relative in lineages.known(NOT_REGISTERED)
+    )
+    if registered.public["context"] != "dev" or had_budget:
         raise RefusedError(
             f"{state.root} is about people (prod): its ledger says what was spent on them, and is "
             "kept for ever. Only a dataset that was registered with --dev is thrown away",

@@ -28,7 +28,7 @@ from dither.privacy.ledger import default_head_path
 from dither.privacy.noise import fresh_bytes
 from dither.publish.library import LIBRARY
 from dither.state import State
-from dither.steward.budgets import open_pot
+from dither.steward.budgets import NOT_REGISTERED, open_pot
 from dither.steward.registration import Act, Spilling, register_act
 
 POT = "connection"
@@ -37,7 +37,6 @@ _PURPOSE = {
     "population": "the people in a data frame",
     "recipient": "the program that holds the data frame",
 }
-_NAMES_ONLY = "not-registered-yet"
 
 
 @dataclass(frozen=True)
@@ -116,6 +115,6 @@ def _name_file(table: Table) -> str:
 
 def _frames_folder() -> Path:
     """Where processes keep the copies of their frames: beside the heads, never beside a catalog."""
-    base = default_head_path(_NAMES_ONLY).parent.parent
+    base = default_head_path(NOT_REGISTERED).parent.parent
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
     return base / "frames"

@@ -239,7 +239,8 @@ def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
         if pot.cap < pot.ceiling - pot.reissue:
             most = shown(pot.ceiling - pot.reissue)
             remedy += (
-                f", or the steward raises the cap, up to {most}: dither budget raise {pot.name}"
+                f", or the steward raises the cap, up to {most}: dither budget raise CATALOG "
+                f"{pot.name} --cap {most} --reason '...'"
             )
         raise _cannot_pay(
             pot, price_text(pot.filter.measure, taken, pot.unit), pot.left, pot.cap, remedy

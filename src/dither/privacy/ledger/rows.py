@@ -157,7 +157,7 @@ def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
     )  # a recount may have put them above their caps
     if not sound or not pot.cap <= now.cap <= now.ceiling - now.reissue:
         raise RefusedError(
-            f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify'",
+            f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify CATALOG'",
             rule=PrivacyRule.ROLLBACK,
         )
     return now
