@@ -28,6 +28,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -64,10 +65,21 @@ def list_problems(path: str | os.PathLike[str]) -> tuple[CatalogError, ...]:
     """Everything that is wrong with the catalog in the file `path`, in the order of its lines."""
     problems = Problems()
     file = os.fspath(path)
-    root = problems.read(lambda: read_tree(_read_text(path), file))
+    root = problems.read(lambda: _read_undecided_tree(_read_text(path), file))
     if root is not None:
         _read_and_check(root, file, problems)
     return tuple(sorted(problems.errors, key=lambda error: error.line or 0))
+
+
+def _read_undecided_tree(text: str, file: str) -> Mapping:
+    """The tree of a text in which some ??? are left. Inside braces they are no YAML, so they are
+    put in quotes, and each is told."""
+    try:
+        return read_tree(text, file)
+    except CatalogError:
+        if "???" not in text:
+            raise
+        return read_tree(re.sub(r"(?<=[\s\[{,:])\?\?\?(?=[\s\]},]|$)", '"???"', text), file)
 
 
 def _read_text(path: str | os.PathLike[str]) -> str:
