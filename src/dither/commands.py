@@ -1,4 +1,4 @@
-"""Commands of dither in messages, so that they can be copied as they stand.
+"""Commands of dither in messages, written so that they can be copied as they stand.
 
 What is raised far from the catalog's file writes CATALOG in its place; the doors that know the file
 put it in.
@@ -17,6 +17,8 @@ from pathlib import Path
 
 from dither.errors import DitherError
 
+CHARGED_IS_STORED = "a question that was charged is answered and stored: ask it again, for free"
+"""What an interrupted question says: the charge stays, and so does the answer."""
 _PLACEHOLDER = re.compile(r"(?<=\s)CATALOG\b")
 
 

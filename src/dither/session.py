@@ -50,7 +50,7 @@ from dither.catalog import Catalog
 from dither.catalog.explain import UNPROTECTED
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
-from dither.commands import name_catalog, naming_catalog
+from dither.commands import CHARGED_IS_STORED, name_catalog, naming_catalog
 from dither.errors import BudgetError, ParameterError, PrivacyWarning, RefusedError
 from dither.plan.facts import Facts
 from dither.privacy.charges.rules import Charge, charge, charge_from_amounts, charge_pure
@@ -76,8 +76,6 @@ if TYPE_CHECKING:
     from dither.steward.rehearsal import Rehearsals
 
 _MOST_REMEMBERED = 256
-CHARGED_IS_STORED = "a question that was charged is answered and stored: ask it again, for free"
-"""What an interrupted question says: the charge stays, and so does the answer."""
 
 
 class Connection:

@@ -13,7 +13,7 @@ from dither.errors import DitherError, ParameterError
 T = TypeVar("T")
 
 
-class Asker:
+class DecisionReader:
     """Asks where there is a person to answer; where there is none, names the option that is
     missing."""
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from dither.commands import CHARGED_IS_STORED
 from dither.errors import DitherError
 from dither.version import __version__
 
@@ -49,11 +50,8 @@ _GROUPS = ("budget", "ledger", "catalog", "registry", "local", "audit")
 """Groups of commands: modules of `dither.cli`, each with an `app`."""
 
 
-_CHARGED_IS_STORED = "a question that was charged is answered and stored: ask it again, for free"
-_INTERRUPTED = {
-    **dict.fromkeys(("sql", "reissue", "demo"), _CHARGED_IS_STORED),
-    **dict.fromkeys(("register", "quickstart"), "stopped; nothing changed"),
-}
+_NOTHING_CHANGED = "stopped; nothing changed"
+_REGISTERING = ("register", "quickstart")
 
 
 class InterruptedCommand(Exception):
@@ -167,7 +165,7 @@ def _name_catalog_file(message: str) -> str:
 def _describe_interrupt() -> str:
     """What an interrupt left behind, where the command itself did not say."""
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    return _INTERRUPTED.get(command, "stopped")
+    return _NOTHING_CHANGED if command in _REGISTERING else CHARGED_IS_STORED
 
 
 def _locate_error(error: BaseException) -> str:

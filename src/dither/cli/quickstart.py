@@ -22,7 +22,7 @@ from dither.catalog.explain import guarantee
 from dither.catalog.file.kinds import KINDS, TYPED_KINDS, Kind, read_kind, read_power_of_ten
 from dither.catalog.file.quick import QuickDecisions, write_first_question, write_quick_catalog
 from dither.catalog.file.source_options import A_DELIMITER, read_delimiter
-from dither.cli.asking import Asker, read_yes_or_no
+from dither.cli.asking import DecisionReader, read_yes_or_no
 from dither.cli.budget import read_relations
 from dither.cli.output import make_console
 from dither.cli.register import register_with_progress
@@ -104,7 +104,7 @@ def quickstart(
     """Ask for the decisions that FILE needs, write its catalog, register it, open a budget and show
     the price of a first question. Nothing is read off the data, and nothing has a default that
     protects less."""
-    asker = Asker(make_console())
+    asker = DecisionReader(make_console())
     catalog_file = to or file.with_suffix(".yaml")
     _refuse_existing(catalog_file)
     source = _find_table(asker, file, table, header, delimiter, null_text or list(NULL_TEXTS))
@@ -180,7 +180,7 @@ def _refuse_existing(catalog_file: Path) -> None:
 
 
 def _find_table(
-    asker: Asker,
+    asker: DecisionReader,
     file: Path,
     table: str | None,
     header: bool | None,
@@ -226,7 +226,7 @@ def _read_csv_options(source: Source, delimiter: str, null_texts: list[str]) -> 
 
 
 def _decide_unit(
-    asker: Asker,
+    asker: DecisionReader,
     source: _Table,
     person: str | None,
     two_rows: bool | None,
@@ -265,7 +265,7 @@ def _decide_unit(
     return None, not can_repeat, 1
 
 
-def _decide_max_rows(asker: Asker, max_rows: str | None) -> int:
+def _decide_max_rows(asker: DecisionReader, max_rows: str | None) -> int:
     question = "A power of ten that the rows of this table will never pass?"
     return asker.decide(
         max_rows, "--max-rows", question, lambda text: read_power_of_ten(text, "max_rows")
@@ -273,7 +273,7 @@ def _decide_max_rows(asker: Asker, max_rows: str | None) -> int:
 
 
 def _decide_columns(
-    asker: Asker, source: _Table, person: str | None, given: list[str] | None
+    asker: DecisionReader, source: _Table, person: str | None, given: list[str] | None
 ) -> tuple[tuple[str, Kind], ...]:
     """The columns that may be asked about, each with its kind; all others are left out."""
     kinds: dict[str, Kind] = {}
@@ -324,7 +324,7 @@ def _show_kinds(console: Console) -> None:
         console.print(f"  {name:<15}{menu}", highlight=False, soft_wrap=True)
 
 
-def _decide_relations(asker: Asker, given: list[str]) -> dict[str, str]:
+def _decide_relations(asker: DecisionReader, given: list[str]) -> dict[str, str]:
     """Whether each other dataset of this machine is about the same people."""
     relations = read_relations(given)
     for lineage in steward.list_lineages():
@@ -363,7 +363,9 @@ def _write_catalog(console: Console, catalog_file: Path, text: str) -> None:
     console.print(f"wrote {catalog_file}", highlight=False, soft_wrap=True)
 
 
-def _offer_first_question(asker: Asker, catalog_file: Path, sql: str, ask: bool | None) -> None:
+def _offer_first_question(
+    asker: DecisionReader, catalog_file: Path, sql: str, ask: bool | None
+) -> None:
     """Price and error of a first question, from the catalog alone; then the answer, if wanted."""
     console = asker.console
     con = connect(catalog_file)
