@@ -180,14 +180,15 @@ def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = Non
     finally:
         ledger.close()
     suspension = describe_suspension(dataset_state, catalog)
-    notes = steward.population_notes(dataset_state, registered)
     budget = PotBalances(
-        pots, notes if suspension is None else (suspension, *notes), horizon(registered)
+        pots, steward.population_notes(dataset_state, registered), horizon(registered)
     )
     if as_json:
         print_json([_pot_document(pot, budget) | {"suspended": suspension} for pot in pots])
     else:
         make_console().print(budget)
+        if suspension is not None:
+            make_console().print(suspension, highlight=False, soft_wrap=True)
 
 
 def _pot_document(pot: Pot, budget: PotBalances) -> dict[str, Any]:

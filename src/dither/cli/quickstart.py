@@ -346,8 +346,8 @@ def _read_relation(text: str) -> str:
 
 
 def _read_sentence(text: str) -> str:
-    if len(text.split()) < 2:
-        raise ParameterError("write a sentence: it is recorded with the budget")
+    if len(text.split()) < 3:
+        raise ParameterError("write a sentence of three words or more: it is recorded for ever")
     return text.strip()
 
 

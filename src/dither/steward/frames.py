@@ -23,7 +23,7 @@ from dither.catalog import Catalog, Source, Table
 from dither.catalog.file.load import load
 from dither.data.engines.scratch import claim_folder, release_folder
 from dither.data.register.frames import is_frame, write_frame
-from dither.errors import ParameterError
+from dither.errors import DitherError, ParameterError
 from dither.privacy.ledger import default_head_path
 from dither.privacy.noise import fresh_bytes
 from dither.publish.library import LIBRARY
@@ -48,7 +48,7 @@ class FrameCopy:
 
     def remove(self) -> None:
         """Remove the copy and all that belongs to it."""
-        with suppress(OSError, ParameterError):
+        with suppress(OSError, DitherError):  # nothing was registered yet
             head = default_head_path(self.state.installation_id())
             for file in head.parent.glob(head.name + "*"):
                 file.unlink(missing_ok=True)
