@@ -169,6 +169,18 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+def test_what_a_dead_process_left_is_removed_at_the_next_connect():
+    """A folder whose lock nobody holds belongs to nobody alive."""
+    abandoned = frames_folder() / "1-0" / "0123456789abcdef" / "state"
+    abandoned.mkdir(parents=True)
+    (frames_folder() / "1-0" / "lock").touch()
+    (abandoned / "data.duckdb").write_bytes(b"rows")
+    con = open_frame(make_arrow())
+    assert not abandoned.exists()
+    con.sql(COUNT, epsilon=0.5)
+
+
+@pytest.mark.all
 def test_what_a_killed_process_left_is_removed_at_the_next_connect():
     ran = subprocess.run([sys.executable, "-c", SCRIPT], cwd=Path(__file__).parents[1], check=False)
     assert ran.returncode == -signal.SIGKILL
