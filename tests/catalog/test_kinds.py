@@ -41,7 +41,9 @@ def test_labels_are_undeclared_or_pasted():
     assert pasted.values == ("Male", "Female") and pasted.other == "keep"
 
 
-@pytest.mark.parametrize("kind", ["years", "money", "money 12345", "5..", "a | a", "a | other", ""])
+@pytest.mark.parametrize(
+    "kind", ["years", "money", "money 12345", "5..", "7..5", "a | a", "a | other", ""]
+)
 def test_what_is_no_kind_is_refused(kind):
     with pytest.raises(ParameterError):
         read_kind(kind)

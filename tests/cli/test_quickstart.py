@@ -13,6 +13,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+import dither
 from dither import BudgetError, ParameterError, RefusedError, connect, steward
 from dither.catalog import Undeclared, load
 from dither.cli.main import app
@@ -59,6 +60,16 @@ def test_the_first_question_can_be_asked_at_once(file):
     assert 0.49 < con.budget().pots[0].spent <= 0.5
     with pytest.raises(BudgetError):
         con.sql("SELECT COUNT(*) AS n FROM adult", epsilon=0.6)
+
+
+def test_bounds_of_a_wide_column_can_be_bought_from_the_budget(file):
+    ran = run(str(file), *DECIDED, "--column", "hours-per-week=wide", *PURPOSE)
+    assert ran.exit_code == 0, ran.exception
+    (line,) = [line for line in ran.output.splitlines() if line.startswith("to buy bounds")]
+    call = line.partition("in Python: ")[2]
+    suggestion = eval(call, {"dither": dither})
+    assert suggestion.info["pot"] == "total"
+    assert 0 < connect(file.with_suffix(".yaml")).budget().pots[0].spent <= 0.2
 
 
 def test_the_catalog_the_decisions_and_the_output_are_the_same_whatever_the_rows_are(tmp_path):
@@ -177,6 +188,17 @@ def test_wrong_decisions_are_refused_before_anything_is_written(file, words, sai
     ran = run(str(file), *DECIDED, *COLUMNS, *PURPOSE, *words)
     assert said in str(ran.exception)
     assert [path.name for path in file.parent.iterdir()] == ["adult.csv"]
+
+
+def test_a_file_that_cannot_be_registered_leaves_no_catalog_behind(file):
+    """So that quickstart can begin again once the file is mended."""
+    text = file.read_text()
+    file.write_text(f'{text}"never closed, 1\n2\n')
+    ran = run(str(file), *DECIDED, *COLUMNS, *PURPOSE)
+    assert "span several lines" in str(ran.exception)
+    assert not file.with_suffix(".yaml").exists()
+    file.write_text(text)
+    assert run(str(file), *DECIDED, *COLUMNS, *PURPOSE).exit_code == 0
 
 
 def test_a_dataset_that_exists_is_not_begun_again(file):

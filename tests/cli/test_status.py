@@ -44,7 +44,10 @@ def fail_after_the_charge(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sound_dataset_at_a_glance(file):
     shown = run("status", str(file))
     assert "clinic: lineage clinic, version 1 (prod), protects one person" in shown
-    assert "pot total: epsilon 10 left of 10" in shown and "no incident is open" in shown
+    assert (
+        "pot total: epsilon 10 left of 10, delta 0 left, for one person" in shown
+        and "no incident is open" in shown
+    )
     assert "suspended" not in run("budget", "show", str(file))
     assert json.loads(run("status", str(file), "--json"))["suspended"] is None
 

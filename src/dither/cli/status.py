@@ -42,7 +42,8 @@ def status(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = N
         f"{facts.dataset}: lineage {facts.lineage}, version {registered.version} "
         f"({registered.public['context']}), protects one {facts.unit.label}",
         *(
-            f"pot {pot.name}: {pot.filter.measure} {shown(pot.left)} left of {shown(pot.cap)}"
+            f"pot {pot.name}: {pot.filter.measure} {shown(pot.left)} left of {shown(pot.cap)}, "
+            f"delta {float(pot.delta_left):g} left, for one {pot.unit}"
             for pot in pots
         ),
         "no pot is open" if not pots else "",

@@ -34,6 +34,7 @@ class ConnectionBalances(PotBalances):
         for pot in self.pots:
             yield (
                 f"this connection: {pot.filter.measure} {shown(pot.spent)} spent, "
-                f"{shown(pot.left)} left, for one {pot.unit}"
+                f"{shown(pot.left)} left, delta {float(pot.delta_spent):g} spent, for one "
+                f"{pot.unit}"
             )
         yield NO_TOTAL

@@ -11,6 +11,7 @@ connection is gone or Python ends; what a killed process left is removed when th
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -45,9 +46,12 @@ class FrameCopy:
 
     catalog: Catalog
     state: State
+    process: int
 
     def remove(self) -> None:
-        """Remove the copy and all that belongs to it."""
+        """Remove the copy and all that belongs to it. A forked child leaves it to its parent."""
+        if os.getpid() != self.process:
+            return
         with suppress(OSError, DitherError):  # nothing was registered yet
             head = default_head_path(self.state.installation_id())
             for file in head.parent.glob(head.name + "*"):
@@ -63,7 +67,7 @@ def copy_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number) -> 
     by_table = _match_tables(frames, written)
     claimed = claim_folder(_frames_folder())
     folder = claimed / fresh_bytes(8).hex()
-    copy = FrameCopy(_read_from_copies(written), State(folder / "state"))
+    copy = FrameCopy(_read_from_copies(written), State(folder / "state"), os.getpid())
     try:
         (folder / "frames").mkdir(parents=True, mode=0o700)
         for table in written.tables:

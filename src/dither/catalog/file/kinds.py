@@ -105,6 +105,8 @@ def read_kind(text: str) -> Kind:
             return Kind(_decimal(str(upper), "0.01", _TYPED), "", is_number=True)
         return Kind(_integer(0, upper, _TYPED), "", is_number=True)
     if ends := re.fullmatch(r"(-?\d{1,15})\.\.(-?\d{1,15})", said):
+        if int(ends[1]) > int(ends[2]):
+            raise ParameterError(f"the bounds {said} are the wrong way round: lower..upper")
         return Kind(_integer(int(ends[1]), int(ends[2]), _TYPED), "", is_number=True)
     raise ParameterError(
         f"no kind of quantity is called {said[:40]!r}: take {', '.join(KINDS)}, or write as in "
