@@ -110,7 +110,7 @@ FILES = {
         ["amount=money 1000", "kind=a | b | c | d"],
     ),
 }
-"""Each file: what writes it, how many rows, and the decisions that quickstart is given."""
+"""Each file: what writes it, how many rows, and the decisions that are handed to quickstart."""
 
 
 def run_quickstart(file: Path, decisions: list[str], columns: list[str]) -> float:
@@ -136,12 +136,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
     parser.add_argument("--to", type=Path, help="write the files into this folder and stop")
-    given = parser.parse_args()
-    share = 10 if given.quick else 1
-    if given.to is not None:
-        given.to.mkdir(parents=True, exist_ok=True)
+    arguments = parser.parse_args()
+    share = 10 if arguments.quick else 1
+    if arguments.to is not None:
+        arguments.to.mkdir(parents=True, exist_ok=True)
         for name, (write, rows, _, _) in FILES.items():
-            write(given.to / name, rows // share)
+            write(arguments.to / name, rows // share)
         return
     lines = []
     with tempfile.TemporaryDirectory(prefix="dither-first-hour-") as folder:
@@ -151,7 +151,7 @@ def main() -> None:
             taken = run_quickstart(Path(folder) / name, decisions, columns)
             what = f"{name}, {rows // share:,} rows, to an answer"
             lines.append(common.line(what, taken, TARGET_SECONDS, 1))
-    common.report("first_hour_files", lines, ("dither", "duckdb"), as_json=given.json)
+    common.report("first_hour_files", lines, ("dither", "duckdb"), as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ class Preview:
 
     @property
     def _unit(self) -> str:
-        return "owners" if self.balance is None else f"{self.balance.unit}s"
+        return "owners" if self.balance is None else f"{self.balance.unit.partition(' ')[0]}s"
 
     def _afterwards(self, after: float) -> str:
         if not self.fits:

@@ -21,11 +21,13 @@ class DecisionReader:
         self.console = console
         self.is_interactive = sys.stdin.isatty()
 
-    def decide(self, given: str | None, option: str, question: str, read: Callable[[str], T]) -> T:
+    def decide(
+        self, option_value: str | None, option: str, question: str, read: Callable[[str], T]
+    ) -> T:
         """The decision that an option gave, or that the person types; asked again while it cannot
         be read."""
-        if given is not None:
-            return read(given)
+        if option_value is not None:
+            return read(option_value)
         if not self.is_interactive:
             raise ParameterError(f"{option} is missing, and nobody is here to ask: {question}")
         while True:

@@ -121,12 +121,12 @@ def decide_max_rows(asker: DecisionReader, max_rows: str | None) -> int:
 
 
 def decide_columns(
-    asker: DecisionReader, source: QuickTable, person: str | None, given: list[str] | None
+    asker: DecisionReader, source: QuickTable, person: str | None, option_values: list[str] | None
 ) -> tuple[tuple[str, Kind], ...]:
     """The columns that may be asked about, each with its kind; all others are left out."""
     kinds: dict[str, Kind] = {}
-    if given:
-        for text in given:
+    if option_values:
+        for text in option_values:
             column, kind = _read_column(source, person, text)
             kinds[column] = kind
         return tuple(kinds.items())
@@ -172,9 +172,9 @@ def _show_kinds(console: Console) -> None:
         console.print(f"  {name:<15}{menu}", highlight=False, soft_wrap=True)
 
 
-def decide_relations(asker: DecisionReader, given: list[str]) -> dict[str, str]:
+def decide_relations(asker: DecisionReader, option_values: list[str]) -> dict[str, str]:
     """Whether each other dataset of this machine is about the same people."""
-    relations = read_relations(given)
+    relations = read_relations(option_values)
     for lineage in steward.list_lineages():
         if lineage not in relations and "*" not in relations:
             relations[lineage] = asker.decide(

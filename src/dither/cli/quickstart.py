@@ -196,10 +196,11 @@ def _offer_bounds(console: Console, catalog_file: Path, decisions: QuickDecision
     names = name_columns(decisions)
     for source, kind in decisions.kinds:
         if kind is KINDS["wide"]:
-            of = f"{make_label(decisions.table)}.{names[source]}"
+            qualified_name = f"{make_label(decisions.table)}.{names[source]}"
             console.print(
                 f"to buy bounds of {names[source]}, in Python: "
-                f"dither.connect({str(catalog_file)!r}).suggest('bounds', {of!r}, epsilon=0.2)",
+                f"dither.connect({str(catalog_file)!r}).suggest('bounds', {qualified_name!r}, "
+                "epsilon=0.2)",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -299,8 +299,10 @@ def _describe_pair(meaning: Meaning) -> dict[str, str]:
 
 
 def _describe_unit(unit: str) -> str:
-    """person_month -> person in one month."""
-    return f"person in one {unit.removeprefix('person_')}" if unit.startswith("person_") else unit
+    """person_month -> person in one month. That a person was asserted is a sentence of its own."""
+    if unit.startswith("person_"):
+        return f"person in one {unit.removeprefix('person_')}"
+    return unit.removesuffix(f" ({ASSERTED})")
 
 
 def _format_percent(share: float) -> str:

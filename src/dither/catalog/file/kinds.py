@@ -94,22 +94,22 @@ TYPED_KINDS = {
 
 def read_kind(text: str) -> Kind:
     """The kind that a steward wrote: a name from the menu, a typed bound, or a list of labels."""
-    said = text.strip()
-    if said in KINDS:
-        return KINDS[said]
-    if "|" in said:
-        return _read_labels(said)
-    if typed := re.fullmatch(r"(money|count) +(\S+)", said):
+    wording = text.strip()
+    if wording in KINDS:
+        return KINDS[wording]
+    if "|" in wording:
+        return _read_labels(wording)
+    if typed := re.fullmatch(r"(money|count) +(\S+)", wording):
         upper = read_power_of_ten(typed[2], typed[1])
         if typed[1] == "money":
             return Kind(_decimal(str(upper), "0.01", _TYPED), "", is_number=True)
         return Kind(_integer(0, upper, _TYPED), "", is_number=True)
-    if ends := re.fullmatch(r"(-?\d{1,15})\.\.(-?\d{1,15})", said):
+    if ends := re.fullmatch(r"(-?\d{1,15})\.\.(-?\d{1,15})", wording):
         if int(ends[1]) > int(ends[2]):
-            raise ParameterError(f"the bounds {said} are the wrong way round: lower..upper")
+            raise ParameterError(f"the bounds {wording} are the wrong way round: lower..upper")
         return Kind(_integer(int(ends[1]), int(ends[2]), _TYPED), "", is_number=True)
     raise ParameterError(
-        f"no kind of quantity is called {said[:40]!r}: take {', '.join(KINDS)}, or write as in "
+        f"no kind of quantity is called {wording[:40]!r}: take {', '.join(KINDS)}, or write as in "
         f"{', '.join(map(repr, TYPED_KINDS))}"
     )
 
@@ -120,14 +120,14 @@ def read_power_of_ten(text: str, what: str) -> int:
     >>> read_power_of_ten("1e5", "max_rows"), read_power_of_ten("100000", "max_rows")
     (100000, 100000)
     """
-    said = text.strip().replace("_", "").replace(",", "")
-    if written := re.fullmatch(r"1e(\d{1,2})|1(0*)", said):
+    wording = text.strip().replace("_", "").replace(",", "")
+    if written := re.fullmatch(r"1e(\d{1,2})|1(0*)", wording):
         exponent = int(written[1]) if written[1] else len(written[2])
         if exponent <= 15:
             return int("1" + "0" * exponent)
     raise ParameterError(
-        f"{what} must be a power of ten up to 1e15, such as 100000, got {said[:20]!r}: a rounder "
-        "number costs nothing, and an exact one would tell about the data"
+        f"{what} must be a power of ten up to 1e15, such as 100000, got {wording[:20]!r}: a "
+        "rounder number costs nothing, and an exact one would tell about the data"
     )
 
 
@@ -136,8 +136,8 @@ def describe_column(name: str, kind: Kind, source: str) -> str:
     return f"{{{kind.keys}{write_source_name(name, source)}}}"
 
 
-def _read_labels(said: str) -> Kind:
-    labels = [label.strip() for label in said.split("|") if label.strip()]
+def _read_labels(wording: str) -> Kind:
+    labels = [label.strip() for label in wording.split("|") if label.strip()]
     if len(labels) != len(set(labels)) or OTHER in labels or not labels:
         raise ParameterError(
             f"a list of labels names each one once, and none is {OTHER!r}: write a | b | c"
