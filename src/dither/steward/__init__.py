@@ -11,7 +11,7 @@ from dither.steward.budgets import (
     raise_cap,
     reissue,
 )
-from dither.steward.discard import discard, list_discarded
+from dither.steward.discarding import discard, list_discarded
 from dither.steward.registration import (
     Registration,
     anchor_line,
