@@ -18,9 +18,10 @@ BROKEN = (
     .replace("protected: true", "protected: yes")
     .replace("rows_per_unit: 3", "row_per_unit: 3")
     .replace("bounds: [0, 110]", "bounds: [110, 0]")
+    .replace("score:   {type: integer,", "score:   {type: integer, from: '',")
     .replace("other: drop, nulls: {value: b}", "other: drop, nulls: {value: z}")
 )
-"""Five mistakes of five kinds; the misspelt key is also a missing one."""
+"""Six mistakes of six kinds; the misspelt key is also a missing one."""
 
 
 def write(folder: Path, text: str) -> Path:
@@ -33,9 +34,9 @@ def test_mistakes_in_different_places_are_all_told(tmp_path):
     problems = list_problems(write(tmp_path, BROKEN))
     said = [problem.message for problem in problems]
     expected = ("neighbours", "protected must be", "unknown key 'row_per_unit'", "rows_per_unit is")
-    for words in (*expected, "lower bound is above", "'z' is not one of"):
+    for words in (*expected, "lower bound is above", "'z' is not one of", "from is empty"):
         assert sum(words in message for message in said) == 1, words
-    assert len(said) == 6
+    assert len(said) == 7
     lines = [problem.line for problem in problems]
     assert lines == sorted(lines)
 
@@ -81,8 +82,8 @@ def test_rules_are_all_told_by_the_list(tmp_path):
 def test_check_prints_all_of_them(tmp_path):
     ran = CliRunner().invoke(app, ["catalog", "check", str(write(tmp_path, BROKEN))])
     assert isinstance(ran.exception, CatalogError)
-    assert "6 problems" in str(ran.exception)
-    assert len(str(ran.exception).splitlines()) == 7
+    assert "7 problems" in str(ran.exception)
+    assert len(str(ran.exception).splitlines()) == 8
 
 
 def test_check_tells_what_the_source_lacks_of_every_table(tmp_path):

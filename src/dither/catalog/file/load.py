@@ -234,11 +234,11 @@ def _read_column_entries(fields: Fields) -> tuple[Entry, ...]:
 def _read_source_columns(
     columns: tuple[Entry, ...], table: str, file: str, problems: Problems
 ) -> tuple[tuple[str, str], ...]:
-    """Columns with another name at the source. Mistakes in other keys were noted before."""
-    if problems.errors:
-        return ()
-    names = ((column.key, read_source_name(column, table, file)) for column in columns)
-    return tuple((column, name) for column, name in names if name not in (None, column))
+    """Columns with another name at the source."""
+    names = (
+        (column.key, problems.read(read_source_name, column, table, file)) for column in columns
+    )
+    return tuple((column, name) for column, name in names if name is not None and name != column)
 
 
 def _read_owner(outer: Fields, file: str, table: str) -> Owner:

@@ -35,8 +35,9 @@ ReadGrid = Callable[[Node, str], int]
 
 def read_source_name(entry: Entry, table: str, file: str) -> str | None:
     """The name that the column `entry` has at the source, where the catalog says another."""
-    fields = Fields(Where(file, f"column {table}.{entry.key}"), entry.node, entry.line, "column")
-    return fields.text("from") if "from" in fields else None
+    keys = entry.node.entries if isinstance(entry.node, Mapping) else ()
+    node = next((key.node for key in keys if key.key == "from"), None)
+    return None if node is None else Where(file, f"column {table}.{entry.key}").text(node, "from")
 
 
 def read_column(entry: Entry, table: str, file: str) -> Column:
