@@ -35,6 +35,18 @@ def test_an_interrupt_ends_a_statement_of_the_engine():
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_a_signal_that_another_thread_receives_ends_it_too():
+    """Threads of the engine or of a library may be handed the signal in place of the caller."""
+    with duckdb.connect() as connection:
+
+        def receive_signal() -> None:
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+        threading.Timer(0.3, receive_signal).start()
+        with pytest.raises(KeyboardInterrupt):
+            run_interruptibly(lambda: connection.execute(ENDLESS).fetchall(), connection.interrupt)
+
+
 def test_an_error_of_the_work_is_raised_to_the_caller():
     with pytest.raises(ZeroDivisionError):
         run_interruptibly(lambda: 1 // 0, lambda: None)

@@ -15,6 +15,7 @@ from threading import Event, Thread
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+_SECONDS_BETWEEN_LOOKS = 0.05
 _SECONDS_BETWEEN_STOPS = 0.02
 
 
@@ -44,11 +45,14 @@ def run_interruptibly(work: Callable[[], T], stop: Callable[[], None]) -> T:
     """What `work` returns, or its error. An interrupt calls `stop` until the work has ended, and is
     raised then; what the work returned or raised meanwhile is dropped."""
     running = _Work(work)
-    Thread(target=running.run, name="dither-register", daemon=True).start()
+    thread = Thread(target=running.run, name="dither-register", daemon=True)
     try:
-        running.has_ended.wait()
+        thread.start()
+        # the system may hand a signal to any thread, and only one that wakes up looks for it
+        while not running.has_ended.wait(_SECONDS_BETWEEN_LOOKS):
+            pass
     except BaseException:
-        while not running.has_ended.is_set():
+        while thread.ident is not None and not running.has_ended.is_set():
             with suppress(KeyboardInterrupt):  # a second Ctrl-C changes nothing
                 stop()
                 running.has_ended.wait(_SECONDS_BETWEEN_STOPS)
