@@ -6,7 +6,8 @@ import pytest
 
 from dither.catalog import Category, Source, Undeclared, parse
 from dither.catalog.file.kinds import KINDS, TYPED_KINDS, read_kind, read_power_of_ten
-from dither.catalog.file.quick import QuickDecisions, write_first_question, write_quick_catalog
+from dither.catalog.file.quick import QuickDecisions, write_quick_catalog
+from dither.cli.quick_decisions import write_first_question
 from dither.errors import ParameterError
 
 

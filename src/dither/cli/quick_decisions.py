@@ -11,6 +11,8 @@ from rich.console import Console
 from dither import steward
 from dither.catalog import Source
 from dither.catalog.file.kinds import KINDS, TYPED_KINDS, Kind, read_kind, read_power_of_ten
+from dither.catalog.file.names import make_label
+from dither.catalog.file.quick import QuickDecisions, name_columns
 from dither.catalog.file.source_options import A_DELIMITER, read_delimiter
 from dither.cli.asking import DecisionReader, read_yes_or_no
 from dither.cli.budget import read_relations
@@ -203,3 +205,16 @@ def _read_count(text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
         raise ParameterError("write a whole number from 1 on")
     return int(text)
+
+
+def write_first_question(decisions: QuickDecisions) -> str:
+    """A question to begin with: the average of the first number by the first key, as far as there
+    are such columns."""
+    names = name_columns(decisions)
+    numbers = [names[source] for source, kind in decisions.kinds if kind.is_number]
+    keys = [names[source] for source, kind in decisions.kinds if kind.is_key]
+    value = f"AVG({numbers[0]}) AS average_{numbers[0]}" if numbers else "COUNT(*) AS n"
+    table = make_label(decisions.table)
+    if not keys:
+        return f"SELECT {value} FROM {table}"
+    return f"SELECT {keys[0]}, {value} FROM {table} GROUP BY {keys[0]}"

@@ -24,7 +24,6 @@ from dither.catalog.file.names import make_label
 from dither.catalog.file.quick import (
     QuickDecisions,
     name_columns,
-    write_first_question,
     write_quick_catalog,
 )
 from dither.cli.asking import DecisionReader, read_yes_or_no
@@ -36,6 +35,7 @@ from dither.cli.quick_decisions import (
     decide_unit,
     find_table,
     read_sentence,
+    write_first_question,
 )
 from dither.cli.register import register_with_progress
 from dither.commands import write_command

@@ -69,19 +69,6 @@ def write_quick_catalog(decisions: QuickDecisions) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_first_question(decisions: QuickDecisions) -> str:
-    """A question to begin with: the average of the first number by the first key, as far as there
-    are such columns."""
-    names = name_columns(decisions)
-    numbers = [names[source] for source, kind in decisions.kinds if kind.is_number]
-    keys = [names[source] for source, kind in decisions.kinds if kind.is_key]
-    value = f"AVG({numbers[0]}) AS average_{numbers[0]}" if numbers else "COUNT(*) AS n"
-    table = make_label(decisions.table)
-    if not keys:
-        return f"SELECT {value} FROM {table}"
-    return f"SELECT {keys[0]}, {value} FROM {table} GROUP BY {keys[0]}"
-
-
 def _write_source(source: Source) -> str:
     keys = [f"engine: {source.engine}", f"location: {write_scalar(source.location)}"]
     if source.delimiter != ",":
