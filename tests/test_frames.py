@@ -153,6 +153,20 @@ def test_the_copy_is_removed_with_the_connection():
     assert list_files(frames_folder().parent) == []
 
 
+def test_a_connection_that_goes_takes_no_other_with_it(tmp_path, monkeypatch):
+    """Also where the environment names another state home by then."""
+    first = open_frame(make_arrow())
+    first_files = frames_folder()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    second = open_frame(make_arrow())
+    third = open_frame(make_arrow())
+    del first, second
+    gc.collect()
+    assert list_files(first_files.parent) == []
+    third.sql(COUNT, epsilon=0.5)
+    assert any(file.name == "data.duckdb" for file in list_files(frames_folder()))
+
+
 def test_a_copy_is_removed_where_registration_fails():
     frame = make_pandas().drop(columns="school")
     with pytest.raises(DitherError, match="missing or twice: school"):

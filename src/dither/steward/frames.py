@@ -42,10 +42,12 @@ _PURPOSE = {
 
 @dataclass(frozen=True)
 class FrameCopy:
-    """The registered copy of frames, for one connection."""
+    """The registered copy of frames, for one connection, in a folder that `process` claimed in
+    `frames_folder`. Both are kept: by the time of the removal the environment may be another."""
 
     catalog: Catalog
     state: State
+    frames_folder: Path
     process: int
 
     def remove(self) -> None:
@@ -53,11 +55,11 @@ class FrameCopy:
         if os.getpid() != self.process:
             return
         with suppress(OSError, DitherError):  # nothing was registered yet
-            head = default_head_path(self.state.installation_id())
-            for file in head.parent.glob(head.name + "*"):
+            heads = self.frames_folder.parent / "heads"
+            for file in heads.glob(self.state.installation_id() + "*"):
                 file.unlink(missing_ok=True)
         shutil.rmtree(self.state.root.parent, ignore_errors=True)
-        release_folder(_frames_folder())
+        release_folder(self.frames_folder)
 
 
 def copy_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number) -> FrameCopy:
@@ -65,9 +67,10 @@ def copy_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number) -> 
     connection."""
     written = catalog if isinstance(catalog, Catalog) else load(catalog)
     by_table = _match_tables(frames, written)
-    claimed = claim_folder(_frames_folder())
-    folder = claimed / fresh_bytes(8).hex()
-    copy = FrameCopy(_read_from_copies(written), State(folder / "state"), os.getpid())
+    frames_folder = _find_frames_folder()
+    folder = claim_folder(frames_folder) / fresh_bytes(8).hex()
+    state = State(folder / "state")
+    copy = FrameCopy(_read_from_copies(written), state, frames_folder, os.getpid())
     try:
         (folder / "frames").mkdir(parents=True, mode=0o700)
         for table in written.tables:
@@ -117,8 +120,8 @@ def _name_file(table: Table) -> str:
     return f"{table.name}.parquet"
 
 
-def _frames_folder() -> Path:
+def _find_frames_folder() -> Path:
     """Where processes keep the copies of their frames: beside the heads, never beside a catalog."""
-    base = default_head_path(NOT_REGISTERED).parent.parent
-    base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return base / "frames"
+    heads = default_head_path(NOT_REGISTERED).parent
+    heads.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return heads.parent / "frames"
