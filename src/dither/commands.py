@@ -3,8 +3,8 @@
 What is raised far from the catalog's file writes CATALOG in its place; the doors that know the file
 put it in.
 
->>> name_catalog("run 'dither ledger verify CATALOG'", "my clinic.yaml")
-"run 'dither ledger verify "my clinic.yaml"'"
+>>> print(name_catalog("run 'dither ledger verify CATALOG'", "my clinic.yaml"))
+run 'dither ledger verify "my clinic.yaml"'
 """
 
 from __future__ import annotations
