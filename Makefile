@@ -11,7 +11,7 @@ SYSTEM_PACKAGES := nodejs gcc libc6-dev
 export PYTHONDONTWRITEBYTECODE :=
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo test setup-all test-all soak lint format docs bench clean
+.PHONY: help demo test setup-all test-all soak lint format docs bench dist clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | sort
@@ -60,6 +60,9 @@ docs: $(STAMP)   ## build the documentation into site/
 bench: $(STAMP)  ## every benchmark, quick sizes; each prints a table
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	@for file in $$(ls bench/[a-z]*.py | grep -v common.py); do echo "== $$file"; $(BIN)/python $$file --quick || exit 1; done
+
+dist: $(STAMP)   ## build the wheel into dist/
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 clean:           ## remove what make made
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .import_linter_cache .hypothesis

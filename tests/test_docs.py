@@ -59,6 +59,22 @@ def test_the_python_and_the_commands_of_a_page_run(page, tmp_path, monkeypatch):
     run_page(page)
 
 
+def test_pages_register_the_invented_clinic_as_invented():
+    """Else the lineage is about people for ever, and the next page cannot begin with it again."""
+    lines = [line for page in PAGES for code in blocks(page, "bash") for line in code.splitlines()]
+    registered = [line for line in lines if line.startswith("dither register clinic.yaml")]
+    assert len(registered) > 5
+    assert [line for line in registered if "--dev" not in line] == []
+
+
+@pytest.mark.all
+def test_the_readme_and_then_the_tutorial_run_on_one_machine(tmp_path, monkeypatch):
+    for page in (ROOT / "README.md", ROOT / "docs" / "tutorial" / "first-question.md"):
+        (tmp_path / page.stem).mkdir()
+        monkeypatch.chdir(tmp_path / page.stem)
+        run_page(page)
+
+
 def test_some_pages_have_python_to_run():
     assert sum(bool(blocks(page, "python")) for page in PAGES) >= 4
 

@@ -94,7 +94,7 @@ def test_the_licence_the_types_and_the_entry_point_are_declared():
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "lint", "docs", "bench", "setup-all", "test-all", "soak"]
+    "target", ["demo", "test", "lint", "docs", "bench", "dist", "setup-all", "test-all", "soak"]
 )
 def test_the_makefile_has_the_targets_that_the_readme_and_ci_use(target):
     assert re.search(rf"^{target}: .*##", (ROOT / "Makefile").read_text(), re.MULTILINE)

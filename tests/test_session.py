@@ -163,7 +163,9 @@ class TestPreview:
         file, _ = clinic.register(tmp_path, [])
         con = connect(file)
         assert con.preview(QUESTION, epsilon=1).left is None
-        with pytest.raises(BudgetError, match="dither budget open total --epsilon 3 --ceiling 5"):
+        with pytest.raises(
+            BudgetError, match=r"dither budget open \S+clinic\.yaml total --epsilon 3 --ceiling 5"
+        ):
             con.sql(QUESTION, epsilon=1)
 
 

@@ -15,6 +15,8 @@ and nothing that was derived on the way to it: it reads the ledger and derives e
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -46,7 +48,14 @@ from dither.canonical import Number
 from dither.catalog import Catalog
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
-from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
+from dither.commands import CHARGED_IS_STORED, name_catalog, naming_catalog
+from dither.errors import (
+    BudgetError,
+    ParameterError,
+    PrivacyWarning,
+    QueryError,
+    RefusedError,
+)
 from dither.plan.facts import Facts
 from dither.postprocess.ask_parts import ask_parts, preview_parts
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
@@ -57,6 +66,7 @@ from dither.privacy.ledger import LedgerView
 from dither.privacy.ledger.reports import Reports
 from dither.publish.budget import PotBalances
 from dither.publish.certificate import write_body
+from dither.publish.library import LIBRARY, NO_TOTAL, ConnectionBalances
 from dither.publish.seal import sign
 from dither.publish.signing import ensure_signing_key
 from dither.question.recipe import Recipe
@@ -77,7 +87,8 @@ class Connection:
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
         file = Path(written.file)
         self._state = State.beside(file, state)
-        self._kernel = open_kernel(self._state)
+        with naming_catalog(file):
+            self._kernel = open_kernel(self._state)
         self._reports = Reports.from_ledger(self._kernel.ledger)
         self._rehearsals: Rehearsals | None = None
         self._pot = pot
@@ -90,8 +101,9 @@ class Connection:
         """The catalog that this connection was opened with is the registered one."""
         if self._kernel.version.catalog_hash != self._catalog_hash:
             raise RefusedError(
-                f"catalog changed since version {self._kernel.version.number}: run 'dither "
-                f"register {self._file}', or connect again if it was registered just now",
+                f"catalog changed since version {self._kernel.version.number}: run "
+                f"'{name_catalog('dither register CATALOG', self._file)}', or connect again if it "
+                "was registered just now",
                 rule=PrivacyRule.CATALOG,
             )
 
@@ -191,7 +203,7 @@ class Connection:
         if delta is not None:
             raise ParameterError(
                 "delta is not the asker's to choose: a question takes what its pot states per "
-                "question (dither budget open --rule approx --delta-per-question)"
+                "question, which the steward said when it was opened (--delta-per-question)"
             )
         if strip_explain_prefix(read_text(sql)) is not None:
             shared: dict[str, Any] = {
@@ -275,9 +287,8 @@ class Connection:
 
     def budget(self) -> PotBalances:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
-        return PotBalances(
-            self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog)
-        )
+        kind = ConnectionBalances if self._kernel.version.context == LIBRARY else PotBalances
+        return kind(self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog))
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
@@ -319,6 +330,8 @@ class Connection:
             raise ParameterError(
                 "a dry run is about nobody and promises nothing: ask without dry_run=True"
             )
+        if release.version.context == LIBRARY:
+            raise ParameterError(f"{NO_TOTAL}: register the data: dither quickstart --help")
         ledger = self._reports
         budget = self.budget()
         standing = {pot.name: pot for pot in budget.pots}
@@ -348,7 +361,8 @@ class Connection:
 
         The newest registered version is read with it.
         """
-        view = self._kernel.view(self._pot)
+        with naming_catalog(self._file):
+            view = self._kernel.view(self._pot)
         self._check_catalog()
         return view
 
@@ -385,9 +399,14 @@ class Connection:
     def _release(self, priced: Priced, fresh: bool) -> Release:
         if not priced.view.path:
             self._refuse_pot()
-        if fresh:
-            return self._kernel.release(priced.request)
-        return self._kernel.answer(priced.request, priced.version.rules)
+        try:
+            with naming_catalog(self._file):
+                if fresh:
+                    return self._kernel.release(priced.request)
+                return self._kernel.answer(priced.request, priced.version.rules)
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(CHARGED_IS_STORED)
+            raise
 
     def _rehearse(self, request: Request) -> Release:
         """The request on an invented table; what invents it is imported for the first rehearsal."""
@@ -402,8 +421,12 @@ class Connection:
         raise BudgetError(
             f"there is no pot {self._pot!r}"
             + (f" (there are {', '.join(names)})" if names else "")
-            + f". The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling "
-            "5 --question '...' --population '...' --recipient '...'"
+            + ". "
+            + name_catalog(
+                f"The data steward opens it: dither budget open CATALOG {self._pot} --epsilon 3 "
+                "--ceiling 5 --question '...' --population '...' --recipient '...'",
+                self._file,
+            )
         )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
@@ -418,7 +441,43 @@ def _rank(priced: Priced, bands: Bands) -> str:
 
 
 def connect(
-    catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None
+    source: Any = None,
+    *,
+    catalog: str | Path | Catalog | None = None,
+    pot: str | None = None,
+    state: str | Path | None = None,
+    epsilon: Number | None = None,
 ) -> Connection:
-    """Open a registered dataset by its catalog: a file, or a Catalog loaded from one."""
-    return Connection(catalog, pot=pot, state=state)
+    """Open a registered dataset by its catalog: a file, or a Catalog loaded from one.
+
+    `connect(frame, catalog="adult.yaml")` asks a pandas, polars or Arrow frame that the caller
+    holds (several as `{"table": frame}`), with a budget of `epsilon` (1) for this connection alone:
+    each one starts from zero, and no total is promised.
+    """
+    if source is not None and catalog is not None:
+        if pot is not None or state is not None:
+            raise ParameterError("a data frame has no pot and no state: each connect has its own")
+        return _connect_frames(source, catalog, 1 if epsilon is None else epsilon)
+    if epsilon is not None:
+        raise ParameterError("the budget of a registered dataset is opened by its data steward")
+    opened = catalog if source is None else source
+    if not isinstance(opened, (str, Path, Catalog)):
+        raise ParameterError(
+            "connect takes the catalog of a registered dataset, or a data frame with its catalog: "
+            "connect(frame, catalog='adult.yaml')"
+        )
+    return Connection(opened, pot=pot or "total", state=state)
+
+
+def _connect_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number) -> Connection:
+    from dither.steward.frames import POT, copy_frames
+
+    copy = copy_frames(frames, catalog, epsilon)
+    try:
+        connection = Connection(copy.catalog, pot=POT, state=copy.state.root)
+    except BaseException:
+        copy.remove()
+        raise
+    weakref.finalize(connection, copy.remove)
+    warnings.warn(NO_TOTAL, PrivacyWarning, stacklevel=3)
+    return connection

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from dither import BudgetError, RefusedError, steward
+from dither.commands import CHARGED_IS_STORED
 from dither.data.measure import Measurer
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.lease import Lease
@@ -66,8 +67,9 @@ def test_an_interrupt_is_raised_after_the_answer_was_stored(site: Clinic, presse
         for _ in range(presses):
             interrupt_main_thread()
 
-    with engine_that(press), pytest.raises(KeyboardInterrupt):
+    with engine_that(press), pytest.raises(KeyboardInterrupt) as interrupted:
         con.sql(question(presses), epsilon=1)
+    assert interrupted.value.__notes__ == [CHARGED_IS_STORED]
     assert len(site.ledger().history()) == before + 1 and unsettled(site) == []
     again = con.sql(question(presses), epsilon=1)
     assert again.info["repeated"] and again.info["charged"] == "0/1"

@@ -50,7 +50,9 @@ def test_a_refusal_leaves_every_byte(place: Place) -> None:
         reserve(ledger, "0.001")
     with pytest.raises(RefusedError):
         ledger.reserve("total", losses.Gaussian(1, unit="person"), HASH, {})
-    with pytest.raises(BudgetError, match=r"no pot 'other' is open.*dither budget open other"):
+    with pytest.raises(
+        BudgetError, match=r"no pot 'other' is open.*dither budget open CATALOG other"
+    ):
         reserve(ledger, pot="other")
     assert [file.read_bytes() for file in files] == before
 

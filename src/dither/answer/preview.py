@@ -155,7 +155,7 @@ class Preview:
         if self.stored:
             lines.append("asked before: sql() returns the stored answer and reads no data")
         if self.balance is None:
-            lines.append("no pot is open yet: the data steward runs 'dither budget open'")
+            lines.append("no pot is open yet: the data steward runs 'dither budget open --help'")
         else:
             balance = float(self.balance.left)
             after = float(self.balance.left - self.charged.amount)
@@ -169,7 +169,7 @@ class Preview:
 
     @property
     def _unit(self) -> str:
-        return "owners" if self.balance is None else f"{self.balance.unit}s"
+        return "owners" if self.balance is None else f"{self.balance.unit.partition(' ')[0]}s"
 
     def _afterwards(self, after: float) -> str:
         if not self.fits:

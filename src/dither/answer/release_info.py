@@ -9,6 +9,7 @@ from dither.canonical import fraction_text
 from dither.catalog.explain import UNPROTECTED
 from dither.privacy.kernel.kernel import Release
 from dither.publish.budget import LabelledGuarantee
+from dither.publish.library import LIBRARY, NO_TOTAL
 from dither.question.recipe import Recipe
 from dither.version import LOSS_VERSION, __version__
 
@@ -55,5 +56,6 @@ def describe_release(
         "dither_version": __version__,
         "loss_version": LOSS_VERSION,
         "unprotected": list(UNPROTECTED),
+        **({"library": NO_TOTAL} if release.version.context == LIBRARY else {}),
         **({"person": str(person)} if catalog.unit.column else {}),
     }

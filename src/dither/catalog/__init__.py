@@ -76,16 +76,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The names that the kernel does not need."""
-    if name in ("load", "parse"):
-        from dither.catalog.file import load
+    if name not in __all__:
+        raise AttributeError(f"module 'dither.catalog' has no attribute {name!r}")
+    from dither.catalog import explain, storage
+    from dither.catalog.file import load
 
-        return getattr(load, name)
-    if name in ("catalog_hash", "from_json", "to_json"):
-        from dither.catalog import storage
-
-        return getattr(storage, name)
-    if name in ("UNPROTECTED", "guarantee", "horizon"):
-        from dither.catalog import explain
-
-        return getattr(explain, name)
-    raise AttributeError(f"module 'dither.catalog' has no attribute {name!r}")
+    return getattr(next(m for m in (load, storage, explain) if hasattr(m, name)), name)

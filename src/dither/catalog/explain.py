@@ -27,6 +27,9 @@ UNPROTECTED: tuple[str, ...] = (
 Every certificate carries it.
 """
 
+ASSERTED = "asserted, not checked"
+"""What every surface says of a person who is taken for one row (`one_row_is: person`)."""
+
 _WIDTH = 100
 
 
@@ -55,12 +58,19 @@ def guarantee(catalog: Catalog) -> str:
 
 def _name_unit(catalog: Catalog) -> str:
     unit = catalog.unit
+    if unit.one_row_is is not None:
+        return unit.one_row_is
     return f"person in one {unit.every}" if unit.kind == "person_window" else unit.kind
 
 
 def _describe_protected(catalog: Catalog) -> str:
     tables = _join_words([table.name for table in catalog.private_tables])
     unit = catalog.unit
+    if unit.one_row_is is not None:
+        return (
+            f"each person, who has one row of {tables} and no more: {ASSERTED}. If a person has "
+            "several rows after all, they are protected that many times less."
+        )
     if unit.kind == "row":
         return (
             f"each row of {tables}, by itself. A person with several rows is protected "
@@ -144,7 +154,7 @@ def _write_tenths(windows: int) -> str:
 
 def _describe_hidden(catalog: Catalog) -> list[str]:
     unit = _name_unit(catalog)
-    is_row = catalog.unit.kind == "row"
+    is_row = catalog.unit.kind == "row" and catalog.unit.one_row_is is None
     content = "everything in it" if is_row else "everything in their rows"
     if catalog.neighbours == "add_remove":
         hidden = f"whether a {unit} is in the data at all, and {content} (neighbours: add_remove)."

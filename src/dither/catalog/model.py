@@ -19,23 +19,30 @@ Neighbours = Literal["add_remove", "replace"]
 class Unit:
     """Whom the guarantee protects.
 
-    For `person_window`: rows of one person in one window of `column`.
+    For `person_window`: rows of one person in one window of `column`. `one_row_is` is the steward's
+    word that no person has two rows; nothing checks it.
     """
 
     kind: Literal["person", "row", "person_window"]
     column: str | None = None
     every: Literal["day", "week", "month", "year"] | None = None
     offset_seconds: int | None = None
+    one_row_is: Literal["person"] | None = None
     line: int = field(default=0, compare=False, kw_only=True)
 
     @property
     def label(self) -> str:
-        """The unit as one word, for losses and certificates.
+        """The unit in a word, for losses, pots and certificates.
+
+        A person whom the steward asserts has a name of its own, so that no pot mixes the two.
 
         >>> Unit("person").label, Unit("person_window", "date", "month", 0).label
         ('person', 'person_month')
+        >>> Unit("row", one_row_is="person").label
+        'person (asserted, not checked)'
         """
-        return f"person_{self.every}" if self.kind == "person_window" else self.kind
+        unasserted = f"person_{self.every}" if self.kind == "person_window" else self.kind
+        return f"{self.one_row_is} (asserted, not checked)" if self.one_row_is else unasserted
 
 
 @dataclass(frozen=True)
@@ -50,10 +57,18 @@ class Person:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows lie. `location` is as written: relative to the catalog's file."""
+    """Where the rows lie. `location` is as written: relative to the catalog's file.
+
+    The rest is how CSV is written: `null_texts` are texts that stand for a null, and `trim` says
+    that blanks around a field are not part of it.
+    """
 
     engine: Literal["csv", "parquet", "duckdb"]
     location: str
+    delimiter: str = ","
+    quote: str = '"'
+    null_texts: tuple[str, ...] = ()
+    trim: bool = False
     line: int = field(default=0, compare=False, kw_only=True)
 
 
@@ -80,7 +95,10 @@ Owner: TypeAlias = OwnerColumn | OwnerReference
 
 @dataclass(frozen=True)
 class Table:
-    """A table. Public ones have neither owner nor limits; under unit `row` there is no owner."""
+    """A table. Public ones have neither owner nor limits; under unit `row` there is no owner.
+
+    `source_columns` pairs a column with its name at the source, where that is another.
+    """
 
     name: str
     kind: Literal["private", "public"]
@@ -90,6 +108,7 @@ class Table:
     rows_per_unit: int | None
     max_rows: int | None
     columns: tuple[Column, ...]
+    source_columns: tuple[tuple[str, str], ...] = ()
     line: int = field(default=0, compare=False, kw_only=True)
 
     def column(self, name: str) -> Column:

@@ -34,6 +34,7 @@ from dither.catalog.model import (
     OwnerColumn,
     OwnerReference,
     Person,
+    Source,
     Table,
     Unit,
 )
@@ -60,7 +61,7 @@ def to_json(catalog: Catalog) -> dict[str, Any]:
         "neighbours": catalog.neighbours,
         "unit": _write_unit(catalog.unit),
         "people": [_write_person(person) for person in catalog.people],
-        "source": {"engine": catalog.source.engine, "location": catalog.source.location},
+        "source": _write_source(catalog.source),
         "tables": [_write_table(table) for table in catalog.tables],
     }
 
@@ -95,10 +96,25 @@ def from_json(tree: Any) -> Catalog:
 
 
 def _write_unit(unit: Unit) -> dict[str, Any]:
+    if unit.one_row_is is not None:
+        return {"kind": unit.kind, "one_row_is": unit.one_row_is}
     if unit.offset_seconds is None:
         return {"kind": unit.kind}
     zone = write_offset(unit.offset_seconds)
     return {"kind": unit.kind, "column": unit.column, "every": unit.every, "zone": zone}
+
+
+def _write_source(source: Source) -> dict[str, Any]:
+    """How CSV is written is stored only where it is not the usual way: old catalogs keep their
+    bytes."""
+    tree: dict[str, Any] = {"engine": source.engine, "location": source.location}
+    usual = Source(source.engine, source.location)
+    tree |= {
+        key: getattr(source, key)
+        for key in ("delimiter", "quote", "trim")
+        if getattr(source, key) != getattr(usual, key)
+    }
+    return tree | ({"null_texts": list(source.null_texts)} if source.null_texts else {})
 
 
 def _write_person(person: Person) -> dict[str, Any]:
@@ -115,7 +131,12 @@ def _write_table(table: Table) -> dict[str, Any]:
     if table.kind == "private":
         tree |= {"rows_per_unit": table.rows_per_unit, "max_rows": table.max_rows}
     tree["unique"] = [list(key) for key in table.unique]
-    tree["columns"] = [_write_column(column) for column in table.columns]
+    source_columns = dict(table.source_columns)
+    tree["columns"] = [
+        _write_column(column)
+        | ({"from": source_columns[column.name]} if column.name in source_columns else {})
+        for column in table.columns
+    ]
     return tree
 
 

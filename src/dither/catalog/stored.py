@@ -47,20 +47,21 @@ def read_catalog(tree: dict[str, Any]) -> Catalog:
         population=tree["population"],
         neighbours=tree["neighbours"],
         unit=_read_unit(tree["unit"]),
-        people=tuple(_read_person(person) for person in tree["people"]),
-        source=Source(tree["source"]["engine"], tree["source"]["location"]),
+        people=tuple(
+            Person(person["name"], person["protected"], person.get("because"))
+            for person in tree["people"]
+        ),
+        source=Source(
+            **{**tree["source"], "null_texts": tuple(tree["source"].get("null_texts", ()))}
+        ),
         tables=tuple(_read_table(table) for table in tree["tables"]),
     )
 
 
 def _read_unit(tree: dict[str, Any]) -> Unit:
     if tree["kind"] != "person_window":
-        return Unit(tree["kind"])
+        return Unit(tree["kind"], one_row_is=tree.get("one_row_is"))
     return Unit(tree["kind"], tree["column"], tree["every"], _require(scalars.offset(tree["zone"])))
-
-
-def _read_person(tree: dict[str, Any]) -> Person:
-    return Person(tree["name"], tree["protected"], tree.get("because"))
 
 
 def _read_table(tree: dict[str, Any]) -> Table:
@@ -73,6 +74,9 @@ def _read_table(tree: dict[str, Any]) -> Table:
         rows_per_unit=tree.get("rows_per_unit"),
         max_rows=tree.get("max_rows"),
         columns=tuple(_read_column(column) for column in tree["columns"]),
+        source_columns=tuple(
+            (column["name"], column["from"]) for column in tree["columns"] if "from" in column
+        ),
     )
 
 

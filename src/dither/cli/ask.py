@@ -239,7 +239,8 @@ def sql(
 def reissue(
     catalog: CatalogFile,
     release: Annotated[
-        str, typer.Argument(help="The release that was wrong, by its name in 'dither history'.")
+        str,
+        typer.Argument(help="The release that was wrong, by its name in 'dither history CATALOG'."),
     ],
     question: Question,
     note: Annotated[
@@ -265,6 +266,6 @@ def reissue(
         print_json({"release": done.release_id, "supersedes": release, "pot": pot})
         return
     make_console().print(
-        f"release {done.release_id} supersedes {release}; 'dither sql' with the same question "
+        f"release {done.release_id} supersedes {release}; the same question at the same price "
         f"shows it"
     )

@@ -10,6 +10,7 @@ import typer
 from dither import steward
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
+from dither.cli.status import describe_suspension
 from dither.errors import ParameterError
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import Pot
@@ -122,7 +123,7 @@ def open_pot(
         ceiling=ceiling,
         rule=rule.value,
         purpose={"question": question, "population": population, "recipient": recipient},
-        relations=_read_relations(relation or []),
+        relations=read_relations(relation or []),
         **terms,
     )
     _show(opened, as_json)
@@ -136,7 +137,7 @@ def _show(pot: Pot, as_json: bool) -> None:
         make_console().print(budget)
 
 
-def _read_relations(texts: list[str]) -> dict[str, str]:
+def read_relations(texts: list[str]) -> dict[str, str]:
     pairs = [text.rpartition("=")[::2] for text in texts]
     if any(not lineage for lineage, _ in pairs):
         raise ParameterError(
@@ -178,13 +179,16 @@ def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = Non
         pots = ledger.pots()  # the steward's own reading: with what is under way
     finally:
         ledger.close()
+    suspension = describe_suspension(dataset_state, catalog)
     budget = PotBalances(
         pots, steward.population_notes(dataset_state, registered), horizon(registered)
     )
     if as_json:
-        print_json([_pot_document(pot, budget) for pot in pots])
+        print_json([_pot_document(pot, budget) | {"suspended": suspension} for pot in pots])
     else:
         make_console().print(budget)
+        if suspension is not None:
+            make_console().print(suspension, highlight=False, soft_wrap=True)
 
 
 def _pot_document(pot: Pot, budget: PotBalances) -> dict[str, Any]:

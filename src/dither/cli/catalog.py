@@ -11,8 +11,8 @@ import typer
 from dither import steward
 from dither.catalog.explain import guarantee
 from dither.catalog.file.importing import import_catalog
-from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
+from dither.cli.catalog_problems import load_or_list_problems
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile
 from dither.surfaces import escape_lines
@@ -63,9 +63,9 @@ def _print(catalog: str, as_json: bool) -> None:
 
 @app.command()
 def check(catalog: CatalogFile, as_json: AsJson = False) -> None:
-    """Check a catalog, compare it with the source's column names, and print its guarantee. Reads no
-    value."""
-    facts = load(catalog)
+    """Check a catalog, compare it with the source's column names, and print its guarantee. Lists
+    everything that is wrong. Reads no value."""
+    facts = load_or_list_problems(catalog)
     comparison = steward.check_source(facts, catalog)
     if as_json:
         print_json(
@@ -84,11 +84,15 @@ def check(catalog: CatalogFile, as_json: AsJson = False) -> None:
 @app.command()
 def draft(
     location: Annotated[
-        Path, typer.Argument(help="A folder of CSV or Parquet files, or a DuckDB file.")
+        Path,
+        typer.Argument(help="A CSV, Parquet or DuckDB file, or a folder of CSV or Parquet files."),
     ],
-    engine: Annotated[Engine, typer.Option("--engine", help="Where the rows lie.")] = Engine.csv,
+    engine: Annotated[
+        Engine | None,
+        typer.Option("--engine", help="What the rows lie in, if the name does not tell."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a skeleton catalog: the source's names, and ??? wherever a person must decide. Reads no
     value."""
-    _print(steward.draft_catalog(location, engine.value), as_json)
+    _print(steward.draft_catalog(location, engine.value if engine else None), as_json)

@@ -24,6 +24,7 @@ from dither.catalog.explain import guarantee
 from dither.cli.clinic import CATALOG, write_clinic
 from dither.cli.demo_report import DemoAnswer, count_covered, demo_report, list_points, list_truths
 from dither.cli.output import AsJson, make_console, print_json
+from dither.commands import write_command
 from dither.errors import BudgetError
 from dither.publish import seal
 from dither.publish.interpret import interpret_pot
@@ -128,8 +129,10 @@ def demo(
     if keep is not None:
         write_clinic(keep, people)
         console.print(
-            f"wrote {keep / 'clinic.yaml'} and its CSV files; next: dither register",
+            f"wrote {keep / 'clinic.yaml'} and its CSV files; next: "
+            f"{write_command('register', keep / 'clinic.yaml', '--dev')}",
             highlight=False,
+            soft_wrap=True,
         )
         if as_json:
             print_json({"wrote": str(keep / "clinic.yaml")})

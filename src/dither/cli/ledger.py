@@ -41,7 +41,7 @@ def verify(
     anchors: Annotated[
         Path | None,
         typer.Option(
-            help="A file of lines that 'dither ledger anchor' wrote: every entry they "
+            help="A file of lines that 'dither ledger anchor CATALOG' wrote: every entry they "
             "name must be there."
         ),
     ] = None,
@@ -54,7 +54,7 @@ def verify(
         text = "" if anchors is None else anchors.read_text("utf-8")
     except UnicodeDecodeError:
         raise ParameterError(
-            f"{anchors} is no text: give the lines that 'dither ledger anchor' wrote"
+            f"{anchors} is no text: give the lines that 'dither ledger anchor CATALOG' wrote"
         ) from None
     report = steward.verify_ledger(State.beside(catalog, state), text)
     if as_json:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from dither.commands import CHARGED_IS_STORED
 from dither.errors import DitherError
 from dither.version import __version__
 
@@ -22,7 +23,10 @@ _CODES = (
 )
 _COMMANDS = {
     "demo": ("demo", "dither demo"),
+    "quickstart": ("quickstart", "dither quickstart adult.csv"),
     "register": ("register", "dither register clinic.yaml --dev"),
+    "status": ("status", "dither status clinic.yaml"),
+    "discard": ("discard", "dither discard clinic.yaml"),
     "preview": ("ask", "dither preview clinic.yaml 'SELECT COUNT(*) FROM visits' --epsilon 0.1"),
     "sql": (
         "ask",
@@ -45,6 +49,14 @@ _GROUPS = ("budget", "ledger", "catalog", "registry", "local", "audit")
 """Groups of commands: modules of `dither.cli`, each with an `app`."""
 
 
+_NOTHING_CHANGED = "stopped; nothing changed"
+_REGISTERING = ("register", "quickstart")
+
+
+class InterruptedCommand(Exception):
+    """Ctrl-C ended a command; the text says what it left behind, if the command knows."""
+
+
 class LazyGroup(TyperGroup):
     """Commands whose modules are imported when they are needed.
 
@@ -53,6 +65,13 @@ class LazyGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*_COMMANDS, *_GROUPS]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Typer would end an interrupted one without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise InterruptedCommand(str(interrupt)) from None
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
@@ -111,15 +130,11 @@ def main() -> None:
     except DitherError as error:
         from dither.cli.output import exit_code
 
-        _end(type(error).__name__, str(error), exit_code(error))
-    except KeyboardInterrupt:
+        _end(type(error).__name__, _name_catalog_file(str(error)), exit_code(error))
+    except (InterruptedCommand, KeyboardInterrupt) as interrupt:
         from dither.cli.output import INTERRUPTED
 
-        _end(
-            "interrupted",
-            "a question that was charged is answered and stored: ask it again, for free",
-            INTERRUPTED,
-        )
+        _end("interrupted", str(interrupt) or _describe_interrupt(), INTERRUPTED)
     # The reader of our output went away: nothing to say, and nowhere to say it.
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -137,6 +152,20 @@ def main() -> None:
             f"{type(error).__name__} at {_locate_error(error)}; please report it",
             BROKEN,
         )
+
+
+def _name_catalog_file(message: str) -> str:
+    """The message with the catalog of this command line in the commands that it tells to run."""
+    from dither.commands import name_catalog
+
+    catalog = next((word for word in sys.argv[2:] if word.endswith((".yaml", ".yml"))), None)
+    return message if catalog is None else name_catalog(message, catalog)
+
+
+def _describe_interrupt() -> str:
+    """What an interrupt left behind, where the command itself did not say."""
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    return _NOTHING_CHANGED if command in _REGISTERING else CHARGED_IS_STORED
 
 
 def _locate_error(error: BaseException) -> str:

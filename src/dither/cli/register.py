@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import resource
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from dither import steward
 from dither.cli.output import AsJson, make_console, print_json
+from dither.commands import write_command
 from dither.state import State
 from dither.surfaces import escape_label
 
@@ -74,6 +76,23 @@ def register(
     """Read the source that CATALOG names, repair and limit its rows, and make them the next
     registered version."""
     console = make_console(stderr=as_json)
+    done = register_with_progress(
+        console,
+        catalog,
+        state=State.beside(catalog, state),
+        dev=dev,
+        ledger_url=ledger,
+        memory=memory,
+        spill=spill,
+    )
+    try:
+        _show(done, console, catalog, as_json)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"stopped; version {done.version} is registered") from None
+
+
+def register_with_progress(console: Console, catalog: Path, **options: Any) -> steward.Registration:
+    """Register a catalog, with a bar that is gone afterwards."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -82,17 +101,12 @@ def register(
     )
     with Progress(*columns, console=console, transient=True) as progress:
         progress_bar = _ProgressBar(progress)
-        dataset_state = State.beside(catalog, state)
-        done = steward.register(
-            catalog,
-            state=dataset_state,
-            dev=dev,
-            ledger_url=ledger,
-            memory=memory,
-            spill=spill,
-            stage=progress_bar.stage,
-            share=progress_bar.share,
+        return steward.register(
+            catalog, stage=progress_bar.stage, share=progress_bar.share, **options
         )
+
+
+def _show(done: steward.Registration, console: Console, catalog: Path, as_json: bool) -> None:
     if as_json:
         repaired = {
             table_repairs.table: dict(table_repairs.counts) for table_repairs in done.repairs
@@ -116,4 +130,6 @@ def register(
         console.print(table)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     console.print(f"peak memory {peak:.1f} GiB", highlight=False)
-    console.print(f"next: dither budget open {catalog} total --help", highlight=False)
+    console.print(
+        f"next: {write_command('budget', 'open', catalog, 'total', '--help')}", highlight=False
+    )

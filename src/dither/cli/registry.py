@@ -112,7 +112,7 @@ def check(
     # A date that is none, an integer without end, lists in lists.
     except (ValueError, RecursionError):
         raise DitherError(
-            f"cannot read {file}: write it as 'dither registry export' does"
+            f"cannot read {file}: write it as 'dither registry export CATALOG' does"
         ) from None
     if as_json:
         print_json({"complete": not open_problems, "problems": open_problems})

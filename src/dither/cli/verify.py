@@ -12,6 +12,7 @@ import typer
 
 from dither.cli.output import UNKNOWN_KEY, AsJson, print_json
 from dither.cli.register import StateFolder
+from dither.commands import write_command
 from dither.errors import DitherError, ParameterError
 from dither.publish import seal
 from dither.publish.commitment import MAX_VALUES, opens
@@ -28,7 +29,7 @@ def verify(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="A certificate, as Result.certificate() or 'dither sql --certificate' wrote it."
+            help="A certificate, as Result.certificate() or the option --certificate wrote it."
         ),
     ] = None,
     key: Annotated[
@@ -43,9 +44,7 @@ def verify(
     ] = None,
     values: Annotated[
         Path | None,
-        typer.Option(
-            help="Check that it is of these numbers: what 'dither sql --json' printed with it."
-        ),
+        typer.Option(help="Check that it is of these numbers: what --json printed with it."),
     ] = None,
     as_json: AsJson = False,
     state: StateFolder = None,
@@ -110,7 +109,7 @@ def _describe(verdict: seal.SealVerdict, file: Path, values: Path | None) -> Ite
             yield f"  {_shorten(escape_label(problem))}"
         if len(verdict.problems) > _MOST_PROBLEMS:
             more = len(verdict.problems) - _MOST_PROBLEMS
-            yield f"  and {more} more: dither verify --json lists them all"
+            yield f"  and {more} more: {write_command('verify', name, '--json')} lists them all"
         return
     yield f"{name}: intact, every field as signed"
     if values is not None:

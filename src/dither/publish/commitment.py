@@ -72,7 +72,7 @@ def opens(text: str, promised: str) -> bool:
         opened = commitment(columns, nonce)
     except (ValueError, TypeError):
         raise DitherError(
-            "a file of values holds columns and nonce, as 'dither sql ... --json --certificate "
-            "FILE' prints it"
+            "a file of values holds columns and nonce, as a question with the options --json and "
+            "--certificate prints it"
         ) from None
     return hmac.compare_digest(opened.encode(), promised.encode())

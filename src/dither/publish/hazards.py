@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dither.catalog import Category, Date, Decimal, Integer, Text, Timestamp, Undeclared
+from dither.catalog.explain import ASSERTED
 from dither.publish.certificate import format_rounded_up
 from dither.publish.deployment import Deployment
 
@@ -55,7 +56,8 @@ def _check_parameters(deployment: Deployment) -> Iterator[Hazard]:
     guarantee = deployment.guarantee()
     if guarantee is None:
         yield Hazard(
-            "no-budget", "no pot is open, so nothing bounds what may be learned: dither budget open"
+            "no-budget",
+            "no pot is open, so nothing bounds what may be learned: dither budget open --help",
         )
         return
     epsilon, delta = guarantee
@@ -99,16 +101,19 @@ def _check_parameters(deployment: Deployment) -> Iterator[Hazard]:
 def _check_unit(deployment: Deployment) -> Iterator[Hazard]:
     unit = deployment.catalog.unit
     if unit.kind == "row":
+        what = "a row"
+        if unit.one_row_is is not None:
+            what = f"a row, taken for a person ({ASSERTED})"
         yield Hazard(
             "event-level",
-            "the unit is a row: a person with k rows is protected k times less (dither interpret "
-            "--rows)",
+            f"the unit is {what}: a person with k rows is protected k times less (dither interpret "
+            "CATALOG --rows 10)",
         )
     if unit.kind == "person_window":
         yield Hazard(
             "event-level",
             f"the unit is a person in one {unit.every}: a secret that lasts longer is protected "
-            f"less, by as many {unit.every}s (dither interpret --windows)",
+            f"less, by as many {unit.every}s (dither interpret CATALOG --windows 12)",
         )
     for person in deployment.catalog.people:
         if not person.protected:

@@ -23,6 +23,7 @@ from dither.accounting.curves import epsilon as curve_epsilon
 from dither.accounting.planning import group
 from dither.accounting.profile import tradeoff
 from dither.canonical import Number, exact, quote
+from dither.catalog.explain import ASSERTED
 from dither.errors import ParameterError, RefusedError
 from dither.given_numbers import as_float
 from dither.pages.html import write_list
@@ -140,9 +141,11 @@ class Meaning:
             f"A household of {household}, counted together: "
             f"{many.phrase(f'for {household} {who}s at once')}."
         )
-        if self.unit == "row":
+        if self.unit == "row" or self.unit.endswith(f"({ASSERTED})"):
             count = 10 if rows is None else rows
-            sentences.append(f"One row is protected, not one person. {self.person(count, 'rows')}")
+            is_row = self.unit == "row"
+            what = "not one person" if is_row else f"taken for one person: {ASSERTED}"
+            sentences.append(f"One row is protected, {what}. {self.person(count, 'rows')}")
         elif rows is not None:
             raise ParameterError(
                 f"the unit is {self.unit}: all rows of one are protected together, however many"
@@ -301,8 +304,10 @@ def _describe_pair(meaning: Meaning) -> dict[str, str]:
 
 
 def _describe_unit(unit: str) -> str:
-    """person_month -> person in one month."""
-    return f"person in one {unit.removeprefix('person_')}" if unit.startswith("person_") else unit
+    """person_month -> person in one month. That a person was asserted is a sentence of its own."""
+    if unit.startswith("person_"):
+        return f"person in one {unit.removeprefix('person_')}"
+    return unit.removesuffix(f" ({ASSERTED})")
 
 
 def _format_percent(share: float) -> str:

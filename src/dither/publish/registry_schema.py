@@ -124,7 +124,7 @@ def read_entry(text: str) -> Any:
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise DitherError(
             "this is no register entry: YAML with each field once, without aliases, as 'dither "
-            "registry export' writes"
+            "registry export CATALOG' writes"
         ) from None
 
 

@@ -94,7 +94,7 @@ def _state_parameters(deployment: Deployment) -> list[str]:
     total = deployment.total
     guarantee = deployment.guarantee()
     if total is None or guarantee is None:
-        return [PROMPT + "no budget was opened yet: dither budget open"]
+        return [PROMPT + "no budget was opened yet: dither budget open --help"]
     cap = (
         f"{total.rule.measure} {format_rounded_up(total.ceiling)}, all deltas together "
         "at most delta "

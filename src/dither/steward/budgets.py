@@ -13,8 +13,9 @@ from typing import Any
 
 from dither.canonical import Number, exact
 from dither.catalog import Catalog
+from dither.catalog.explain import ASSERTED
 from dither.catalog.storage import from_json
-from dither.errors import DitherError, ParameterError
+from dither.errors import DitherError, ParameterError, RefusedError
 from dither.given_numbers import as_float
 from dither.privacy.kernel.kernel import Release
 from dither.privacy.kernel.opening import open_kernel
@@ -24,11 +25,16 @@ from dither.privacy.kernel.windows import horizon, windows_of
 from dither.privacy.ledger import Pot, Registered, Rule, default_head_path, lineages
 from dither.privacy.ledger.lineages import Known
 from dither.privacy.ledger.pot_tree import worst_case
+from dither.privacy.ledger.pots import opened
 from dither.privacy.ledger.reports import Reports
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.publish.budget import AS_IF, Pair, convert_over_windows, convert_steps
+from dither.publish.library import LIBRARY, NO_TOTAL
+from dither.rules import PrivacyRule
 from dither.state import State
 
+NOT_REGISTERED = "not-registered-yet"
+"""No installation has this id: to it, all lineages of the machine are others."""
 _NONE: Pair = (Fraction(0), Fraction(0))
 _DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha")
 
@@ -47,6 +53,11 @@ def read_registered(state: State) -> Registered:
         ledger.close()
     if registered is None:
         raise DitherError("nothing is registered: run 'dither register CATALOG' first")
+    if registered.public["context"] == LIBRARY:
+        raise RefusedError(
+            f"this state belongs to a connection to a data frame: {NO_TOTAL}",
+            rule=PrivacyRule.FOLLOW_DATA,
+        )
     return registered
 
 
@@ -92,8 +103,8 @@ def open_pot(
         if registered is None:
             raise DitherError("nothing is registered: run 'dither register CATALOG' first")
         this = _describe_lineage(state, catalog)
-        # Invented data has no people to protect twice.
-        counted = registered.public["context"] != "dev"
+        # Invented data has no people to protect twice; a data frame promises no total.
+        counted = registered.public["context"] == "prod"
         if "inside" not in settings and counted:
             settings["relations"] = lineages.declared(
                 lineages.list_other_datasets(this.installation), relations or {}
@@ -120,6 +131,18 @@ def open_pot(
         return total
     finally:
         ledger.close()
+
+
+def check_purpose(catalog: Catalog, purpose: dict[str, str]) -> None:
+    """Refuse a purpose that no pot of this catalog could be opened with. Opens nothing."""
+    sentences: Any = purpose
+    opened("total", 1, 1, neighbours=catalog.neighbours, unit=catalog.unit.label, **sentences)
+
+
+def list_lineages() -> tuple[str, ...]:
+    """The lineages that have a budget on this machine, as relations to them are declared before
+    anything is registered."""
+    return tuple(relative.name for relative in lineages.list_other_datasets(NOT_REGISTERED))
 
 
 def _open_windows(
@@ -306,8 +329,9 @@ def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise |
     ceiling = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
     sums = root.spent + root.reissued
     so_far = convert_over_windows(root.rule, sums, windows) if sums or root.delta_spent else _NONE
+    name = f"{lineage} ({ASSERTED})" if root.unit.endswith(f"({ASSERTED})") else lineage
     return DatasetPromise(
-        lineage,
+        name,
         relation,
         root.neighbours,
         convert_over_windows(root.rule, ceiling, windows),

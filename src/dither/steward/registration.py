@@ -20,25 +20,15 @@ from typing import Literal
 
 from dither.canonical import dumps
 from dither.catalog import Catalog
-from dither.catalog.file.draft import draft
 from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash, from_json, to_json
 from dither.data.engines.resources import Resources
 from dither.data.engines.scratch import remove_spilled
-from dither.data.register.connections import open_for_schema
 from dither.data.register.registration import Repairs, write_copy_and_facts
-from dither.data.register.source_types import SourceError
-from dither.data.register.sources import (
-    check_source_types,
-    column_names,
-    list_source_columns,
-    list_source_types,
-    missing_columns,
-    table_names,
-)
-from dither.errors import CatalogError, DitherError, ParameterError, RefusedError
+from dither.errors import DitherError, ParameterError, RefusedError
 from dither.plan.facts import Facts
 from dither.privacy.kernel.cores import no_core_dumps
+from dither.privacy.kernel.uninterrupted import Uninterrupted
 from dither.privacy.ledger import default_head_path, lineages
 from dither.privacy.ledger.anchors import read_lines, write_line
 from dither.privacy.ledger.steward_ledger import StewardLedger
@@ -49,15 +39,13 @@ from dither.rules import PrivacyRule
 from dither.state import State
 from dither.steward.budgets import open_ledger, read_registered
 
-Context = Literal["prod", "dev"]
+Context = Literal["prod", "dev", "library"]
 
 
 @dataclass(frozen=True)
 class Registration:
-    """What a registration did.
-
-    `repairs` are true counts: for the steward's eyes, never for analysts.
-    """
+    """What a registration did. `repairs` are true counts: for the steward's eyes, never for
+    analysts."""
 
     catalog: Catalog
     version: int
@@ -76,9 +64,8 @@ def register(
     spill: Path | None = None,
     share: Callable[[float], None] | None = None,
 ) -> Registration:
-    """Register the data that the catalog names as the next version.
-
-    Above `memory` ("2GB") the engine spills.
+    """Register the data that the catalog names as the next version; above `memory` ("2GB") the
+    engine spills.
 
     It spills encrypted into the state folder, or in plain into a folder inside `spill`, removed
     afterwards.
@@ -88,92 +75,80 @@ def register(
     catalog = load(catalog_file)
     state = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
+    act = Act(catalog, folder, state, "dev" if dev else "prod", ledger_url)
+    spilling = Spilling(memory, spill)
+    try:
+        return register_act(act, stage, spilling, share)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(act.describe_interrupt()) from None
+
+
+@dataclass
+class Act:
+    """One registration: of what, and the version that it has recorded."""
+
+    catalog: Catalog
+    folder: Path
+    state: State
+    context: Context
+    ledger_url: str | None = None
+    recorded: int | None = None
+
+    def describe_interrupt(self) -> str:
+        """What an interrupt left behind."""
+        if self.recorded is None:
+            return "stopped; nothing changed"
+        return f"stopped; version {self.recorded} had been registered before the interrupt came"
+
+
+def register_act(
+    act: Act,
+    stage: Callable[[str], None],
+    spilling: Spilling,
+    share: Callable[[float], None] | None,
+) -> Registration:
+    """Do a registration; an interrupt leaves either all of it or nothing."""
+    catalog = act.catalog
+    state = act.state
     with _lock_registration(state):
-        ledger = _open_or_create(state, ledger_url)
+        ledger = _open_or_create(state, act.ledger_url)
         try:
             before = ledger.registered()
-            context: Context = "dev" if dev else "prod"
-            if before is not None and before.public["context"] != context:
+            if before is not None and before.public["context"] != act.context:
                 raise RefusedError(
                     f"this lineage was first registered as {before.public['context']} and stays "
-                    "so: use another state folder for another purpose",
+                    f"so: "
+                    "use another state folder for another purpose",
                     rule=PrivacyRule.DEV,
                 )
-            source = str(folder.resolve())
-            if dev:
+            if act.context == "dev":
+                source = str(act.folder.resolve())
                 lineages.check_never_prod(state.installation_id(), catalog.lineage, source)
-            _write(state.source_file, source.encode())
             version = 1 if before is None else before.version + 1
-            spilling = _Spilling(memory, spill)
-            repairs, facts = _write_version(catalog, folder, state, version, stage, spilling, share)
-            public = {"context": context, "lineage": catalog.lineage, "facts_hash": facts.hash}
-            ledger.record_register(version, catalog_hash(catalog), public)
+            repairs, facts = _write_version(
+                catalog, act.folder, state, version, stage, spilling, share
+            )
+            # nothing of it is interrupted: either all is recorded or nothing
+            Uninterrupted().run(lambda: _record(act, ledger, version, facts, repairs))
         finally:
             ledger.close()
-        _log(state, version, repairs)
-    return Registration(catalog, version, context, tuple(repairs))
+    return Registration(catalog, version, act.context, tuple(repairs))
 
 
-def check_source(catalog: Catalog, catalog_file: Path) -> str:
-    """Compare the catalog with the names in the source's schema, and say the outcome.
-
-    Reads no value.
-    """
-    source_path = catalog_file.parent / catalog.source.location
-    if not source_path.exists():
-        return f"the source {source_path} is not here: its columns were not compared"
-    connection = open_for_schema()
-    try:
-        for table in catalog.tables:
-            try:
-                missing = missing_columns(
-                    column_names(connection, catalog.source, source_path, table), table
-                )
-                if not missing and catalog.source.engine != "csv":
-                    check_source_types(connection, catalog.source, source_path, table)
-            except SourceError as error:
-                raise CatalogError(
-                    f"table {table.name}: {error}", file=catalog.file, line=table.line
-                ) from None
-            if missing:
-                message = (
-                    f"table {table.name}: {table.source_name} has no column {', '.join(missing)}"
-                )
-                raise CatalogError(message, file=catalog.file, line=table.line)
-    finally:
-        connection.close()
-    return f"the source {source_path} has every declared column"
-
-
-def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
-    """Draft a catalog for the files in a folder, or the tables of a DuckDB file.
-
-    The draft has the names, and ??? where a person must decide.
-    """
-    connection = open_for_schema()
-    try:
-        if engine == "duckdb":
-            sources = [(name, name) for name in table_names(connection, source_path)]
-        else:
-            sources = [(file.stem, file.name) for file in sorted(source_path.glob(f"*.{engine}"))]
-        if not sources:
-            raise DitherError(f"no {engine} tables in {source_path}")
-        tables: list[tuple[str, str, list[tuple[str, str | None]]]] = []
-        for table, source in sources:
-            names = list_source_columns(connection, engine, source_path, source)
-            types = (
-                {}
-                if engine == "csv"
-                else dict(list_source_types(connection, engine, source_path, source))
-            )
-            tables.append((table, source, [(column, types.get(column)) for column in names]))
-        return draft(source_path.stem, engine, str(source_path), tables)
-    finally:
-        connection.close()
+def _record(
+    act: Act, ledger: StewardLedger, version: int, facts: Facts, repairs: list[Repairs]
+) -> None:
+    """Make a written version the registered one."""
+    catalog = act.catalog
+    _write(act.state.source_file, str(act.folder.resolve()).encode())
+    public = {"context": act.context, "lineage": catalog.lineage, "facts_hash": facts.hash}
+    ledger.record_register(version, catalog_hash(catalog), public)
+    act.recorded = version
+    _log(act.state, version, repairs)
 
 
 @dataclass(frozen=True)
-class _Spilling:
+class Spilling:
     """How much the engine may hold, and where the steward lets it spill in plain."""
 
     memory: str | None
@@ -191,15 +166,17 @@ def _write_version(
     state: State,
     version: int,
     stage: Callable[[str], None],
-    spilling: _Spilling,
+    spilling: Spilling,
     share: Callable[[float], None] | None,
 ) -> tuple[list[Repairs], Facts]:
-    """Write copy, facts and catalog of the next version, which appear under its name at once."""
     new = state.versions / "new"
     spill = spilling.folder(state)
     remove_spilled(state, has_lock=True)
-    # Leftovers of a registration that was killed before the ledger knew it.
-    for leftover in (new, spill, state.version(version)):
+    for leftover in (
+        new,
+        spill,
+        state.version(version),
+    ):  # of a registration that was killed before the ledger knew it
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
     if spilling.plain is not None:
@@ -234,10 +211,8 @@ def _write_version(
 
 
 def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
-    """Open the dataset's ledger.
-
-    The very first registration makes the installation's id, key and ledger.
-    """
+    """Open the dataset's ledger. The very first registration makes the installation's id, key and
+    ledger."""
     registered = state.versions.exists() and any(state.versions.iterdir())
     if ledger_url is not None and state.ledger_location() != ledger_url:
         if registered or state.ledger.exists():
@@ -253,8 +228,9 @@ def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
         ):
             if not path.exists():
                 _write(path, content)
-        # A registration that was killed here before left an empty ledger.
-        with suppress(RefusedError):
+        with suppress(
+            RefusedError
+        ):  # a registration that was killed here before left an empty ledger
             return open_ledger(state)
         return StewardLedger.create(
             state.ledger_location(), default_head_path(state.installation_id())
@@ -293,8 +269,9 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
                 f"the anchor of {signed.written_at} is of another installation, "
                 f"{signed.installation}"
             )
-        # Else anyone who knows the installation could make a sound ledger look cut.
-        if signed.public_key != own_key:
+        if (
+            signed.public_key != own_key
+        ):  # else anyone who knows the installation could make a sound ledger look cut
             raise ParameterError(
                 f"the anchor of {signed.written_at} was signed by another key, "
                 f"{signed.public_key}, than this dataset's"
@@ -303,10 +280,8 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
 
 
 def anchor_line(state: State) -> str:
-    """A signed line that says how far the ledger has come.
-
-    It is to be kept where this user cannot rewrite it.
-    """
+    """A signed line that says how far the ledger has come, to be kept where this user cannot
+    rewrite it."""
     ledger = open_ledger(state)
     try:
         anchor = ledger.newest_entry()

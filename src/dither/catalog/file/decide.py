@@ -27,6 +27,8 @@ DECIDE: dict[str, dict[str, str]] = {
         "kind": "decide whom the guarantee protects: person, row or person_window",
         "column": "name the date or timestamp column, present in every private table, "
         "that puts a row in its window",
+        "one_row_is": "write person if no person can be in two rows; certificates say that "
+        "it was asserted and not checked",
         "every": "decide the length of a window: day, week, month or year; a person active in W "
         "windows is protected W times less",
         "zone": "decide where a day begins: UTC or an offset such as +01:00; the border "
@@ -41,6 +43,10 @@ DECIDE: dict[str, dict[str, str]] = {
     "source": {
         "engine": "choose csv, parquet or duckdb",
         "location": "write the folder or file, relative to the catalog",
+        "delimiter": "csv: write the character between two fields, if it is not a comma",
+        "quote": 'csv: write the character around a field, if it is not "',
+        "null_texts": "csv: list the texts that stand for a null, such as ['?', NA]",
+        "trim": "csv: write true if blanks around names and values are not part of them",
     },
     "table": {
         "kind": "decide private (rows about people) or public (known to everybody "
@@ -78,16 +84,17 @@ DECIDE: dict[str, dict[str, str]] = {
         "'other') or drop (the row)",
         "width": "decide how many characters are kept; the work one row can cause is bounded by it",
         "zone": "decide the offset at which times are read: UTC or an offset such as +01:00",
+        "from": "write the column's name at the source, if it is another",
     },
 }
 
 COLUMN_KEYS: dict[str, tuple[str, ...]] = {
-    "id": ("type",),
-    "integer": ("type", "bounds", "nulls", "provenance"),
-    "decimal": ("type", "bounds", "resolution", "nulls", "provenance"),
-    "boolean": ("type", "nulls"),
-    "category": ("type", "values", "other", "width", "nulls"),
-    "date": ("type", "bounds", "nulls", "provenance"),
-    "timestamp": ("type", "bounds", "zone", "nulls", "provenance"),
-    "text": ("type", "width", "nulls"),
+    "id": ("type", "from"),
+    "integer": ("type", "bounds", "nulls", "provenance", "from"),
+    "decimal": ("type", "bounds", "resolution", "nulls", "provenance", "from"),
+    "boolean": ("type", "nulls", "from"),
+    "category": ("type", "values", "other", "width", "nulls", "from"),
+    "date": ("type", "bounds", "nulls", "provenance", "from"),
+    "timestamp": ("type", "bounds", "zone", "nulls", "provenance", "from"),
+    "text": ("type", "width", "nulls", "from"),
 }

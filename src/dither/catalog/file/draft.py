@@ -7,62 +7,87 @@ dither: 1
 
 from __future__ import annotations
 
-from dither.catalog import scalars
+from dither.catalog.file.decide import COLUMN_KEYS
+from dither.catalog.file.names import make_column_names, make_label, write_scalar
 
 Columns = list[tuple[str, str | None]]
 _TYPES = {
     "BOOLEAN": "boolean",
     "DATE": "date",
     "TIMESTAMP": "timestamp",
+    "TIMESTAMP_S": "timestamp",
+    "TIMESTAMP_MS": "timestamp",
+    "TIMESTAMP_NS": "timestamp",
     "TIMESTAMP WITH TIME ZONE": "timestamp",
     "DOUBLE": "decimal",
     "FLOAT": "decimal",
     "DECIMAL": "decimal",
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "integer"),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), "integer"),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), "integer"),
 }
-_KEYS = {
-    None: "type: ???",
-    "boolean": "type: boolean, nulls: ???",
-    "date": "type: date, bounds: [???, ???], nulls: ???, provenance: ???",
-    "timestamp": "type: timestamp, bounds: [???, ???], zone: ???, nulls: ???, provenance: ???",
-    "decimal": "type: decimal, bounds: [???, ???], resolution: ???, nulls: ???, provenance: ???",
-    "integer": "type: integer, bounds: [???, ???], nulls: ???, provenance: ???",
-}
+_UNDECIDED = {"bounds": "[???, ???]"}
 
 
-def draft(dataset: str, engine: str, location: str, tables: list[tuple[str, str, Columns]]) -> str:
-    """YAML that names what the source names and decides nothing. Values are never looked at."""
+def draft(
+    dataset: str,
+    engine: str,
+    location: str,
+    tables: list[tuple[str, str, Columns]],
+    *,
+    trim: bool = False,
+) -> str:
+    """YAML that names what the source names and decides nothing. Values are never looked at.
+
+    A column whose type the schema does not say has a commented menu below it: a line for each type
+    with the keys that it needs.
+    """
+    options = ", trim: true" if trim else ""
     lines = [
         "dither: 1",
-        f"dataset: {dataset}",
+        f"dataset: {make_label(dataset)}",
         "lineage: ???            # the data that the budget follows",
         "population: ???         # the people the data is about",
         "neighbours: ???         # add_remove | replace",
-        "unit: {kind: ???}       # person | row | person_window",
+        "unit: {kind: ???}       # person | row | person_window; {kind: row, one_row_is: person}",
         "people: ???             # every key of a person: {protected: true} | {protected: false, "
-        "because: ...}",
-        f"source: {{engine: {engine}, location: {location}}}",
+        "because: ...}; {} if none",
+        f"source: {{engine: {engine}, location: {write_scalar(location)}{options}}}",
         "tables:",
     ]
     for name, source_name, columns in tables:
         lines += [
-            f"  {name}:",
+            f"  {make_label(name)}:",
             "    kind: ???           # private | public",
-            f"    from: {source_name}",
+            f"    from: {write_scalar(source_name)}",
             "    owner: ???          # {column: c} | {references: table, by: key}; none if public",
             "    unique: ???         # such as [[visit_id]], or []",
             "    rows_per_unit: ???  # none if public",
             "    max_rows: ???       # none if public",
             "    columns:",
         ]
-        lines += [_draft_column(column, kind) for column, kind in columns]
+        names = make_column_names(source for source, _ in columns)
+        for column, (source, kind) in zip(names, columns, strict=True):
+            lines += _draft_column(column, source, kind)
     return "\n".join(lines) + "\n"
 
 
-def _draft_column(name: str, kind: str | None) -> str:
-    if not scalars.is_name(name):
-        return (
-            f"      # {name!r} is no name that SQL takes: rename it at the source, or leave it out"
-        )
-    return f"      {name}: {{{_KEYS[_TYPES.get((kind or '').upper())]}}}"
+def write_source_name(column: str, source: str) -> str:
+    """The key `from` of a column, where its name at the source is another."""
+    return "" if column == source else f", from: {write_scalar(source)}"
+
+
+def _draft_column(column: str, source: str, kind: str | None) -> list[str]:
+    from_source = write_source_name(column, source)
+    known_type = _TYPES.get((kind or "").upper())
+    if known_type is not None:
+        return [f"      {column}: {{{_write_keys(known_type)}{from_source}}}"]
+    menu = [f"      # {column}: {{{_write_keys(choice)}{from_source}}}" for choice in COLUMN_KEYS]
+    return [f"      {column}: {{type: ???{from_source}}}", *menu]
+
+
+def _write_keys(column_type: str) -> str:
+    if column_type == "category":
+        return "type: category, values: undeclared, width: ???, nulls: ???"
+    keys = [key for key in COLUMN_KEYS[column_type] if key not in ("type", "from")]
+    written = [f"{key}: {_UNDECIDED.get(key, '???')}" for key in keys]
+    return ", ".join([f"type: {column_type}", *written])

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from dither.catalog import scalars, written
 from dither.catalog.file.decide import DECIDE
+from dither.catalog.file.problems import Problems
 from dither.catalog.file.tree import Entry, Mapping, Node, Scalar, Sequence
 from dither.errors import CatalogError
 
@@ -123,11 +124,18 @@ class Where:
 class Fields:
     """The keys of one mapping.
 
-    `kind` is its entry in DECIDE; `keys` the keys that may stand here.
+    `kind` is its entry in DECIDE; `keys` the keys that may stand here. Unknown keys are noted in
+    `problems`, or the first is raised where there are none.
     """
 
     def __init__(
-        self, where: Where, node: Node, line: int, kind: str, keys: Iterable[str] | None = None
+        self,
+        where: Where,
+        node: Node,
+        line: int,
+        kind: str,
+        keys: Iterable[str] | None = None,
+        problems: Problems | None = None,
     ) -> None:
         self.where = where
         self.line = line
@@ -137,12 +145,17 @@ class Fields:
             raise where.error(
                 f"must be a mapping with the keys {', '.join(allowed_keys)}", node.line
             )
-        for entry in node.entries:
-            if entry.key not in allowed_keys:
-                raise where.error(
-                    f"unknown key '{_shorten(entry.key)}': {did_you_mean(entry.key, allowed_keys)}",
-                    entry.line,
-                )
+        errors = [
+            where.error(
+                f"unknown key '{_shorten(entry.key)}': {did_you_mean(entry.key, allowed_keys)}",
+                entry.line,
+            )
+            for entry in node.entries
+            if entry.key not in allowed_keys
+        ]
+        noted = Problems() if problems is None else problems
+        if not noted.add(errors) and problems is None:
+            noted.raise_first()
         self._entries = {entry.key: entry for entry in node.entries}
 
     def __contains__(self, key: str) -> bool:

@@ -28,12 +28,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Literal
 
 from dither.catalog.file.check import check
 from dither.catalog.file.fields import Fields, Where, did_you_mean
-from dither.catalog.file.load_columns import read_column
+from dither.catalog.file.load_columns import read_column, read_source_name
+from dither.catalog.file.problems import Problems
+from dither.catalog.file.source_options import read_source
 from dither.catalog.file.tree import Entry, Mapping, Sequence, read_tree
 from dither.catalog.model import (
     Catalog,
@@ -41,7 +44,6 @@ from dither.catalog.model import (
     OwnerColumn,
     OwnerReference,
     Person,
-    Source,
     Table,
     Unit,
 )
@@ -51,15 +53,39 @@ FORMAT = "1"
 NEIGHBOURS: tuple[Literal["add_remove", "replace"], ...] = ("add_remove", "replace")
 UNITS: tuple[Literal["person", "row", "person_window"], ...] = ("person", "row", "person_window")
 WINDOWS: tuple[Literal["day", "week", "month", "year"], ...] = ("day", "week", "month", "year")
-ENGINES: tuple[Literal["csv", "parquet", "duckdb"], ...] = ("csv", "parquet", "duckdb")
 KINDS: tuple[Literal["private", "public"], ...] = ("private", "public")
 
 
 def load(path: str | os.PathLike[str]) -> Catalog:
     """The catalog in the file `path`."""
+    return parse(_read_text(path), os.fspath(path))
+
+
+def list_problems(path: str | os.PathLike[str]) -> tuple[CatalogError, ...]:
+    """Everything that is wrong with the catalog in the file `path`, in the order of its lines."""
+    problems = Problems()
+    file = os.fspath(path)
+    root = problems.read(lambda: _read_undecided_tree(_read_text(path), file))
+    if root is not None:
+        _read_and_check(root, file, problems)
+    return tuple(sorted(problems.errors, key=lambda error: error.line or 0))
+
+
+def _read_undecided_tree(text: str, file: str) -> Mapping:
+    """The tree of a text in which some ??? are left. Inside braces they are no YAML, so they are
+    put in quotes, and each is told."""
+    try:
+        return read_tree(text, file)
+    except CatalogError:
+        if "???" not in text:
+            raise
+        return read_tree(re.sub(r"(?<=[\s\[{,:])\?\?\?(?=[\s\]},]|$)", '"???"', text), file)
+
+
+def _read_text(path: str | os.PathLike[str]) -> str:
     file = os.fspath(path)
     try:
-        text = Path(path).read_bytes().decode("utf-8")
+        return Path(path).read_bytes().decode("utf-8")
     except OSError as error:
         raise CatalogError(f"the catalog cannot be read: {error.strerror}", file=file) from None
     except UnicodeDecodeError as error:
@@ -67,7 +93,6 @@ def load(path: str | os.PathLike[str]) -> Catalog:
         raise CatalogError(
             "the catalog is not UTF-8 text: save it as UTF-8", file=file, line=line
         ) from None
-    return parse(text, file)
 
 
 def parse(text: str, file: str = "<catalog>") -> Catalog:
@@ -77,36 +102,52 @@ def parse(text: str, file: str = "<catalog>") -> Catalog:
 
 def read_catalog(root: Mapping, file: str) -> Catalog:
     """The catalog of a tree, every rule checked."""
-    fields = Fields(Where(file, ""), root, 1, "catalog")
+    problems = Problems()
+    catalog = _read_and_check(root, file, problems)
+    problems.raise_first()
+    return catalog
+
+
+def _read_and_check(root: Mapping, file: str, problems: Problems) -> Catalog:
+    """The catalog of a tree; of no use unless `problems` is empty afterwards."""
+    fields = Fields(Where(file, ""), root, 1, "catalog", problems=problems)
+    problems.read(_check_format, fields)
+    catalog = Catalog(
+        dataset=problems.read(fields.label, "dataset"),
+        lineage=problems.read(fields.label, "lineage"),
+        population=problems.read(fields.label, "population"),
+        neighbours=problems.read(fields.choice, "neighbours", NEIGHBOURS),
+        unit=problems.read(_read_unit, fields, file),
+        people=problems.read(_read_people, fields, file, problems),
+        source=problems.read(read_source, fields, file),
+        tables=problems.read(_read_tables, fields, file, problems),
+        file=file,
+        neighbours_line=fields.line_of("neighbours"),
+    )
+    if not problems.errors:
+        check(catalog, problems)
+    return catalog
+
+
+def _check_format(fields: Fields) -> None:
     if fields.text("dither") != FORMAT:
         raise fields.error(
             f"this dither reads catalog format {FORMAT}, got '{fields.text('dither')[:20]}'",
             "dither",
         )
-    catalog = Catalog(
-        dataset=fields.label("dataset"),
-        lineage=fields.label("lineage"),
-        population=fields.label("population"),
-        neighbours=fields.choice("neighbours", NEIGHBOURS),
-        unit=_read_unit(fields, file),
-        people=_read_people(fields, file),
-        source=_read_source(fields, file),
-        tables=_read_tables(fields, file),
-        file=file,
-        neighbours_line=fields.line_of("neighbours"),
-    )
-    check(catalog)
-    return catalog
 
 
 def _read_unit(outer: Fields, file: str) -> Unit:
     line = outer.line_of("unit")
     fields = Fields(Where(file, "unit"), outer.node("unit"), line, "unit")
     kind = fields.choice("kind", UNITS)
+    if kind != "row":
+        fields.forbid("one_row_is", f"it belongs to {{kind: row}}, and the kind is {kind}")
     if kind != "person_window":
         for key in ("column", "every", "zone"):
             fields.forbid(key, f"windows belong to {{kind: person_window}}, and the kind is {kind}")
-        return Unit(kind, line=line)
+        asserted = fields.choice("one_row_is", ("person",)) if "one_row_is" in fields else None
+        return Unit(kind, one_row_is="person" if asserted else None, line=line)
     return Unit(
         kind,
         fields.text("column"),
@@ -116,11 +157,11 @@ def _read_unit(outer: Fields, file: str) -> Unit:
     )
 
 
-def _read_people(outer: Fields, file: str) -> tuple[Person, ...]:
+def _read_people(outer: Fields, file: str, problems: Problems) -> tuple[Person, ...]:
     where = Where(file, "people")
     entries = where.entries(outer.node("people"), "people")
     where.check_names(entries, "key")
-    return tuple(_read_person(entry, file) for entry in entries)
+    return tuple(problems.read(_read_person, entry, file) for entry in entries)
 
 
 def _read_person(entry: Entry, file: str) -> Person:
@@ -131,43 +172,35 @@ def _read_person(entry: Entry, file: str) -> Person:
     return Person(entry.key, False, fields.prose("because"), line=entry.line)
 
 
-def _read_source(outer: Fields, file: str) -> Source:
-    line = outer.line_of("source")
-    fields = Fields(Where(file, "source"), outer.node("source"), line, "source")
-    return Source(fields.choice("engine", ENGINES), fields.text("location"), line=line)
-
-
-def _read_tables(outer: Fields, file: str) -> tuple[Table, ...]:
+def _read_tables(outer: Fields, file: str, problems: Problems) -> tuple[Table, ...]:
     where = Where(file, "")
     entries = where.entries(outer.node("tables"), "tables")
     where.check_names(entries, "table")
-    return tuple(_read_table(entry, file) for entry in entries)
+    return tuple(problems.read(_read_table, entry, file, problems) for entry in entries)
 
 
-def _read_table(entry: Entry, file: str) -> Table:
+def _read_table(entry: Entry, file: str, problems: Problems) -> Table:
     where = Where(file, f"table {entry.key}")
-    fields = Fields(where, entry.node, entry.line, "table")
-    kind = fields.choice("kind", KINDS)
-    source_name = fields.text("from")
+    fields = Fields(where, entry.node, entry.line, "table", problems=problems)
+    kind = problems.read(fields.choice, "kind", KINDS)
+    source_name = problems.read(fields.text, "from")
     if kind == "public":
-        for key in ("owner", "rows_per_unit", "max_rows"):
-            fields.forbid(
-                key,
-                "a public table has no owner and no limits; if it is about people, make it private",
-            )
-    owner = _read_owner(fields, file, entry.key) if "owner" in fields else None
-    rows_per_unit = fields.count("rows_per_unit") if kind == "private" else None
-    max_rows = fields.count("max_rows") if kind == "private" else None
+        problems.read(_forbid_limits, fields)
+    owner = problems.read(_read_owner, fields, file, entry.key) if "owner" in fields else None
+    rows_per_unit = problems.read(fields.count, "rows_per_unit") if kind == "private" else None
+    max_rows = problems.read(fields.count, "max_rows") if kind == "private" else None
     if rows_per_unit is not None and max_rows is not None and rows_per_unit > max_rows:
-        raise fields.error(
-            f"rows_per_unit {rows_per_unit} is above max_rows {max_rows}: lower it", "rows_per_unit"
+        problems.add(
+            [
+                fields.error(
+                    f"rows_per_unit {rows_per_unit} is above max_rows {max_rows}: lower it",
+                    "rows_per_unit",
+                )
+            ]
         )
-    columns = where.entries(fields.node("columns"), "columns")
-    if not columns:
-        raise fields.error("columns is empty: describe at least one", "columns")
-    where.check_names(columns, "column")
-    unique = _read_unique(fields, tuple(column.key for column in columns))
-    described = tuple(read_column(column, entry.key, file) for column in columns)
+    columns = problems.read(_read_column_entries, fields) or ()
+    unique = problems.read(_read_unique, fields, tuple(column.key for column in columns))
+    described = tuple(problems.read(read_column, column, entry.key, file) for column in columns)
     return Table(
         entry.key,
         kind,
@@ -177,8 +210,35 @@ def _read_table(entry: Entry, file: str) -> Table:
         rows_per_unit,
         max_rows,
         described,
+        _read_source_columns(columns, entry.key, file, problems),
         line=entry.line,
     )
+
+
+def _forbid_limits(fields: Fields) -> None:
+    for key in ("owner", "rows_per_unit", "max_rows"):
+        fields.forbid(
+            key,
+            "a public table has no owner and no limits; if it is about people, make it private",
+        )
+
+
+def _read_column_entries(fields: Fields) -> tuple[Entry, ...]:
+    columns = fields.where.entries(fields.node("columns"), "columns")
+    if not columns:
+        raise fields.error("columns is empty: describe at least one", "columns")
+    fields.where.check_names(columns, "column")
+    return columns
+
+
+def _read_source_columns(
+    columns: tuple[Entry, ...], table: str, file: str, problems: Problems
+) -> tuple[tuple[str, str], ...]:
+    """Columns with another name at the source."""
+    names = (
+        (column.key, problems.read(read_source_name, column, table, file)) for column in columns
+    )
+    return tuple((column, name) for column, name in names if name is not None and name != column)
 
 
 def _read_owner(outer: Fields, file: str, table: str) -> Owner:

@@ -18,6 +18,13 @@ A_LIST_HAS_WIDTH = "it belongs to `values: undeclared`; a list bounds its labels
 ReadGrid = Callable[[Node, str], int]
 
 
+def read_source_name(entry: Entry, table: str, file: str) -> str | None:
+    """The name that the column `entry` has at the source, where the catalog says another."""
+    keys = entry.node.entries if isinstance(entry.node, Mapping) else ()
+    node = next((key.node for key in keys if key.key == "from"), None)
+    return None if node is None else Where(file, f"column {table}.{entry.key}").text(node, "from")
+
+
 def read_column(entry: Entry, table: str, file: str) -> columns.Column:
     """The column `entry` of the table."""
     where = Where(file, f"column {table}.{entry.key}")

@@ -22,6 +22,7 @@ from dither.data.engines.duckdb import name
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.register import repair
 from dither.data.register.connections import CANNOT_ENCRYPT, open_for_registration
+from dither.data.register.interruptible import run_interruptibly
 from dither.data.register.limits import (
     TIE,
     UNITS,
@@ -137,14 +138,7 @@ def write_copy_and_facts(
     connection = open_for_registration(target, spill, memory, plain=plain_spill)
     registering = _Registering(connection, catalog, folder, stage, share)
     try:
-        connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
-        connection.execute(make_units())
-        repairs = [_register_public(registering, table) for table in public_order(catalog)]
-        _make_owner_maps(registering)
-        repairs += [_register_private(registering, table) for table in catalog.private_tables]
-        stage(_WRITING)
-        registering.run("CHECKPOINT")
-        return repairs, registering.facts
+        return run_interruptibly(lambda: _write_tables(registering, key), connection.interrupt)
     except SourceError as error:
         raise RegistrationError(str(error)) from None
     except duckdb.Error as error:
@@ -160,6 +154,19 @@ def write_copy_and_facts(
 
 
 _WRITING = "writing the copy"
+
+
+def _write_tables(registering: _Registering, key: bytes) -> tuple[list[Repairs], Facts]:
+    """Every table of the catalog, public ones first, and the facts of the version."""
+    catalog = registering.catalog
+    registering.connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
+    registering.connection.execute(make_units())
+    repairs = [_register_public(registering, table) for table in public_order(catalog)]
+    _make_owner_maps(registering)
+    repairs += [_register_private(registering, table) for table in catalog.private_tables]
+    registering.stage(_WRITING)
+    registering.run("CHECKPOINT")
+    return repairs, registering.facts
 
 
 def list_stages(catalog: Catalog) -> list[str]:

@@ -32,12 +32,12 @@ class SourceError(DitherError):
     """The source cannot be read as the catalog says; for the steward."""
 
 
-def text_of(column: Column, source_type: str) -> str:
+def text_of(column: Column, source_type: str, source_name: str) -> str:
     """SQL: a value of the source as text, null for null.
 
     It fails on no value that the type can hold.
     """
-    value = name(column.name)
+    value = name(source_name)
     if source_type not in _RANGES:
         return f"CAST({value} AS VARCHAR)"
     low, high = (f"CAST('{end}' AS {source_type})" for end in _RANGES[source_type])

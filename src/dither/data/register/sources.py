@@ -14,7 +14,6 @@ change how another's is read (rule rows-read-apart).
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import duckdb
@@ -22,6 +21,7 @@ import numpy as np
 
 from dither.catalog import Source, Table
 from dither.data.engines.duckdb import name, text
+from dither.data.register.csv_source import csv_relation, csv_text, read_header, rejects_table
 from dither.data.register.parquet import open_reader
 from dither.data.register.source_types import SourceError, check_types, text_of
 
@@ -32,16 +32,23 @@ def column_names(
     connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
 ) -> list[str]:
     """The names of a source table's columns: schema, not data."""
-    return list_source_columns(connection, source.engine, location, table.source_name)
+    return list_source_columns(connection, source, location, table.source_name)
 
 
 def list_source_columns(
-    connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
+    connection: duckdb.DuckDBPyConnection, source: Source, location: Path, source_name: str
 ) -> list[str]:
     """The names of the columns of one file or table."""
-    if engine == "csv":
-        return _read_header(location / source_name)
-    return [column for column, _ in list_source_types(connection, engine, location, source_name)]
+    if source.engine == "csv":
+        return read_header(location / source_name, source)
+    return [
+        column for column, _ in list_source_types(connection, source.engine, location, source_name)
+    ]
+
+
+def name_at_source(table: Table, column: str) -> str:
+    """What the source calls a declared column."""
+    return dict(table.source_columns).get(column, column)
 
 
 def list_source_types(
@@ -63,7 +70,8 @@ def list_source_types(
 
 def missing_columns(names: list[str], table: Table) -> list[str]:
     """Declared columns that the source does not have."""
-    return [column for column in table.column_names if column not in names]
+    declared = [name_at_source(table, column) for column in table.column_names]
+    return [column for column in declared if column not in names]
 
 
 def check_columns(
@@ -88,9 +96,9 @@ def check_columns(
 def check_source_types(
     connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
 ) -> dict[str, str]:
-    """The type words of a source's columns.
+    """The type words of the declared columns.
 
-    Refused where a declared column cannot be read exactly.
+    Refused where one cannot be read exactly.
     """
     types = dict(list_source_types(connection, source.engine, location, table.source_name))
     wide: frozenset[str] = frozenset()
@@ -100,8 +108,11 @@ def check_source_types(
             f"precision > 38"
         ).fetchall()
         wide = frozenset(str(row[0]) for row in rows if types.get(str(row[0])) == "DOUBLE")
-    check_types(table, types, wide)
-    return types
+    sources = {column: name_at_source(table, column) for column in table.column_names}
+    declared = {column: types[source_name] for column, source_name in sources.items()}
+    wide_columns = frozenset(column for column in sources if sources[column] in wide)
+    check_types(table, declared, wide_columns)
+    return declared
 
 
 def text_rows(
@@ -117,22 +128,20 @@ def text_rows(
     A Parquet file at which the engine's reader stops is read `through_arrow`, once for each call.
     """
     names = check_columns(connection, source, location, table)
-    texts = [f"CAST({name(column)} AS VARCHAR)" for column in table.column_names]
+    sources = [name_at_source(table, column) for column in table.column_names]
     if source.engine == "csv":
-        columns = "{" + ", ".join(f"{text(column)}: 'VARCHAR'" for column in names) + "}"
-        relation = (
-            f"read_csv({text(str(location / table.source_name))}, auto_detect = false, header = "
-            f"true, delim = ',', quote = '\"', escape = '\"', nullstr = '', columns = {columns}, "
-            "ignore_errors = true, store_rejects = true, rejects_limit = 0, rejects_table = "
-            f"{text(_rejects(table))}, rejects_scan = {text(_rejects(table) + '_scans')}, "
-            "parallel = false, hive_partitioning = false)"
-        )
+        texts = [csv_text(source, names.index(column)) for column in sources]
+        relation = csv_relation(source, location / table.source_name, table, len(names))
     else:
         types = check_source_types(connection, source, location, table)
-        texts = [text_of(column, types[column.name]) for column in table.columns]
+        texts = [
+            text_of(column, types[column.name], source_name)
+            for column, source_name in zip(table.columns, sources, strict=True)
+        ]
         relation = _relation(connection, source.engine, location, table.source_name)
         if through_arrow:
-            relation = _arrow_relation(connection, relation, location, table, types)
+            by_source = dict(zip(sources, types.values(), strict=True))
+            relation = _arrow_relation(connection, relation, location, table, by_source)
     outputs = ", ".join(
         f"NULLIF({text_sql}, '') AS {name(column)}"
         for text_sql, column in zip(texts, table.column_names, strict=True)
@@ -156,7 +165,7 @@ def _arrow_relation(
     ).fetchall()
     view = f"dither_arrow_{table.name}"
     try:
-        reader = open_reader([Path(row[0]) for row in files], list(table.column_names))
+        reader = open_reader([Path(row[0]) for row in files], list(types))
         connection.register(view, reader)
         described = connection.execute(f"DESCRIBE SELECT * FROM {name(view)}").fetchall()
     except (KeyError, OSError, ValueError, duckdb.Error):  # Arrow's own errors are ValueErrors
@@ -178,7 +187,9 @@ def unread_lines(
     """
     if source.engine != "csv":
         return 0
-    row = connection.execute(f"SELECT count(DISTINCT line) FROM {name(_rejects(table))}").fetchone()
+    row = connection.execute(
+        f"SELECT count(DISTINCT line) FROM {name(rejects_table(table))}"
+    ).fetchone()
     unread = int(row[0]) if row else 0
     path = location / table.source_name
     if alone := _count_lone_returns(path):
@@ -188,7 +199,7 @@ def unread_lines(
             "line breaks inside fields at the source"
         )
     # A blank line is a row of one empty field, and no row of several.
-    blank = len(_read_header(path)) == 1
+    blank = len(read_header(path, source)) == 1
     if lost := _count_lines(path, blank=blank) - 1 - rows_read - unread:
         raise SourceError(
             f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several "
@@ -230,10 +241,6 @@ def _count_lone_returns(path: Path) -> int:
     return returns
 
 
-def _rejects(table: Table) -> str:
-    return f"dither_rejects_{table.name}"
-
-
 def table_names(connection: duckdb.DuckDBPyConnection, location: Path) -> list[str]:
     """The tables of a DuckDB file, by name."""
     try:
@@ -269,14 +276,3 @@ def _relation(
             *(identifiers if len(identifiers) == 2 else ["main", *identifiers]),
         ]
     )
-
-
-def _read_header(path: Path) -> list[str]:
-    """The names in a CSV file's first line."""
-    if set("*?[") & set(str(path)):
-        raise SourceError(f"{path} holds a wildcard: name one file")
-    try:
-        with path.open("rb") as file:
-            return next(csv.reader([file.readline(1 << 20).decode("utf-8-sig")]), [])
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise SourceError(f"cannot read {path}: {type(error).__name__}") from None

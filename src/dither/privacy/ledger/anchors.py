@@ -60,7 +60,7 @@ def read_lines(text: str) -> tuple[SignedAnchor, ...]:
 
 
 def _read_line(line: str, number: int) -> SignedAnchor:
-    problem = f"line {number} is no anchor that 'dither ledger anchor' wrote"
+    problem = f"line {number} is no anchor that 'dither ledger anchor CATALOG' wrote"
     try:
         facts = read_json(line, max_characters=10_000)
         if not isinstance(facts, dict) or set(facts) != _FIELDS or facts["dither_anchor"] != FORMAT:

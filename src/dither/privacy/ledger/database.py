@@ -23,7 +23,8 @@ from dither.rules import PrivacyRule
 
 PATIENCE_S = 20.0
 UNCERTAIN = (
-    "the store failed; this step may or may not have been recorded: run 'dither ledger verify'"
+    "the store failed; this step may or may not have been recorded: run 'dither ledger verify "
+    "CATALOG'"
 )
 T = TypeVar("T")
 

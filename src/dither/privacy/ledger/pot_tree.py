@@ -30,8 +30,8 @@ def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
     """A pot and all that it is inside of, the dataset's total last."""
     if name not in pots:
         raise BudgetError(
-            f"no pot {name!r} is open. Steward: dither budget open {name} --epsilon 1 --ceiling 2 "
-            "--question '...' --population '...' --recipient '...'"
+            f"no pot {name!r} is open. Steward: dither budget open CATALOG {name} --epsilon 1 "
+            "--ceiling 2 --question '...' --population '...' --recipient '...'"
         )
     names = [name]
     while (outer := pots[names[-1]].inside) is not None:

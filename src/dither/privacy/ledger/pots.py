@@ -240,7 +240,8 @@ def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
         if pot.cap < pot.ceiling - pot.reissue:
             highest = decimal_text(pot.ceiling - pot.reissue)
             remedy += (
-                f", or the steward raises the cap, up to {highest}: dither budget raise {pot.name}"
+                f", or the steward raises the cap, up to {highest}: dither budget raise CATALOG "
+                f"{pot.name} --cap {highest} --reason '...'"
             )
         raise _cannot_pay(
             pot, price_text(pot.rule.measure, taken, pot.unit), pot.left, pot.cap, remedy

@@ -122,7 +122,7 @@ class Reports(Readings):
         ]
         if len(numbers) != 1:
             raise ParameterError(
-                f"there is no release {quote(release_id)}: 'dither history' lists them"
+                f"there is no release {quote(release_id)}: 'dither history CATALOG' lists them"
             )
         return numbers[0]
 

@@ -26,7 +26,7 @@ _CAUSES = {
     sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check that it exists and belongs "
     "to this user",
     sqlite3.SQLITE_NOTADB: "the file is not a ledger; restore it from a backup, newest first",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged; run 'dither ledger verify'",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; run 'dither ledger verify CATALOG'",
 }
 Mode = Literal["rw", "ro", "immutable"]
 

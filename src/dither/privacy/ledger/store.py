@@ -349,7 +349,7 @@ class Ledger(queries.Readings):
         except chain.Broken as error:
             raise RefusedError(
                 f"the ledger {self._database.label} was changed or rolled back: {error}. "
-                "Steward: restore its newest copy, then run 'dither ledger verify'",
+                "Steward: restore its newest copy, then run 'dither ledger verify CATALOG'",
                 rule=PrivacyRule.ROLLBACK,
             ) from None
 

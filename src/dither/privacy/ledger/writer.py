@@ -143,7 +143,7 @@ class Writer:
         return RefusedError(
             f"the running totals of the ledger {self._database.label} are damaged: {problem}. "
             f"Steward: run "
-            "'dither ledger verify', and restore the ledger's newest copy",
+            "'dither ledger verify CATALOG', and restore the ledger's newest copy",
             rule=PrivacyRule.ROLLBACK,
         )
 
