@@ -236,17 +236,17 @@ def _square_sensitivity(recipe: Recipe, mechanism: Any, atom: int, family: Famil
     return float(released.importance * released.unit) ** 2 * _square_move(sensitivity, family)
 
 
-def predict_loss(
+def predict_error(
     recipe: Recipe,
     mechanisms: Sequence[Any],
     weights: Mapping[str, Fraction],
     laws: Sequence[ErrorLaw] | None = None,
 ) -> float:
-    """Predict the loss of calibrated mechanisms, comparable between families.
+    """Predict the weighted squared error of an answer, to compare offers of different families.
 
-    Noise is measured in units of the L1 sensitivity.
-
-    `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
+    Every error is counted in units of its column's L1 sensitivity, that of a quantile in rows.
+    `mechanisms` are calibrated, one per query; `laws`, one per query, gives the noise where
+    several queries share a joint mechanism.
     """
     demands = compute_demands(recipe, mechanisms, "laplace", weights)
     own = [find_error_law(mechanism) for mechanism in mechanisms] if laws is None else laws
