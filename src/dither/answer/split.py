@@ -215,6 +215,11 @@ def _add_demand(
     atoms: tuple[int, ...],
     weight: float,
 ) -> None:
+    """Add `weight` to the demands of the queries that the atoms come from.
+
+    It is shared out in proportion to the squared sensitivities of the atoms, equally if all are
+    0. `positions` has the (query, column) of each atom.
+    """
     moved = {
         atom: _square_sensitivity(recipe, mechanisms[positions[atom][0]], atom, family)
         for atom in atoms

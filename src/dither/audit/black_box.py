@@ -252,6 +252,7 @@ def _count_hits(
 def _list_evidence(
     chosen: _Chosen, counts: _Counts, spend: Budget, own_events: int
 ) -> list[Evidence]:
+    """Bound the probabilities of each chosen event on both inputs, from the testing runs."""
     alpha = spend.end_alpha(own_events)
     evidence = []
     for (direction, side), group in zip(_DIRECTIONS, chosen.events, strict=True):
@@ -374,6 +375,7 @@ class _ProgressBar:
     """A progress bar that is drawn only if `shown`."""
 
     def __init__(self, shown: bool, name: str, total: int) -> None:
+        """Prepare a bar for `total` steps; `shown` says whether it appears at all."""
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), transient=True
         )
@@ -382,6 +384,7 @@ class _ProgressBar:
         self._total = total
 
     def __enter__(self) -> Callable[[int], None]:
+        """Start the bar, and return the function that advances it."""
         if not self._shown:
             return lambda _: None
         self._bar.start()

@@ -19,6 +19,7 @@ _OUTWARD = 1e-9  # relative: far above the error of the inverse beta function, w
 
 
 def check_alpha(alpha: float) -> float:
+    """Return alpha as a float, or refuse what does not lie strictly between 0 and 1."""
     if not 0 < float(alpha) < 1:
         raise ParameterError(
             f"alpha must lie in (0, 1), got {alpha}: the rate of false alarms, e.g. 1e-6"

@@ -145,6 +145,11 @@ def search_events(
 def _list_candidates(
     view: View, left: Batch, right: Batch, epsilon: float
 ) -> Iterator[CandidateEvent]:
+    """List the events of one view that may tell the two samples apart, with their frequencies.
+
+    For ordered numbers these are half-lines and the intervals where left most exceeds e^epsilon
+    times right, at three epsilons; for whole numbers also sets of points.
+    """
     a = view.of(left)
     b = view.of(right)
     whole = a.dtype.kind in "bi"
@@ -202,6 +207,10 @@ def _make_set(view: View, numbers: Numbers, value_count: int) -> Event:
 
 
 def _make_point(view: View, sample: Batch, cell: Any) -> Event:
+    """Make the event that a view has exactly this value, with a text that a reader knows it by.
+
+    The whole output is viewed through a hash, so its text is looked up in the sample.
+    """
     shown = sample.shown.get(int(cell), str(cell))
     if view.name == "whole output" and not sample.shown:
         rows_with_cell = np.flatnonzero(sample.whole == cell)
@@ -324,6 +333,7 @@ def _make_features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
     cut = np.quantile(np.abs(finite), 0.999, axis=0) + 1e-9
 
     def compute_features(rows: NDArray[Any]) -> Floats:
+        """Compute the features of each row, after clipping its columns at `cut`."""
         raw = rows[:, :columns].astype(np.float64)
         x = np.clip(np.where(np.isfinite(raw), raw, 0), -cut, cut)
         away = np.abs(x - centre)

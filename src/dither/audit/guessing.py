@@ -68,6 +68,7 @@ class Guesses:
         return self.chance <= self.alpha
 
     def __str__(self) -> str:
+        """Say how many guesses were right, and how unlikely that is if the claim holds."""
         return (
             f"{sum(self.right):,} of {sum(self.right) + sum(self.wrong):,} guesses of the input "
             f"from '{self.view}' were right, of {self.trials:,} outputs; so many come with "

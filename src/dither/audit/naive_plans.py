@@ -158,6 +158,10 @@ def _is_sampled(
 
 
 def _join(plan: plans.Join, database: NaiveDatabase) -> list[Owned]:
+    """Pair each left row with the right rows of the same owner (or none) that have equal keys.
+
+    A left join keeps a row without a match, with nulls in the right columns.
+    """
     joined: list[Owned] = []
     right = rows(plan.right, database)
     paired = {right_name for left_name, right_name in plan.on if left_name == right_name}
@@ -216,6 +220,7 @@ def _rank_group(
 
 
 def _key_number(value: Any) -> int:
+    """Code one key value as an integer below P, for the hash that ranks an owner's groups."""
     if value is None:
         return P - 1
     if isinstance(value, Label):

@@ -115,6 +115,7 @@ _TONES: dict[str, Tone] = {
 
 
 def _show_verdict(verdict: Verdict) -> Html:
+    """Write one verdict: its facts, the reason for it, and three plots."""
     facts = [
         ("claim", f"epsilon {verdict.epsilon:.6g}, delta {verdict.delta:.3g}"),
         ("largest epsilon shown", f"{verdict.epsilon_lower:.4g}"),
@@ -142,6 +143,7 @@ def _show_verdict(verdict: Verdict) -> Html:
 
 
 def _explain_outcome(verdict: Verdict) -> str:
+    """Explain in one sentence why the verdict is what it is."""
     if verdict.violated:
         return (
             "The claim excludes these probabilities; a mechanism that keeps it shows such counts "
@@ -197,6 +199,7 @@ def _draw_scale(verdict: Verdict) -> Html:
 
 
 def _draw_profile(verdict: Verdict) -> Html:
+    """Draw the delta that the claim allows and the measured lower bound, over epsilon."""
     rows = [
         (epsilon, _read_promise(verdict, epsilon, claimed_delta), low)
         for epsilon, claimed_delta, low in verdict.profile
@@ -241,6 +244,7 @@ def _read_promise(verdict: Verdict, epsilon: float, claimed_delta: float) -> flo
 
 
 def _draw_roc(verdict: Verdict) -> Html:
+    """Draw the attacker's ROC curve beside the one that the claim allows."""
     note = (
         "ROC of an attacker who learned from the first part of the runs (solid, red; an estimate), "
         "the most that the "

@@ -257,6 +257,8 @@ def _check_rows(
 
 
 def _black_box(databases: list[RegisteredDatabase], sql: str, runs: int, alpha: float) -> Verdict:
+    """Test one question on two neighbouring databases by repeated fresh answers."""
+
     def mechanism(index: int) -> Any:
         answer: Any = databases[index].connection.sql(sql, epsilon=EPSILON, fresh=True)
         return [value for column in answer.raw.columns for value in column.to_pylist()]

@@ -80,6 +80,10 @@ class Direct(SupportOracle):
         return answer.to_bytes(self.payload_bytes, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        The value itself has probability p, every other value q.
+        """
         return {
             v.to_bytes(self.payload_bytes, "little"): self.p if v == value else self.q
             for v in range(self.domain)

@@ -95,6 +95,7 @@ class Hadamard(Oracle):
     blocks: int = 0
 
     def __post_init__(self) -> None:
+        """Choose the number of blocks if it is 0, and check that it is a power of two."""
         super().__post_init__()
         if self.blocks == 0:
             object.__setattr__(self, "blocks", best_blocks(self.epsilon, self.domain))
@@ -139,6 +140,7 @@ class Hadamard(Oracle):
         return self.total / (Fraction(self.order, 2) * (self.odds - 1))
 
     def derived(self) -> dict[str, Any]:
+        """List the numbers that a client in another language needs and can check."""
         return {
             "odds": self.odds,
             "order": self.order,
@@ -149,6 +151,13 @@ class Hadamard(Oracle):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw one index (block, column) for each value, more likely where the value's sign is +.
+
+        The outputs are `blocks` Hadamard matrices of `order` columns. A value has a block
+        and a row; the columns where its row is + have `odds` times the probability of every
+        other output. Draws: whether the output is such a column, else whether it stays in
+        the block with sign -, else another block.
+        """
         held = read_values(values, self.domain)
         block = held % self.blocks
         row = 1 + held // self.blocks
@@ -169,6 +178,7 @@ class Hadamard(Oracle):
         return chance(self.inside), chance(self.opposite), self.order, self.payload_bytes
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        """Draw the index for one value with the same law as `permanent`, in plain integers."""
         held = read_value(value, self.domain)
         inside, opposite, order, width = self._facts
         block = held % self.blocks
@@ -184,6 +194,11 @@ class Hadamard(Oracle):
         return (block * order + column).to_bytes(width, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Outputs in the value's block where the value's row is + have `odds` times the
+        probability of all others.
+        """
         block = value % self.blocks
         row = 1 + value // self.blocks
         law = {}
@@ -225,6 +240,11 @@ class Hadamard(Oracle):
         ) / self.total, self.step**2 * 2 * half / self.total
 
     def user_variance(self, value: int) -> NDArray[Any]:
+        """Compute the exact variance of every count from one report of `value`.
+
+        It is one number for the values in the block of `value` and another for those in
+        other blocks.
+        """
         same, other = self._second_moments()
         return np.array(
             [

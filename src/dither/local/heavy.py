@@ -52,6 +52,7 @@ class PrefixSearch(Search):
     prime_bits: int = PRIME_BITS
 
     def __post_init__(self) -> None:
+        """Check the lengths of the prefixes, and build the oracles, which check the rest."""
         super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         if not 1 <= self.first <= self.bits <= 60 or not 1 <= self.step <= 16 or self.first > 20:

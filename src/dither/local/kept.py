@@ -85,6 +85,11 @@ class Search(KeptReports):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Put each value in a random group and answer with that group's oracle.
+
+        A payload is the group number (one byte) and the oracle's payload, padded with
+        zeros.
+        """
         held = read_values(values, 1 << self.bits)
         group = uniform_below(len(self.oracles), len(held), source=source)
         payloads = np.zeros((len(held), self.payload_bytes), np.uint8)
@@ -96,6 +101,10 @@ class Search(KeptReports):
         return payloads
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Groups are equally likely; the group's oracle reports its projection of the value.
+        """
         law = {}
         for number, oracle in enumerate(self.oracles):
             (projected,) = self.project_values(np.array([value], np.int64), number)
@@ -106,6 +115,10 @@ class Search(KeptReports):
         return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        """Mark the payloads that some client could have sent.
+
+        They have an existing group, a valid answer of its oracle, and zeros as padding.
+        """
         good = np.zeros(len(payloads), np.bool_)
         for number, oracle in enumerate(self.oracles):
             end = 1 + oracle.payload_bytes

@@ -142,7 +142,10 @@ class Protocol(ABC):
 
     @abstractmethod
     def law(self, value: Any) -> dict[bytes, Fraction]:
-        """The exact law of `permanent`'s payload for a value: for audits of small domains."""
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        A payload is what `permanent` draws. Audits of small domains sum over all of them.
+        """
 
     @abstractmethod
     def inputs(self) -> list[Any]:

@@ -63,6 +63,7 @@ class Oracle(Protocol):
         """How far one report can move one count: what a single poisoned report gains."""
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        """Estimate all counts, with variances at the estimates and bounds for any counts."""
         values = self.debias(tally, reports).astype(np.float64)
         plausible = np.clip(values, 0, reports)
         return Estimate(
@@ -113,6 +114,7 @@ class SupportOracle(Oracle):
         )
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
+        """Compute the variance of each estimate, if the true counts are `counts`."""
         p = float(self.p)
         q = float(self.q)
         variances: NDArray[np.float64] = reports * float(self.noise_variance) + counts * (

@@ -78,6 +78,7 @@ class TreeCounter:
     noise: IntegerLaplace | IntegerGaussian
 
     def __post_init__(self) -> None:
+        """Check that the noise is for at least as many blocks as one unit in one step moves."""
         least = tree_sensitivity(self.steps, 1, 1, self.noise.neighbours)
         if self.noise.sensitivity.l0 < least.l0:
             raise ParameterError(
@@ -168,6 +169,7 @@ class RunningCounter:
     """
 
     def __init__(self, counter: TreeCounter, source: Words) -> None:
+        """Start before the first step, with all blocks empty."""
         self._counter = counter
         self._source = source
         self._step = 0

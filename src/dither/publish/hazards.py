@@ -52,6 +52,7 @@ def find_hazards(deployment: Deployment) -> tuple[Hazard, ...]:
 
 
 def _check_parameters(deployment: Deployment) -> Iterator[Hazard]:
+    """List hazards of the budget: none open, or a large epsilon or delta."""
     guarantee = deployment.guarantee()
     if guarantee is None:
         yield Hazard(
@@ -97,6 +98,7 @@ def _check_parameters(deployment: Deployment) -> Iterator[Hazard]:
 
 
 def _check_unit(deployment: Deployment) -> Iterator[Hazard]:
+    """List hazards of the unit: who is protected less than a whole person, and who not at all."""
     unit = deployment.catalog.unit
     if unit.kind == "row":
         yield Hazard(
@@ -131,6 +133,7 @@ def _check_unit(deployment: Deployment) -> Iterator[Hazard]:
 
 
 def _check_algorithms(deployment: Deployment) -> Iterator[Hazard]:
+    """List hazards of the mechanisms: bounds read off the data, unlisted keys, bias."""
     yield Hazard(
         "implementation",
         "one implementation, not certified by others: run 'make test' and the audit",
@@ -167,6 +170,7 @@ def _check_algorithms(deployment: Deployment) -> Iterator[Hazard]:
 
 
 def _check_trust(deployment: Deployment) -> Iterator[Hazard]:
+    """List hazards of who is trusted with what: curator, time, failures, access, dev data."""
     yield Hazard(
         "interactive", "questions are chosen after seeing answers: the budget is a filter, and ends"
     )
@@ -196,6 +200,7 @@ def _check_trust(deployment: Deployment) -> Iterator[Hazard]:
 
 
 def _check_collection(deployment: Deployment) -> Iterator[Hazard]:
+    """List hazards of the collection: other releases, the same people, columns without use."""
     yield Hazard(
         "other-releases",
         "what else was published from the same data without noise adds to the risk",

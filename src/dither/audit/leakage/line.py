@@ -24,6 +24,10 @@ class LineClassifier:
     """
 
     def __init__(self, secrets: Integers, outputs: Integers, kinds: int, size: int) -> None:
+        """Sort and count the examples (secret, output) by output.
+
+        Secrets are below `kinds` and outputs below `size`.
+        """
         self.examples = len(secrets)
         self.kinds = kinds
         self.size = size

@@ -163,6 +163,7 @@ class Reproduced:
         }
 
     def to_json(self) -> dict[str, object]:
+        """Write the experiment's counts beside those that the book prints."""
         experiment = self.experiment
         rows = [
             {

@@ -47,6 +47,7 @@ def _needs_laplace() -> str:
 
 
 def bugs() -> list[Bug]:
+    """List the planted bugs of this module, for the accountant to catch."""
     return [
         accountant(
             "rdp-orders-mixed",

@@ -170,6 +170,7 @@ def _at_least(t: int) -> Callable[[Any], Any]:
 
 
 def bugs() -> list[Bug]:
+    """List the planted bugs of this module, for the black-box tester to catch."""
     return [
         black_box(
             "half-noise",

@@ -69,6 +69,7 @@ class Variant:
         return float(total.sum())
 
     def _above(self, gap: Any) -> Any:
+        """Compute the probability that the noise of a query is at least `gap`."""
         return (
             (gap <= 0).astype(np.float64)
             if self.query is None
@@ -144,6 +145,7 @@ def _plant_bug(
 
 
 def bugs() -> list[Bug]:
+    """List the planted bugs of this module, for the black-box tester to catch."""
     figure = "Lyu, Su, Li 2017, figure 1, algorithm"
     return [
         _plant_bug(

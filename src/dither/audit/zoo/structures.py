@@ -81,6 +81,7 @@ def find_position_faults() -> Sequence[str]:
 
 
 def bugs() -> list[Bug]:
+    """List the planted bugs of this module, to be caught from what the code does without noise."""
     return [
         structure(
             "negative-epsilon-refund",

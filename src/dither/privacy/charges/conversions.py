@@ -97,6 +97,7 @@ def _log(delta: Fraction) -> float:
 
 
 def _delta(value: Number) -> Fraction:
+    """Read a delta exactly; refuse what does not lie strictly between 0 and 1."""
     delta = exact(value, "delta")
     if not 0 < delta < 1:
         raise ParameterError(

@@ -130,6 +130,7 @@ def _walk(loss: Loss, price: Callable[[Loss], Prices]) -> Prices:
 
 
 def _events(loss: Loss) -> Iterator[Loss]:
+    """List the events that a loss is made of: its leaves, below composition and repetition."""
     if isinstance(loss, (losses.Composed, losses.Parallel)):
         for inner in loss.losses:
             yield from _events(inner)
@@ -155,6 +156,7 @@ def pair(event: Loss) -> Pair | None:
 
 
 def _pair(event: Loss) -> Pair:
+    """Price one event as (epsilon, delta); raise _NoPair if it has a curve but no such pair."""
     match event:
         case (
             losses.Pure() | losses.RandomizedResponse() | losses.BoundedRange() | losses.Shuffled()
@@ -179,6 +181,7 @@ def _pair(event: Loss) -> Pair:
 
 
 def _pure(event: Loss) -> Fraction:
+    """Price one event as epsilon with delta 0, or refuse it."""
     epsilon_and_delta = pair(event)
     if epsilon_and_delta is None and isinstance(event, _SAMPLED):
         _scheme(event, "pure")
@@ -236,6 +239,7 @@ def _approx_at(event: Loss, order: Fraction) -> tuple[Fraction, Fraction, Fracti
 
 
 def _zcdp(event: Loss) -> Pair:
+    """Price one event as (rho, delta) of approximate zCDP, or refuse it."""
     if (rho := _gaussian(event)) is not None:
         return rho, _ZERO
     match event:
@@ -285,6 +289,10 @@ def _rdp(event: Loss, alpha: Fraction) -> Pair:
 
 
 def _rdp_sampled(event: Loss, alpha: Fraction) -> Pair:
+    """Price a loss on a secret sample as (Renyi divergence at order alpha, delta).
+
+    It is the least of all bounds that are proved for the scheme of sampling and the neighbours.
+    """
     assert isinstance(event, _SAMPLED)
     _scheme(event, "RDP")
     epsilon_and_delta = pair(event)
@@ -371,6 +379,7 @@ _WHY: dict[type[Loss], str] = {
 
 
 def _refuse(loss: Loss, rule: str, fits: str, why: str | None = None) -> NoReturn:
+    """Refuse a loss that a pot of this rule cannot pay for; say why, and what `fits` instead."""
     article = "an" if rule in ("RDP",) else "a"
     reason = why or _WHY.get(type(loss), "no rule is proved for it")
     raise RefusedError(

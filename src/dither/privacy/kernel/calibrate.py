@@ -174,6 +174,7 @@ def _width_of_points(points: Points) -> int:
 
 
 def _count_quantile_cells(analysed: AnalysedQuery) -> int:
+    """Count the cells of a query for quantiles; refuse more than one request may ask for."""
     cells = _count_cells(analysed)
     if cells > MOST_QUANTILE_CELLS:
         raise RefusedError(
@@ -234,6 +235,11 @@ def _name_columns(query: Query) -> tuple[str, tuple[str, ...], tuple[Aggregate, 
 
 
 def _check_step(step: Step, selections: list[Keys], analyses: Analyses) -> AnalysedQuery:
+    """Check that a step's family answers its query, and return the query's analysis.
+
+    Keys that the catalog does not list need a step that selects them over the same rows; listed
+    keys are never selected.
+    """
     query = step.query
     family = FAMILIES.get(step.family) if isinstance(step.family, str) else None
     if family is None or type(query) is not family.answers:
@@ -258,6 +264,7 @@ def _check_step(step: Step, selections: list[Keys], analyses: Analyses) -> Analy
 
 
 def _check_delta(selections: int, delta: Fraction) -> None:
+    """Refuse a selection of keys from a pot that has no delta for it."""
     if selections and not delta:
         raise RefusedError(
             "keys that are not listed in the catalog are shown by private key selection, which "

@@ -23,6 +23,7 @@ class Incidents:
     """Those of one kernel. What the ledger could not record waits here."""
 
     def __init__(self, ledger: Ledger, log: Path) -> None:
+        """Record incidents in `ledger` and in the log, also those of processes that died."""
         self._ledger = ledger
         self._log = log
         self._unrecorded: list[tuple[Reservation, str]] = []

@@ -138,6 +138,7 @@ class Lease:
         return priced
 
     def _check_alive(self) -> None:
+        """Refuse to use a lease that is over, or that a forked process inherited."""
         if not self.is_of_this_process:
             raise RefusedError(
                 "a lease is not inherited by a forked process", rule=PrivacyRule.LEASE
@@ -192,6 +193,7 @@ class Lease:
         error: BaseException | None,
         frames: TracebackType | None,
     ) -> None:
+        """Close the lease, whatever happened in the block."""
         self.close()
 
     def __reduce__(self) -> NoReturn:

@@ -37,6 +37,7 @@ class _Job(Generic[T]):
     """One piece of work: run once by a thread, or cancelled before any thread began it."""
 
     def __init__(self, work: Callable[[], T]) -> None:
+        """Prepare `work` for another thread; `_finished` stays locked until it is done."""
         self._work = work
         self._claim = Lock()
         self._finished = Lock()
@@ -127,6 +128,7 @@ class _Worker:
         Thread(target=self._serve, name="dither", daemon=True).start()
 
     def _serve(self) -> None:
+        """Run jobs until None comes or the owner has no more use for this worker."""
         while (job := self.jobs.get()) is not None:
             job.run()
             del job  # with all that it holds

@@ -148,6 +148,7 @@ class Database(ABC):
         self.engine.dispose()
 
     def _begun(self, write: bool) -> Any:
+        """Return a connection in a new transaction; on an error give the connection back."""
         raw = self.engine.raw_connection()
         try:
             self._begin(raw, write)

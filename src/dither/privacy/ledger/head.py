@@ -67,6 +67,7 @@ class Head:
     """
 
     def __init__(self, path: Path, ledger: Path | str) -> None:
+        """Name the head file; refuse one inside the ledger's directory."""
         if isinstance(ledger, Path) and path.resolve().is_relative_to(ledger.resolve().parent):
             raise ParameterError(
                 f"the head {path} must lie outside the ledger's directory {ledger.parent}: "
@@ -162,6 +163,7 @@ class Head:
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
+        """Turn an error of the file system into a refusal that names the head file."""
         try:
             yield
         except OSError as error:

@@ -270,6 +270,7 @@ def add_charge(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
 def _cannot_pay(
     pot: Pot, price: str, remaining: Fraction, bound: Fraction, remedy: str, what: str = ""
 ) -> BudgetError:
+    """Make the error for a pot that cannot pay: the price, what is left, and the remedy."""
     return BudgetError(
         f"pot {pot.name!r} cannot pay: asked {price}; left {what}{decimal_text(remaining)} of "
         f"{decimal_text(bound)}. Nothing was spent: {remedy}"

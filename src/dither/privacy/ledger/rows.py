@@ -143,6 +143,7 @@ def all_texts(transaction: Transaction) -> dict[str, tuple[str, ...]]:
 
 
 def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
+    """Return a pot with the stored totals; refuse totals that are no numbers or out of range."""
     try:
         spent, delta_spent, reissued, cap = row
         now = replace(

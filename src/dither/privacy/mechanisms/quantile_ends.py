@@ -58,6 +58,7 @@ class QuantilesWithEnds(RowsOfUnits):
     cells: int
 
     def __post_init__(self) -> None:
+        """Make epsilon_each exact, and check the level of the intervals."""
         object.__setattr__(self, "epsilon_each", positive(self.epsilon_each, "epsilon_each"))
         if not 0 < self.level < 1 or not float(1 - self.level):
             raise ParameterError(
