@@ -214,8 +214,8 @@ def _write_sequence(walk: _Walk, value: Any, path: str) -> str:
     """Write a list or tuple, and note its length and every element as leaves."""
     elements = list(value)
     _note_length(walk, path, len(elements))
-    parts = [walk.write(element, f"{path}[{i}]") for i, element in enumerate(elements)]
-    body = ", ".join(parts)
+    texts = [walk.write(element, f"{path}[{i}]") for i, element in enumerate(elements)]
+    body = ", ".join(texts)
     return f"[{body}]" if isinstance(value, list) else f"({body})"
 
 
@@ -232,11 +232,11 @@ def _write_set(walk: _Walk, value: Any, path: str) -> str:
 def _write_dict(walk: _Walk, value: Any, path: str) -> str:
     """The entries in their order, which a reader of the output sees as well."""
     _note_length(walk, path, len(value))
-    parts = []
+    texts = []
     for key, element in value.items():
         name = _write_key(walk, key)
-        parts.append(f"{name}: {walk.write(element, f'{path}[{name}]')}")
-    text = "{" + ", ".join(parts) + "}"
+        texts.append(f"{name}: {walk.write(element, f'{path}[{name}]')}")
+    text = "{" + ", ".join(texts) + "}"
     return text + _write_attributes_beside(walk, value, path)
 
 

@@ -211,15 +211,15 @@ def _make_point(view: View, sample: Batch, cell: Any) -> Event:
 
     The whole output is viewed through a hash, so its text is looked up in the sample.
     """
-    shown = sample.shown.get(int(cell), str(cell))
+    value_text = sample.shown.get(int(cell), str(cell))
     if view.name == "whole output" and not sample.shown:
         rows_with_cell = np.flatnonzero(sample.whole == cell)
-        shown = (
+        value_text = (
             str(sample.rows[rows_with_cell[0]].tolist())
             if len(rows_with_cell)
             else "an output of the other side alone"
         )
-    return Event(view, "among", (int(cell),), f"{view.name} is {shown}")
+    return Event(view, "among", (int(cell),), f"{view.name} is {value_text}")
 
 
 def _list_sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[CandidateEvent]:

@@ -173,10 +173,10 @@ class _CellTable:
         for_first = (self.first + _SHRINK * bar) / total - bar
         for_second = (self.second + _SHRINK * bar) / total - bar
         gain = np.maximum(for_first, for_second)
-        most = float(gain.max())
-        if most <= 0:
+        largest_gain = float(gain.max())
+        if largest_gain <= 0:
             return np.zeros(len(gain), np.int64)
-        steps = np.clip(np.rint(LEVELS * gain / most), 0, LEVELS).astype(np.int64)
+        steps = np.clip(np.rint(LEVELS * gain / largest_gain), 0, LEVELS).astype(np.int64)
         return np.where(for_first >= for_second, steps, -steps)
 
 

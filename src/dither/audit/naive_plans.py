@@ -105,8 +105,8 @@ def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
             return _join(plan, database)
         case plans.UnionAll(left, right):
             both = [rows(left, database), rows(right, database)]
-            keep = all(o is not None for side in both for o, _ in side)
-            return [(o if keep else None, row) for side in both for o, row in side]
+            keep = all(o is not None for branch_rows in both for o, _ in branch_rows)
+            return [(o if keep else None, row) for branch_rows in both for o, row in branch_rows]
         case plans.Distinct(source, per_unit):
             once = {
                 (o if per_unit else None, tuple(row.items())): None

@@ -142,11 +142,11 @@ class Reader:
         """
         readings = [read_output(output) for output in outputs]
         keys = {text: hash_text(text) for text in {reading.text for reading in readings}}
-        shown = {key: text for text, key in keys.items()}
+        texts_by_hash = {key: text for text, key in keys.items()}
         rows = fill_leaf_columns([reading.leaves for reading in readings], self.leaf_columns)
         whole = np.array([keys[reading.text] for reading in readings], np.int64)
         unread = frozenset(kind for reading in readings for kind in reading.unread)
-        return Batch(rows, self.names, whole, shown, rows, unread)
+        return Batch(rows, self.names, whole, texts_by_hash, rows, unread)
 
     def _read_misfits(self, outputs: Any) -> Batch:
         """Outputs of another type than those seen first: a row of the least number, and the hash of

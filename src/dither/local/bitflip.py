@@ -140,9 +140,10 @@ class BitFlip(Oracle):
         return self.scale * self.p * (1 - self.p) / (2 * self.p - 1) ** 2
 
     def user_variance(self, value: int) -> NDArray[Any]:
-        held = self.noise_variance + self.scale - 1
+        own_variance = self.noise_variance + self.scale - 1
         return np.array(
-            [held if v == value else self.noise_variance for v in range(self.domain)], object
+            [own_variance if v == value else self.noise_variance for v in range(self.domain)],
+            object,
         )
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:

@@ -195,8 +195,10 @@ class RepeatedOneBit(OneBit):
         """
         drawn = uniform_below(self.step, len(values), source=source) if devices is None else devices
         multiple = self.endpoint(values, drawn)
-        most = self.most_keys - 1
-        bit = (uniform_below(most, len(multiple), source=source) < multiple).astype(np.int64)
+        last_multiple = self.most_keys - 1
+        bit = (uniform_below(last_multiple, len(multiple), source=source) < multiple).astype(
+            np.int64
+        )
         bit ^= ~bernoulli(self.p, len(bit), source=source)
         return put_int(bit, 1)
 

@@ -118,12 +118,12 @@ class Subset(SupportOracle):
             byte = open_rows * rows.shape[1] + (position >> 3)
             mask = _MASKS.take(position & 7)
             before = flat.take(byte)
-            left = missing.take(open_rows)
-            hit = np.flatnonzero((before & mask != 0) == (left < 0))
+            missing_elements = missing.take(open_rows)
+            hit = np.flatnonzero((before & mask != 0) == (missing_elements < 0))
             flat[byte.take(hit)] = before.take(hit) ^ mask.take(hit)
-            left[hit] -= np.sign(left.take(hit))
-            missing[open_rows] = left
-            open_rows = open_rows.compress(left != 0)
+            missing_elements[hit] -= np.sign(missing_elements.take(hit))
+            missing[open_rows] = missing_elements
+            open_rows = open_rows.compress(missing_elements != 0)
         return rows
 
     @cached_property

@@ -108,9 +108,10 @@ class SupportOracle(Oracle):
         return self.q * (1 - self.q) / (self.p - self.q) ** 2
 
     def user_variance(self, value: int) -> NDArray[Any]:
-        held = self.p * (1 - self.p) / (self.p - self.q) ** 2
+        own_variance = self.p * (1 - self.p) / (self.p - self.q) ** 2
         return np.array(
-            [held if v == value else self.noise_variance for v in range(self.domain)], object
+            [own_variance if v == value else self.noise_variance for v in range(self.domain)],
+            object,
         )
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:

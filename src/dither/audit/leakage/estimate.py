@@ -123,9 +123,9 @@ class Trained:
         done = (enough & ~tied[:, -1]) | whole
         votes = self._sum_counts(inside, positions)
         group = self._sum_counts(tied, positions)
-        left = np.maximum(k - np.asarray(votes.sum(axis=1)).ravel(), 0)
+        missing_votes = np.maximum(k - np.asarray(votes.sum(axis=1)).ravel(), 0)
         winner = _find_winners(group)
-        extra = csr_matrix((left, (np.arange(len(points)), winner)), shape=votes.shape)
+        extra = csr_matrix((missing_votes, (np.arange(len(points)), winner)), shape=votes.shape)
         return done, _find_winners(votes + extra)
 
     def _sum_counts(self, chosen: NDArray[np.bool_], positions: Integers) -> Any:

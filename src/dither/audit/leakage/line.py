@@ -128,5 +128,5 @@ class LineClassifier:
             voices += names == names[:, column : column + 1]
         voices += (names == names[:, -1:]) * (k - (stop - start)).astype(np.int32)[:, None]
         voices[names < 0] = -1
-        most = voices.max(axis=1, keepdims=True)
-        return np.asarray(np.where(voices == most, names, self.kinds).min(axis=1), np.int64)
+        largest = voices.max(axis=1, keepdims=True)
+        return np.asarray(np.where(voices == largest, names, self.kinds).min(axis=1), np.int64)

@@ -41,8 +41,8 @@ def unsplit(values: list[int], size: int) -> Integers:
 def uncharged_threshold(count: int, size: int) -> Integers:
     """A key is shown if its noisy count reaches 10; then a second noisy count is released; only
     that one is charged."""
-    shown = count + discrete_laplace(1, size) >= 10
-    return np.where(shown, count + discrete_laplace(1, size), -1)
+    is_released = count + discrete_laplace(1, size) >= 10
+    return np.where(is_released, count + discrete_laplace(1, size), -1)
 
 
 def local_sensitivity(values: list[int], size: int) -> Integers:

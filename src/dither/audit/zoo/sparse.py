@@ -36,15 +36,15 @@ class Variant:
     def run(self, queries: Sequence[int], size: int) -> Integers:
         """Answers of `size` runs, one column a query."""
         out = np.full((size, len(queries)), OVER, np.int64)
-        left = np.full(size, 10**9 if self.hits is None else self.hits)
+        hits_left = np.full(size, 10**9 if self.hits is None else self.hits)
         shift = discrete_laplace(self.threshold, size)
         for i, value in enumerate(queries):
             noise = 0 if self.query is None else discrete_laplace(self.query, size)
             hit = value + noise >= shift
-            going = left > 0
-            shown: Any = value + noise if self.shows_value else HIT
-            out[:, i] = np.where(going, np.where(hit, shown, MISS), OVER)
-            left = left - (hit & going)
+            going = hits_left > 0
+            answer: Any = value + noise if self.shows_value else HIT
+            out[:, i] = np.where(going, np.where(hit, answer, MISS), OVER)
+            hits_left = hits_left - (hit & going)
             if self.renews:
                 shift = np.where(hit, discrete_laplace(self.threshold, size), shift)
         return out
