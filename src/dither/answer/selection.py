@@ -41,7 +41,11 @@ class IntervalSelection:
         return self.shown_count < self.candidate_count
 
     def level(self, level: Fraction) -> Fraction:
-        """The level at which the intervals shown are taken."""
+        """Compute the level of each shown interval, raised where noisy values chose the rows.
+
+        Of the intervals shown, the expected share that misses is then at most 1 - `level` (false
+        coverage rate).
+        """
         return (
             1 - (1 - level) * Fraction(max(1, self.shown_count), self.candidate_count)
             if self.is_choice

@@ -123,7 +123,7 @@ def weigh_steps(
     weights: Mapping[str, Fraction],
     allow_permute_and_flip: bool = False,
 ) -> tuple[Step, ...]:
-    """Weigh the steps so that the loss is least; `demands` are the demands of the shares."""
+    """Weigh the steps so that the predicted error is least; `demands` has one number a share."""
     power = 1 / (1 + FAMILIES[family].variance_power)
     step_weights = [demand**power for demand in demands]
     selections = [i for i, share in enumerate(shares) if isinstance(queries[share.query], Keys)]
@@ -167,7 +167,7 @@ def join_demands(
 def compute_demands(
     recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]
 ) -> list[float]:
-    """Compute A_i of every query: how much of the loss its noise makes."""
+    """Compute the demand of every query: how much its squared noise counts in the error."""
     demands = [0.0] * len(recipe.queries)
     read: set[int] = set()
     formulas = [
@@ -270,8 +270,5 @@ def _square_error(mechanism: Any, law: ErrorLaw) -> float:
 
 
 def _square_move(sensitivity: Sensitivity, family: Family) -> float:
-    """The square of what one unit can move.
-
-    It is taken in the norm that the noise of a family is calibrated to.
-    """
+    """Square the sensitivity, in the norm that the noise of a family is calibrated to."""
     return float(sensitivity.l1**2 if FAMILIES[family].norm == "l1" else sensitivity.l2_squared)

@@ -28,7 +28,7 @@ def check_alpha(alpha: float) -> float:
 
 
 def lower(hits: int, runs: int, alpha: float) -> float:
-    """With probability at least 1 - alpha the true probability is above this.
+    """Compute a number that the true probability exceeds, with confidence at least 1 - alpha.
 
     >>> round(lower(500, 1000, 0.025), 8)
     0.46854917
@@ -39,7 +39,7 @@ def lower(hits: int, runs: int, alpha: float) -> float:
 
 
 def upper(hits: int, runs: int, alpha: float) -> float:
-    """With probability at least 1 - alpha the true probability is below this.
+    """Compute a number that the true probability is below, with confidence at least 1 - alpha.
 
     >>> round(upper(0, 1000, 0.025), 8)
     0.00368208

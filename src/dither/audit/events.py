@@ -109,8 +109,11 @@ def search_events(
     alpha: float,
     most: int = 5,
 ) -> list[Event]:
-    """The events that promise most at `runs` test runs each and rate `alpha`: at the claim, and
-    along the profile."""
+    """Find the events that promise to break the claim most clearly in `runs` more runs.
+
+    They are scored at the claimed epsilon and at some other points of the privacy profile;
+    `alpha` is the rate of false alarms.
+    """
     candidates: list[CandidateEvent] = []
     for view in searched_views:
         candidates += _list_candidates(view, left, right, epsilon)
@@ -285,7 +288,7 @@ def count_cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats
 
 
 def _spread_indices(count: int, most: int = 250) -> list[int]:
-    """All places up to `count`, or some of them, dense at both ends."""
+    """List all indices up to `count`, or some of them, dense at both ends."""
     if count <= most:
         return list(range(count))
     ends = [*range(40), *range(count - 40, count)]
@@ -323,7 +326,11 @@ def learn_score(left: Batch, right: Batch) -> Sequence[View]:
 
 
 def _make_features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
-    """Columns, distances from their medians, squares, and differences of neighbouring columns."""
+    """Make the function that computes features of rows for a classifier.
+
+    They are the columns, which entries are missing, distances from the medians and from one to
+    either side of them, differences of neighbouring columns, and which column is the largest.
+    """
     columns = min(sample.shape[1], 40)
     with np.errstate(invalid="ignore"):
         finite = np.where(np.isfinite(sample[:, :columns]), sample[:, :columns], 0).astype(

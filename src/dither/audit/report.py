@@ -48,7 +48,7 @@ def write(file: Path, title: str, sections: Sequence[Section]) -> tuple[Path, Pa
 
 
 def to_json(title: str, sections: Sequence[Section]) -> dict[str, Any]:
-    """Plain data; numbers that are no numbers become null."""
+    """Write the report as plain data; NaN and infinities become null."""
     plain_sections = [
         {
             "title": section.title,
@@ -66,7 +66,7 @@ def to_json(title: str, sections: Sequence[Section]) -> dict[str, Any]:
 
 
 def finite(tree: Any) -> Any:
-    """Plain data that every reader of JSON takes: numbers that are no numbers become null."""
+    """Turn data into JSON that every reader takes: NaN and infinities become null."""
     if isinstance(tree, dict):
         return {str(key): finite(value) for key, value in tree.items()}
     if isinstance(tree, (list, tuple)):

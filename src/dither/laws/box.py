@@ -78,7 +78,7 @@ def _ahead(sides: tuple[int, ...], scale: Fraction, column: int) -> _Ahead:
 
 
 def _sum_ahead(terms: Floats) -> Floats:
-    """By step: the sum from there on, and 0 after the last."""
+    """Sum the terms from each step on; 0 after the last."""
     return np.append(np.cumsum(terms[::-1])[::-1], 0.0)
 
 

@@ -108,7 +108,7 @@ class Degrees(KeptReports):
 
     @property
     def variance(self) -> float:
-        """Of one number: 2a / (1 - a)**2, a = e**-epsilon."""
+        """Compute the variance of one noisy number: 2a / (1 - a)**2, a = e**-epsilon."""
         a = exp(-float(self.epsilon))
         return 2 * a / (1 - a) ** 2
 
@@ -243,8 +243,10 @@ class EdgeResponse(KeptReports):
         return is_valid
 
     def _unbiased(self, payloads: Payloads) -> tuple[Floats, Floats]:
-        """(the lower triangle, entry by entry unbiased; 1 for every entry answered for). First
-        report counts."""
+        """Return the unbiased lower triangle, and 1 for every entry that was answered.
+
+        Of several reports of one user the first counts.
+        """
         p = float(self.p)
         matrix = np.zeros((self.users, self.users))
         answered = np.zeros((self.users, self.users))

@@ -64,7 +64,10 @@ class Haar(Oracle):
         return {"p": self.sign.p, "levels": self.levels}
 
     def _locate_node(self, values: Any, level: Any) -> tuple[Any, Any]:
-        """(node among 2**(level-1), 1 for its right half): the root is level 1."""
+        """Return (node among the 2**(level-1) of a level, 1 if the value is in its right half).
+
+        The root is level 1.
+        """
         shift = self.levels - level
         return values >> (shift + 1), (values >> shift) & 1
 
@@ -183,7 +186,10 @@ class Haar(Oracle):
 
     @property
     def noise_variance(self) -> Fraction:
-        """Of a leaf: sum over the levels of levels * gain**2 / 4**i."""
+        """Compute the variance that one user adds to a leaf that it does not hold.
+
+        It is the sum over the levels of levels * gain**2 / 4**i.
+        """
         return (
             self.levels
             * self.sign.gain**2

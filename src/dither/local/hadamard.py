@@ -125,12 +125,15 @@ class Hadamard(Oracle):
 
     @property
     def inside(self) -> Fraction:
-        """Probability that the output lies in C_v."""
+        """Compute the probability that the output is a column of the value's block with sign +.
+
+        These columns are C_v of the value v.
+        """
         return Fraction(self.order, 2) * self.odds / self.total
 
     @property
     def opposite(self) -> Fraction:
-        """Probability that the output lies in the block of v, given that it is outside C_v."""
+        """Compute the probability that an output outside of C_v lies in the value's block."""
         half = Fraction(self.order, 2)
         return half / (self.outputs - half)
 
@@ -220,7 +223,7 @@ class Hadamard(Oracle):
         return np.bincount(get_int(payloads), minlength=self.outputs)
 
     def _of_values(self, table: NDArray[Any]) -> NDArray[Any]:
-        """Entry (block, row) of a blocks x order table for every value."""
+        """Pick the entry of every value from a blocks x order table: its (block, row)."""
         values = np.arange(self.domain)
         return table[values % self.blocks, 1 + values // self.blocks]
 
@@ -266,8 +269,11 @@ class Hadamard(Oracle):
         return np.maximum(members * same + (reports - members) * other - counts, 0.0)
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
-        """The users of a block are estimated as a whole: adding up its clipped counts would add up
-        their noise."""
+        """Estimate all counts, with variances from the estimated number of users in each block.
+
+        The users of a block are estimated as a whole: adding up its clipped counts would
+        add up their noise.
+        """
         values = self.debias(tally, reports).astype(np.float64)
         block_reports = tally.reshape(self.blocks, self.order).sum(axis=1)
         away = float(self.order / self.total)
@@ -289,7 +295,10 @@ class Hadamard(Oracle):
         )
 
     def variance_bounds(self, reports: int) -> Floats:
-        """As if every user held a value of the block whose reports vary most."""
+        """Bound the variances, whatever values the users hold.
+
+        The worst case is that all hold a value of the block whose reports vary most.
+        """
         return np.full(self.domain, reports * float(max(self._second_moments())))
 
     @property

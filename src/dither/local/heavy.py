@@ -110,7 +110,7 @@ class PrefixSearch(Search):
         return counts
 
     def _score_thresholds(self, level: float, beam: int) -> list[float]:
-        """What a prefix's score must pass to be kept, then what a value's must to be told."""
+        """Compute the scores above which prefixes are kept, then the one for final values."""
         *inner, last = self._candidate_counts(beam)
         kept = [_NORMAL.inv_cdf(1 - beam / count) for count in inner if count > beam]
         return [*kept, _NORMAL.inv_cdf(1 - (1 - level) / last)]

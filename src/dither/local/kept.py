@@ -135,15 +135,19 @@ class Search(KeptReports):
 def scale_estimate(
     oracle: Oracle, counts: NDArray[np.float64], respondents: int, reports: int, groups: float
 ) -> Estimate:
-    """Counts among `respondents` users, 1/groups of all, scaled to all `reports`; the variance has
-    the sampling too."""
+    """Scale counts among `respondents` users, 1/groups of all, up to all `reports`.
+
+    The variance includes that of drawing the respondents.
+    """
     inner = oracle.variances(np.clip(counts, 0, respondents), respondents)
     spread = groups**2 * inner + (groups - 1) * np.clip(groups * counts, 0, reports)
     return Estimate(groups * counts, spread, reports, groups * float(oracle.largest_move))
 
 
 def chance_support(oracle: SupportOracle, respondents: int, tried: int, level: float) -> int:
-    """The support that none of `tried` values that nobody holds passes, with probability `level`.
+    """Compute the support that with probability `level` no value that nobody holds exceeds.
+
+    `tried` is the number of such values that are looked at.
 
     Each report supports such a value with probability q exactly, so its support is binomial: no
     normal approximation, which fails for few reports and small q.

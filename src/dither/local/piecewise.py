@@ -224,7 +224,7 @@ class Hybrid(Mean):
 
     @property
     def grid_error(self) -> float:
-        """As of the piecewise part; one bit has no grid of outputs."""
+        """Return the grid error of the piecewise answer; one bit has no grid of outputs."""
         return self.piecewise.grid_error if self.mix else 0.0
 
     @property

@@ -169,7 +169,7 @@ class Hierarchy(Oracle):
         return self.levels * self.oracles[-1].noise_variance
 
     def variances(self, counts: Floats, reports: int) -> Floats:
-        """Of the leaves, before consistency."""
+        """Compute the variances of the leaf counts as the lowest level alone estimates them."""
         inner = self.oracles[-1].variances(counts / self.levels, max(1, reports // self.levels))
         leaf_variances: Floats = self.levels**2 * inner + counts * (self.levels - 1)
         return leaf_variances
@@ -185,7 +185,7 @@ class Hierarchy(Oracle):
         return Estimate(counts, spread, reports, float(self.largest_move), notes=notes)
 
     def ordered(self, tally: NDArray[np.int64], reports: int) -> Ordered:
-        """Leaf counts after consistency."""
+        """Compute leaf counts from all levels, so that every parent is the sum of its children."""
         raw = self.debias(tally, reports).astype(np.float64)
         levels = [np.array([float(reports)])]
         start = 0

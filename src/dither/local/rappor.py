@@ -71,13 +71,13 @@ class Steps:
         )
 
     def remember(self, truth: Payloads, width: int, source: Words) -> Payloads:
-        """Permanent answers of packed rows."""
+        """Draw the permanent answer to each packed row of true bits."""
         noisy = random_rows(self.f, len(truth), width, source)
         coins = random_rows(Fraction(1, 2), len(truth), width, source)
         return (truth & ~noisy) | (coins & noisy)
 
     def speak(self, memos: Payloads, width: int, source: Words) -> Payloads:
-        """Instantaneous answers of packed rows."""
+        """Draw what is reported this time from each packed row of permanent answers."""
         ones = random_rows(self.q, len(memos), width, source)
         zeros = random_rows(self.p, len(memos), width, source)
         return (memos & ones) | (~memos & zeros)

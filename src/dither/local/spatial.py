@@ -111,7 +111,7 @@ class PlanarLaplace(KeptReports):
 
     @property
     def rate(self) -> Fraction:
-        """Exponent per lattice step; the shrinking pays for the rounded norm."""
+        """Compute the exponent per lattice step, lowered to pay for the rounding of the norm."""
         return self._step * (1 - Fraction(1, 2 ** (_NORM_BITS - 1)))
 
     @property

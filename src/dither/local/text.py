@@ -26,7 +26,7 @@ class Alphabet:
 
     @property
     def bits(self) -> int:
-        """Bits of a letter: end, letters, unknown."""
+        """Count the bits of a letter's code: codes for the end, each letter and unknown ones."""
         return (len(self.letters) + 1).bit_length()
 
     def encode(self, text: str, length: int) -> int:

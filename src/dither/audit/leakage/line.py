@@ -116,8 +116,11 @@ class LineClassifier:
         return np.repeat(rows, lengths), entries
 
     def _vote(self, start: Integers, stop: Integers, winner: Integers, k: int) -> Integers:
-        """Examples start .. stop - 1 have one voice each, the winner of the group at the edge the
-        others of k."""
+        """Elect a secret for every output by k votes.
+
+        Examples start .. stop - 1 have one vote each; the winner of the group at the edge
+        has the rest.
+        """
         steps = start[:, None] + np.arange(int((stop - start).max()))
         inside = np.where(
             steps < stop[:, None], self._secrets[np.minimum(steps, self.examples - 1)], -1

@@ -107,8 +107,10 @@ def _plant_bug(
     runs: int,
     shown_up_to: int | None = None,
 ) -> Bug:
-    """Queries that one unit moves in opposite ways: where the answer is no it lifts them, where it
-    is yes it lowers.
+    """Plant a sparse vector bug on queries that one unit moves in opposite directions.
+
+    A query that should miss is 0 on the first input and 1 on the second; one that should hit,
+    the reverse.
 
     With `shown_up_to` the last answer is any value shown up to this one.
     """

@@ -18,7 +18,7 @@ class Trusting:
     granted: list[float] = field(default_factory=list)
 
     def request(self, epsilon: float) -> bool:
-        """Grants if the sum stays within the total."""
+        """Grant the charge if the sum stays within the total."""
         if self.spent + epsilon > self.total:
             return False
         self.spent += epsilon

@@ -57,7 +57,7 @@ def pure(loss: Loss) -> Fraction:
 
 
 def approx(loss: Loss, share: Fraction) -> Pair:
-    """(epsilon, delta) of one question.
+    """Price one question as (epsilon, delta).
 
     What has a curve and no pair of its own is turned into a pair at delta `share`. Gaussian noise
     by its summed rho, beside the sum of the other epsilons or together with them as one zCDP loss,
@@ -101,12 +101,12 @@ def _approx_shuffled(loss: Loss, share: Fraction) -> Pair:
 
 
 def zcdp(loss: Loss) -> Pair:
-    """(rho, delta) of delta-approximate rho-zCDP."""
+    """Price a loss as (rho, delta) of delta-approximate rho-zCDP."""
     return _walk(loss, _zcdp)
 
 
 def rdp(loss: Loss, alpha: Fraction) -> Pair:
-    """(D_alpha, delta) at the one order of the budget.
+    """Price a loss as (D_alpha, delta) at the one order of the budget.
 
     A loss that is stated at a lower order is refused.
     """
@@ -114,7 +114,7 @@ def rdp(loss: Loss, alpha: Fraction) -> Pair:
 
 
 def _walk(loss: Loss, price: Callable[[Loss], Prices]) -> Prices:
-    """The price of a loss, number by number, from the prices of the events that it is made of.
+    """Price a loss, number by number, from the prices of the events that it is made of.
 
     Over a composition they add up. Over the parts of a partition it is the largest, or the sum of
     the two largest under replace.
@@ -195,7 +195,7 @@ def _pure(event: Loss) -> Fraction:
 
 
 def _gaussian(event: Loss) -> Fraction | None:
-    """rho of what is zCDP by its own law, without a delta."""
+    """Return rho of an event that is zCDP without a delta by its own law, else None."""
     match event:
         case losses.Gaussian() | losses.DiscreteGaussian():
             return Fraction(event.sensitivity) ** 2 / (2 * event.sigma**2)
@@ -214,7 +214,7 @@ _FITS_APPROX = "Laplace or Gaussian noise, samples of them, and anything stated 
 
 
 def _approx(event: Loss) -> tuple[Fraction, Fraction, Fraction]:
-    """(epsilon, rho, delta) of one event.
+    """Price one event as (epsilon, rho, delta).
 
     The rho is turned into epsilon once, for the whole question, at its stated delta.
     """
@@ -229,7 +229,7 @@ def _approx(event: Loss) -> tuple[Fraction, Fraction, Fraction]:
 
 
 def _approx_at(event: Loss, order: Fraction) -> tuple[Fraction, Fraction, Fraction]:
-    """(epsilon, D_order, delta), the same at one order of a question that holds samples."""
+    """Price one event as (epsilon, D_order, delta), in a question that has samples."""
     if (epsilon_and_delta := pair(event)) is not None:
         return epsilon_and_delta[0], _ZERO, epsilon_and_delta[1]
     if isinstance(event, losses.RDP):
@@ -269,8 +269,11 @@ def _zcdp(event: Loss) -> Pair:
 
 
 def _rdp(event: Loss, alpha: Fraction) -> Pair:
-    """alpha * rho, and at most epsilon for a pure loss; samples by their own theorems; a stated
-    order at or above."""
+    """Price one event as (Renyi divergence at order alpha, delta), or refuse it.
+
+    It is alpha * rho, and at most epsilon for a pure loss; samples have theorems of their own;
+    a loss that is stated at one order needs an order at or above alpha.
+    """
     if isinstance(event, losses.RDP):
         if event.alpha >= alpha:
             return event.epsilon, _ZERO

@@ -86,7 +86,7 @@ class _Running:
         self.start_anew()
 
     def start_anew(self) -> None:
-        """Also after a fork: the jobs of the parent run in the parent."""
+        """Forget all jobs, also after a fork: the jobs of the parent run in the parent."""
         self._lock = Lock()
         self._jobs: set[_Job[Any]] = set()
         self._is_ending = False
@@ -102,7 +102,7 @@ class _Running:
             self._jobs.discard(job)
 
     def outlast(self) -> None:
-        """At Python's exit: what was charged is stored first."""
+        """Wait for all jobs when Python exits, so that what was charged is stored."""
         with self._lock:
             self._is_ending = True
             jobs = tuple(self._jobs)
@@ -200,7 +200,7 @@ def _refuse_without_thread(error: BaseException) -> None:
 
 
 def _outlast(job: _Job[T], guards: int = GUARDS) -> BaseException | None:
-    """Waits until a job is done; the first interrupt that came meanwhile.
+    """Wait until a job is done, and return the first interrupt that came meanwhile.
 
     An interrupt that comes while the one before it is being caught is caught by the next guard.
     """

@@ -161,7 +161,10 @@ class Database(ABC):
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Transaction]:
-        """All or nothing; on return from a writing one, it is on the disk."""
+        """Run a block as one transaction, all of it or nothing.
+
+        When a writing one returns, it is on the disk.
+        """
         with self.explained():
             raw = patiently(lambda: self._begun(write))
             try:

@@ -40,7 +40,7 @@ class Anchor:
 
     @property
     def check(self) -> str:
-        """Tells a slot that was read while half of it was being overwritten."""
+        """Compute a checksum that shows whether a slot was read while it was being overwritten."""
         return hashlib.sha256(f"{self.seq}:{self.hash}".encode()).hexdigest()[:8]
 
 
@@ -100,7 +100,10 @@ class Head:
             os.close(self._lock_file())
 
     def advance(self, anchor: Anchor) -> None:
-        """Durably at `anchor` or beyond it on return. The caller holds the lock."""
+        """Move the head to `anchor` durably, unless it is there or beyond.
+
+        The caller holds the lock.
+        """
         with self._reported():
             now = self.read()
             if now is not None and now.seq >= anchor.seq:
@@ -122,7 +125,7 @@ class Head:
                 os.close(descriptor)
 
     def _create(self, anchor: Anchor) -> None:
-        """A whole file, written beside and renamed."""
+        """Write a whole head file beside the old one, and rename it."""
         beside = self.path.with_name(self.path.name + ".new")
         descriptor = os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
         with open(descriptor, "wb") as file:

@@ -60,7 +60,7 @@ class Replay:
     _counted: dict[str, Pot] = field(default_factory=dict)  # the totals that _digest is of
 
     def add(self, seq: Any, kind: Any, body_json: Any, prev_hash: Any, hashed: Any) -> None:
-        """One more entry; Broken if it does not follow."""
+        """Replay one more entry; raise Broken if it does not follow from those before."""
         here = self.last.seq + 1
         if seq != here or type(seq) is not int:
             raise Broken(here, f"missing; the next one in the file is numbered {seq!r}")
@@ -307,7 +307,7 @@ def check_reissue(
 
 
 def replayed(transaction: Transaction, errors: tuple[type[Exception], ...]) -> Replay:
-    """Every entry from the first."""
+    """Replay every entry from the first."""
     replay = Replay()
     try:
         for row in transaction.stream(_ENTRIES):
@@ -328,7 +328,7 @@ def is_bad_value(error: Exception) -> bool:
 
 
 def check_totals(transaction: Transaction, replay: Replay) -> None:
-    """The running totals, and who shared what, are those that the entries add up to."""
+    """Check that stored totals, and who shared what, are those that the entries add up to."""
     stored = {row[0]: row[1:] for row in transaction.rows(_TOTALS)}
     for name, pot in replay.pots.items():
         derived = rows.texts(pot)

@@ -159,7 +159,7 @@ def _sieve(
     width: int,
     noise: Noise,
 ) -> NDArray[np.int64]:
-    """The candidates that may win.
+    """Find the candidates that may win.
 
     A long Gumbel race drops those that certainly lose to the best of a few. A key is share - log(E)
     with E >= U >= word / 2**width, so it reaches `best` only if word / 2**width is at most
