@@ -83,6 +83,7 @@ def _check_ratio(value: Fraction, name: str) -> Fraction:
 
 
 def _read_decimal(value: Decimal, name: str) -> Fraction:
+    """Turn a Decimal into a Fraction; refuse nan, infinity and too many digits."""
     if not value.is_finite():
         raise ParameterError(f"{name} must be finite, got {value}")
     _, digits, exponent = value.as_tuple()
@@ -123,6 +124,7 @@ def _is_short(whole: str, decimals: str | None, exponent: str | None) -> bool:
 
 
 def _too_long(name: str) -> ParameterError:
+    """Make the error for a number with too many digits."""
     return ParameterError(
         f"{name} has too many digits: a number from outside has at most {MOST_DIGITS:,} digits and "
         f"an exponent "
@@ -192,6 +194,7 @@ def is_unicode(text: str) -> bool:
 
 
 def _to_plain(value: Any) -> Any:
+    """Turn a value into what JSON can hold: fractions become texts, tuples become lists."""
     if isinstance(value, str):
         if not is_unicode(value):
             raise ParameterError(f"a text with a lone surrogate is no Unicode: {ascii(value)[:40]}")

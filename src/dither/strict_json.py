@@ -40,6 +40,7 @@ def read_json(
     _check_depth(text)
 
     def read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Make a dict of the pairs of one JSON object; refuse a repeated key and an empty one."""
         members = dict(pairs)
         if len(members) != len(pairs):
             raise ValueError(f"the key {_first_repeated(pairs)!r} appears twice")
@@ -85,6 +86,7 @@ def _check_depth(text: str) -> None:
 
 
 def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
+    """Return the first key that appears a second time."""
     earlier_keys: set[str] = set()
     for key, _ in pairs:
         if key in earlier_keys:
@@ -94,6 +96,7 @@ def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
 
 
 def _read_integer(text: str) -> int:
+    """Read an integer of bounded length; refuse "-0"."""
     if len(text) > MAX_DIGITS:
         raise ValueError(f"a number has more than {MAX_DIGITS} digits")
     if text == "-0":
@@ -102,6 +105,7 @@ def _read_integer(text: str) -> int:
 
 
 def _read_float(text: str) -> float:
+    """Read a number of bounded length; refuse one that is too large for a float."""
     if len(text) > MAX_DIGITS:
         raise ValueError(f"a number has more than {MAX_DIGITS} digits")
     number = float(text)

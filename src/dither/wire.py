@@ -73,6 +73,7 @@ def read(tree: Any, kind: type[T], types: Sequence[type]) -> T:
 
 
 def _read(tree: Any, names: dict[str, type]) -> Any:
+    """Read a value from its JSON tree; `names` maps the type names that are allowed to classes."""
     if tree is None or isinstance(tree, (str, bool, int)):
         return tree
     if isinstance(tree, list):
@@ -93,6 +94,7 @@ def _read(tree: Any, names: dict[str, type]) -> Any:
 
 
 def _read_class(tree: dict[str, Any], names: dict[str, type]) -> Any:
+    """Read a frozen value from a dict with its type name; refuse other keys and wrong types."""
     name = tree.get("type")
     if not isinstance(name, str) or name not in names:
         raise ValueError(f"an unknown type {quote(name)}")
@@ -118,6 +120,7 @@ def _read_fraction(text: Any) -> Fraction:
 
 
 def _read_float(text: Any) -> float:
+    """Read a float from its text; refuse every spelling but Python's own."""
     if not isinstance(text, str) or len(text) > MOST_DIGITS:
         raise ValueError("a float that is no text, or too long")
     number = float(text)
@@ -145,6 +148,7 @@ def _check(value: Any, hint: Any) -> None:
 
 
 def _fits(value: Any, hint: Any) -> bool:
+    """Say whether a value is of the type that an annotation states, without any conversion."""
     if hint is None or hint is NoneType:
         return value is None
     origin = get_origin(hint)

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from dither import ParameterError
 from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms, list_families
-from dither.answer.split import compute_demands, make_equal_steps, predict_loss, weigh_steps
+from dither.answer.split import compute_demands, make_equal_steps, predict_error, weigh_steps
 from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.request import Price
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
@@ -128,7 +128,7 @@ def test_families_are_compared_by_the_same_measure():
     laplace = [IntegerLaplace.for_epsilon(1, Sensitivity.of(cells=100)) for _ in range(3)]
     gaussian = [IntegerGaussian.for_rho(F(1, 10), Sensitivity.of(cells=100)) for _ in range(3)]
     plain = handmade.by_ward()
-    assert predict_loss(plain, gaussian, {}) < predict_loss(plain, laplace, {})
+    assert predict_error(plain, gaussian, {}) < predict_error(plain, laplace, {})
 
 
 def test_weights_name_columns(tmp_path):

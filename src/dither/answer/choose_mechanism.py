@@ -24,7 +24,7 @@ from dither.answer.split import (
     compute_demands,
     join_demands,
     make_equal_steps,
-    predict_loss,
+    predict_error,
     weigh_steps,
 )
 from dither.errors import DitherError
@@ -144,7 +144,7 @@ def _choose_cheapest(
             demands = compute_demands(plain, equal, family, weights)
             steps = weigh_steps(wide.queries, alone.shares, demands, family, weights, adds_epsilons)
             request, mechanisms = calibrate_all(steps)
-            offers.append((predict_loss(plain, mechanisms, weights), alone.recipe, request))
+            offers.append((predict_error(plain, mechanisms, weights), alone.recipe, request))
             for joint in joint_families("epsilon", adds_epsilons) if family == "laplace" else ():
                 together = arrange_together(wide, joint.numbers[1] or MOST_TOGETHER)
                 if together is None:
@@ -156,7 +156,9 @@ def _choose_cheapest(
                 )
                 request, mechanisms = calibrate_all(steps)
                 laws = [find_error_law(mechanisms[step], column) for step, column in positions]
-                offers.append((predict_loss(plain, equal, weights, laws), together.recipe, request))
+                offers.append(
+                    (predict_error(plain, equal, weights, laws), together.recipe, request)
+                )
         except DitherError as error:
             refused.append(error)
     if not offers:

@@ -20,7 +20,7 @@ from dither.answer.evaluate import Array, FormulaInputs, evaluate, is_null, make
 from dither.answer.selection import (
     IntervalSelection,
     count_candidates,
-    count_shown,
+    count_estimates,
 )
 from dither.question.expressions import Apply, Formula
 from dither.question.recipe import Output, Recipe
@@ -109,7 +109,7 @@ def chooses_rows_by_noise(recipe: Recipe) -> bool:
 def count_selection(recipe: Recipe, output: Output, rows: Rows) -> IntervalSelection:
     """Count the intervals that a column shows, and the candidates that noisy values chose from."""
     shown_values = sum(
-        count_shown(output.formula, inputs, block.rows)
+        count_estimates(output.formula, inputs, block.rows)
         for (block, _), inputs in zip(rows.chosen, rows.inputs, strict=True)
     )
     candidates = sum(count_candidates(output.formula, recipe, block) for block in rows.candidates)

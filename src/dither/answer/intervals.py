@@ -137,7 +137,7 @@ def compute_interval(
     if value.dtype == object:
         return low, high
     for piece in split_pieces(formula, inputs, rows):
-        if piece.has_ends:
+        if piece.has_interval:
             chosen = ... if piece.rows is None else piece.rows
             low[chosen], high[chosen] = _compute_finite_ends(
                 piece.value, piece.select_inputs(inputs), noises, level

@@ -41,7 +41,11 @@ class IntervalSelection:
         return self.shown_count < self.candidate_count
 
     def level(self, level: Fraction) -> Fraction:
-        """The level at which the intervals shown are taken."""
+        """Compute the level of each shown interval, raised where noisy values chose the rows.
+
+        Of the intervals shown, the expected share that misses is then at most 1 - `level` (false
+        coverage rate).
+        """
         return (
             1 - (1 - level) * Fraction(max(1, self.shown_count), self.candidate_count)
             if self.is_choice
@@ -51,31 +55,34 @@ class IntervalSelection:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a block that show the same alternative of a formula.
+    """Rows of a block that show the same alternative of a formula (one branch of a CASE, say).
 
-    `rows` is None for all of them.
+    `value` is the alternative, `count` the number of rows, and `rows` their positions in the
+    block, or None for all of them.
     """
 
     value: Formula
     count: int
-    has_ends: bool = True
+    has_interval: bool = True
     rows: NDArray[np.int64] | None = None
 
     def block(self, block: Block) -> Block:
-        """The piece's rows of a block."""
+        """Take the rows of this piece from a block."""
         return block if self.rows is None else block.take_rows(self.rows)
 
     def select_inputs(self, inputs: FormulaInputs) -> FormulaInputs:
-        """The piece's rows as a formula reads them."""
+        """Take the rows of this piece from the inputs of a formula."""
         return inputs if self.rows is None else inputs.take_rows(self.rows)
 
 
 def split_pieces(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Piece]:
-    """Split rows by what they show. A constant or key that noisy values chose is no estimate and
-    has no ends."""
+    """Split the rows of a block by the alternative of the formula that they show.
+
+    A constant or key that noisy values chose is no estimate, so it has no interval.
+    """
     alternatives = list_alternatives(formula)
     if not alternatives:
-        return [Piece(formula, rows, has_ends=False)]
+        return [Piece(formula, rows, has_interval=False)]
     if not alternatives[0].conditions:
         return [Piece(alternatives[0].value, rows)]
     return [
@@ -90,11 +97,11 @@ def split_pieces(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Pie
     ]
 
 
-def count_shown(formula: Formula, inputs: FormulaInputs, rows: int) -> int:
+def count_estimates(formula: Formula, inputs: FormulaInputs, rows: int) -> int:
     """Count the rows that show an estimate: a value made of released numbers that is not null."""
     count = 0
     for piece in split_pieces(formula, inputs, rows):
-        if not piece.has_ends or not atoms_of(piece.value):
+        if not piece.has_interval or not atoms_of(piece.value):
             continue
         if affine(piece.value) is not None:  # never null
             count += piece.count

@@ -123,7 +123,7 @@ def weigh_steps(
     weights: Mapping[str, Fraction],
     allow_permute_and_flip: bool = False,
 ) -> tuple[Step, ...]:
-    """Weigh the steps so that the loss is least; `demands` are the demands of the shares."""
+    """Weigh the steps so that the predicted error is least; `demands` has one number a share."""
     power = 1 / (1 + FAMILIES[family].variance_power)
     step_weights = [demand**power for demand in demands]
     selections = [i for i, share in enumerate(shares) if isinstance(queries[share.query], Keys)]
@@ -167,7 +167,7 @@ def join_demands(
 def compute_demands(
     recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]
 ) -> list[float]:
-    """Compute A_i of every query: how much of the loss its noise makes."""
+    """Compute the demand of every query: how much its squared noise counts in the error."""
     demands = [0.0] * len(recipe.queries)
     read: set[int] = set()
     formulas = [
@@ -215,6 +215,11 @@ def _add_demand(
     atoms: tuple[int, ...],
     weight: float,
 ) -> None:
+    """Add `weight` to the demands of the queries that the atoms come from.
+
+    It is shared out in proportion to the squared sensitivities of the atoms, equally if all are
+    0. `positions` has the (query, column) of each atom.
+    """
     moved = {
         atom: _square_sensitivity(recipe, mechanisms[positions[atom][0]], atom, family)
         for atom in atoms
@@ -236,17 +241,17 @@ def _square_sensitivity(recipe: Recipe, mechanism: Any, atom: int, family: Famil
     return float(released.importance * released.unit) ** 2 * _square_move(sensitivity, family)
 
 
-def predict_loss(
+def predict_error(
     recipe: Recipe,
     mechanisms: Sequence[Any],
     weights: Mapping[str, Fraction],
     laws: Sequence[ErrorLaw] | None = None,
 ) -> float:
-    """Predict the loss of calibrated mechanisms, comparable between families.
+    """Predict the weighted squared error of an answer, to compare offers of different families.
 
-    Noise is measured in units of the L1 sensitivity.
-
-    `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
+    Every error is counted in units of its column's L1 sensitivity, that of a quantile in rows.
+    `mechanisms` are calibrated, one per query; `laws`, one per query, gives the noise where
+    several queries share a joint mechanism.
     """
     demands = compute_demands(recipe, mechanisms, "laplace", weights)
     own = [find_error_law(mechanism) for mechanism in mechanisms] if laws is None else laws
@@ -265,8 +270,5 @@ def _square_error(mechanism: Any, law: ErrorLaw) -> float:
 
 
 def _square_move(sensitivity: Sensitivity, family: Family) -> float:
-    """The square of what one unit can move.
-
-    It is taken in the norm that the noise of a family is calibrated to.
-    """
+    """Square the sensitivity, in the norm that the noise of a family is calibrated to."""
     return float(sensitivity.l1**2 if FAMILIES[family].norm == "l1" else sensitivity.l2_squared)

@@ -137,7 +137,7 @@ def _compute_floats(
     lists = [show_values(values, kind)]
     if count == 1:
         return lists
-    if not piece.has_ends or values.dtype == object:
+    if not piece.has_interval or values.dtype == object:
         return [*lists, [None] * piece.count, [None] * piece.count]
     low, high = compute_interval(piece.value, inputs, noise, level)
     low, high = (

@@ -175,11 +175,11 @@ def _choose(
     views = choose_views(*first)
     end_alpha = spend.end_alpha(len(own_events))
     groups = []
-    for _, side in _DIRECTIONS:
+    for _, input_index in _DIRECTIONS:
         searched = search_events(
             views,
-            first[side],
-            first[1 - side],
+            first[input_index],
+            first[1 - input_index],
             claim.epsilon,
             claim.delta,
             spend.testing,
@@ -228,18 +228,18 @@ def _count_hits(
     counts = _Counts({key: [0, 0] for key in events})
     for batch in chosen.first:
         counts.unread |= batch.unread
-    for side, data in enumerate(pair.inputs):
+    for input_index, data in enumerate(pair.inputs):
         done = 0
         while done < runs:
             step = min(_CHUNK if pair.vectorised else _STEP, runs - done)
             chunk = chosen.read(draw(pair.mechanism, data, step, vectorised=pair.vectorised))
             counts.unread |= chunk.unread
             for key, event in events.items():
-                counts.hits[key][side] += int(np.count_nonzero(event.holds(chunk)))
-            if chosen.guesser is not None and coins is not None and done < coins[side]:
-                guessed = chunk.take(slice(0, coins[side] - done))
+                counts.hits[key][input_index] += int(np.count_nonzero(event.holds(chunk)))
+            if chosen.guesser is not None and coins is not None and done < coins[input_index]:
+                guessed = chunk.take(slice(0, coins[input_index] - done))
                 signed = chosen.guesser.guess(guessed)
-                right, wrong = count_guesses(signed, first=side == 0)
+                right, wrong = count_guesses(signed, first=input_index == 0)
                 counts.right += right
                 counts.wrong += wrong
             if not done:
@@ -252,12 +252,13 @@ def _count_hits(
 def _list_evidence(
     chosen: _Chosen, counts: _Counts, spend: Budget, own_events: int
 ) -> list[Evidence]:
+    """Bound the probabilities of each chosen event on both inputs, from the testing runs."""
     alpha = spend.end_alpha(own_events)
     evidence = []
-    for (direction, side), group in zip(_DIRECTIONS, chosen.events, strict=True):
+    for (direction, input_index), group in zip(_DIRECTIONS, chosen.events, strict=True):
         for event in group:
             hits = counts.hits[id(event)]
-            pair = (hits[side], hits[1 - side])
+            pair = (hits[input_index], hits[1 - input_index])
             low = lower(pair[0], spend.testing, alpha)
             high = upper(pair[1], spend.testing, alpha)
             evidence.append(Evidence(event.text, direction, pair, spend.testing, low, high))
@@ -313,12 +314,12 @@ def _judge(
 
 
 def _measure_profile(
-    claim: _Claim, shown: float, evidence: list[Evidence]
+    claim: _Claim, bound: float, evidence: list[Evidence]
 ) -> tuple[tuple[float, float, float], ...]:
-    """At each epsilon of a grid, the delta that is allowed and the delta that events show."""
+    """List (epsilon, delta allowed, delta shown) on a grid that has `bound`, the epsilon shown."""
     epsilon = claim.epsilon
     grid = sorted(
-        {0.0, epsilon, *(epsilon * i / 8 for i in range(1, 17)), *([shown] * (shown > 0))}
+        {0.0, epsilon, *(epsilon * i / 8 for i in range(1, 17)), *([bound] * (bound > 0))}
     )
     return tuple(
         (e, claim.allows(e), max((entry.delta(e) for entry in evidence), default=0.0)) for e in grid
@@ -374,6 +375,7 @@ class _ProgressBar:
     """A progress bar that is drawn only if `shown`."""
 
     def __init__(self, shown: bool, name: str, total: int) -> None:
+        """Prepare a bar for `total` steps; `shown` says whether it appears at all."""
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), transient=True
         )
@@ -382,6 +384,7 @@ class _ProgressBar:
         self._total = total
 
     def __enter__(self) -> Callable[[int], None]:
+        """Start the bar, and return the function that advances it."""
         if not self._shown:
             return lambda _: None
         self._bar.start()

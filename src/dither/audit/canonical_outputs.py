@@ -107,6 +107,7 @@ class _Walk:
             self._open.pop()
 
     def _write_plain(self, value: Any, path: str) -> str:
+        """Write a plain value and note it as a leaf, with the leaves inside a text."""
         self.leaves[path] = value
         if isinstance(value, complex):
             self.leaves[f"real part of {path}"] = value.real
@@ -118,6 +119,7 @@ class _Walk:
         return write_plain(value)
 
     def _write_object(self, value: Any, path: str) -> str:
+        """Write a value by the writer of its type, else as a table, mapping, iterable or state."""
         for kinds, write in _WRITERS:
             if isinstance(value, kinds):
                 return _name_type(value) + write(self, value, path)
@@ -209,10 +211,11 @@ def _write_attributes_beside(walk: _Walk, value: Any, path: str) -> str:
 
 
 def _write_sequence(walk: _Walk, value: Any, path: str) -> str:
+    """Write a list or tuple, and note its length and every element as leaves."""
     elements = list(value)
     _note_length(walk, path, len(elements))
-    parts = [walk.write(element, f"{path}[{i}]") for i, element in enumerate(elements)]
-    body = ", ".join(parts)
+    texts = [walk.write(element, f"{path}[{i}]") for i, element in enumerate(elements)]
+    body = ", ".join(texts)
     return f"[{body}]" if isinstance(value, list) else f"({body})"
 
 
@@ -229,15 +232,16 @@ def _write_set(walk: _Walk, value: Any, path: str) -> str:
 def _write_dict(walk: _Walk, value: Any, path: str) -> str:
     """The entries in their order, which a reader of the output sees as well."""
     _note_length(walk, path, len(value))
-    parts = []
+    texts = []
     for key, element in value.items():
         name = _write_key(walk, key)
-        parts.append(f"{name}: {walk.write(element, f'{path}[{name}]')}")
-    text = "{" + ", ".join(parts) + "}"
+        texts.append(f"{name}: {walk.write(element, f'{path}[{name}]')}")
+    text = "{" + ", ".join(texts) + "}"
     return text + _write_attributes_beside(walk, value, path)
 
 
 def _write_key(walk: _Walk, key: Any) -> str:
+    """Write a mapping's key; its own leaves are not noted, only what could not be read in it."""
     if type(key) in _PLAIN:
         return write_plain(key)
     inner = _Walk()
@@ -247,6 +251,7 @@ def _write_key(walk: _Walk, key: Any) -> str:
 
 
 def _write_array(walk: _Walk, value: Any, path: str) -> str:
+    """Write an array with its type and shape; a masked one with its mask."""
     mask = ""
     if isinstance(value, np.ma.MaskedArray):
         mask = _write_array(walk, np.ma.getmaskarray(value), f"{path}.mask")
@@ -336,6 +341,7 @@ def _open_tensor(value: Any) -> Any:
 
 
 def _open_arrow(value: Any) -> Any:
+    """Turn an Arrow table, array or scalar into a dict of plain values, or None."""
     if hasattr(value, "column_names"):
         columns = [column.to_pylist() for column in value.columns]
         return {"schema": str(value.schema), "columns": columns}
@@ -345,6 +351,7 @@ def _open_arrow(value: Any) -> Any:
 
 
 def _open_pandas(value: Any) -> Any:
+    """Turn a pandas frame, series or index into a dict of plain values, or None."""
     if hasattr(value, "columns"):
         cells = value.to_dict("split") | {"types": [str(kind) for kind in value.dtypes]}
         return cells | {"attributes": dict(value.attrs)}
@@ -356,6 +363,7 @@ def _open_pandas(value: Any) -> Any:
 
 
 def _open_polars(value: Any) -> Any:
+    """Turn a polars frame or series into a dict of plain values, or None."""
     if hasattr(value, "collect"):
         value = value.collect()
     if hasattr(value, "rows"):

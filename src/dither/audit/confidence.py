@@ -19,6 +19,7 @@ _OUTWARD = 1e-9  # relative: far above the error of the inverse beta function, w
 
 
 def check_alpha(alpha: float) -> float:
+    """Return alpha as a float, or refuse what does not lie strictly between 0 and 1."""
     if not 0 < float(alpha) < 1:
         raise ParameterError(
             f"alpha must lie in (0, 1), got {alpha}: the rate of false alarms, e.g. 1e-6"
@@ -27,7 +28,7 @@ def check_alpha(alpha: float) -> float:
 
 
 def lower(hits: int, runs: int, alpha: float) -> float:
-    """With probability at least 1 - alpha the true probability is above this.
+    """Compute a number that the true probability exceeds, with confidence at least 1 - alpha.
 
     >>> round(lower(500, 1000, 0.025), 8)
     0.46854917
@@ -38,7 +39,7 @@ def lower(hits: int, runs: int, alpha: float) -> float:
 
 
 def upper(hits: int, runs: int, alpha: float) -> float:
-    """With probability at least 1 - alpha the true probability is below this.
+    """Compute a number that the true probability is below, with confidence at least 1 - alpha.
 
     >>> round(upper(0, 1000, 0.025), 8)
     0.00368208

@@ -109,8 +109,11 @@ def search_events(
     alpha: float,
     most: int = 5,
 ) -> list[Event]:
-    """The events that promise most at `runs` test runs each and rate `alpha`: at the claim, and
-    along the profile."""
+    """Find the events that promise to break the claim most clearly in `runs` more runs.
+
+    They are scored at the claimed epsilon and at some other points of the privacy profile;
+    `alpha` is the rate of false alarms.
+    """
     candidates: list[CandidateEvent] = []
     for view in searched_views:
         candidates += _list_candidates(view, left, right, epsilon)
@@ -145,6 +148,11 @@ def search_events(
 def _list_candidates(
     view: View, left: Batch, right: Batch, epsilon: float
 ) -> Iterator[CandidateEvent]:
+    """List the events of one view that may tell the two samples apart, with their frequencies.
+
+    For ordered numbers these are half-lines and the intervals where left most exceeds e^epsilon
+    times right, at three epsilons; for whole numbers also sets of points.
+    """
     a = view.of(left)
     b = view.of(right)
     whole = a.dtype.kind in "bi"
@@ -202,15 +210,19 @@ def _make_set(view: View, numbers: Numbers, value_count: int) -> Event:
 
 
 def _make_point(view: View, sample: Batch, cell: Any) -> Event:
-    shown = sample.shown.get(int(cell), str(cell))
+    """Make the event that a view has exactly this value, with a text that a reader knows it by.
+
+    The whole output is viewed through a hash, so its text is looked up in the sample.
+    """
+    value_text = sample.shown.get(int(cell), str(cell))
     if view.name == "whole output" and not sample.shown:
         rows_with_cell = np.flatnonzero(sample.whole == cell)
-        shown = (
+        value_text = (
             str(sample.rows[rows_with_cell[0]].tolist())
             if len(rows_with_cell)
             else "an output of the other side alone"
         )
-    return Event(view, "among", (int(cell),), f"{view.name} is {shown}")
+    return Event(view, "among", (int(cell),), f"{view.name} is {value_text}")
 
 
 def _list_sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[CandidateEvent]:
@@ -276,7 +288,7 @@ def count_cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats
 
 
 def _spread_indices(count: int, most: int = 250) -> list[int]:
-    """All places up to `count`, or some of them, dense at both ends."""
+    """List all indices up to `count`, or some of them, dense at both ends."""
     if count <= most:
         return list(range(count))
     ends = [*range(40), *range(count - 40, count)]
@@ -314,7 +326,11 @@ def learn_score(left: Batch, right: Batch) -> Sequence[View]:
 
 
 def _make_features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
-    """Columns, distances from their medians, squares, and differences of neighbouring columns."""
+    """Make the function that computes features of rows for a classifier.
+
+    They are the columns, which entries are missing, distances from the medians and from one to
+    either side of them, differences of neighbouring columns, and which column is the largest.
+    """
     columns = min(sample.shape[1], 40)
     with np.errstate(invalid="ignore"):
         finite = np.where(np.isfinite(sample[:, :columns]), sample[:, :columns], 0).astype(
@@ -324,6 +340,7 @@ def _make_features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
     cut = np.quantile(np.abs(finite), 0.999, axis=0) + 1e-9
 
     def compute_features(rows: NDArray[Any]) -> Floats:
+        """Compute the features of each row, after clipping its columns at `cut`."""
         raw = rows[:, :columns].astype(np.float64)
         x = np.clip(np.where(np.isfinite(raw), raw, 0), -cut, cut)
         away = np.abs(x - centre)

@@ -66,6 +66,11 @@ def smallest_epsilon(left: Law, right: Law, delta: float = 0.0) -> Bounds:
 
 
 def _bound_one_direction(left: Law, right: Law, eps: Fraction) -> Bounds:
+    """Bound sum over x of max(0, left(x) - e^eps * right(x)) from below and above.
+
+    Fractions give bounds that are off by the rounding of e^eps alone. For floats the sum is
+    widened by a bound on its rounding errors.
+    """
     if all(isinstance(p, (int, Fraction)) for law in (left, right) for p in law.values()):
         small = exp_minus(eps, _BITS)
         scale = Fraction(1 << _BITS, small.high), Fraction(1 << _BITS, max(1, small.low))

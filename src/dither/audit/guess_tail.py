@@ -33,10 +33,10 @@ def tail(right: Integers, wrong: Integers, chance: float) -> float:
     weights = np.arange(1, len(right) + 1)
     counts = (right + wrong).astype(np.float64)
     total = int(weights @ right)
-    most = int(weights @ (right + wrong))
-    if total <= chance * most:
+    all_weights = int(weights @ (right + wrong))
+    if total <= chance * all_weights:
         return 1.0
-    if total == most:
+    if total == all_weights:
         return min(1.0, chance ** int(counts.sum()) * (1 + _OUTWARD))
     tilt = _find_tilt(weights, counts, chance, total)
     growth = np.log1p(chance * np.expm1(tilt * weights))
@@ -44,7 +44,7 @@ def tail(right: Integers, wrong: Integers, chance: float) -> float:
     if bound < _CLEAR:
         return bound
     tilted = chance * np.exp(tilt * weights - growth)
-    share = _sum_window(weights, counts, tilted, tilt, total, most)
+    share = _sum_window(weights, counts, tilted, tilt, total, all_weights)
     return min(1.0, bound * (1 + _OUTWARD) * min(1.0, share + _ROUNDING + _OUTSIDE))
 
 
@@ -69,18 +69,18 @@ def _tilted_mean(weights: Integers, counts: Floats, chance: float, tilt: float) 
 
 
 def _sum_window(
-    weights: Integers, counts: Floats, tilted: Floats, tilt: float, total: int, most: int
+    weights: Integers, counts: Floats, tilted: Floats, tilt: float, total: int, all_weights: int
 ) -> float:
     """Sum over d >= 0 of e^(-tilt d) P[W = total + d] under the tilted law, d inside the window."""
     spread = math.sqrt(float((weights**2 * counts) @ (tilted * (1 - tilted))))
-    window = min(most + 1, int(40 * spread) + 32 * int(weights[-1]) + 2)
+    window = min(all_weights + 1, int(40 * spread) + 32 * int(weights[-1]) + 2)
     angles = 2 * math.pi * np.arange(window // 2 + 1) / window
     log_transform = np.zeros(len(angles), np.complex128)
     for weight, count, share in zip(weights, counts, tilted, strict=True):
         if count:
             log_transform += count * np.log1p(share * np.expm1(-1j * weight * angles))
     law = np.maximum(np.fft.irfft(np.exp(log_transform), window), 0.0)
-    reach = most - total if window == most + 1 else window // 2
+    reach = all_weights - total if window == all_weights + 1 else window // 2
     distances = np.arange(min(reach, window - 1) + 1)
     return float(law[(total + distances) % window] @ np.exp(-tilt * distances))
 

@@ -68,6 +68,7 @@ class Guesses:
         return self.chance <= self.alpha
 
     def __str__(self) -> str:
+        """Say how many guesses were right, and how unlikely that is if the claim holds."""
         return (
             f"{sum(self.right):,} of {sum(self.right) + sum(self.wrong):,} guesses of the input "
             f"from '{self.view}' were right, of {self.trials:,} outputs; so many come with "
@@ -172,10 +173,10 @@ class _CellTable:
         for_first = (self.first + _SHRINK * bar) / total - bar
         for_second = (self.second + _SHRINK * bar) / total - bar
         gain = np.maximum(for_first, for_second)
-        most = float(gain.max())
-        if most <= 0:
+        largest_gain = float(gain.max())
+        if largest_gain <= 0:
             return np.zeros(len(gain), np.int64)
-        steps = np.clip(np.rint(LEVELS * gain / most), 0, LEVELS).astype(np.int64)
+        steps = np.clip(np.rint(LEVELS * gain / largest_gain), 0, LEVELS).astype(np.int64)
         return np.where(for_first >= for_second, steps, -steps)
 
 

@@ -38,6 +38,7 @@ class LeafColumn:
 
     @property
     def name(self) -> str:
+        """Name the column as reports show it: the leaf's path, and what of the leaf it holds."""
         if self.kind == "number":
             return self.path
         if self.kind == "bucket":

@@ -134,6 +134,12 @@ def _register_private(
     key: bytes,
     lists: Lists,
 ) -> list[Row]:
+    """Repair the rows of a private table, then keep those that its limits allow.
+
+    `owners` has the owner of each raw row, None if it has none. Rows of one owner are ranked by
+    a keyed hash; of rows that agree in unique columns the first stays, then at most
+    rows_per_unit. If the unit is a row, every row is an owner of its own.
+    """
     owner_column = catalog.owner_column(table) if catalog else getattr(table.owner, "column", None)
     columns = tuple(column for column in table.columns if column.name != owner_column)
     owned: dict[str, list[Row]] = defaultdict(list)
@@ -180,6 +186,7 @@ def _rank_rows(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]
 
 
 def _window(value: int, table: Table, catalog: Catalog) -> int:
+    """Number the day, week, month or year that a value lies in, as the unit's window."""
     unit = catalog.unit
     column = table.column(catalog.unit.column or "")
     days = (
@@ -224,6 +231,7 @@ def repair(raw: str | None, column: Column, lists: Lists | None = None) -> Any:
 
 
 def _repair_null(column: Any, labels: tuple[str, ...]) -> Any:
+    """Apply the column's rule for nulls: drop the row, keep the null, or put in a value."""
     if column.nulls.rule == "drop":
         return _GONE
     if column.nulls.rule == "keep":
@@ -266,6 +274,10 @@ def _read_grid_value(text: str, column: Column) -> int | None:
 
 
 def _read_time(text: str, column: Date | Timestamp) -> int | None:
+    """Read a text as days (date) or seconds (timestamp) since 1970, or None if it is neither.
+
+    A time without a zone is in the zone that the column declares.
+    """
     date_match = re.fullmatch(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([ T][0-9:.,Z +-]{0,40})?", text)
     try:
         days = (

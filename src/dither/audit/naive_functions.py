@@ -97,6 +97,7 @@ def _like(text: str, pattern: str) -> bool:
 
 
 def _parse(text: str, low: Fraction, high: Fraction) -> Fraction | None:
+    """Read a text of up to 18 digits as a whole number, clamped to [low, high]; else None."""
     return (
         max(low, min(high, Fraction(int(text))))
         if re.fullmatch(r"[+-]?[0-9]{1,18}", text)
@@ -227,6 +228,11 @@ def _case(*branches: Any) -> Any:
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that returns the extreme of its arguments that are not null.
+
+    `choose` is min or max; if all are null, so is the result.
+    """
+
     def choose_present(*values: Any) -> Any:
         present = [value for value in values if value is not None]
         return reduce(choose, present) if present else None

@@ -105,8 +105,8 @@ def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
             return _join(plan, database)
         case plans.UnionAll(left, right):
             both = [rows(left, database), rows(right, database)]
-            keep = all(o is not None for side in both for o, _ in side)
-            return [(o if keep else None, row) for side in both for o, row in side]
+            keep = all(o is not None for branch_rows in both for o, _ in branch_rows)
+            return [(o if keep else None, row) for branch_rows in both for o, row in branch_rows]
         case plans.Distinct(source, per_unit):
             once = {
                 (o if per_unit else None, tuple(row.items())): None
@@ -158,6 +158,10 @@ def _is_sampled(
 
 
 def _join(plan: plans.Join, database: NaiveDatabase) -> list[Owned]:
+    """Pair each left row with the right rows of the same owner (or none) that have equal keys.
+
+    A left join keeps a row without a match, with nulls in the right columns.
+    """
     joined: list[Owned] = []
     right = rows(plan.right, database)
     paired = {right_name for left_name, right_name in plan.on if left_name == right_name}
@@ -216,6 +220,7 @@ def _rank_group(
 
 
 def _key_number(value: Any) -> int:
+    """Code one key value as an integer below P, for the hash that ranks an owner's groups."""
     if value is None:
         return P - 1
     if isinstance(value, Label):

@@ -50,6 +50,7 @@ class Batch:
         return len(self.whole)
 
     def take(self, selection: slice) -> Batch:
+        """Take some of the outputs as a batch."""
         return Batch(
             self.rows[selection],
             self.names,
@@ -95,6 +96,11 @@ class Reader:
 
     @classmethod
     def _of_matrices(cls, signature: Any, matrices: list[NDArray[Any]]) -> Reader:
+        """Make a reader for outputs that are rows of numbers with the same signature.
+
+        Of wide rows it reads the columns that differ most between the two inputs, and one
+        weighted sum of all columns.
+        """
         width = matrices[0].shape[1]
         if not signature[1]:
             return cls(("value",), signature)
@@ -106,6 +112,7 @@ class Reader:
         return cls(names, signature, columns, total, left_out=width - len(columns))
 
     def __call__(self, outputs: Any) -> Batch:
+        """Read outputs as numbers; those with another signature than the first ones are misfits."""
         if self.signature is None:
             return self._read_nested(outputs)
         if _find_signature(outputs) == self.signature:
@@ -120,6 +127,7 @@ class Reader:
         whole: NDArray[np.int64],
         unread: frozenset[str] = frozenset(),
     ) -> Batch:
+        """Keep the columns that this reader tests, and add the weighted sum of all of them."""
         if self.weighted_sum is None:
             return Batch(matrix, self.names, whole, {}, matrix, unread)
         total = self.weighted_sum(matrix)
@@ -127,13 +135,18 @@ class Reader:
         return Batch(rows, self.names, whole, {}, matrix, unread)
 
     def _read_nested(self, outputs: Any) -> Batch:
+        """Read outputs of any kind by their canonical texts.
+
+        The hash of a text stands for the whole output, and every leaf that was chosen is a
+        column.
+        """
         readings = [read_output(output) for output in outputs]
         keys = {text: hash_text(text) for text in {reading.text for reading in readings}}
-        shown = {key: text for text, key in keys.items()}
+        texts_by_hash = {key: text for text, key in keys.items()}
         rows = fill_leaf_columns([reading.leaves for reading in readings], self.leaf_columns)
         whole = np.array([keys[reading.text] for reading in readings], np.int64)
         unread = frozenset(kind for reading in readings for kind in reading.unread)
-        return Batch(rows, self.names, whole, shown, rows, unread)
+        return Batch(rows, self.names, whole, texts_by_hash, rows, unread)
 
     def _read_misfits(self, outputs: Any) -> Batch:
         """Outputs of another type than those seen first: a row of the least number, and the hash of
@@ -167,6 +180,11 @@ def _find_signature(outputs: Any) -> Any:
 
 
 def _sign_output(output: Any) -> Any:
+    """Describe the type and shape of a numeric output; None if it is not plainly numeric.
+
+    Outputs with equal signatures fit in one matrix. np.uint64 does not fit in int64, so it has
+    none.
+    """
     kind = type(output)
     if is_number(output):
         return None if kind is np.uint64 else (kind, (), _is_whole(kind))

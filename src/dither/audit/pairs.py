@@ -135,6 +135,7 @@ class _Pilot:
         return (excess if excess > _CLEAR_EXCESS else 0.0), self._estimate_epsilon(views, sides)
 
     def _estimate_epsilon(self, views: list[View], sides: list[Batch]) -> float:
+        """Estimate the largest epsilon that an event shows, less three standard errors a side."""
         worst = 0.0
         for a, b in (sides, sides[::-1]):
             events = search_events(views, a, b, self.epsilon, self.delta, self.runs, 0.05)

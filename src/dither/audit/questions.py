@@ -74,6 +74,7 @@ def _table() -> str:
 
 
 def _where(table: str) -> str:
+    """Pick a WHERE clause for a table, or none."""
     column = pick(NUMBERS[table])
     some = (
         "",
@@ -92,6 +93,7 @@ def _plain() -> str:
 
 
 def _grouped() -> str:
+    """Write a question with counts or sums by one listed key."""
     table = _table()
     key = pick(KEYS[table])
     number = pick(NUMBERS[table])
@@ -106,6 +108,7 @@ def _two_keys() -> str:
 
 
 def _aggregates() -> str:
+    """Write a question with one aggregate other than COUNT(*) and SUM."""
     table = _table()
     number = pick(NUMBERS[table])
     shape = pick(
@@ -135,6 +138,7 @@ def _quantile() -> str:
 
 
 def _join() -> str:
+    """Write a question over patients joined with their visits, grouped by a key of either."""
     aggregate = pick(("COUNT(*) AS n", "SUM(v.cost) AS s"))
     kind = pick(("JOIN", "LEFT JOIN"))
     key = pick(("p.sex", "v.diag"))
@@ -152,6 +156,7 @@ def _public_join() -> str:
 
 
 def _undeclared() -> str:
+    """Write a question grouped by a key whose values the catalog does not list."""
     keys = pick(("diag", "diag, ward"))
     aggregates = pick(
         (
@@ -169,6 +174,7 @@ def _rollup() -> str:
 
 
 def _limits() -> str:
+    """Write a question over a subquery that bounds what one person contributes."""
     inner = "SELECT person, LEAST(COUNT(*), 2) AS k FROM visits GROUP BY person"
     return pick(
         (
@@ -179,6 +185,7 @@ def _limits() -> str:
 
 
 def _nonsense() -> str:
+    """Write a question that must be refused, or that reads no data."""
     return pick(
         (
             "SELECT person FROM visits",
@@ -231,6 +238,7 @@ def _patient(name: str) -> str:
 
 
 def _visit(visit: str, person: str) -> str:
+    """Write one line of visits.csv, with values in and out of bounds."""
     values = (
         pick(("north", "south", "attic", "")),
         pick(("flu", "cold", "rare", "")),
@@ -243,6 +251,7 @@ def _visit(visit: str, person: str) -> str:
 
 
 def _files(patients: list[str], visits: list[str]) -> Files:
+    """Make the three CSV files of the clinic from lines of patients and visits."""
     return {
         "patients.csv": "\n".join(["person,sex,age", *patients]) + "\n",
         "visits.csv": "\n".join(["visit,person,ward,diag,county,score,cost,urgent", *visits])

@@ -48,7 +48,7 @@ def write(file: Path, title: str, sections: Sequence[Section]) -> tuple[Path, Pa
 
 
 def to_json(title: str, sections: Sequence[Section]) -> dict[str, Any]:
-    """Plain data; numbers that are no numbers become null."""
+    """Write the report as plain data; NaN and infinities become null."""
     plain_sections = [
         {
             "title": section.title,
@@ -66,7 +66,7 @@ def to_json(title: str, sections: Sequence[Section]) -> dict[str, Any]:
 
 
 def finite(tree: Any) -> Any:
-    """Plain data that every reader of JSON takes: numbers that are no numbers become null."""
+    """Turn data into JSON that every reader takes: NaN and infinities become null."""
     if isinstance(tree, dict):
         return {str(key): finite(value) for key, value in tree.items()}
     if isinstance(tree, (list, tuple)):
@@ -86,10 +86,10 @@ def to_html(title: str, sections: Sequence[Section]) -> str:
 
 
 def _show_section(section: Section) -> Html:
-    shown = [write_element("p", line) for line in section.text]
+    elements = [write_element("p", line) for line in section.text]
     if section.rows:
-        shown.append(_show_table(section.head, section.rows))
-    return join([*shown, *map(_show_verdict, section.verdicts)])
+        elements.append(_show_table(section.head, section.rows))
+    return join([*elements, *map(_show_verdict, section.verdicts)])
 
 
 def _show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
@@ -115,6 +115,7 @@ _TONES: dict[str, Tone] = {
 
 
 def _show_verdict(verdict: Verdict) -> Html:
+    """Write one verdict: its facts, the reason for it, and three plots."""
     facts = [
         ("claim", f"epsilon {verdict.epsilon:.6g}, delta {verdict.delta:.3g}"),
         ("largest epsilon shown", f"{verdict.epsilon_lower:.4g}"),
@@ -142,6 +143,7 @@ def _show_verdict(verdict: Verdict) -> Html:
 
 
 def _explain_outcome(verdict: Verdict) -> str:
+    """Explain in one sentence why the verdict is what it is."""
     if verdict.violated:
         return (
             "The claim excludes these probabilities; a mechanism that keeps it shows such counts "
@@ -184,43 +186,46 @@ def _list_allowed_rates(verdict: Verdict, steps: int) -> list[tuple[float, float
 
 def _draw_scale(verdict: Verdict) -> Html:
     """Epsilon on one line: what was shown, what was claimed, what could have been shown."""
-    shown = verdict.epsilon_lower if math.isfinite(verdict.epsilon_lower) else verdict.ceiling
+    epsilon_lower = (
+        verdict.epsilon_lower if math.isfinite(verdict.epsilon_lower) else verdict.ceiling
+    )
     return draw_lengths(
         [
-            ("shown at least", shown, "shown"),
+            ("shown at least", epsilon_lower, "shown"),
             ("claimed", verdict.epsilon, "claim"),
             ("ceiling", verdict.ceiling, "top"),
         ],
-        1.12 * max(shown, verdict.epsilon, verdict.ceiling, 1e-9),
+        1.12 * max(epsilon_lower, verdict.epsilon, verdict.ceiling, 1e-9),
         "Epsilon. 0 is guessing. Above the ceiling nothing can be shown with this many runs.",
     )
 
 
 def _draw_profile(verdict: Verdict) -> Html:
+    """Draw the delta that the claim allows and the measured lower bound, over epsilon."""
     rows = [
         (epsilon, _read_promise(verdict, epsilon, claimed_delta), low)
         for epsilon, claimed_delta, low in verdict.profile
         if math.isfinite(epsilon)
     ]
-    most = max((row[0] for row in rows), default=1.0) or 1.0
+    last_epsilon = max((row[0] for row in rows), default=1.0) or 1.0
     top = (
         max((value for row in rows for value in row[1:] if math.isfinite(value)), default=1.0)
         or 1.0
     )
     claimed = [
-        (epsilon / most, min(1.0, claimed_delta / top))
+        (epsilon / last_epsilon, min(1.0, claimed_delta / top))
         for epsilon, claimed_delta, _ in rows
         if math.isfinite(claimed_delta)
     ]
-    shown = [(epsilon / most, min(1.0, low / top)) for epsilon, _, low in rows]
+    measured = [(epsilon / last_epsilon, min(1.0, low / top)) for epsilon, _, low in rows]
     note = (
         "Privacy profile: delta that the claim allows at each epsilon (dashed), and the lower "
         "bound that was measured "
         "(solid, red). A solid line above the dashed one refutes the claim."
     )
     return draw_curves(
-        [ChartLine(claimed, "claim"), ChartLine(shown, "shown")],
-        Axis("epsilon", most),
+        [ChartLine(claimed, "claim"), ChartLine(measured, "shown")],
+        Axis("epsilon", last_epsilon),
         Axis("delta", top),
         note,
     )
@@ -241,6 +246,7 @@ def _read_promise(verdict: Verdict, epsilon: float, claimed_delta: float) -> flo
 
 
 def _draw_roc(verdict: Verdict) -> Html:
+    """Draw the attacker's ROC curve beside the one that the claim allows."""
     note = (
         "ROC of an attacker who learned from the first part of the runs (solid, red; an estimate), "
         "the most that the "

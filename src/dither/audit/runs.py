@@ -71,6 +71,7 @@ def copy_input(data: Any) -> Any:
 
 
 def _run_once(mechanism: Callable[..., Any], data: Any) -> Any:
+    """Run the mechanism once and snapshot its output; an exception becomes an output, too."""
     try:
         return take_snapshot(mechanism(data))
     except (Exception, SystemExit) as error:

@@ -65,6 +65,11 @@ class WeightedSum:
     """The sum of all columns, each by its mean move over its variance, in thousandths."""
 
     def __init__(self, left: NDArray[Any], right: NDArray[Any]) -> None:
+        """Weigh each column by how far its mean differs between the two samples.
+
+        Columns are standardised first; those whose difference is within the noise of the
+        means get weight 0.
+        """
         a = _replace_nan(left)
         b = _replace_nan(right)
         deviation = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 2)

@@ -83,6 +83,7 @@ def _run_keys(rule: Any, release: Callable[[Any], Any]) -> Callable[..., Any]:
     long list."""
 
     def run(counts: list[int], size: int) -> Any:
+        """Release `size` copies of the counts at once, one row of kept keys for each copy."""
         return (
             np.asarray(release(np.tile(np.array(counts, np.int64), size)))
             .reshape(size, -1)
@@ -137,6 +138,8 @@ def list_central() -> list[Subject]:
         return _run_cells(histogram)(counts, size)
 
     def tuning(lifted: int) -> int:
+        """Run the private selection with `lifted` added to score and output; return the output."""
+
         def run(source: Words) -> tuple[int, int]:
             score, output = _selection_run(source)
             return score + lifted, output + lifted

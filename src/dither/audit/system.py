@@ -66,7 +66,7 @@ class Findings:
 
     @property
     def slower(self) -> float:
-        """The p-value of a rank test between the times of the two sides: for information."""
+        """Compute the p-value of a rank test between the times of both sides: for information."""
         if len(self.seconds) < 8:
             return 1.0
         first_seconds, second_seconds = zip(*self.seconds, strict=True)
@@ -138,7 +138,7 @@ def _compare(
     oracles: list[naive.NaiveDatabase],
     sql: str,
 ) -> bool:
-    """Ask both databases one question and note what differs; whether it was answered."""
+    """Ask both databases one question, note what differs, and return whether it was answered."""
     outcomes = [_bind_or_refusal(database.connection, sql) for database in databases]
     if repr(outcomes[0]) != repr(outcomes[1]):
         findings.faults.append(f"binding depends on data: {sql}: {outcomes}")
@@ -217,8 +217,10 @@ def _describe_shape(answer: Any, *, chosen: bool) -> Any:
 
 
 def _register_oracle(files: questions.Files, connection: Connection) -> naive.NaiveDatabase:
-    """The files as the naive evaluator registers them; what it shows holds for every key of the
-    installation."""
+    """Register the files by the naive evaluator.
+
+    What it shows holds for every key of the installation.
+    """
     raws = {}
     for name, text in files.items():
         head, *lines = csv.reader(text.splitlines())
@@ -257,6 +259,8 @@ def _check_rows(
 
 
 def _black_box(databases: list[RegisteredDatabase], sql: str, runs: int, alpha: float) -> Verdict:
+    """Test one question on two neighbouring databases by repeated fresh answers."""
+
     def mechanism(index: int) -> Any:
         answer: Any = databases[index].connection.sql(sql, epsilon=EPSILON, fresh=True)
         return [value for column in answer.raw.columns for value in column.to_pylist()]

@@ -76,6 +76,7 @@ class Evidence:
     high: float
 
     def __str__(self) -> str:
+        """Say the bounds of the event's probability on both inputs, and the counts behind them."""
         likely_side, rare_side = (
             ("first", "second") if self.direction == "d1 over d2" else ("second", "first")
         )
@@ -135,6 +136,7 @@ class Verdict:
         return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2)) if len(x) > 1 else 0.5
 
     def __str__(self) -> str:
+        """Say the outcome in one line: the claim, and the evidence or the reach of the test."""
         claim = f"claimed epsilon {self.epsilon:.6g}, delta {self.delta:.3g}"
         if self.certificate is not None and self.violated:
             least = f", so epsilon >= {self.epsilon_lower:.4g} at that delta"

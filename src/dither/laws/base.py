@@ -168,6 +168,9 @@ def from_tails(t: Floats, upper: Floats, lower: Floats) -> Floats:
 
 
 def tail_size(t: Floats) -> Floats:
-    """noise > t >= 0 is noise >= t + 1; noise > t < 0 is not (noise >= |t|)."""
+    """Compute the size s for which P(noise > t) follows from P(noise >= s).
+
+    noise > t >= 0 is noise >= t + 1; noise > t for t < 0 is not (noise >= |t|) by symmetry.
+    """
     size: Floats = np.abs(t + 0.5) + 0.5
     return size

@@ -44,6 +44,11 @@ class _Mixture(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _mixture(sides: tuple[int, ...], scale: Fraction) -> _Mixture:
+    """Tabulate the law of the radius r on a grid, for bounds on tails of box noise.
+
+    Given r, box noise is uniform on the integers within r times the scaled sides, so each step
+    of the grid needs the least and the largest number of such integers.
+    """
     # there the narrowest side has its first step
     reach = min(_FARTHEST, _REACH + float(1 / (min(sides) * scale)))
     nodes = np.linspace(0.0, reach, _NODES + 1)
@@ -73,7 +78,7 @@ def _ahead(sides: tuple[int, ...], scale: Fraction, column: int) -> _Ahead:
 
 
 def _sum_ahead(terms: Floats) -> Floats:
-    """By step: the sum from there on, and 0 after the last."""
+    """Sum the terms from each step on; 0 after the last."""
     return np.append(np.cumsum(terms[::-1])[::-1], 0.0)
 
 
@@ -103,6 +108,7 @@ class BoxErrorLaw(AdditiveErrorLaw):
     column: int
 
     def __post_init__(self) -> None:
+        """Check that the column is one of the sides, and that sides are positive."""
         if self.column not in range(len(self.sides)):
             raise ParameterError(
                 f"a box of {len(self.sides)} sides has no number {quote(self.column)}"

@@ -44,6 +44,7 @@ class Aggregator:
     """The state of one collection: protocol, tally, number of reports."""
 
     def __init__(self, protocol: Protocol) -> None:
+        """Start with an empty tally for the reports of `protocol`."""
         self.protocol = protocol
         self.tally: NDArray[np.int64] = np.zeros(protocol.tally_size, np.int64)
         self.reports = 0
@@ -197,6 +198,10 @@ class Aggregator:
         return aggregator
 
     def _read_squares(self, head: dict[str, Any]) -> None:
+        """Read the sum of squared answers from a stored header; refuse an impossible one.
+
+        None means that the sum is not kept, so that the variance comes from the formula.
+        """
         squares = head.get("squares")
         is_sum = type(squares) is int and 0 <= squares < _MOST_SQUARES
         if squares is not None and (self.squares is None or not is_sum):
@@ -204,6 +209,10 @@ class Aggregator:
         self.squares = squares
 
     def _read_body(self, body: bytes) -> None:
+        """Read the tally, or the kept payloads, from the bytes after a stored header.
+
+        Refuse bytes of the wrong length and counts that no number of reports can reach.
+        """
         protocol = self.protocol
         kept_bytes = self.reports * protocol.payload_bytes if protocol.keeps_reports else 0
         if len(body) != 8 * len(self.tally) + kept_bytes:
@@ -226,6 +235,7 @@ def _compute_checksum(head: dict[str, Any], body: bytes) -> str:
 
 
 def _compare_checksum(head: dict[str, Any], body: bytes) -> None:
+    """Refuse a stored aggregator whose header and body do not match its checksum."""
     if head["checksum"] != _compute_checksum(head, body):
         raise ParameterError(
             "the stored aggregator does not match its checksum: it was damaged or changed; take "

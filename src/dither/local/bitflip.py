@@ -66,6 +66,11 @@ class BitFlip(Oracle):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw `sampled` buckets for each value and write a noisy bit for each bucket.
+
+        The bit says whether the value lies in the bucket; it is true with probability p,
+        else flipped.
+        """
         held = read_values(values, self.domain)
         buckets = sample_coordinates(len(held), self.domain, self.sampled, source)
         answers = (buckets == held[:, None]) ^ ~bernoulli(self.p, buckets.shape, source=source)
@@ -76,19 +81,26 @@ class BitFlip(Oracle):
         return np.hstack(columns)
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        A payload is a set of `sampled` buckets, all sets equally likely, with one bit for
+        each bucket. Each bit is truthful with probability p, independently.
+        """
         width = int_width(self.domain - 1)
         law = {}
         for buckets in combinations(range(self.domain), self.sampled):
             for bits in product((0, 1), repeat=self.sampled):
                 payload = b""
-                weight = Fraction(1, comb(self.domain, self.sampled))
+                probability = Fraction(1, comb(self.domain, self.sampled))
                 for bucket, bit in zip(buckets, bits, strict=True):
-                    weight *= self.p if bit == (bucket == value) else 1 - self.p
+                    is_truthful = bit == (bucket == value)
+                    probability *= self.p if is_truthful else 1 - self.p
                     payload += bucket.to_bytes(width, "little") + bytes([bit])
-                law[payload] = weight
+                law[payload] = probability
         return law
 
     def _pairs(self, payloads: Payloads) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Split payloads into pairs (bucket numbers, bits), one pair for each sampled position."""
         width = int_width(self.domain - 1)
         starts = range(0, self.payload_bytes, width + 1)
         return [
@@ -97,6 +109,7 @@ class BitFlip(Oracle):
         ]
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        """Mark the payloads whose buckets increase within the domain and whose bits are 0 or 1."""
         good = np.ones(len(payloads), np.bool_)
         last = np.full(len(payloads), -1)
         for bucket, bit in self._pairs(payloads):
@@ -127,9 +140,10 @@ class BitFlip(Oracle):
         return self.scale * self.p * (1 - self.p) / (2 * self.p - 1) ** 2
 
     def user_variance(self, value: int) -> NDArray[Any]:
-        held = self.noise_variance + self.scale - 1
+        own_variance = self.noise_variance + self.scale - 1
         return np.array(
-            [held if v == value else self.noise_variance for v in range(self.domain)], object
+            [own_variance if v == value else self.noise_variance for v in range(self.domain)],
+            object,
         )
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:

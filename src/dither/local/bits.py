@@ -29,6 +29,12 @@ def random_words(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
 
 
 def _draw_block(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
+    """Draw `count` words of 64 bits, each bit 1 with probability p exactly.
+
+    A bit is 1 if a uniform number lies below p. Uniform numbers are compared with p digit by
+    digit, 64 at a time; `open_lanes` marks those that agree with p so far. After `_TOGETHER`
+    digits only the words that still have such a bit are drawn.
+    """
     if p >= 1:
         return np.full(count, ~np.uint64(0))
     result = np.zeros(count, np.uint64)
@@ -119,6 +125,7 @@ def _add_bits(rows: list[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
 
 
 def _sum_unpacked(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
+    """Count the ones in each of `width` bit columns, 255 rows at a time so that uint8 suffices."""
     total = np.zeros(width, np.int64)
     for start in range(0, len(packed), 255):
         unpacked = np.unpackbits(

@@ -43,6 +43,7 @@ class BloomRappor(Protocol):
     irr_q: Fraction = Fraction(3, 4)
 
     def __post_init__(self) -> None:
+        """Check the sizes, and derive `f`, `irr_p` and `irr_q` from the fields."""
         super().__post_init__()
         object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
         read_domain(self.bits, 1 << 16)
@@ -86,6 +87,11 @@ class BloomRappor(Protocol):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Set the bits of each text in a Bloom filter and randomise every bit once.
+
+        A payload is the device's cohort (two bytes) and the filter. A cohort has hash
+        functions of its own; without `devices` it is drawn here.
+        """
         texts = list(values)
         if not all(isinstance(text, str) for text in texts):
             raise ParameterError("values of Bloom RAPPOR are texts")
@@ -112,6 +118,11 @@ class BloomRappor(Protocol):
     def _law(
         self, value: str, one_chance: Fraction, zero_chance: Fraction
     ) -> dict[bytes, Fraction]:
+        """Compute the exact law of cohort and bits, if a set bit is sent as 1 with `one_chance`.
+
+        A bit that the text does not set is sent as 1 with `zero_chance`; all cohorts are
+        equally likely.
+        """
         law = {}
         for cohort in range(self.cohorts):
             set_bits = self.hash_bits(value, cohort)
@@ -121,6 +132,10 @@ class BloomRappor(Protocol):
         return law
 
     def law(self, value: str) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        A payload is a cohort and the filter's bits after the permanent randomisation.
+        """
         return self._law(value, 1 - self.f / 2, self.f / 2)
 
     def report_law(self, value: str) -> dict[bytes, Fraction]:
@@ -137,6 +152,7 @@ class BloomRappor(Protocol):
         )
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        """Count the ones of every bit, by cohort; the last column counts the cohort's reports."""
         cohort = get_int(payloads[:, :2])
         table = np.zeros((self.cohorts, self.bits + 1), np.int64)
         for cohort_number in np.unique(cohort):
@@ -178,6 +194,7 @@ class BloomRappor(Protocol):
         return for_set_bit, zero_chance * (1 - zero_chance) / gap
 
     def user_variance(self, value: str) -> NDArray[Any]:
+        """Compute the exact variance of each estimated bit count from one report of `value`."""
         high, low = self._second_moments()
         share = Fraction(1, self.cohorts)
         bits = self.filters(value).ravel()
@@ -186,6 +203,7 @@ class BloomRappor(Protocol):
         )
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        """Estimate how many users of each cohort have each bit set, with variances."""
         values = self.debias(tally, reports)
         _, low = self._second_moments()
         members = np.repeat(tally.reshape(self.cohorts, self.bits + 1)[:, -1], self.bits)

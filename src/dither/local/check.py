@@ -101,6 +101,12 @@ def largest_ratio(laws: list[dict[bytes, Fraction]]) -> Fraction | None:
 def _check_moments(
     protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: Any
 ) -> list[str]:
+    """List what is wrong with estimates from one report of `value`, by exact sums over its law.
+
+    Every payload must be valid, the mean must be the protocol's target, and the variance that
+    of its formula. `sent`, if given, maps a value to the law of what leaves the device;
+    otherwise it is `law`.
+    """
     outputs = law if sent is None else sent(value)
     mean: Any = 0
     square: Any = 0
@@ -145,6 +151,11 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     kind = type(client.protocol)
 
     def count_one(self: Protocol, value: Any, coins: Coins, device: int = 0) -> bytes:
+        """Draw one permanent report, and count the draw once.
+
+        `inside` is set meanwhile, so that a call of `permanent` from here is not counted
+        again.
+        """
         nonlocal drawn, inside
         drawn += 1
         inside = True
@@ -155,6 +166,7 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     def count_many(
         self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw permanent reports, and count the draw unless `permanent_one` makes it."""
         nonlocal drawn
         drawn += 0 if inside else 1
         return kind.permanent(self, values, source, devices)

@@ -74,6 +74,7 @@ def _pad_domain(domain: int, branching: int) -> int:
 
 
 def _list_candidates(epsilon: Number, domain: int) -> Iterator[tuple[str, Oracle]]:
+    """List the protocols to compare, by name, each on the domain padded as it needs."""
     yield "flat", choose(epsilon, domain, server_steps=1).oracle
     make: Any = Haar
     yield "haar", make(epsilon, _pad_domain(domain, 2))

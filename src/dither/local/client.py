@@ -57,6 +57,13 @@ class Client:
         otherwise: Any = None,
         save: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
+        """Make the client of one device that reports by `protocol`.
+
+        Give `lifetime_epsilon`, or a `budget` that all clients of the device share.
+        `labels` are texts for the values 0, 1, ...; without `memoise` every report is drawn
+        and paid anew. Refuse a budget that counts another unit than the protocol protects,
+        one that does not pay a single report, and labels that the protocol cannot report.
+        """
         if (budget is None) == (lifetime_epsilon is None):
             raise ParameterError(
                 "give lifetime_epsilon, or the DeviceBudget that all clients of this device share"
@@ -150,6 +157,7 @@ class Client:
         self._unsaved = False
 
     def _encode_value(self, value: Any) -> Any:
+        """Turn a label into its code; without labels the value stays as it is."""
         if self.labels is None:
             return value
         if isinstance(value, str) and value in self._label_codes:

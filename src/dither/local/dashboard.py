@@ -43,6 +43,7 @@ def render(
 
 
 def _show_panel(name: str, estimate: Estimate, level: float, top: int) -> Html:
+    """Write one estimate as a card: a chart with intervals, and a table of the same numbers."""
     points = _list_points(estimate, level, top)
     rows = [
         (point.label, f"{point.value:,.0f}", f"{point.low:,.0f} to {point.high:,.0f}")

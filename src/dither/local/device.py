@@ -51,6 +51,11 @@ class DeviceBudget:
     """
 
     def __init__(self, lifetime_epsilon: Number, *, unit: str = "user") -> None:
+        """Start a budget of `lifetime_epsilon` for one device, with nothing spent.
+
+        `unit` is what one loss protects, such as a user; all protocols that share the
+        budget have the same.
+        """
         self._lifetime = positive(lifetime_epsilon, "lifetime_epsilon")
         # what is left, in integers: _left / _over
         self._left = self._lifetime.numerator
@@ -143,6 +148,7 @@ class DeviceBudget:
                 self.keep(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
+        """Write the budget as plain JSON: its lifetime, unit, charges and renewals."""
         return {
             "lifetime_epsilon": fraction_text(self.lifetime_epsilon),
             "unit": self.unit,

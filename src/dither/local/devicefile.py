@@ -72,6 +72,7 @@ class _Lock:
     """Held as long as the budget lives; a second opener is refused."""
 
     def __init__(self, file: Path) -> None:
+        """Take the lock beside the budget file, or refuse if another process has it."""
         self._file = file
         self._handle = os.open(f"{file}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -30,17 +30,17 @@ def respond(
 ) -> NDArray[np.int64]:
     """Each value kept with probability `truth`, else one of the size - 1 others, uniformly."""
     keep = bernoulli(truth, len(values), source=source)
-    other = uniform_below(size - 1, len(values), source=source)
-    other += other >= values
-    return np.where(keep, values, other)
+    lie = uniform_below(size - 1, len(values), source=source)
+    lie += lie >= values
+    return np.where(keep, values, lie)
 
 
 def respond_one(value: int, size: int, truth: Chance, coins: Coins) -> int:
     """`respond` for one value; draws the lie always, so that the work does not tell whether it was
     used."""
     keep = coins.coin(truth)
-    other = coins.below(size - 1)
-    return (other + (other >= value), value)[keep]
+    lie = coins.below(size - 1)
+    return (lie + (lie >= value), value)[keep]
 
 
 @stored()
@@ -80,6 +80,10 @@ class Direct(SupportOracle):
         return answer.to_bytes(self.payload_bytes, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        The value itself has probability p, every other value q.
+        """
         return {
             v.to_bytes(self.payload_bytes, "little"): self.p if v == value else self.q
             for v in range(self.domain)

@@ -61,6 +61,10 @@ class Estimate:
         return self.values - half, self.values + half
 
     def _certain_half_width(self, level: float) -> NDArray[np.float64]:
+        """Compute half-widths that hold for every sample size, by Bernstein's inequality.
+
+        They need a proved bound on the variance; without one this is refused.
+        """
         if self.variance_bounds is None:
             raise ParameterError(
                 f"no bound on the variance of this {self.what} is known, so no certain interval: "

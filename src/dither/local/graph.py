@@ -70,6 +70,10 @@ class Degrees(KeptReports):
         return repr(self._read([value])[0].tolist())
 
     def _read(self, values: Any) -> NDArray[np.int64]:
+        """Read each user's link counts, one column for each group.
+
+        They are clamped to what a payload can hold.
+        """
         held = saturate_integers(values)
         if held.ndim == 1 and self.groups == 1:
             held = held[:, None]
@@ -83,6 +87,7 @@ class Degrees(KeptReports):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Add integer Laplace noise of scale 1 / epsilon to every count, and clamp the result."""
         held = self._read(values)
         noisy = (
             np.clip(
@@ -95,6 +100,7 @@ class Degrees(KeptReports):
         return put_int(noisy.ravel(), 4).reshape(len(held), self.payload_bytes)
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
+        """Refuse: the probabilities are powers of e, so they are no fractions."""
         raise ParameterError(
             "the weights of integer Laplace noise are powers of e: e**(-epsilon * distance), "
             "exactly"
@@ -102,7 +108,7 @@ class Degrees(KeptReports):
 
     @property
     def variance(self) -> float:
-        """Of one number: 2a / (1 - a)**2, a = e**-epsilon."""
+        """Compute the variance of one noisy number: 2a / (1 - a)**2, a = e**-epsilon."""
         a = exp(-float(self.epsilon))
         return 2 * a / (1 - a) ** 2
 
@@ -160,6 +166,7 @@ class EdgeResponse(KeptReports):
         return {"p": self.p}
 
     def _read(self, value: Any) -> tuple[int, NDArray[np.bool_]]:
+        """Read a value as (user number, links to the users before it); refuse anything else."""
         try:
             user, links = value
             entries = np.asarray(links)
@@ -189,6 +196,7 @@ class EdgeResponse(KeptReports):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Flip each link of a user to an earlier user with probability 1 - p, independently."""
         rows = []
         for value in values:
             user, links = self._read(value)
@@ -212,6 +220,11 @@ class EdgeResponse(KeptReports):
         return pairs
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        `value` is (user number, links). The user number is public; every link is truthful
+        with probability p.
+        """
         user, links = self._read(value)
         law = {}
         for answers in product((False, True), repeat=user):
@@ -222,6 +235,7 @@ class EdgeResponse(KeptReports):
         return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        """Mark the payloads of an existing user that have no bit set beyond that user's links."""
         user = get_int(payloads[:, :4])
         bits = np.unpackbits(payloads[:, 4:], axis=1, bitorder="little")
         last = np.where(bits.any(axis=1), bits.shape[1] - 1 - bits[:, ::-1].argmax(axis=1), -1)
@@ -229,8 +243,10 @@ class EdgeResponse(KeptReports):
         return is_valid
 
     def _unbiased(self, payloads: Payloads) -> tuple[Floats, Floats]:
-        """(the lower triangle, entry by entry unbiased; 1 for every entry answered for). First
-        report counts."""
+        """Return the unbiased lower triangle, and 1 for every entry that was answered.
+
+        Of several reports of one user the first counts.
+        """
         p = float(self.p)
         matrix = np.zeros((self.users, self.users))
         answered = np.zeros((self.users, self.users))

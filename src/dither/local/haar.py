@@ -41,6 +41,7 @@ class Haar(Oracle):
     type = "haar"
 
     def __post_init__(self) -> None:
+        """Check that the domain is a power of two, so that its tree is complete."""
         super().__post_init__()
         if self.domain & (self.domain - 1):
             raise ParameterError(
@@ -63,13 +64,22 @@ class Haar(Oracle):
         return {"p": self.sign.p, "levels": self.levels}
 
     def _locate_node(self, values: Any, level: Any) -> tuple[Any, Any]:
-        """(node among 2**(level-1), 1 for its right half): the root is level 1."""
+        """Return (node among the 2**(level-1) of a level, 1 if the value is in its right half).
+
+        The root is level 1.
+        """
         shift = self.levels - level
         return values >> (shift + 1), (values >> shift) & 1
 
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw a level of the tree for each value, and send one noisy Hadamard sign of it.
+
+        The value's node at that level, with the sign of its half (left +, right -), is a
+        vector with one entry. One coordinate of its Hadamard transform is drawn, and its
+        sign is flipped at random.
+        """
         held = read_values(values, self.domain)
         level = 1 + uniform_below(self.levels, len(held), source=source)
         node, right = self._locate_node(held, level)
@@ -80,6 +90,11 @@ class Haar(Oracle):
         )
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Levels are equally likely, and so are the coordinates of a level; the sign is then
+        randomised.
+        """
         law = {}
         for level in range(1, self.levels + 1):
             node, right = self._locate_node(value, level)
@@ -92,6 +107,7 @@ class Haar(Oracle):
         return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        """Mark the payloads with an existing level, a coordinate of that level, and a sign bit."""
         level = payloads[:, 0].astype(np.int64)
         coordinate, minus = unpack(payloads[:, 1:])
         within = (level >= 1) & (level <= self.levels)
@@ -118,6 +134,11 @@ class Haar(Oracle):
         return differences
 
     def target(self, value: int) -> NDArray[Any]:
+        """Compute what one report estimates.
+
+        It is +1 or -1 (left or right half) at the node of every level that holds the value,
+        else 0.
+        """
         target = np.array([Fraction(0)] * (self.domain - 1), object)
         for level in range(1, self.levels + 1):
             node, right = self._locate_node(value, level)
@@ -165,7 +186,10 @@ class Haar(Oracle):
 
     @property
     def noise_variance(self) -> Fraction:
-        """Of a leaf: sum over the levels of levels * gain**2 / 4**i."""
+        """Compute the variance that one user adds to a leaf that it does not hold.
+
+        It is the sum over the levels of levels * gain**2 / 4**i.
+        """
         return (
             self.levels
             * self.sign.gain**2

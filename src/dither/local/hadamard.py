@@ -95,6 +95,7 @@ class Hadamard(Oracle):
     blocks: int = 0
 
     def __post_init__(self) -> None:
+        """Choose the number of blocks if it is 0, and check that it is a power of two."""
         super().__post_init__()
         if self.blocks == 0:
             object.__setattr__(self, "blocks", best_blocks(self.epsilon, self.domain))
@@ -124,12 +125,15 @@ class Hadamard(Oracle):
 
     @property
     def inside(self) -> Fraction:
-        """Probability that the output lies in C_v."""
+        """Compute the probability that the output is a column of the value's block with sign +.
+
+        These columns are C_v of the value v.
+        """
         return Fraction(self.order, 2) * self.odds / self.total
 
     @property
     def opposite(self) -> Fraction:
-        """Probability that the output lies in the block of v, given that it is outside C_v."""
+        """Compute the probability that an output outside of C_v lies in the value's block."""
         half = Fraction(self.order, 2)
         return half / (self.outputs - half)
 
@@ -139,6 +143,7 @@ class Hadamard(Oracle):
         return self.total / (Fraction(self.order, 2) * (self.odds - 1))
 
     def derived(self) -> dict[str, Any]:
+        """List the numbers that a client in another language needs and can check."""
         return {
             "odds": self.odds,
             "order": self.order,
@@ -149,6 +154,13 @@ class Hadamard(Oracle):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw one index (block, column) for each value, more likely where the value's sign is +.
+
+        The outputs are `blocks` Hadamard matrices of `order` columns. A value has a block
+        and a row; the columns where its row is + have `odds` times the probability of every
+        other output. Draws: whether the output is such a column, else whether it stays in
+        the block with sign -, else another block.
+        """
         held = read_values(values, self.domain)
         block = held % self.blocks
         row = 1 + held // self.blocks
@@ -169,6 +181,7 @@ class Hadamard(Oracle):
         return chance(self.inside), chance(self.opposite), self.order, self.payload_bytes
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        """Draw the index for one value with the same law as `permanent`, in plain integers."""
         held = read_value(value, self.domain)
         inside, opposite, order, width = self._facts
         block = held % self.blocks
@@ -184,6 +197,11 @@ class Hadamard(Oracle):
         return (block * order + column).to_bytes(width, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Outputs in the value's block where the value's row is + have `odds` times the
+        probability of all others.
+        """
         block = value % self.blocks
         row = 1 + value // self.blocks
         law = {}
@@ -205,7 +223,7 @@ class Hadamard(Oracle):
         return np.bincount(get_int(payloads), minlength=self.outputs)
 
     def _of_values(self, table: NDArray[Any]) -> NDArray[Any]:
-        """Entry (block, row) of a blocks x order table for every value."""
+        """Pick the entry of every value from a blocks x order table: its (block, row)."""
         values = np.arange(self.domain)
         return table[values % self.blocks, 1 + values // self.blocks]
 
@@ -225,6 +243,11 @@ class Hadamard(Oracle):
         ) / self.total, self.step**2 * 2 * half / self.total
 
     def user_variance(self, value: int) -> NDArray[Any]:
+        """Compute the exact variance of every count from one report of `value`.
+
+        It is one number for the values in the block of `value` and another for those in
+        other blocks.
+        """
         same, other = self._second_moments()
         return np.array(
             [
@@ -246,8 +269,11 @@ class Hadamard(Oracle):
         return np.maximum(members * same + (reports - members) * other - counts, 0.0)
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
-        """The users of a block are estimated as a whole: adding up its clipped counts would add up
-        their noise."""
+        """Estimate all counts, with variances from the estimated number of users in each block.
+
+        The users of a block are estimated as a whole: adding up its clipped counts would
+        add up their noise.
+        """
         values = self.debias(tally, reports).astype(np.float64)
         block_reports = tally.reshape(self.blocks, self.order).sum(axis=1)
         away = float(self.order / self.total)
@@ -269,7 +295,10 @@ class Hadamard(Oracle):
         )
 
     def variance_bounds(self, reports: int) -> Floats:
-        """As if every user held a value of the block whose reports vary most."""
+        """Bound the variances, whatever values the users hold.
+
+        The worst case is that all hold a value of the block whose reports vary most.
+        """
         return np.full(self.domain, reports * float(max(self._second_moments())))
 
     @property

@@ -130,6 +130,11 @@ class HashFamily:
         return total
 
     def _sum_limbs(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Compute u = b + sum of a_i * limb_i mod P for values under seeds (a_0, ..., b).
+
+        P is a Mersenne prime, so reducing mod P takes a shift, a mask and an addition. The
+        limbs of a value are its groups of prime_bits - 1 bits.
+        """
         prime = np.int64(self.prime)
         bits = np.int64(self.prime_bits)
         unit = np.int64(1)

@@ -52,6 +52,7 @@ class PrefixSearch(Search):
     prime_bits: int = PRIME_BITS
 
     def __post_init__(self) -> None:
+        """Check the lengths of the prefixes, and build the oracles, which check the rest."""
         super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         if not 1 <= self.first <= self.bits <= 60 or not 1 <= self.step <= 16 or self.first > 20:
@@ -109,7 +110,7 @@ class PrefixSearch(Search):
         return counts
 
     def _score_thresholds(self, level: float, beam: int) -> list[float]:
-        """What a prefix's score must pass to be kept, then what a value's must to be told."""
+        """Compute the scores above which prefixes are kept, then the one for final values."""
         *inner, last = self._candidate_counts(beam)
         kept = [_NORMAL.inv_cdf(1 - beam / count) for count in inner if count > beam]
         return [*kept, _NORMAL.inv_cdf(1 - (1 - level) / last)]

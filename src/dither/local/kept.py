@@ -85,6 +85,11 @@ class Search(KeptReports):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Put each value in a random group and answer with that group's oracle.
+
+        A payload is the group number (one byte) and the oracle's payload, padded with
+        zeros.
+        """
         held = read_values(values, 1 << self.bits)
         group = uniform_below(len(self.oracles), len(held), source=source)
         payloads = np.zeros((len(held), self.payload_bytes), np.uint8)
@@ -96,6 +101,10 @@ class Search(KeptReports):
         return payloads
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Groups are equally likely; the group's oracle reports its projection of the value.
+        """
         law = {}
         for number, oracle in enumerate(self.oracles):
             (projected,) = self.project_values(np.array([value], np.int64), number)
@@ -106,6 +115,10 @@ class Search(KeptReports):
         return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        """Mark the payloads that some client could have sent.
+
+        They have an existing group, a valid answer of its oracle, and zeros as padding.
+        """
         good = np.zeros(len(payloads), np.bool_)
         for number, oracle in enumerate(self.oracles):
             end = 1 + oracle.payload_bytes
@@ -122,15 +135,19 @@ class Search(KeptReports):
 def scale_estimate(
     oracle: Oracle, counts: NDArray[np.float64], respondents: int, reports: int, groups: float
 ) -> Estimate:
-    """Counts among `respondents` users, 1/groups of all, scaled to all `reports`; the variance has
-    the sampling too."""
+    """Scale counts among `respondents` users, 1/groups of all, up to all `reports`.
+
+    The variance includes that of drawing the respondents.
+    """
     inner = oracle.variances(np.clip(counts, 0, respondents), respondents)
     spread = groups**2 * inner + (groups - 1) * np.clip(groups * counts, 0, reports)
     return Estimate(groups * counts, spread, reports, groups * float(oracle.largest_move))
 
 
 def chance_support(oracle: SupportOracle, respondents: int, tried: int, level: float) -> int:
-    """The support that none of `tried` values that nobody holds passes, with probability `level`.
+    """Compute the support that with probability `level` no value that nobody holds exceeds.
+
+    `tried` is the number of such values that are looked at.
 
     Each report supports such a value with probability q exactly, so its support is binomial: no
     normal approximation, which fails for few reports and small q.

@@ -52,6 +52,10 @@ def contribute_flat(oracle: Oracle, weights: Floats) -> Contributions:
 
 
 def _contribute_direct(oracle: Direct, weights: Floats) -> Contributions:
+    """Compute the contributions of a direct report to each weighted sum, from p and q.
+
+    A report of v adds (weights[v] - q * sum of weights) / (p - q).
+    """
     p = float(oracle.p)
     q = float(oracle.q)
     moves = (weights - q * weights.sum(axis=1, keepdims=True)) / (p - q)
@@ -61,6 +65,11 @@ def _contribute_direct(oracle: Direct, weights: Floats) -> Contributions:
 
 
 def _contribute_hadamard(oracle: Hadamard, weights: Floats) -> Contributions:
+    """Compute the contributions of a Hadamard report to each weighted sum.
+
+    All outputs are summed by fast Hadamard transforms of the weights and of their squared
+    images.
+    """
     values = np.arange(oracle.domain)
     block = values % oracle.blocks
     row = 1 + values // oracle.blocks

@@ -71,6 +71,7 @@ class LocalHash(SupportOracle):
     prime_bits: int = field(default=PRIME_BITS)
 
     def __post_init__(self) -> None:
+        """Choose the number of hash values if it is 0, and check it and the prime."""
         super().__post_init__()
         if self.size == 0:
             object.__setattr__(self, "size", best_size(self.epsilon))
@@ -105,6 +106,10 @@ class LocalHash(SupportOracle):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw a seed for each user, and answer its value's hash by direct encoding.
+
+        A payload is the seed and the noisy hash.
+        """
         held = read_values(values, self.domain)
         seeds = self.hashes.draw(len(held), source)
         answer = respond(self.hashes.hash_each(seeds, held), self.size, self.p, source)
@@ -116,6 +121,7 @@ class LocalHash(SupportOracle):
         return self.hashes, chance(self.p), int_width(self.size - 1)
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        """Draw seed and noisy hash for one value with the same law as `permanent`."""
         held = read_value(value, self.domain)
         family, truth, width = self._facts
         chosen = [coins.below(family.prime) for _ in range(family.limbs + 1)]
@@ -137,8 +143,11 @@ class LocalHash(SupportOracle):
         return is_valid
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        """All seeds of a small prime. (Of the real one: the law for one seed at a time,
-        `law_given`.)"""
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        It lists all seeds, so the prime must be small. For the real one `law_given` has the law of
+        one seed at a time.
+        """
         if self.prime_bits > 7:
             raise ParameterError(
                 "the seeds of this prime cannot be enumerated: audit with prime_bits=3 or "
@@ -216,6 +225,7 @@ class LocalHash(SupportOracle):
         return 0 if self.keeps_reports else self.domain
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        """Count how many reports support each value; refuse a domain that is too large to list."""
         if self.keeps_reports:
             raise ParameterError(
                 "the domain is too large to count: ask support(collector.payloads, candidates)"

@@ -47,6 +47,7 @@ class Marginals(Protocol):
     order: int = 2
 
     def __post_init__(self) -> None:
+        """Check that there are not more coefficients than a collector can keep."""
         super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         if not 1 <= self.order <= self.attributes <= 40:
@@ -86,12 +87,21 @@ class Marginals(Protocol):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw one coefficient for each user, and send its randomised sign.
+
+        The sign is - where an odd number of the coefficient's attributes (its mask) are set
+        in the user's value.
+        """
         held = read_values(values, 1 << self.attributes)
         entry = uniform_below(self.coefficients, len(held), source=source)
         minus = (np.bitwise_count(held & self.masks[entry]) & 1).astype(np.int64)
         return pack(entry, self.sign.flip(minus, source))
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Coefficients are equally likely; the sign of the drawn one is then randomised.
+        """
         law = {}
         for entry, mask in enumerate(self.masks):
             true = (value & int(mask)).bit_count() % 2

@@ -49,6 +49,7 @@ class Mean(Protocol):
     high: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
+        """Make epsilon and the bounds exact, and check that low is below high."""
         super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         object.__setattr__(self, "low", exact(self.low, "low"))

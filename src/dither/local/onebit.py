@@ -68,6 +68,10 @@ class OneBit(Mean):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Round each value at random to low (0) or high (1), then flip the bit at times.
+
+        The bit stays with probability p.
+        """
         bit = round_at_random(self.grid(values), 1, source)
         bit ^= ~bernoulli(self.p, len(bit), source=source)
         return put_int(bit, 1)
@@ -81,6 +85,11 @@ class OneBit(Mean):
         return b"\1" if bit == coins.coin(self._truth) else b"\0"
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        The value is rounded at random to 0 or 1, and the bit is then kept with probability
+        p.
+        """
         share = self.share(value)
         return _write_law(share * (1 - self.p) + (1 - share) * self.p)
 
@@ -124,6 +133,7 @@ class RepeatedOneBit(OneBit):
     flip: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        """Check that the bounds are integers, that step divides their range, and the flip rate."""
         super().__post_init__()
         object.__setattr__(self, "flip", exact(self.flip, "flip"))
         if self.low.denominator != 1 or self.high.denominator != 1:
@@ -178,10 +188,17 @@ class RepeatedOneBit(OneBit):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Round each value to a multiple of step by the device's offset, then send one noisy bit.
+
+        The bit is 1 with the multiple's share of the range as probability, then flipped
+        with probability 1 - p. `devices` has the offsets; without it they are drawn here.
+        """
         drawn = uniform_below(self.step, len(values), source=source) if devices is None else devices
         multiple = self.endpoint(values, drawn)
-        most = self.most_keys - 1
-        bit = (uniform_below(most, len(multiple), source=source) < multiple).astype(np.int64)
+        last_multiple = self.most_keys - 1
+        bit = (uniform_below(last_multiple, len(multiple), source=source) < multiple).astype(
+            np.int64
+        )
         bit ^= ~bernoulli(self.p, len(bit), source=source)
         return put_int(bit, 1)
 

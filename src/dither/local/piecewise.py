@@ -83,6 +83,11 @@ class Piecewise(Mean):
         return [(down, 1 - (position - down)), (down + 1, position - down)]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        The value is rounded at random to one of two window positions; the window has the
+        likelier cells.
+        """
         starts = self._starts(self.share(value))
         return {
             y.to_bytes(self.payload_bytes, "little"): sum(
@@ -115,6 +120,7 @@ class Piecewise(Mean):
         return float(a) * (tally + reports / 2) + float(b) * reports
 
     def second_moment(self, share: Fraction) -> Fraction:
+        """Compute E[(estimate from one report)**2] exactly for a value at `share` of the range."""
         a, b = self.coefficients()
         return sum(
             (
@@ -169,6 +175,7 @@ class Piecewise(Mean):
     def estimate_from(
         self, tally: NDArray[np.int64], reports: int, squares: int | None
     ) -> Estimate:
+        """Estimate the mean, with the variance that the squared answers show if they are kept."""
         estimate = self.estimate(tally, reports)
         if squares is None or reports == 0:
             return estimate
@@ -217,7 +224,7 @@ class Hybrid(Mean):
 
     @property
     def grid_error(self) -> float:
-        """As of the piecewise part; one bit has no grid of outputs."""
+        """Return the grid error of the piecewise answer; one bit has no grid of outputs."""
         return self.piecewise.grid_error if self.mix else 0.0
 
     @property
@@ -230,12 +237,21 @@ class Hybrid(Mean):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw both a piecewise cell and one bit for each value, and send one of the two.
+
+        The cell is sent with probability `mix`; a bit b is written as the number `cells` +
+        b.
+        """
         cell = get_int(self.piecewise.permanent(values, source))
         bit = self.one_bit.permanent(values, source)[:, 0].astype(np.int64)
         chosen = bernoulli(self.mix, len(cell), source=source)
         return put_int(np.where(chosen, cell, self.cells + bit), self.payload_bytes)
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        It mixes the law of the piecewise cell (weight `mix`) with the law of one bit.
+        """
         law = {}
         if self.mix:
             for y, weight in self.piecewise.law(value).items():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def _make_axes() -> Any:
+    """Make an empty figure with axes; say how to install matplotlib where it is missing."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -66,6 +66,11 @@ def attack(
 
 
 def _list_likely_reports(protocol: Oracle, wanted: NDArray[np.int64], words: Words) -> Payloads:
+    """List payloads among which an attacker finds the one that helps the `wanted` values most.
+
+    For direct encoding they are the values themselves, for subset selection the one set of all
+    wanted values; other oracles are sampled.
+    """
     if isinstance(protocol, Direct):
         return put_int(wanted, protocol.payload_bytes)
     draws = np.repeat(wanted, max(1, 256 // len(wanted)))

@@ -64,7 +64,7 @@ class Protocol(ABC):
     # ------------------------------------------------------------------------------------------
     @property
     def unit(self) -> str:
-        """What one replacement replaces: everything of one user, unless a protocol says less."""
+        """Name what two neighbouring inputs differ in: all data of one user, or less."""
         return UNIT
 
     @property
@@ -101,19 +101,23 @@ class Protocol(ABC):
         return hashlib.sha256(self.document().encode()).digest()
 
     def loss(self) -> Loss:
-        """What one permanent report costs its user. Repeats of a memoised report are free; a change
-        of value is not."""
+        """Return what one permanent report costs its user.
+
+        Repeats of a memoised report are free; a change of value is not.
+        """
         return Pure(self.epsilon, neighbours="replace", unit=self.unit)
 
     # --- the device
     # --------------------------------------------------------------------------------------------
     def enrol(self, source: Words) -> int:
-        """What a device draws once and keeps (a cohort, a rounding offset); public or harmless by
-        itself."""
+        """Draw what a device keeps for ever, such as a cohort or a rounding offset.
+
+        It is public, or harmless by itself.
+        """
         return 0
 
     def memo_key(self, value: Any, device: int) -> str:
-        """Values with one key share one permanent report."""
+        """Return the key under which a client keeps its report; equal keys share one report."""
         is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         return str(int(value)) if is_integer else repr(value)
 
@@ -121,8 +125,10 @@ class Protocol(ABC):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
-        """One permanent report for each value: what a client memoises. All of the privacy lies
-        here."""
+        """Draw one permanent report for each value: what a client memoises.
+
+        This draw alone makes reports private; everything after it is post-processing.
+        """
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
         """One permanent report of one value: the law of `permanent`, written for one device where
@@ -133,7 +139,10 @@ class Protocol(ABC):
         return report
 
     def instant(self, memos: Payloads, source: Words) -> Payloads:
-        """What leaves the device for a memoised report: itself, or a second randomisation of it."""
+        """Return what leaves the device for each memoised report.
+
+        That is the report itself, or a second randomisation of it.
+        """
         return memos
 
     def randomise(self, values: Any, source: Words) -> Payloads:
@@ -142,15 +151,20 @@ class Protocol(ABC):
 
     @abstractmethod
     def law(self, value: Any) -> dict[bytes, Fraction]:
-        """The exact law of `permanent`'s payload for a value: for audits of small domains."""
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        A payload is what `permanent` draws. Audits of small domains sum over all of them.
+        """
 
     @abstractmethod
     def inputs(self) -> list[Any]:
-        """All values a user may hold, or enough of them to hold every extreme law."""
+        """List all values that a user may hold, or enough of them to have every extreme law."""
 
     def neighbours(self) -> list[list[Any]]:
-        """Groups of inputs any two of which are neighbours: all inputs, unless the unit is less
-        than a user."""
+        """List groups of inputs; any two inputs of one group are neighbours.
+
+        There is one group of all inputs, unless the unit is less than a user.
+        """
         return [self.inputs()]
 
     # --- the collector
@@ -171,10 +185,10 @@ class Protocol(ABC):
 
     @abstractmethod
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        """The sufficient statistic, additive over reports."""
+        """Sum reports up to the numbers that estimates need; tallies of batches add up."""
 
     def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
-        """Add the reports to a tally, in place."""
+        """Add the tally of some reports to `tally`, in place."""
         tally += self.tally(payloads)
 
     @abstractmethod
@@ -183,7 +197,7 @@ class Protocol(ABC):
         (dtype object)."""
 
     def target(self, value: Any) -> NDArray[Any]:
-        """What `debias` of one report estimates: by default the indicator of the value."""
+        """Compute what `debias` of one report estimates: by default 1 at the value, else 0."""
         inputs = self.inputs()
         return np.array([Fraction(int(candidate == value)) for candidate in inputs], object)
 
@@ -260,7 +274,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def read_field_kinds(protocol: Protocol) -> dict[str, int]:
-    """Its whole numbers, those of numpy as Python's; refuses fields of another kind than declared.
+    """Return the integer fields as Python integers; refuse fields of the wrong kind.
 
     A truth value is no number here: `1 == True`, but their documents have different digests.
     """

@@ -54,6 +54,7 @@ class FragmentPuzzle(Search):
     prime_bits: int = PRIME_BITS
 
     def __post_init__(self) -> None:
+        """Check the lengths of words, fragments and tags, and build the oracles."""
         super().__post_init__()
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
         if (
@@ -83,6 +84,7 @@ class FragmentPuzzle(Search):
         return (pieces,) * self.positions + (whole,) * self.positions
 
     def derived(self) -> dict[str, Any]:
+        """List the documents of the two oracles (fragments, whole words) and the fragment count."""
         return {
             "piece": self.oracles[0].to_json(),
             "whole": self.oracles[-1].to_json(),
@@ -90,6 +92,11 @@ class FragmentPuzzle(Search):
         }
 
     def project_values(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
+        """Compute what a group reports of each word: its fragment with a tag, or the whole word.
+
+        Group g below `positions` reports the g-th fragment of `step` bits, followed by the
+        tag, a small hash of the whole word. The last group reports the word.
+        """
         if group >= self.positions:
             return values
         shift = max(0, self.bits - (group + 1) * self.step)

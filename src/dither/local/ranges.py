@@ -40,6 +40,7 @@ class Hierarchy(Oracle):
     branching: int = 4
 
     def __post_init__(self) -> None:
+        """Check that the domain is a power of `branching`, so that the tree is complete."""
         super().__post_init__()
         if self.branching < 2 or self.branching**self.levels != self.domain:
             raise ParameterError(
@@ -48,6 +49,7 @@ class Hierarchy(Oracle):
 
     @property
     def levels(self) -> int:
+        """Count the levels of the tree below its root."""
         height = 0
         size = 1
         while size < self.domain:
@@ -74,6 +76,10 @@ class Hierarchy(Oracle):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw a level for each value, and report its node there by the level's oracle.
+
+        A payload is the level (one byte) and the oracle's payload, padded with zeros.
+        """
         held = read_values(values, self.domain)
         level = 1 + uniform_below(self.levels, len(held), source=source)
         payloads = np.zeros((len(held), self.payload_bytes), np.uint8)
@@ -85,6 +91,10 @@ class Hierarchy(Oracle):
         return payloads
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Levels are equally likely; the level's oracle reports the node that holds the value.
+        """
         law = {}
         for number, oracle in enumerate(self.oracles, 1):
             for answer, weight in oracle.law(self._node(value, number)).items():
@@ -109,6 +119,7 @@ class Hierarchy(Oracle):
         return sum(oracle.tally_size + 1 for oracle in self.oracles)
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        """Join the tallies of all levels, each followed by the number of its reports."""
         tallies: list[NDArray[np.int64]] = []
         for number, oracle in enumerate(self.oracles, 1):
             here = payloads[payloads[:, 0] == number, 1 : 1 + oracle.payload_bytes]
@@ -116,6 +127,7 @@ class Hierarchy(Oracle):
         return np.concatenate(tallies)
 
     def _split_tally(self, tally: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:
+        """Split a tally by level into pairs (tally of the level's oracle, number of reports)."""
         level_tallies = []
         start = 0
         for oracle in self.oracles:
@@ -138,6 +150,11 @@ class Hierarchy(Oracle):
         )
 
     def user_variance(self, value: int) -> NDArray[Any]:
+        """Compute the exact variance of every node's count from one report of `value`.
+
+        A level is drawn with probability 1 / levels and its answer scaled by `levels`,
+        which adds to the variance of the level's oracle.
+        """
         level_variances = []
         for number, oracle in enumerate(self.oracles, 1):
             node = self._node(value, number)
@@ -152,7 +169,7 @@ class Hierarchy(Oracle):
         return self.levels * self.oracles[-1].noise_variance
 
     def variances(self, counts: Floats, reports: int) -> Floats:
-        """Of the leaves, before consistency."""
+        """Compute the variances of the leaf counts as the lowest level alone estimates them."""
         inner = self.oracles[-1].variances(counts / self.levels, max(1, reports // self.levels))
         leaf_variances: Floats = self.levels**2 * inner + counts * (self.levels - 1)
         return leaf_variances
@@ -168,7 +185,7 @@ class Hierarchy(Oracle):
         return Estimate(counts, spread, reports, float(self.largest_move), notes=notes)
 
     def ordered(self, tally: NDArray[np.int64], reports: int) -> Ordered:
-        """Leaf counts after consistency."""
+        """Compute leaf counts from all levels, so that every parent is the sum of its children."""
         raw = self.debias(tally, reports).astype(np.float64)
         levels = [np.array([float(reports)])]
         start = 0

@@ -71,13 +71,13 @@ class Steps:
         )
 
     def remember(self, truth: Payloads, width: int, source: Words) -> Payloads:
-        """Permanent answers of packed rows."""
+        """Draw the permanent answer to each packed row of true bits."""
         noisy = random_rows(self.f, len(truth), width, source)
         coins = random_rows(Fraction(1, 2), len(truth), width, source)
         return (truth & ~noisy) | (coins & noisy)
 
     def speak(self, memos: Payloads, width: int, source: Words) -> Payloads:
-        """Instantaneous answers of packed rows."""
+        """Draw what is reported this time from each packed row of permanent answers."""
         ones = random_rows(self.q, len(memos), width, source)
         zeros = random_rows(self.p, len(memos), width, source)
         return (memos & ones) | (~memos & zeros)
@@ -122,6 +122,7 @@ class BasicRappor(SupportOracle):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Write each value as one set bit out of `domain`, and randomise every bit once."""
         held = read_values(values, self.domain)
         truth = np.zeros((len(held), self.payload_bytes), np.uint8)
         truth[np.arange(len(held)), held >> 3] = np.uint8(1) << (held & 7).astype(np.uint8)
@@ -131,6 +132,10 @@ class BasicRappor(SupportOracle):
         return self.steps.speak(memos, self.domain, source)
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Every bit is independent: it is flipped with probability f / 2.
+        """
         return unary_law([1 - self.f / 2 if v == value else self.f / 2 for v in range(self.domain)])
 
     def report_law(self, value: int) -> dict[bytes, Fraction]:

@@ -55,6 +55,7 @@ class LocalSGD:
     ridge: float = 0.0
 
     def __post_init__(self) -> None:
+        """Check the model, choose the protocol for gradients, and start with all parameters 0."""
         if self.model not in ("linear", "logistic"):
             raise ParameterError("model must be 'linear' or 'logistic'")
         self.protocol: VectorMean = best_vector(

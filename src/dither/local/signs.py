@@ -35,7 +35,7 @@ class Sign:
         return (self.odds + 1) / (self.odds - 1)
 
     def flip(self, minus: NDArray[np.int64], source: Words) -> NDArray[np.int64]:
-        """1 for a minus sign, randomised."""
+        """Randomise sign bits (1 means minus): each is kept with probability p."""
         flipped: NDArray[np.int64] = minus ^ ~bernoulli(self.p, len(minus), source=source)
         return flipped & 1
 

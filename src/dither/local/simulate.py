@@ -85,13 +85,13 @@ def chart(
             x = round((log10(point.users) - x0) / ((x1 - x0) or 1) * (width - 1))
             y = round((y1 - log10(max(point.measured, 1e-12))) / ((y1 - y0) or 1) * (height - 1))
             rows[y][x] = mark
-    shown = []
+    texts = []
     for number, row in enumerate(rows):
         label = f"{10**y1:.2g}" if number == 0 else f"{10**y0:.2g}" if number == height - 1 else ""
-        shown.append(f"{label:>7} |{''.join(row).rstrip()}")
+        texts.append(f"{label:>7} |{''.join(row).rstrip()}")
     low, high = (
         f"{n:g}" if n < 10_000 else f"{n:.0e}".replace("e+0", "e") for n in (10**x0, 10**x1)
     )
-    shown += [" " * 8 + "+" + "-" * width, " " * 9 + low + high.rjust(width - len(low)) + "  users"]
-    shown += [f"  {mark} {name}" for mark, name in zip(MARKS, lines, strict=False)]
-    return "\n".join(shown)
+    texts += [" " * 8 + "+" + "-" * width, " " * 9 + low + high.rjust(width - len(low)) + "  users"]
+    texts += [f"  {mark} {name}" for mark, name in zip(MARKS, lines, strict=False)]
+    return "\n".join(texts)

@@ -46,6 +46,7 @@ class _Sketch(Oracle):
     prime_bits: int = PRIME_BITS
 
     def __post_init__(self) -> None:
+        """Check rows, width and prime: a collector keeps a count for each cell of the sketch."""
         super().__post_init__()
         if (
             not 1 <= self.rows <= 1 << 20
@@ -111,6 +112,7 @@ class _Sketch(Oracle):
         return counts
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        """Compute unbiased counts of all values; refuse a domain that is too large to list."""
         if self.domain > 1 << 22:
             raise ParameterError(
                 "the domain is too large to list: use counts(tally, reports, candidates)"
@@ -118,6 +120,7 @@ class _Sketch(Oracle):
         return self.counts(tally, reports, np.arange(self.domain, dtype=np.int64))
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        """Estimate the counts of all values; refuse a domain that is too large to list."""
         if self.domain > 1 << 22:
             raise ParameterError(
                 "the domain is too large to list: use estimate_for(tally, reports, candidates)"
@@ -163,12 +166,21 @@ class CountMeanSketch(_Sketch):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw a row of the sketch for each value, and send it with the noisy bits of that row.
+
+        The truth has one set bit, in the value's column. Every bit is kept with probability
+        p.
+        """
         row, column = self.draw_rows(read_values(values, self.domain), source)
         bits = random_rows(1 - self.p, len(row), self.width, source)
         write_bit(bits, column, bernoulli(self.p, len(row), source=source))
         return np.hstack([put_int(row, 4), bits])
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Rows are equally likely; each bit of the row is truthful with probability p.
+        """
         law = {}
         columns = self.hashes.hash(self.seeds, np.array([value], np.int64))[:, 0]
         for row, column in enumerate(columns):
@@ -187,6 +199,7 @@ class CountMeanSketch(_Sketch):
         )
 
     def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
+        """Add the bits of each payload to the counts of its row, and count the row's reports."""
         row = get_int(payloads[:, :4])
         table = tally.reshape(self.rows, self.width + 1)
         table[:, -1] += np.bincount(row, minlength=self.rows)
@@ -202,6 +215,7 @@ class CountMeanSketch(_Sketch):
         return tally
 
     def sum_answers_at(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
+        """Sum the unbiased answers of all rows at each candidate's column."""
         table = tally.reshape(self.rows, self.width + 1)
         p = self.p if is_exact(tally) else float(self.p)
         total = np.zeros(len(candidates), table.dtype if is_exact(tally) else np.float64)
@@ -252,12 +266,20 @@ class HadamardSketch(_Sketch):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw a row for each value and one coordinate, and send that coordinate's noisy sign.
+
+        The sign is that of the Hadamard matrix at (coordinate, the value's column).
+        """
         row, column = self.draw_rows(read_values(values, self.domain), source)
         coordinate = uniform_below(self.width, len(row), source=source)
         minus = sign_bits(coordinate, column) ^ ~bernoulli(self.p, len(row), source=source)
         return np.hstack([put_int(row, 4), put_int(2 * coordinate + minus, 4)])
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Rows and coordinates are equally likely; the sign is truthful with probability p.
+        """
         law = {}
         columns = self.hashes.hash(self.seeds, np.array([value], np.int64))[:, 0]
         for row, column in enumerate(columns):
@@ -293,6 +315,11 @@ class HadamardSketch(_Sketch):
         return tally
 
     def sum_answers_at(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
+        """Sum the unbiased answers of all rows at each candidate's column.
+
+        The tally has sums of signs by coordinate; the Hadamard transform turns them into
+        columns.
+        """
         gain = 1 / (2 * self.p - 1)
         table = transform(tally.reshape(self.rows, self.width))
         total = np.zeros(len(candidates), table.dtype)

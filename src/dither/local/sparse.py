@@ -78,6 +78,12 @@ class SparseMean(Mean):
         )
 
     def _draw_symbols(self, values: Any, source: Words) -> NDArray[np.int64]:
+        """Draw one entry of each sparse vector and code it as a symbol.
+
+        Each user has at least `most` slots, filled or empty, and draws one of them. A
+        number is rounded at random to low (symbol 2 * item) or high (2 * item + 1); an
+        empty slot is the symbol 2 * items.
+        """
         held = [_read_entries(value, self.items) for value in values]
         sizes = np.array([len(value) for value in held], np.int64)
         # more than `most` entries: one of all of them, each with probability 1 / size
@@ -115,6 +121,11 @@ class SparseMean(Mean):
         return [{}, {0: low}, {0: high}, {self.items - 1: (low + high) / 2}]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        It is the law of Hadamard response, averaged over the symbols that the value may
+        draw.
+        """
         law: dict[bytes, Fraction] = {}
         for symbol, chance in self.chances(value).items():
             for answer, weight in self.symbols.law(symbol).items():
@@ -138,6 +149,10 @@ class SparseMean(Mean):
         return sums
 
     def target(self, value: Any) -> NDArray[Any]:
+        """Compute what one report estimates for each item: its centred rating, 0 where it has none.
+
+        A vector of more than `most` entries counts with weight `most` / entries.
+        """
         chances = self.chances(value)
         return np.array(
             [

@@ -92,6 +92,7 @@ class PlanarLaplace(KeptReports):
     radius: Fraction = Fraction(32)
 
     def __post_init__(self) -> None:
+        """Make the numbers exact, and check that the noise on the grid can be drawn."""
         super().__post_init__()
         for name in ("epsilon", "side", "radius"):
             object.__setattr__(self, name, positive(getattr(self, name), name))
@@ -110,7 +111,7 @@ class PlanarLaplace(KeptReports):
 
     @property
     def rate(self) -> Fraction:
-        """Exponent per lattice step; the shrinking pays for the rounded norm."""
+        """Compute the exponent per lattice step, lowered to pay for the rounding of the norm."""
         return self._step * (1 - Fraction(1, 2 ** (_NORM_BITS - 1)))
 
     @property
@@ -137,6 +138,7 @@ class PlanarLaplace(KeptReports):
         return [np.zeros(2), np.array([float(self.radius), 0.0])]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
+        """Refuse: the probabilities are powers of e, so they are no fractions."""
         raise ParameterError(
             "the weights of planar Laplace are powers of e: compare weight_exponent, which is exact"
         )

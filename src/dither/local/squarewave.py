@@ -102,6 +102,11 @@ class SquareWave(Mean):
         return put_int(self.window.draw(self.bucket(values), source), self.payload_bytes)
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        A payload is a cell; the cells of the window around the value's bucket are the
+        likelier ones.
+        """
         start = int(self.bucket([value])[0])
         return {
             y.to_bytes(self.payload_bytes, "little"): self.window.weight(start, y)
@@ -192,6 +197,11 @@ class SquareWave(Mean):
         return Ordered(self._solution @ tally, reports, self.contribute)
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        """Estimate the count of every bucket by expectation maximisation.
+
+        Its variance is not known, so intervals come from the unbiased least squares
+        estimate that goes with it.
+        """
         shares = self.distribution(tally)
         contributions, means = self.contribute(np.eye(self.buckets))
         variances = np.maximum(contributions.second_moments - means**2, 0.0)

@@ -63,6 +63,7 @@ class Subset(SupportOracle):
     size: int = 0
 
     def __post_init__(self) -> None:
+        """Choose the size of the reported sets if it is 0, and check it."""
         super().__post_init__()
         if self.size == 0:
             object.__setattr__(self, "size", best_set(self.epsilon, self.domain))
@@ -87,6 +88,7 @@ class Subset(SupportOracle):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw a set for each value, a bounded number of users at a time to bound the memory."""
         held = read_values(values, self.domain)
         step = max(1, _CELLS // self.domain)
         blocks = [
@@ -116,12 +118,12 @@ class Subset(SupportOracle):
             byte = open_rows * rows.shape[1] + (position >> 3)
             mask = _MASKS.take(position & 7)
             before = flat.take(byte)
-            left = missing.take(open_rows)
-            hit = np.flatnonzero((before & mask != 0) == (left < 0))
+            missing_elements = missing.take(open_rows)
+            hit = np.flatnonzero((before & mask != 0) == (missing_elements < 0))
             flat[byte.take(hit)] = before.take(hit) ^ mask.take(hit)
-            left[hit] -= np.sign(left.take(hit))
-            missing[open_rows] = left
-            open_rows = open_rows.compress(left != 0)
+            missing_elements[hit] -= np.sign(missing_elements.take(hit))
+            missing[open_rows] = missing_elements
+            open_rows = open_rows.compress(missing_elements != 0)
         return rows
 
     @cached_property
@@ -145,6 +147,11 @@ class Subset(SupportOracle):
         return set_bits.to_bytes(self.payload_bytes, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        A payload is a set of `size` values; sets that hold the value have `odds` times the
+        probability of the others.
+        """
         total = comb(self.domain - 1, self.size - 1) * self.odds + comb(self.domain - 1, self.size)
         law = {}
         for members in combinations(range(self.domain), self.size):

@@ -63,6 +63,7 @@ class Oracle(Protocol):
         """How far one report can move one count: what a single poisoned report gains."""
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        """Estimate all counts, with variances at the estimates and bounds for any counts."""
         values = self.debias(tally, reports).astype(np.float64)
         plausible = np.clip(values, 0, reports)
         return Estimate(
@@ -107,12 +108,14 @@ class SupportOracle(Oracle):
         return self.q * (1 - self.q) / (self.p - self.q) ** 2
 
     def user_variance(self, value: int) -> NDArray[Any]:
-        held = self.p * (1 - self.p) / (self.p - self.q) ** 2
+        own_variance = self.p * (1 - self.p) / (self.p - self.q) ** 2
         return np.array(
-            [held if v == value else self.noise_variance for v in range(self.domain)], object
+            [own_variance if v == value else self.noise_variance for v in range(self.domain)],
+            object,
         )
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
+        """Compute the variance of each estimate, if the true counts are `counts`."""
         p = float(self.p)
         q = float(self.q)
         variances: NDArray[np.float64] = reports * float(self.noise_variance) + counts * (

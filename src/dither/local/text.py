@@ -26,7 +26,7 @@ class Alphabet:
 
     @property
     def bits(self) -> int:
-        """Bits of a letter: end, letters, unknown."""
+        """Count the bits of a letter's code: codes for the end, each letter and unknown ones."""
         return (len(self.letters) + 1).bit_length()
 
     def encode(self, text: str, length: int) -> int:
@@ -50,8 +50,10 @@ class Alphabet:
             value >> (self.bits * (length - 1 - position)) & ((1 << self.bits) - 1)
             for position in range(length)
         ]
-        shown = self.letters + "?"
-        return "".join(shown[code - 1] if code <= len(shown) else "?" for code in codes if code)
+        alphabet = self.letters + "?"
+        return "".join(
+            alphabet[code - 1] if code <= len(alphabet) else "?" for code in codes if code
+        )
 
 
 def one_ngram(

@@ -60,6 +60,7 @@ class _Unary(SupportOracle):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw a 1 with probability p at the value's bit and with probability q at all others."""
         held = read_values(values, self.domain)
         rows = random_rows(self.q, len(held), self.domain, source)
         write_bit(rows, held, bernoulli(self.p, len(held), source=source))
@@ -76,6 +77,11 @@ class _Unary(SupportOracle):
         return (bits | held if coins.coin(own) else bits).to_bytes(self.payload_bytes, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Every bit is independent: 1 with probability p at the value, with probability q
+        elsewhere.
+        """
         return unary_law([self.p if v == value else self.q for v in range(self.domain)])
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:

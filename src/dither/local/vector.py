@@ -89,6 +89,7 @@ class VectorMean(Mean):
     def permanent(
         self, values: Any, source: Words, devices: NDArray[np.int64] | None = None
     ) -> Payloads:
+        """Draw `sampled` coordinates of each vector and report each by the coordinate protocol."""
         matrix = self._read_matrix(values)
         protocol = self.coordinate_protocol
         coordinates = sample_coordinates(len(matrix), self.dimensions, self.sampled, source)
@@ -108,6 +109,11 @@ class VectorMean(Mean):
         return [np.array(corner + rest) for corner in product((low, high), repeat=few)]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
+        """Compute the exact probability of every payload that a device holding `value` may send.
+
+        Sets of `sampled` coordinates are equally likely; each coordinate is reported
+        independently.
+        """
         width = int_width(self.dimensions - 1)
         law = {}
         laws = [self.coordinate_protocol.law(x) for x in value]
@@ -122,6 +128,7 @@ class VectorMean(Mean):
         return law
 
     def _split_payloads(self, payloads: Payloads) -> list[tuple[NDArray[np.int64], Payloads]]:
+        """Split payloads into pairs (coordinate numbers, answers), one pair for each report."""
         width = int_width(self.dimensions - 1)
         size = self.coordinate_protocol.payload_bytes
         starts = range(0, self.payload_bytes, width + size)
@@ -134,6 +141,7 @@ class VectorMean(Mean):
         ]
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        """Mark the payloads whose coordinates increase and exist, and whose answers are valid."""
         good = np.ones(len(payloads), np.bool_)
         last = np.full(len(payloads), -1)
         for coordinate, answer in self._split_payloads(payloads):
@@ -150,6 +158,7 @@ class VectorMean(Mean):
         return self.dimensions * (self.coordinate_protocol.tally_size + 1)
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        """Sum the coordinate protocol's tally, and count the reports, for every coordinate."""
         table = np.zeros((self.dimensions, self.coordinate_protocol.tally_size + 1), np.int64)
         for coordinate, answer in self._split_payloads(payloads):
             table[:, -1] += np.bincount(coordinate, minlength=self.dimensions)
@@ -161,6 +170,7 @@ class VectorMean(Mean):
         return table.ravel()
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        """Compute unbiased totals of every coordinate, scaled up from the users who reported it."""
         scale = Fraction(self.dimensions, self.sampled)
         protocol = self.coordinate_protocol
         table = tally.reshape(self.dimensions, -1)
@@ -172,6 +182,7 @@ class VectorMean(Mean):
         return np.array([2 * self.share(x) - 1 for x in value], object)
 
     def user_variance(self, value: Any) -> NDArray[Any]:
+        """Compute the exact variance of each coordinate's estimate from one report of `value`."""
         scale = Fraction(self.dimensions, self.sampled)
         shares = [self.share(x) for x in value]
         return np.array(
@@ -207,6 +218,7 @@ class VectorChoice:
     table: tuple[tuple[int, float], ...]
 
     def explain(self) -> str:
+        """Say how many coordinates were chosen, and the worst variance of each number tried."""
         chosen = dict(self.table)[self.protocol.sampled]
         head = (
             f"chosen: {self.protocol.sampled} of {self.protocol.dimensions} coordinates at epsilon "

@@ -65,6 +65,7 @@ class ClippedMoments:
     public_size: int | None = None
 
     def __post_init__(self) -> None:
+        """Check that every sum has a noise, and that the noise covers what one row moves."""
         check_bounds(self.low, self.high, self.degree)
         if len(self.noises) != self.degree + (self.public_size is None):
             raise ParameterError("one noise for each sum: build it by for_epsilon")

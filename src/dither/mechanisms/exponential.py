@@ -43,7 +43,7 @@ class ExponentialMechanism(SelectionMechanism):
         weights: Sequence[int] | NDArray[Any] | None = None,
         source: Words | None = None,
     ) -> int:
-        """The place of the winner.
+        """Draw the index of the winning candidate.
 
         `weights` are public: a candidate of weight w stands for w with equal scores.
         """

@@ -31,5 +31,5 @@ class ReportNoisyMax(SelectionMechanism):
         return Pure(self.epsilon, neighbours=self.neighbours, unit=self.unit)
 
     def release(self, scores: Sequence[int] | NDArray[Any], *, source: Words | None = None) -> int:
-        """The place of the winner."""
+        """Draw the index of the winning candidate."""
         return argmax_exponential(scores, self.scale, source=source)

@@ -35,6 +35,7 @@ class PermuteAndFlip(SelectionMechanism):
     """Chooses one of a public list of candidates by integer scores."""
 
     def __post_init__(self) -> None:
+        """Check that noise of this scale can be drawn."""
         super().__post_init__()
         if not SMALLEST <= self.scale <= LARGEST:
             raise ParameterError(

@@ -59,6 +59,7 @@ class PrivateSelection:
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Make run_epsilon and gamma exact, and check them."""
         object.__setattr__(self, "run_epsilon", positive(self.run_epsilon, "run_epsilon"))
         gamma = exact(self.gamma, "gamma")
         if not 0 < gamma <= 1:

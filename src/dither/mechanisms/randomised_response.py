@@ -85,6 +85,7 @@ class RandomisedResponse:
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Make epsilon exact, and check categories and neighbours."""
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         is_integer = isinstance(self.categories, int) and not isinstance(self.categories, bool)
         if not is_integer or not 2 <= self.categories <= 1 << 62:

@@ -32,6 +32,7 @@ class SelectionMechanism:
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Make epsilon and sensitivity exact; refuse monotone scores under replace."""
         object.__setattr__(
             self,
             "epsilon",

@@ -77,6 +77,7 @@ class SparseVector:
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Make the scales exact, and check scales, hits, sensitivity and monotone."""
         for name in ("threshold_scale", "query_scale", "value_scale"):
             setting = getattr(self, name)
             if setting is None and name == "value_scale":

@@ -76,6 +76,7 @@ class StaircaseErrorLaw:
         ]
 
         def offset_sums(a: int, e: int) -> list[float]:
+            """Sum 1, offset and offset^2 over the offsets a, ..., e - 1."""
             return [
                 e - a,
                 (e * (e - 1) - a * (a - 1)) / 2,
@@ -142,6 +143,7 @@ class Staircase:
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Make epsilon exact, and check the sensitivity and the reach."""
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         if not isinstance(self.sensitivity, Sensitivity) or self.sensitivity.linf < 1:
             raise ParameterError(

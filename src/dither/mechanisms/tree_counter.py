@@ -40,12 +40,17 @@ from dither.privacy.noise.source import check_source
 
 
 def tree_sensitivity(steps: int, largest: int, steps_per_unit: int, neighbours: str) -> Sensitivity:
-    """How far one unit moves the vector of all blocks."""
+    """Bound how far one unit moves the vector of all block sums.
+
+    One unit is in at most `steps_per_unit` steps and changes each by at most `largest`. One step
+    is in at most steps.bit_length() blocks. A replaced unit changes its old steps and its new ones.
+    """
     for name, value in (("steps", steps), ("largest", largest), ("steps_per_unit", steps_per_unit)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ParameterError(f"{name} must be a positive integer, got {quote(value)}")
-    moved = steps_per_unit * (2 if neighbours == "replace" else 1)
-    return Sensitivity.of(cells=steps.bit_length() * moved, largest=largest)
+    levels = steps.bit_length()
+    moved_steps = steps_per_unit * (2 if neighbours == "replace" else 1)
+    return Sensitivity.of(cells=levels * moved_steps, largest=largest)
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class TreeCounter:
     noise: IntegerLaplace | IntegerGaussian
 
     def __post_init__(self) -> None:
+        """Check that the noise is for at least as many blocks as one unit in one step moves."""
         least = tree_sensitivity(self.steps, 1, 1, self.noise.neighbours)
         if self.noise.sensitivity.l0 < least.l0:
             raise ParameterError(
@@ -163,6 +169,7 @@ class RunningCounter:
     """
 
     def __init__(self, counter: TreeCounter, source: Words) -> None:
+        """Start before the first step, with all blocks empty."""
         self._counter = counter
         self._source = source
         self._step = 0

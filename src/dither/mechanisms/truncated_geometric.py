@@ -75,6 +75,7 @@ class TruncatedGeometric:
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Make the scale exact, and check that low and high are integers in order."""
         object.__setattr__(self, "scale", self._noise.scale)
         if (
             any(isinstance(x, bool) or not isinstance(x, int) for x in (self.low, self.high))

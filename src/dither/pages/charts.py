@@ -88,6 +88,7 @@ def _choose_scale(points: Sequence[ChartPoint]) -> _Scale:
 
 
 def _draw_ticks(scale: _Scale) -> list[Html]:
+    """Write the labels of the axis: 0 and both ends, without an end too close to 0."""
     zero = scale.percent(0.0)
     marks = [scale.low, 0.0, scale.high]
     if scale.percent(scale.high) - zero < 12:
@@ -101,6 +102,7 @@ def _draw_ticks(scale: _Scale) -> list[Html]:
 
 
 def _draw_row(point: ChartPoint, scale: _Scale) -> Html:
+    """Draw one estimate: its interval as a whisker, the true value if given, and a dot."""
     shapes = [_draw_upright("zero", scale.position(0.0), 0, 24)]
     if point.low is not None or point.high is not None:
         left = scale.position(-math.inf if point.low is None else point.low)
@@ -119,6 +121,7 @@ def _draw_upright(kind: str, x: str, top: int, bottom: int) -> Html:
 
 
 def _say_points(points: Sequence[ChartPoint], name: str) -> str:
+    """Say the first twelve points as text, for readers who do not see the chart."""
     words = []
     for point in points[:12]:
         value, low, high = map(format_number, (point.value, point.low, point.high))

@@ -45,6 +45,7 @@ def draw_curves(lines: Sequence[ChartLine], across: Axis, up: Axis, note: str) -
 
 
 def _draw_grid(share: float, across: Axis, up: Axis) -> list[Html]:
+    """Draw one vertical and one horizontal line at this share of both axes, with their numbers."""
     x = _LEFT + _ACROSS * share
     y = _BOTTOM - _UP * share
     return [
@@ -94,6 +95,7 @@ def _write_label(
     kind: str | None = None,
     transform: str | None = None,
 ) -> Html:
+    """Write an SVG text at (x, y); `anchor` says which end of the text is there."""
     return write_element(
         "text",
         text,

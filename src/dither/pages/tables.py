@@ -40,6 +40,7 @@ def write_table(
 
 
 def _write_row(row: TableRow, width: int) -> list[Html]:
+    """Write one row of a table, and a second row below it if it has notes."""
     cells = write_element("tr", *map(_write_cell, row.cells), class_="noted" if row.notes else None)
     if not row.notes:
         return [cells]

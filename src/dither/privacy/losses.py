@@ -16,9 +16,8 @@ Repeated(loss=PoissonSampled(q=1/100, loss=Gaussian(sigma=11/10, sensitivity=1))
 >>> Pure(1) + Pure(2) == Pure(2) + Pure(1)
 True
 
-Integer mechanisms emit integer losses (`DiscreteLaplace`, `DiscreteGaussian`,
-`DiscreteGaussianVector`), never the continuous curve beside them, which under-reports
-(docs/proofs/integer-noise.md). Only the exponential mechanism emits `BoundedRange`.
+Integer mechanisms emit integer losses (`Discrete...`), never the continuous curve, which
+under-reports (docs/proofs/integer-noise.md). Only the exponential mechanism emits `BoundedRange`.
 """
 
 from __future__ import annotations
@@ -72,6 +71,7 @@ class Loss:
             LOSS_TYPES[cls.type] = cls
 
     def __post_init__(self) -> None:
+        """Check neighbours and unit, and make each parameter exact by its own check."""
         if self.neighbours not in _RELATIONS:
             raise ParameterError(
                 f"neighbours must be 'add_remove' or 'replace', got {quote(self.neighbours)}"
@@ -102,6 +102,7 @@ class Loss:
         return dumps(self._tree(lambda losses: sorted(losses, key=dumps)))
 
     def _tree(self, arrange: Callable[[list[Any]], list[Any]]) -> dict[str, Any]:
+        """Write the loss as a dict; `arrange` orders the dicts of composed losses."""
         tree: dict[str, Any] = {"type": self.type, "v": self.version}
         for key, value in stored_items(self):
             if isinstance(value, Loss):
@@ -260,6 +261,7 @@ class WrappingLoss(Loss):
     unit: str = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        """Take neighbours and unit from the inner losses; refuse losses that differ in them."""
         losses = self._inner_losses()
         if not losses or not all(isinstance(loss, Loss) for loss in losses):
             raise ParameterError(f"{type(self).__name__} needs losses, such as Pure(1)")
@@ -300,6 +302,7 @@ class SampledWithoutReplacement(WrappingLoss):
     loss: Loss = _parameter()
 
     def __post_init__(self) -> None:
+        """Refuse a sample that is larger than the population."""
         super().__post_init__()
         if self.sample_size > self.population_size:
             raise ParameterError(
@@ -358,9 +361,8 @@ def compose(*losses: Loss) -> Composed:
 class GaussianSum(Loss):
     """*Continuous* Gaussian noise on a sum of vectors, one per unit, of norm at most `clip_norm`.
 
-    The sensitivity follows from the relation: clip_norm under add_remove, 2 clip_norm under
-    replace. Sampling needs the norm itself, not the sensitivity, hence the type
-    (docs/proofs/composition.md, section 7).
+    Its sensitivity is clip_norm under add_remove and 2 clip_norm under replace. Sampling needs the
+    norm itself, hence the type of its own (docs/proofs/composition.md, section 7).
     """
 
     type = "gaussian_sum"
@@ -369,6 +371,7 @@ class GaussianSum(Loss):
 
 
 def _theorem(value: Any, name: str) -> str:
+    """Return the name of the theorem that a shuffled loss rests on; refuse any other."""
     if value != "FMT21":  # Feldman, McMillan and Talwar 2021
         raise ParameterError(
             f"shuffling is accounted by a named theorem only: {name}='FMT21', got {quote(value)}"
@@ -379,10 +382,7 @@ def _theorem(value: Any, name: str) -> str:
 @stored(epsilon="epsilon", users="users", theorem="theorem")
 @dataclass(frozen=True, repr=False, eq=False)
 class Shuffled(Loss):
-    """One `epsilon`-local report of each of `users`, mixed by a trusted shuffler.
-
-    Known by a named theorem; the number of users is public, so units are replaced, never added.
-    """
+    """One `epsilon`-local report of each of `users`, mixed by a trusted shuffler."""
 
     type = "shuffled"
     epsilon: Exact = _parameter(positive)
@@ -391,6 +391,7 @@ class Shuffled(Loss):
     neighbours: Neighbours = field(default="replace", kw_only=True)
 
     def __post_init__(self) -> None:
+        """Refuse neighbours other than replace: the public number of users stays the same."""
         super().__post_init__()
         if self.neighbours != "replace":
             raise ParameterError(

@@ -43,6 +43,7 @@ def refuse_beyond_floats(work: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(work)
     def guarded(*arguments: P.args, **options: P.kwargs) -> T:
+        """Run the work; numbers beyond floats, or too deep a nesting, become a ParameterError."""
         try:
             return work(*arguments, **options)
         except DitherError:

@@ -100,6 +100,7 @@ class PotBalances:
         return LabelledGuarantee(label, *pair, root.unit.rpartition("_")[0])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the pots as a table in a terminal, then the same in sentences."""
         table = RichTable("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
         for pot in self.shown():
             numbers = [decimal_text(value) for value in (pot.spent, pot.left, pot.cap, pot.ceiling)]

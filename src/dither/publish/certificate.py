@@ -197,6 +197,7 @@ def format_rounded_up(value: Fraction) -> str:
 
 
 def _describe_pot(pot: Pot, release: Release) -> dict[str, Any]:
+    """Describe a pot: its rule, what this release took, its totals and what it promises."""
     taken = release.charges.get(pot.name)
     epsilon, delta = pot.rule.guarantee(pot.ceiling)
     return {
@@ -261,6 +262,7 @@ def list_used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
 
 
 def _list_texts(tree: Any) -> Iterator[str]:
+    """List all texts in a tree of dicts and lists, without the keys."""
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, dict):

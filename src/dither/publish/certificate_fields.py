@@ -123,6 +123,10 @@ def find_field_problems(body: dict[str, Any], version: int) -> list[str]:
 
 
 def _check(value: Any, kind: Any, path: str) -> Iterator[str]:
+    """List the problems of a value that should be of this kind; `path` names the value.
+
+    A kind is LOSS, AnyOf, a dict or MapOf (members), a list of one kind (elements), or a type.
+    """
     if kind == LOSS:
         yield from _check_loss(value, path)
     elif isinstance(kind, AnyOf):
@@ -137,6 +141,10 @@ def _check(value: Any, kind: Any, path: str) -> Iterator[str]:
 
 
 def _check_members(value: Any, kind: dict[str, Any] | MapOf, path: str) -> Iterator[str]:
+    """List the problems of a dict: unknown keys, wrong values, missing keys.
+
+    A key of the kind that ends in "?" may be missing.
+    """
     if not isinstance(value, dict):
         yield _say_kind(path)
         return
@@ -159,6 +167,7 @@ def _list_kinds(value: dict[str, Any], kind: dict[str, Any] | MapOf) -> dict[str
 
 
 def _check_items(value: Any, kind: Any, path: str) -> Iterator[str]:
+    """List the problems of a list: those of its elements, by position."""
     if not isinstance(value, list):
         yield _say_kind(path)
         return

@@ -81,6 +81,7 @@ class Deployment:
 
 
 def _list_kinds(loss: dict[str, Any]) -> Iterator[str]:
+    """List the types of the innermost losses of a stored loss."""
     inner_losses: Iterable[dict[str, Any]] = [
         *loss.get("losses", []),
         *([loss["loss"]] if "loss" in loss else []),
@@ -92,6 +93,7 @@ def _list_kinds(loss: dict[str, Any]) -> Iterator[str]:
 
 
 def _list_texts(tree: Any) -> Iterator[str]:
+    """List all texts in a tree of dicts and lists, without the keys."""
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, dict):

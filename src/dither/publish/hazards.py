@@ -53,6 +53,7 @@ def find_hazards(deployment: Deployment) -> tuple[Hazard, ...]:
 
 
 def _check_parameters(deployment: Deployment) -> Iterator[Hazard]:
+    """List hazards of the budget: none open, or a large epsilon or delta."""
     guarantee = deployment.guarantee()
     if guarantee is None:
         yield Hazard(
@@ -99,6 +100,7 @@ def _check_parameters(deployment: Deployment) -> Iterator[Hazard]:
 
 
 def _check_unit(deployment: Deployment) -> Iterator[Hazard]:
+    """List hazards of the unit: who is protected less than a whole person, and who not at all."""
     unit = deployment.catalog.unit
     if unit.kind == "row":
         what = "a row"
@@ -136,6 +138,7 @@ def _check_unit(deployment: Deployment) -> Iterator[Hazard]:
 
 
 def _check_algorithms(deployment: Deployment) -> Iterator[Hazard]:
+    """List hazards of the mechanisms: bounds read off the data, unlisted keys, bias."""
     yield Hazard(
         "implementation",
         "one implementation, not certified by others: run 'make test' and the audit",
@@ -172,6 +175,7 @@ def _check_algorithms(deployment: Deployment) -> Iterator[Hazard]:
 
 
 def _check_trust(deployment: Deployment) -> Iterator[Hazard]:
+    """List hazards of who is trusted with what: curator, time, failures, access, dev data."""
     yield Hazard(
         "interactive", "questions are chosen after seeing answers: the budget is a filter, and ends"
     )
@@ -201,6 +205,7 @@ def _check_trust(deployment: Deployment) -> Iterator[Hazard]:
 
 
 def _check_collection(deployment: Deployment) -> Iterator[Hazard]:
+    """List hazards of the collection: other releases, the same people, columns without use."""
     yield Hazard(
         "other-releases",
         "what else was published from the same data without noise adds to the risk",

@@ -181,6 +181,7 @@ class Meaning:
         return _state_pair(self.epsilon, self.delta, whom, self.neighbours)
 
     def _belief(self, prior: float, who: str) -> str:
+        """Say how far all answers together can move a belief held with probability `prior`."""
         low, high = self.posterior(prior)
         fact = (
             f"that one {who} is in the data"
@@ -194,6 +195,7 @@ class Meaning:
         )
 
     def _test(self, rate: float, who: str) -> str:
+        """Say how many a test can find at most, if it is wrong for a share `rate`."""
         wrong = _format_percent(rate)
         right = _format_percent(self.power(rate))
         if self.neighbours == "add_remove":
@@ -296,6 +298,7 @@ def _state_pair(epsilon: Fraction, delta: Fraction, whom: str, neighbours: str) 
 
 
 def _describe_pair(meaning: Meaning) -> dict[str, str]:
+    """Write epsilon, delta and unit as texts, rounded up."""
     return {
         "epsilon": format_rounded_up(meaning.epsilon),
         "delta": format_rounded_up(meaning.delta),

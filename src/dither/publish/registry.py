@@ -96,6 +96,7 @@ def fill_entry(deployment: Deployment) -> dict[str, Any]:
 
 
 def _describe_domain(deployment: Deployment) -> str:
+    """Say which databases the guarantee is about."""
     tables = ", ".join(
         f"{table.name} (at most {table.max_rows} rows)"
         for table in deployment.catalog.private_tables
@@ -104,6 +105,7 @@ def _describe_domain(deployment: Deployment) -> str:
 
 
 def _describe_unit(deployment: Deployment) -> str:
+    """Say what neighbours and units are, and how many rows of a unit are kept."""
     catalog = deployment.catalog
     limits = "; ".join(
         f"{table.rows_per_unit} rows of {table.name}"
@@ -124,6 +126,7 @@ def _describe_unit(deployment: Deployment) -> str:
 
 
 def _describe_parameters(deployment: Deployment) -> str:
+    """Say the ceiling of the total budget, what is spent, and its (epsilon, delta)."""
     total = deployment.total
     guarantee = deployment.guarantee()
     if total is None or guarantee is None:
@@ -139,6 +142,7 @@ def _describe_parameters(deployment: Deployment) -> str:
 
 
 def _describe_access(deployment: Deployment) -> str:
+    """Say who pays from which pot, and who may share answers."""
     total = deployment.total
     if total is None:
         return PROMPT + "no budget was opened yet"
@@ -156,6 +160,7 @@ def _describe_access(deployment: Deployment) -> str:
 
 
 def _describe_composition(deployment: Deployment) -> str:
+    """Say how the losses of all questions are added."""
     total = deployment.total
     rule = (
         "no budget yet"
@@ -174,6 +179,7 @@ def _describe_composition(deployment: Deployment) -> str:
 
 
 def _describe_preprocessing(deployment: Deployment) -> str:
+    """Say what happens to rows before noise, and where bounds and keys come from."""
     bounds = [
         f"{name} from {column.provenance}"
         for name, column in deployment.columns()
@@ -192,6 +198,7 @@ def _describe_preprocessing(deployment: Deployment) -> str:
 
 
 def _describe_mechanisms(deployment: Deployment) -> str:
+    """Say which mechanisms were used, and how they are implemented and protected."""
     used = ", ".join(deployment.mechanisms()) or "nothing was released yet"
     return (
         f"losses released: {used}; implemented by dither {__version__}; noise is exact on integers "

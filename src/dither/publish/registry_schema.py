@@ -216,6 +216,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_date(text: str) -> bool:
+    """Say whether a text is a date in ISO format."""
     try:
         datetime.date.fromisoformat(text)
     except ValueError:

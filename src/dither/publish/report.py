@@ -136,6 +136,7 @@ def _show_answers(answers: Sequence[AnsweredQuestion]) -> Html:
 
 
 def _show_answer(answer: AnsweredQuestion) -> Html:
+    """Write one answered question as a card: what was learned, its chart, price and table."""
     return write_card(
         answer.title,
         write_element("p", answer.learned),
@@ -148,6 +149,7 @@ def _show_answer(answer: AnsweredQuestion) -> Html:
 
 
 def _show_stages(staged: Staged) -> Html:
+    """Write a table of where an answer's error comes from: the change that each stage makes."""
     largest_change = (
         max((abs(change) for *_, changes, _, _ in staged.rows for change in changes), default=0.0)
         or 1.0
@@ -176,6 +178,7 @@ def _format_change(change: float) -> str:
 
 
 def _show_payment(report: ReportPage) -> Html:
+    """Write what the pot spent, as a sentence and a meter, with refusal and releases if any."""
     paid = report.paid
     if paid is None:
         return EMPTY
@@ -196,6 +199,7 @@ _TONES: dict[str, Tone] = {"bounded": "good", "partly": "fair", "not covered": "
 
 
 def _show_limits(report: ReportPage) -> Html:
+    """Write what the guarantee does not cover: harms, unprotected facts, hazards."""
     head = ("kind", "harm", "by the noise", "what else it takes")
     rows = [
         (harm.family, harm.harm, Cell(harm.coverage, _TONES[harm.coverage]), harm.note)
@@ -221,6 +225,7 @@ def _show_limits(report: ReportPage) -> Html:
 
 
 def _show_certificate(report: ReportPage) -> Html:
+    """Write the main facts of the certificate, the result of checking it, and its full text."""
     if report.certificate is None:
         return EMPTY
     body = report.certificate["body"]

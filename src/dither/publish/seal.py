@@ -145,6 +145,10 @@ def _read_document(text: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
 
 
 def _find_header_problems(header: dict[str, Any], keys: list[str]) -> Iterator[str]:
+    """List what is wrong with a certificate's header.
+
+    `keys` are the public keys that the reader accepts; without any, every key is.
+    """
     if header["format"] != FORMAT:
         yield f"header.format: not {FORMAT!r}"
     if header["algorithm"] != ALGORITHM:
@@ -177,6 +181,7 @@ def _find_changes(body: dict[str, Any], digests: dict[str, Any]) -> list[str]:
 
 
 def _is_signed(text: str, signature: Any, key: Any) -> bool:
+    """Say whether `signature` over the text verifies with this public key; both are hex texts."""
     if not _is_hex(signature, 128) or not _is_hex(key, 64):
         return False
     try:
@@ -193,6 +198,7 @@ def _is_hex(value: Any, digits: int) -> bool:
 
 
 def _key_hex(text: str) -> str:
+    """Return a public key as 64 lower-case hex digits, or refuse it."""
     key = text.strip().lower()
     if not _is_hex(key, 64):
         raise ParameterError(

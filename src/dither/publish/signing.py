@@ -46,6 +46,7 @@ def ensure_signing_key(state: State) -> Ed25519PrivateKey:
 
 
 def _remember(state: State, public: str) -> None:
+    """Store the public key in the state folder and among the keys that this machine knows."""
     for file in (
         state.root / "signing.pub",
         _find_folder(state.installation_id()) / f"{public}.pub",

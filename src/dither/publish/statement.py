@@ -29,6 +29,7 @@ def write_statement(deployment: Deployment) -> str:
 
 
 def _write_intro(deployment: Deployment) -> Iterator[str]:
+    """Write the paragraph before the sections: where the facts come from."""
     yield (
         f"Filled by dither {__version__} from the registered catalog and the ledger of the lineage "
         f"{deployment.catalog.lineage} ({deployment.context}). Lines that begin with "
@@ -37,6 +38,7 @@ def _write_intro(deployment: Deployment) -> Iterator[str]:
 
 
 def _list_sections(deployment: Deployment) -> Iterator[tuple[str, list[str]]]:
+    """List the sections a to k of NIST's list, and the hazards, each with its sentences."""
     filled = fill_entry(deployment)["deployment"]
     loss = filled["privacy_loss"]
     model = filled["deployment_model"]
@@ -91,6 +93,7 @@ def _write_line(hazard: Hazard) -> str:
 
 
 def _state_parameters(deployment: Deployment) -> list[str]:
+    """State the total budget in its own measure, as (epsilon, delta), and what that means."""
     total = deployment.total
     guarantee = deployment.guarantee()
     if total is None or guarantee is None:
@@ -109,6 +112,7 @@ def _state_parameters(deployment: Deployment) -> list[str]:
 
 
 def _list_unprotected(deployment: Deployment) -> list[str]:
+    """List the people whom the catalog declares as not protected, with the reason."""
     return [
         f"not protected: people named by {p.key}, because {p.because}"
         for p in deployment.catalog.people

@@ -68,6 +68,7 @@ def values_of_choice(choice: Apply) -> tuple[Formula, ...]:
 
 
 def _infer_constant_kind(constant: Constant) -> DisplayKind | None:
+    """Infer how a constant is shown: as declared, else as text, integer or number."""
     value = constant.value
     if value is None or constant.kind is not None:
         return constant.kind

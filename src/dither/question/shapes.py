@@ -28,6 +28,7 @@ class Affine:
         )
 
     def plus(self, addend: Affine) -> Affine:
+        """Add two affine expressions; atoms whose weights cancel are left out."""
         weights = dict(self.weights)
         for atom, weight in addend.weights:
             weights[atom] = weights.get(atom, _ZERO) + weight
@@ -63,6 +64,7 @@ def _scale(formula: Formula, factor: Fraction) -> Affine | None:
 
 
 def _add_terms(terms: list[Affine | None]) -> Affine | None:
+    """Add affine terms; None if one of them is not affine."""
     total = Affine((), _ZERO)
     for term in terms:
         if term is None:
@@ -72,6 +74,7 @@ def _add_terms(terms: list[Affine | None]) -> Affine | None:
 
 
 def _multiply_terms(factors: list[Affine | None]) -> Affine | None:
+    """Multiply affine factors; None if the product is not affine (two factors with atoms)."""
     product = Affine((), Fraction(1))
     for factor in factors:
         if factor is None or (factor.weights and product.weights):
@@ -108,6 +111,7 @@ def ratio(formula: Formula) -> tuple[Affine, Affine] | None:
 
 
 def _find_fraction(formula: Formula) -> tuple[Affine, Affine] | None:
+    """Write a formula as (upper, lower), both affine with the formula = upper / lower, or None."""
     whole = affine(formula)
     if whole is not None:
         return whole, Affine((), Fraction(1))

@@ -171,6 +171,7 @@ def _open_windows(
 
 
 def _sketch_pot(name: str, settings: dict[str, Any], version: int) -> Pot:
+    """Make a pot with amounts of 1, only to check whether a partition may be opened like this."""
     unit_amount = Fraction(1)
     rule = settings["rule"]
     return Pot(
@@ -192,6 +193,7 @@ def _sketch_pot(name: str, settings: dict[str, Any], version: int) -> Pot:
 
 
 def _describe_lineage(state: State, catalog: Catalog) -> Known:
+    """Describe this lineage for the machine's list of all lineages."""
     where = str(Path(state.root).resolve())
     source = state.source_file.read_text(encoding="utf-8") if state.source_file.exists() else ""
     return Known(
@@ -344,6 +346,7 @@ def _find_windows_pot(pots: dict[str, Pot]) -> tuple[Pot, ...]:
 
 
 def _read_catalog(state: State) -> Catalog:
+    """Read the catalog of the registered version."""
     ledger = open_ledger(state)
     try:
         registered = ledger.registered()
@@ -372,6 +375,7 @@ def find_total(state: State) -> Pot | None:
 
 
 def _read_pots(state: State) -> dict[str, Pot]:
+    """Read the pots of a dataset, by name; none if its ledger cannot be opened."""
     try:
         ledger = open_ledger(state)
     except DitherError:

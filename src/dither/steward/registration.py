@@ -331,6 +331,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

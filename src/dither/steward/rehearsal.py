@@ -45,6 +45,7 @@ class Rehearsals:
         return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
 
     def _measure_invented(self, priced: Priced) -> list[Exact]:
+        """Measure a request on invented rows that obey the catalog."""
         measurer = Measurer(
             self._write_copy(priced.version), priced.version.catalog, priced.version.facts
         )

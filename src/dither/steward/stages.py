@@ -144,6 +144,7 @@ def measure_stages(
 
 
 def _measure_cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ...]]:
+    """Measure a query exactly, as (key, cell code) -> one integer for each column."""
     measurement = measurer.measure(query, bytes(32))
     by_key = (
         measurement
@@ -212,6 +213,7 @@ def _all_rows(table: Table) -> Table:
 
 
 def _lift_clamps(catalog: Catalog) -> Catalog:
+    """Return the catalog with bounds so wide that no number of a private table is clamped."""
     tables = (
         replace(table, columns=tuple(map(_widen_column, table.columns)))
         if table.kind == "private"
@@ -222,6 +224,7 @@ def _lift_clamps(catalog: Catalog) -> Catalog:
 
 
 def _widen_column(column: Column) -> Column:
+    """Return a number column with very wide bounds; any other column as it is."""
     if isinstance(column, Integer):
         return replace(column, lower=-WIDE, upper=WIDE)
     if isinstance(column, Decimal):

@@ -31,6 +31,7 @@ class Channel:
     prior: Floats | None = None
 
     def __post_init__(self) -> None:
+        """Check that matrix and prior are probabilities; a prior of None is uniform."""
         matrix = np.asarray(self.matrix, np.float64)
         if (
             matrix.ndim != 2

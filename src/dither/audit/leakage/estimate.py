@@ -63,6 +63,10 @@ class Trained:
     """Counts of secrets at each distinct output."""
 
     def __init__(self, secrets: Integers, outputs: NDArray[Any], kinds: int) -> None:
+        """Count the secrets seen with each distinct output, and index the outputs for search.
+
+        `kinds` is the number of different secrets, which are numbered from 0.
+        """
         array = np.asarray(outputs, np.float64)
         points = array[:, None] if array.ndim == 1 else array
         self.points, positions = np.unique(points, axis=0, return_inverse=True)
@@ -99,6 +103,13 @@ class Trained:
     def _vote(
         self, points: NDArray[np.float64], k: int, columns: int
     ) -> tuple[NDArray[np.bool_], Integers]:
+        """Let the k nearest examples of each point vote for a secret.
+
+        `columns` is how many distinct outputs are looked at. Examples as far away as the
+        k-th share the remaining votes as one group, whose majority takes them. Return
+        (points that are decided, winners): a point is undecided if `columns` outputs did
+        not reach past that distance.
+        """
         distance, positions = self._tree.query(points, k=columns)
         distance = distance.reshape(len(points), -1)
         positions = positions.reshape(len(points), -1)
@@ -112,12 +123,13 @@ class Trained:
         done = (enough & ~tied[:, -1]) | whole
         votes = self._sum_counts(inside, positions)
         group = self._sum_counts(tied, positions)
-        left = np.maximum(k - np.asarray(votes.sum(axis=1)).ravel(), 0)
+        missing_votes = np.maximum(k - np.asarray(votes.sum(axis=1)).ravel(), 0)
         winner = _find_winners(group)
-        extra = csr_matrix((left, (np.arange(len(points)), winner)), shape=votes.shape)
+        extra = csr_matrix((missing_votes, (np.arange(len(points)), winner)), shape=votes.shape)
         return done, _find_winners(votes + extra)
 
     def _sum_counts(self, chosen: NDArray[np.bool_], positions: Integers) -> Any:
+        """Sum, for each point, the counts of secrets over the neighbours marked in `chosen`."""
         row, column = np.nonzero(chosen)
         marks = csr_matrix(
             (np.ones(len(row), np.int64), (row, positions[row, column])),

@@ -24,6 +24,10 @@ class LineClassifier:
     """
 
     def __init__(self, secrets: Integers, outputs: Integers, kinds: int, size: int) -> None:
+        """Sort and count the examples (secret, output) by output.
+
+        Secrets are below `kinds` and outputs below `size`.
+        """
         self.examples = len(secrets)
         self.kinds = kinds
         self.size = size
@@ -112,8 +116,11 @@ class LineClassifier:
         return np.repeat(rows, lengths), entries
 
     def _vote(self, start: Integers, stop: Integers, winner: Integers, k: int) -> Integers:
-        """Examples start .. stop - 1 have one voice each, the winner of the group at the edge the
-        others of k."""
+        """Elect a secret for every output by k votes.
+
+        Examples start .. stop - 1 have one vote each; the winner of the group at the edge
+        has the rest.
+        """
         steps = start[:, None] + np.arange(int((stop - start).max()))
         inside = np.where(
             steps < stop[:, None], self._secrets[np.minimum(steps, self.examples - 1)], -1
@@ -124,5 +131,5 @@ class LineClassifier:
             voices += names == names[:, column : column + 1]
         voices += (names == names[:, -1:]) * (k - (stop - start)).astype(np.int32)[:, None]
         voices[names < 0] = -1
-        most = voices.max(axis=1, keepdims=True)
-        return np.asarray(np.where(voices == most, names, self.kinds).min(axis=1), np.int64)
+        largest = voices.max(axis=1, keepdims=True)
+        return np.asarray(np.where(voices == largest, names, self.kinds).min(axis=1), np.int64)

@@ -82,6 +82,7 @@ class LocationSystem:
     distinct: int
 
     def to_json(self) -> dict[str, object]:
+        """Write the system's counts beside those that the book prints."""
         printed = PRINTED[self.table, self.name, self.nu]
         rows = [
             {"delta": delta, "printed": list(printed[delta]), "ours": list(our_counts)}

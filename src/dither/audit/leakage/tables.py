@@ -163,6 +163,7 @@ class Reproduced:
         }
 
     def to_json(self) -> dict[str, object]:
+        """Write the experiment's counts beside those that the book prints."""
         experiment = self.experiment
         rows = [
             {
@@ -214,8 +215,8 @@ def reproduce(
     """Every experiment with its exact risk and the medians of our counts; `tick` gets a name and a
     share done."""
     for experiment in EXPERIMENTS:
-        most = MOST if full else experiment.quick
-        if most is None:
+        examples = MOST if full else experiment.quick
+        if examples is None:
             continue
         run_counts: list[dict[float, list[int]]] = []
         for _ in range(runs):
@@ -224,7 +225,7 @@ def reproduce(
             def tick_run(done: float, name: str = experiment.name) -> None:
                 tick(name, done / runs)
 
-            lines = curves(system, *system.pairs(most), step, tick_run)
+            lines = curves(system, *system.pairs(examples), step, tick_run)
             run_counts.append(
                 {
                     delta: [

@@ -22,7 +22,10 @@ def mixed_orders(costs: list[tuple[int, float]]) -> float:
 
 
 def _needs_gaussian() -> str:
-    """The best half-line starts near where the loss passes epsilon."""
+    """Say how many runs a black box needs to see the bug, with the best of some half-lines.
+
+    The best one starts near where the loss passes epsilon.
+    """
     sigma = float(CLASSIC)
     run_counts = []
     for step in range(6):
@@ -37,8 +40,11 @@ def _needs_gaussian() -> str:
 
 
 def _needs_laplace() -> str:
-    """The loss of integer Laplace with sensitivity 1 is that of a coin: 100 coins at 1/10, best
-    from 74 heads on."""
+    """Say how many runs a black box needs to see the bug.
+
+    The loss of integer Laplace with sensitivity 1 is that of a coin: 100 coins at 1/10, best
+    from 74 heads on.
+    """
     q = 1 / (1 + math.exp(-0.1))
     heads = 74
     p = float(binom.sf(heads - 1, 100, q)), float(binom.sf(heads - 1, 100, 1 - q))
@@ -47,6 +53,7 @@ def _needs_laplace() -> str:
 
 
 def bugs() -> list[Bug]:
+    """List the planted bugs of this module, for the accountant to catch."""
     return [
         accountant(
             "rdp-orders-mixed",

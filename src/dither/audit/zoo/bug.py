@@ -75,6 +75,7 @@ def black_box(
     spend = Budget(runs, ALPHA)
 
     def catch() -> Catch:
+        """Run the tester; compute its power and the runs it needs from the true chances."""
         own: Event = event(text, holds)
         verdict = test(mechanism, *pair, epsilon, delta, budget=spend, events=[own], name=name)
         share = spend.end_alpha(1)
@@ -101,6 +102,7 @@ def exact_law(
     set of outputs."""
 
     def catch() -> Catch:
+        """Compare the two written laws with the claim, without sampling."""
         left, right = laws()
         verdict = judge(left, right, epsilon=epsilon, delta=delta)
         needed = black_box_needs(left, right, epsilon, delta)
@@ -144,6 +146,7 @@ def accountant(
     """A bug in arithmetic: the number claimed lies below the proved lower end of the bracket."""
 
     def catch() -> Catch:
+        """Compare the claimed value with the accountant's lower bound of the truth."""
         claimed_value = claimed()
         truth = true_lower()
         return Catch(

@@ -41,8 +41,8 @@ def unsplit(values: list[int], size: int) -> Integers:
 def uncharged_threshold(count: int, size: int) -> Integers:
     """A key is shown if its noisy count reaches 10; then a second noisy count is released; only
     that one is charged."""
-    shown = count + discrete_laplace(1, size) >= 10
-    return np.where(shown, count + discrete_laplace(1, size), -1)
+    is_released = count + discrete_laplace(1, size) >= 10
+    return np.where(is_released, count + discrete_laplace(1, size), -1)
 
 
 def local_sensitivity(values: list[int], size: int) -> Integers:
@@ -62,7 +62,7 @@ class Fixed(Words):
         self._state = np.uint64(0)
 
     def words(self, count: int, width: int = 64) -> NDArray[np.uint64]:
-        """Xorshift-multiply of a counter."""
+        """Compute the same words each time: a counter, mixed by shifts and multiplications."""
         x = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         with np.errstate(over="ignore"):
             x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
@@ -153,7 +153,10 @@ def _pmf(scale: float, z: int) -> float:
 
 
 def _two_cells(scale: float, moves: tuple[int, int]) -> tuple[float, float]:
-    """First cell at least its value on one side, second at most."""
+    """Compute the chance on both inputs that one cell is high and another low.
+
+    On the likelier input both bounds are the true values; on the other they are `moves` away.
+    """
     return _tail(scale, 0) * _tail(scale, 0), _tail(scale, moves[0]) * _tail(scale, moves[1])
 
 
@@ -170,6 +173,7 @@ def _at_least(t: int) -> Callable[[Any], Any]:
 
 
 def bugs() -> list[Bug]:
+    """List the planted bugs of this module, for the black-box tester to catch."""
     return [
         black_box(
             "half-noise",

@@ -55,6 +55,7 @@ def _fine_chance() -> float:
 
 
 def bugs() -> list[Bug]:
+    """List the planted bugs of this module, for the black-box tester to catch."""
     return [
         black_box(
             "float-laplace-holes",

@@ -47,6 +47,7 @@ def unary_bits() -> tuple[Law, Law]:
     keep = 1 / (1 + math.exp(-1))
 
     def law(value: int) -> Law:
+        """Compute the law of two bits, each kept with probability `keep`; bit `value` is 1."""
         bits = [(a, b) for a in (0, 1) for b in (0, 1)]
         return {
             pair: math.prod(keep if bit == (i == value) else 1 - keep for i, bit in enumerate(pair))
@@ -63,11 +64,16 @@ def permute_and_flip() -> tuple[Law, Law]:
 
 
 def _priced_as_bounded_range() -> Bug:
+    """Plant permute-and-flip at the price eps^2/8 of a mechanism of bounded range.
+
+    The catch compares a Renyi divergence of its exact law with that price, at epsilon 1.
+    """
     rho = 1 / 8
     order = 1.5
     times = 64
 
     def catch() -> Catch:
+        """Compare the divergence with the price, and say how many runs a black box would need."""
         left, right = permute_and_flip()
         divergence = renyi(left, right, order)
         # a black box sees it only after composition: `times` choices against the zCDP curve of
@@ -107,6 +113,7 @@ def _priced_as_bounded_range() -> Bug:
 
 
 def bugs() -> list[Bug]:
+    """List the planted bugs of this module, to be caught from their exact laws."""
     return [
         exact_law(
             "biased-coin",

@@ -36,15 +36,15 @@ class Variant:
     def run(self, queries: Sequence[int], size: int) -> Integers:
         """Answers of `size` runs, one column a query."""
         out = np.full((size, len(queries)), OVER, np.int64)
-        left = np.full(size, 10**9 if self.hits is None else self.hits)
+        hits_left = np.full(size, 10**9 if self.hits is None else self.hits)
         shift = discrete_laplace(self.threshold, size)
         for i, value in enumerate(queries):
             noise = 0 if self.query is None else discrete_laplace(self.query, size)
             hit = value + noise >= shift
-            going = left > 0
-            shown: Any = value + noise if self.shows_value else HIT
-            out[:, i] = np.where(going, np.where(hit, shown, MISS), OVER)
-            left = left - (hit & going)
+            going = hits_left > 0
+            answer: Any = value + noise if self.shows_value else HIT
+            out[:, i] = np.where(going, np.where(hit, answer, MISS), OVER)
+            hits_left = hits_left - (hit & going)
             if self.renews:
                 shift = np.where(hit, discrete_laplace(self.threshold, size), shift)
         return out
@@ -69,6 +69,7 @@ class Variant:
         return float(total.sum())
 
     def _above(self, gap: Any) -> Any:
+        """Compute the probability that the noise of a query is at least `gap`."""
         return (
             (gap <= 0).astype(np.float64)
             if self.query is None
@@ -106,8 +107,10 @@ def _plant_bug(
     runs: int,
     shown_up_to: int | None = None,
 ) -> Bug:
-    """Queries that one unit moves in opposite ways: where the answer is no it lifts them, where it
-    is yes it lowers.
+    """Plant a sparse vector bug on queries that one unit moves in opposite directions.
+
+    A query that should miss is 0 on the first input and 1 on the second; one that should hit,
+    the reverse.
 
     With `shown_up_to` the last answer is any value shown up to this one.
     """
@@ -144,6 +147,7 @@ def _plant_bug(
 
 
 def bugs() -> list[Bug]:
+    """List the planted bugs of this module, for the black-box tester to catch."""
     figure = "Lyu, Su, Li 2017, figure 1, algorithm"
     return [
         _plant_bug(

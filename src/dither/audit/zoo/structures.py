@@ -18,7 +18,7 @@ class Trusting:
     granted: list[float] = field(default_factory=list)
 
     def request(self, epsilon: float) -> bool:
-        """Grants if the sum stays within the total."""
+        """Grant the charge if the sum stays within the total."""
         if self.spent + epsilon > self.total:
             return False
         self.spent += epsilon
@@ -27,8 +27,11 @@ class Trusting:
 
 
 def refund_faults() -> Sequence[str]:
-    """The positive charges that were granted may never exceed the total, whatever was asked in
-    between."""
+    """List what fails if a budget accepts negative charges; an empty list if nothing does.
+
+    The positive charges that were granted may never exceed the total, whatever was asked in
+    between.
+    """
     budget = Trusting(total=1.0)
     requests = [1.0, -1.0, 1.0, -1.0, 1.0]
     answers = [budget.request(epsilon) for epsilon in requests]
@@ -41,9 +44,12 @@ def refund_faults() -> Sequence[str]:
     return []
 
 
-def kept_rows(rows: Sequence[tuple[str, str]], limit: int = 1) -> set[tuple[str, str]]:
-    """The rows of each owner that a limit keeps, ranked by a keyed hash of the *position* in the
-    file."""
+def keep_rows_by_position(rows: Sequence[tuple[str, str]], limit: int = 1) -> set[tuple[str, str]]:
+    """Keep `limit` rows of each owner: those with the smallest hash of owner and position.
+
+    A row is (owner, content). The position in the file is the bug: it changes when another
+    person's row is put before.
+    """
     ranked: dict[str, list[tuple[bytes, tuple[str, str]]]] = {}
     for position, row in enumerate(rows):
         rank = hashlib.sha256(f"key|{row[0]}|{position}".encode()).digest()
@@ -51,14 +57,19 @@ def kept_rows(rows: Sequence[tuple[str, str]], limit: int = 1) -> set[tuple[str,
     return {row for group in ranked.values() for _, row in sorted(group)[:limit]}
 
 
-def rowid_faults() -> Sequence[str]:
-    """One row more of one person must not change which rows of the others are kept in the next
-    version."""
+def find_position_faults() -> Sequence[str]:
+    """List what fails if rows are kept by a hash of their position; an empty list if nothing does.
+
+    Two versions of a file differ by one row of one person. The rows of all other people that are
+    kept must be the same in both.
+    """
     others = [(f"p{i}", f"visit {j}") for i in range(200) for j in range(4)]
-    first = {row for row in kept_rows([("victim", "old"), *others]) if row[0] != "victim"}
+    first = {
+        row for row in keep_rows_by_position([("victim", "old"), *others]) if row[0] != "victim"
+    }
     second = {
         row
-        for row in kept_rows([("victim", "new"), ("victim", "old"), *others])
+        for row in keep_rows_by_position([("victim", "new"), ("victim", "old"), *others])
         if row[0] != "victim"
     }
     moved = len({row[0] for row in first ^ second})
@@ -70,6 +81,7 @@ def rowid_faults() -> Sequence[str]:
 
 
 def bugs() -> list[Bug]:
+    """List the planted bugs of this module, to be caught from what the code does without noise."""
     return [
         structure(
             "negative-epsilon-refund",
@@ -84,7 +96,7 @@ def bugs() -> list[Bug]:
             "rows kept by a hash of their position in the file",
             "rule rank-by-content",
             claim="one unit moves its own rows",
-            faults=rowid_faults,
+            faults=find_position_faults,
             needs="two versions compared: sums over others move by up to 69 rows",
         ),
     ]

@@ -63,7 +63,7 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
 
 
 def find_best(bound: Callable[[float], float]) -> float:
-    """log t where `bound` is about smallest."""
+    """Find log t at which `bound` is about smallest."""
     from scipy.optimize import minimize_scalar  # half a second of imports that pure pots never need
 
     return float(
@@ -97,6 +97,7 @@ def _log(delta: Fraction) -> float:
 
 
 def _delta(value: Number) -> Fraction:
+    """Read a delta exactly; refuse what does not lie strictly between 0 and 1."""
     delta = exact(value, "delta")
     if not 0 < delta < 1:
         raise ParameterError(

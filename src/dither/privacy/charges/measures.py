@@ -57,7 +57,7 @@ def pure(loss: Loss) -> Fraction:
 
 
 def approx(loss: Loss, share: Fraction) -> Pair:
-    """(epsilon, delta) of one question.
+    """Price one question as (epsilon, delta).
 
     What has a curve and no pair of its own is turned into a pair at delta `share`. Gaussian noise
     by its summed rho, beside the sum of the other epsilons or together with them as one zCDP loss,
@@ -101,12 +101,12 @@ def _approx_shuffled(loss: Loss, share: Fraction) -> Pair:
 
 
 def zcdp(loss: Loss) -> Pair:
-    """(rho, delta) of delta-approximate rho-zCDP."""
+    """Price a loss as (rho, delta) of delta-approximate rho-zCDP."""
     return _walk(loss, _zcdp)
 
 
 def rdp(loss: Loss, alpha: Fraction) -> Pair:
-    """(D_alpha, delta) at the one order of the budget.
+    """Price a loss as (D_alpha, delta) at the one order of the budget.
 
     A loss that is stated at a lower order is refused.
     """
@@ -114,7 +114,7 @@ def rdp(loss: Loss, alpha: Fraction) -> Pair:
 
 
 def _walk(loss: Loss, price: Callable[[Loss], Prices]) -> Prices:
-    """The price of a loss, number by number, from the prices of the events that it is made of.
+    """Price a loss, number by number, from the prices of the events that it is made of.
 
     Over a composition they add up. Over the parts of a partition it is the largest, or the sum of
     the two largest under replace.
@@ -130,6 +130,7 @@ def _walk(loss: Loss, price: Callable[[Loss], Prices]) -> Prices:
 
 
 def _events(loss: Loss) -> Iterator[Loss]:
+    """List the events that a loss is made of: its leaves, below composition and repetition."""
     if isinstance(loss, (losses.Composed, losses.Parallel)):
         for inner in loss.losses:
             yield from _events(inner)
@@ -155,6 +156,7 @@ def pair(event: Loss) -> Pair | None:
 
 
 def _pair(event: Loss) -> Pair:
+    """Price one event as (epsilon, delta); raise _NoPair if it has a curve but no such pair."""
     match event:
         case (
             losses.Pure() | losses.RandomizedResponse() | losses.BoundedRange() | losses.Shuffled()
@@ -179,6 +181,7 @@ def _pair(event: Loss) -> Pair:
 
 
 def _pure(event: Loss) -> Fraction:
+    """Price one event as epsilon with delta 0, or refuse it."""
     epsilon_and_delta = pair(event)
     if epsilon_and_delta is None and isinstance(event, _SAMPLED):
         _scheme(event, "pure")
@@ -192,7 +195,7 @@ def _pure(event: Loss) -> Fraction:
 
 
 def _gaussian(event: Loss) -> Fraction | None:
-    """rho of what is zCDP by its own law, without a delta."""
+    """Return rho of an event that is zCDP without a delta by its own law, else None."""
     match event:
         case losses.Gaussian() | losses.DiscreteGaussian():
             return Fraction(event.sensitivity) ** 2 / (2 * event.sigma**2)
@@ -211,7 +214,7 @@ _FITS_APPROX = "Laplace or Gaussian noise, samples of them, and anything stated 
 
 
 def _approx(event: Loss) -> tuple[Fraction, Fraction, Fraction]:
-    """(epsilon, rho, delta) of one event.
+    """Price one event as (epsilon, rho, delta).
 
     The rho is turned into epsilon once, for the whole question, at its stated delta.
     """
@@ -226,7 +229,7 @@ def _approx(event: Loss) -> tuple[Fraction, Fraction, Fraction]:
 
 
 def _approx_at(event: Loss, order: Fraction) -> tuple[Fraction, Fraction, Fraction]:
-    """(epsilon, D_order, delta), the same at one order of a question that holds samples."""
+    """Price one event as (epsilon, D_order, delta), in a question that has samples."""
     if (epsilon_and_delta := pair(event)) is not None:
         return epsilon_and_delta[0], _ZERO, epsilon_and_delta[1]
     if isinstance(event, losses.RDP):
@@ -236,6 +239,7 @@ def _approx_at(event: Loss, order: Fraction) -> tuple[Fraction, Fraction, Fracti
 
 
 def _zcdp(event: Loss) -> Pair:
+    """Price one event as (rho, delta) of approximate zCDP, or refuse it."""
     if (rho := _gaussian(event)) is not None:
         return rho, _ZERO
     match event:
@@ -265,8 +269,11 @@ def _zcdp(event: Loss) -> Pair:
 
 
 def _rdp(event: Loss, alpha: Fraction) -> Pair:
-    """alpha * rho, and at most epsilon for a pure loss; samples by their own theorems; a stated
-    order at or above."""
+    """Price one event as (Renyi divergence at order alpha, delta), or refuse it.
+
+    It is alpha * rho, and at most epsilon for a pure loss; samples have theorems of their own;
+    a loss that is stated at one order needs an order at or above alpha.
+    """
     if isinstance(event, losses.RDP):
         if event.alpha >= alpha:
             return event.epsilon, _ZERO
@@ -285,6 +292,10 @@ def _rdp(event: Loss, alpha: Fraction) -> Pair:
 
 
 def _rdp_sampled(event: Loss, alpha: Fraction) -> Pair:
+    """Price a loss on a secret sample as (Renyi divergence at order alpha, delta).
+
+    It is the least of all bounds that are proved for the scheme of sampling and the neighbours.
+    """
     assert isinstance(event, _SAMPLED)
     _scheme(event, "RDP")
     epsilon_and_delta = pair(event)
@@ -371,6 +382,7 @@ _WHY: dict[type[Loss], str] = {
 
 
 def _refuse(loss: Loss, rule: str, fits: str, why: str | None = None) -> NoReturn:
+    """Refuse a loss that a pot of this rule cannot pay for; say why, and what `fits` instead."""
     article = "an" if rule in ("RDP",) else "a"
     reason = why or _WHY.get(type(loss), "no rule is proved for it")
     raise RefusedError(

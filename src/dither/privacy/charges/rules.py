@@ -68,6 +68,7 @@ class Charge(_Amounts):
         rule: Rule | None = None,
         token: object = None,
     ) -> Charge:
+        """Make a charge; only `charge(loss, rule)` has the token that this needs."""
         if token is not _TOKEN:
             raise TypeError(
                 "a Charge is made by charge(loss, rule): a number read off a curve is not one",
@@ -95,6 +96,7 @@ class Rule:
     alpha: Fraction = _ZERO
 
     def __post_init__(self) -> None:
+        """Check that the rule states exactly the numbers that it needs, and make them exact."""
         if self.name not in get_args(Name):
             raise ParameterError(
                 f"a pot's rule is one of {', '.join(get_args(Name))}, got {quote(self.name)}"
@@ -154,6 +156,7 @@ class Rule:
 
     @classmethod
     def from_body(cls, body: dict[str, Any]) -> Rule:
+        """Read a rule from the body of a ledger entry; refuse missing and unknown keys."""
         if set(body) != {"name", *_STATED[body["name"]]}:
             raise ParameterError(f"a {body['name']} rule states {_STATED[body['name']]}")
         stated: dict[str, Any] = {
@@ -186,6 +189,7 @@ def charge(loss: Loss, rule: Rule) -> Charge:
 
 
 def _price_loss(loss: Loss, rule: Rule) -> tuple[Fraction, Fraction]:
+    """Compute (amount, delta) that a loss costs in the measure of a rule."""
     if rule.name == "pure":
         return measures.pure(loss), _ZERO
     if rule.name == "zcdp":

@@ -98,7 +98,7 @@ def calibrate_request(
 
 
 def _measure(request: Request) -> Measure:
-    """The measure that all steps share.
+    """Choose the measure that all steps share.
 
     It is epsilon where the price and every family have it, else rho.
     """
@@ -117,7 +117,7 @@ def _measure(request: Request) -> Measure:
 
 
 def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
-    """What all steps share, in their measure; of a price in epsilon, the rho that it buys."""
+    """Convert the price into the measure of the steps; an epsilon may buy a rho."""
     if measure == price.name:
         return price.value
     if not delta:
@@ -160,7 +160,7 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
 
 
 def _widths(analysed: AnalysedQuery, mechanism: Mechanism) -> tuple[int, ...]:
-    """For each number the width that holds its largest value and its noise."""
+    """Choose for each number a width that holds its largest value and its noise."""
     widths = []
     for column, largest in enumerate(analysed.largest_values):
         noise = mechanism.error_terms(column)
@@ -174,6 +174,7 @@ def _width_of_points(points: Points) -> int:
 
 
 def _count_quantile_cells(analysed: AnalysedQuery) -> int:
+    """Count the cells of a query for quantiles; refuse more than one request may ask for."""
     cells = _count_cells(analysed)
     if cells > MOST_QUANTILE_CELLS:
         raise RefusedError(
@@ -185,7 +186,7 @@ def _count_quantile_cells(analysed: AnalysedQuery) -> int:
 
 
 def _count_cells(analysed: AnalysedQuery) -> int:
-    """Cells of the listed keys; few, where each unlisted key has so many."""
+    """Count the cells of the listed keys; refuse many where every unlisted key has them all."""
     if analysed.cells > MOST_CELLS_PER_KEY and analysed.unlisted:
         raise RefusedError(
             f"{analysed.cells} declared keys for each key that is not listed: at most "
@@ -214,7 +215,7 @@ def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
 
 
 def _check_columns(steps: tuple[Step, ...]) -> None:
-    """Every column that is measured is one that some step answers: its rules were checked."""
+    """Refuse a measured column that no step answers, since its rules were not checked."""
     whole = {_name_columns(step.measured) for step in steps if step.columns is None}
     answered = {
         (*_name_columns(step.measured), position)
@@ -234,6 +235,11 @@ def _name_columns(query: Query) -> tuple[str, tuple[str, ...], tuple[Aggregate, 
 
 
 def _check_step(step: Step, selections: list[Keys], analyses: Analyses) -> AnalysedQuery:
+    """Check that a step's family answers its query, and return the query's analysis.
+
+    Keys that the catalog does not list need a step that selects them over the same rows; listed
+    keys are never selected.
+    """
     query = step.query
     family = FAMILIES.get(step.family) if isinstance(step.family, str) else None
     if family is None or type(query) is not family.answers:
@@ -258,6 +264,7 @@ def _check_step(step: Step, selections: list[Keys], analyses: Analyses) -> Analy
 
 
 def _check_delta(selections: int, delta: Fraction) -> None:
+    """Refuse a selection of keys from a pot that has no delta for it."""
     if selections and not delta:
         raise RefusedError(
             "keys that are not listed in the catalog are shown by private key selection, which "

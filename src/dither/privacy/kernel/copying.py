@@ -36,7 +36,10 @@ def copy_request(request: Request) -> Request:
 
 
 def _copy(value: Any, copies: dict[int, Any]) -> Any:
-    """`copies` has what was copied before in this call: shared nodes stay shared."""
+    """Copy a node and all below it.
+
+    `copies` has what was copied before in this call: shared nodes stay shared.
+    """
     if type(value) in _PLAIN:
         return value
     if type(value) is Fraction:

@@ -23,6 +23,7 @@ class Incidents:
     """Those of one kernel. What the ledger could not record waits here."""
 
     def __init__(self, ledger: Ledger, log: Path) -> None:
+        """Record incidents in `ledger` and in the log, also those of processes that died."""
         self._ledger = ledger
         self._log = log
         self._unrecorded: list[tuple[Reservation, str]] = []
@@ -43,7 +44,7 @@ class Incidents:
                 self._unrecorded.append((reservation, code))
 
     def settle(self, pot: str, *, is_suspended: bool) -> None:
-        """Everything is recorded and `pot` not suspended, or nothing is answered."""
+        """Record what is unrecorded, then refuse to answer if `pot` is suspended."""
         with self._guard:  # two threads at once would each take the other's away
             had_unrecorded = bool(self._unrecorded)
             while self._unrecorded:
@@ -59,5 +60,5 @@ class Incidents:
 
 
 def _is_suspension(error: BaseException | None) -> bool:
-    """Whether an answer was held back because of another failure: that is none of its own."""
+    """Say whether an answer was refused because of an earlier failure, not one of its own."""
     return isinstance(error, RefusedError) and error.rule == PrivacyRule.INCIDENTS_CAPPED

@@ -206,6 +206,11 @@ class Kernel:
         return self._release_priced(self.price(request), how)
 
     def _release_priced(self, priced: Priced, how: dict[str, Any]) -> Release:
+        """Charge for a priced request, measure it, store the answer and return it.
+
+        This runs where no interrupt reaches. After the charge every failure is the same
+        UnavailableError.
+        """
         _refuse_rehearsal(priced)
         measurer = self.prepare(priced)
         stored = self.uninterrupted.run(lambda: self._charge_and_store(priced, measurer, how))

@@ -138,6 +138,7 @@ class Lease:
         return priced
 
     def _check_alive(self) -> None:
+        """Refuse to use a lease that is over, or that a forked process inherited."""
         if not self.is_of_this_process:
             raise RefusedError(
                 "a lease is not inherited by a forked process", rule=PrivacyRule.LEASE
@@ -177,7 +178,7 @@ class Lease:
             return True
 
     def _end(self) -> None:
-        """No step is served any more."""
+        """End the lease: no step is served any more."""
         self._open = False
         _open_leases.discard(self)
         with suppress(Exception):
@@ -192,6 +193,7 @@ class Lease:
         error: BaseException | None,
         frames: TracebackType | None,
     ) -> None:
+        """Close the lease, whatever happened in the block."""
         self.close()
 
     def __reduce__(self) -> NoReturn:
@@ -204,7 +206,7 @@ _open_leases: set[Lease] = set()
 
 @atexit.register
 def _store_open_leases() -> None:
-    """A program that ends is not one that was killed: what it leased is stored, and no incident."""
+    """Store the outputs of open leases when the program ends, so that they are no incidents."""
     is_main = threading.current_thread() is threading.main_thread()
     # a second Ctrl-C is no incident either
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None

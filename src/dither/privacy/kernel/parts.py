@@ -124,7 +124,10 @@ def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
 
 
 def _conjuncts(condition: Condition) -> tuple[Condition, ...]:
-    """Plain conjuncts only: `algebra.conjuncts` also takes comparisons inside expressions."""
+    """List the conditions that must all hold.
+
+    Unlike `algebra.conjuncts` this takes no comparisons out of expressions.
+    """
     if isinstance(condition, And):
         return tuple(chain.from_iterable(map(_conjuncts, condition.conditions)))
     return (condition,)

@@ -57,6 +57,11 @@ def _release_step(
     selected: dict[tuple[Plan, tuple[str, ...]], tuple[OpenKey, ...]],
     source: Words,
 ) -> tuple[Any, ...]:
+    """Compute what one step releases from its exact integers.
+
+    `selected` has the keys that were released for each (rows, key columns). They are the answer
+    of a step for keys, and the cells of a step over such keys.
+    """
     query = calibrated.step.query
     if isinstance(query, Keys):
         return selected[query.plan, query.keys]

@@ -46,6 +46,7 @@ def _release(
     cap: Fraction,
     charges: dict[str, Charge],
 ) -> Release:
+    """Make a Release from a stored answer; `charged` is what this repeat costs."""
     return Release(
         answer.release_id,
         priced,

@@ -35,6 +35,7 @@ class Price:
     rho: Fraction | None = None
 
     def __post_init__(self) -> None:
+        """Check that the price is one positive number, epsilon or rho, between 1e-100 and 1e100."""
         if (self.epsilon is None) == (self.rho is None):
             raise ParameterError("a price is either epsilon= or rho=: choose e.g. epsilon=0.5")
         if self.value <= 0:
@@ -74,6 +75,7 @@ class Step:
     columns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
+        """Check that the weight is positive and the columns are different ones of the query."""
         if self.weight <= 0:
             raise ParameterError(f"the weight of a step must be positive, got {self.weight}")
         if self.columns is not None:

@@ -50,6 +50,7 @@ def describe_causes(error: BaseException | None) -> Iterator[dict[str, str]]:
 
 
 def _append(path: Path, line: str) -> None:
+    """Append one line to a file that only its owner may read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         with suppress(OSError):

@@ -37,6 +37,7 @@ class _Job(Generic[T]):
     """One piece of work: run once by a thread, or cancelled before any thread began it."""
 
     def __init__(self, work: Callable[[], T]) -> None:
+        """Prepare `work` for another thread; `_finished` stays locked until it is done."""
         self._work = work
         self._claim = Lock()
         self._finished = Lock()
@@ -85,7 +86,7 @@ class _Running:
         self.start_anew()
 
     def start_anew(self) -> None:
-        """Also after a fork: the jobs of the parent run in the parent."""
+        """Forget all jobs, also after a fork: the jobs of the parent run in the parent."""
         self._lock = Lock()
         self._jobs: set[_Job[Any]] = set()
         self._is_ending = False
@@ -101,7 +102,7 @@ class _Running:
             self._jobs.discard(job)
 
     def outlast(self) -> None:
-        """At Python's exit: what was charged is stored first."""
+        """Wait for all jobs when Python exits, so that what was charged is stored."""
         with self._lock:
             self._is_ending = True
             jobs = tuple(self._jobs)
@@ -127,6 +128,7 @@ class _Worker:
         Thread(target=self._serve, name="dither", daemon=True).start()
 
     def _serve(self) -> None:
+        """Run jobs until None comes or the owner has no more use for this worker."""
         while (job := self.jobs.get()) is not None:
             job.run()
             del job  # with all that it holds
@@ -198,7 +200,7 @@ def _refuse_without_thread(error: BaseException) -> None:
 
 
 def _outlast(job: _Job[T], guards: int = GUARDS) -> BaseException | None:
-    """Waits until a job is done; the first interrupt that came meanwhile.
+    """Wait until a job is done, and return the first interrupt that came meanwhile.
 
     An interrupt that comes while the one before it is being caught is caught by the next guard.
     """

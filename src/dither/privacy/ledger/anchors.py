@@ -60,6 +60,11 @@ def read_lines(text: str) -> tuple[SignedAnchor, ...]:
 
 
 def _read_line(line: str, number: int) -> SignedAnchor:
+    """Read one line of an anchors file and check its signature by the key that it names.
+
+    The caller decides whether that key is the right one. Every problem is a ParameterError that
+    names the line.
+    """
     problem = f"line {number} is no anchor that 'dither ledger anchor CATALOG' wrote"
     try:
         facts = read_json(line, max_characters=10_000)

@@ -61,6 +61,7 @@ def _create_sqlite(path: Path) -> None:
 
 
 def _create_postgres(database: Postgres) -> None:
+    """Create the tables of a ledger; refuse a database that has one already."""
     with database.transaction(write=True) as transaction:
         if transaction.scalar("SELECT to_regclass('entry')::text") is not None:
             message = (

@@ -149,6 +149,7 @@ class Database(ABC):
         self.engine.dispose()
 
     def _begun(self, write: bool) -> Any:
+        """Return a connection in a new transaction; on an error give the connection back."""
         raw = self.engine.raw_connection()
         try:
             self._begin(raw, write)
@@ -161,7 +162,10 @@ class Database(ABC):
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Transaction]:
-        """All or nothing; on return from a writing one, it is on the disk."""
+        """Run a block as one transaction, all of it or nothing.
+
+        When a writing one returns, it is on the disk.
+        """
         with self.explained():
             raw = patiently(lambda: self._begun(write))
             try:

@@ -41,6 +41,7 @@ def as_rows(ledger: Reports) -> list[dict[str, Any]]:
 
 
 def _row(record: Record, measure: str) -> dict[str, Any]:
+    """Write one release as the public facts of an export."""
     taken = record.charges[record.pot]
     return {
         "release": record.seq,

@@ -40,7 +40,7 @@ class Anchor:
 
     @property
     def check(self) -> str:
-        """Tells a slot that was read while half of it was being overwritten."""
+        """Compute a checksum that shows whether a slot was read while it was being overwritten."""
         return hashlib.sha256(f"{self.seq}:{self.hash}".encode()).hexdigest()[:8]
 
 
@@ -67,6 +67,7 @@ class Head:
     """
 
     def __init__(self, path: Path, ledger: Path | str) -> None:
+        """Name the head file; refuse one inside the ledger's directory."""
         if isinstance(ledger, Path) and path.resolve().is_relative_to(ledger.resolve().parent):
             raise ParameterError(
                 f"the head {path} must lie outside the ledger's directory {ledger.parent}: "
@@ -99,7 +100,10 @@ class Head:
             os.close(self._lock_file())
 
     def advance(self, anchor: Anchor) -> None:
-        """Durably at `anchor` or beyond it on return. The caller holds the lock."""
+        """Move the head to `anchor` durably, unless it is there or beyond.
+
+        The caller holds the lock.
+        """
         with self._reported():
             now = self.read()
             if now is not None and now.seq >= anchor.seq:
@@ -121,7 +125,7 @@ class Head:
                 os.close(descriptor)
 
     def _create(self, anchor: Anchor) -> None:
-        """A whole file, written beside and renamed."""
+        """Write a whole head file beside the old one, and rename it."""
         beside = self.path.with_name(self.path.name + ".new")
         descriptor = os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
         with open(descriptor, "wb") as file:
@@ -162,6 +166,7 @@ class Head:
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
+        """Turn an error of the file system into a refusal that names the head file."""
         try:
             yield
         except OSError as error:

@@ -39,6 +39,7 @@ class Postgres(Database):
     """
 
     def __init__(self, url: str) -> None:
+        """Keep the address of the database; nothing is opened yet."""
         try:
             import psycopg
         except ImportError:
@@ -51,6 +52,7 @@ class Postgres(Database):
         super().__init__(make_url(self._address).render_as_string(hide_password=True))
 
     def _connect(self) -> Any:
+        """Open a connection whose commits are on disk when they return."""
         try:
             connection = self._psycopg.connect(self._address, autocommit=True, connect_timeout=10)
         except self._psycopg.Error as error:
@@ -66,6 +68,7 @@ class Postgres(Database):
         return connection
 
     def _new_engine(self) -> Engine:
+        """Make a pool of connections that never logs values."""
         return create_engine(
             "postgresql+psycopg://",
             creator=self._connect,
@@ -76,6 +79,7 @@ class Postgres(Database):
         )
 
     def _begin(self, raw: Any, write: bool) -> None:
+        """Begin a transaction; a writer takes the ledger's lock, a reader a snapshot."""
         # said, since a server may have other defaults
         level = "READ COMMITTED" if write else "REPEATABLE READ READ ONLY"
         raw.execute(f"BEGIN ISOLATION LEVEL {level}")
@@ -104,6 +108,7 @@ class Postgres(Database):
         return isinstance(error, self._psycopg.errors.LockNotAvailable)
 
     def _cause(self, error: Exception) -> str | None:
+        """Say in plain words why the database failed, with a remedy; None if it is not known."""
         if getattr(error, "dither_unreachable", False):
             return _UNREACHABLE
         if self._is_lock_timeout(error):
@@ -121,6 +126,11 @@ class Postgres(Database):
         return None
 
     def check_schema(self, transaction: Transaction) -> str | None:
+        """Return what is wrong with the tables, or None.
+
+        Triggers, rules, views and tables of the same name in another schema could change
+        what is read or written, so none of them may be there.
+        """
         about = transaction.scalar("SELECT obj_description(to_regclass('entry'), 'pg_class')")
         if about is None or not about.startswith("dither ledger format "):
             return "the database holds no ledger of dither"

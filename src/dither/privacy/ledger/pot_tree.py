@@ -121,7 +121,7 @@ def pay(
 
 
 def check_names(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> None:
-    """Different pots, all open."""
+    """Refuse pots that are named twice or not open."""
     if not leaves or len(set(leaves)) != len(leaves):
         raise ParameterError(
             "a charge goes to one pot, or to several different parts of one partition"

@@ -177,7 +177,7 @@ def opened(
 
 
 def _check_kind(pot: Pot) -> None:
-    """What each kind of pot must and may not state."""
+    """Refuse a pot that lacks what its kind must state, or states what it may not."""
     if pot.kind not in get_args(Kind):
         raise ParameterError(
             f"a pot's kind is one of {', '.join(get_args(Kind))}, got {quote(pot.kind)}"
@@ -271,6 +271,7 @@ def add_charge(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
 def _cannot_pay(
     pot: Pot, price: str, remaining: Fraction, bound: Fraction, remedy: str, what: str = ""
 ) -> BudgetError:
+    """Make the error for a pot that cannot pay: the price, what is left, and the remedy."""
     return BudgetError(
         f"pot {pot.name!r} cannot pay: asked {price}; left {what}{decimal_text(remaining)} of "
         f"{decimal_text(bound)}. Nothing was spent: {remedy}"
@@ -302,7 +303,7 @@ def price_text(measure: str, taken: Charge, unit: str) -> str:
 
 
 def sentence(text: str, what: str, example: str) -> None:
-    """Refuses a purpose or reason that says nothing."""
+    """Refuse a purpose or reason that says nothing: it has at least three words."""
     if not isinstance(text, str) or len(re.findall(r"\w*[^\W\d_]\w*", text)) < 3:
         raise ParameterError(
             f"{what} is a sentence of at least three words, such as {example!r}; got {quote(text)}"

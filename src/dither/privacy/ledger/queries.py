@@ -91,6 +91,7 @@ class Readings:
     def _is_suspended(
         self, transaction: Transaction, terms: dict[str, Pot], pot: str | None
     ) -> bool:
+        """Say whether open incidents stop the whole dataset or this pot."""
         failed = rows.failed_leaves(transaction)
         leaves = (pot,) if pot in terms else ()
         return suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(

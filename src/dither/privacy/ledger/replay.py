@@ -60,7 +60,7 @@ class Replay:
     _counted: dict[str, Pot] = field(default_factory=dict)  # the totals that _digest is of
 
     def add(self, seq: Any, kind: Any, body_json: Any, prev_hash: Any, hashed: Any) -> None:
-        """One more entry; Broken if it does not follow."""
+        """Replay one more entry; raise Broken if it does not follow from those before."""
         here = self.last.seq + 1
         if seq != here or type(seq) is not int:
             raise Broken(here, f"missing; the next one in the file is numbered {seq!r}")
@@ -99,6 +99,7 @@ class Replay:
             raise Broken(seq, "follows shares of the old rule that were not recounted")
 
     def _new_digest(self) -> str:
+        """Compute the digest of the present totals, only if a pot changed since the last one."""
         if self._digest is None or any(
             self._counted.get(name) is not pot for name, pot in self.pots.items()
         ):
@@ -107,6 +108,7 @@ class Replay:
         return self._digest
 
     def _open(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay the opening of a pot."""
         pot = pots.from_body(body)
         pot_acts.check_opening(self.pots, pot)
         if pot.version not in (None, self.version):
@@ -118,6 +120,7 @@ class Replay:
             self.recounted[pot.name] = pot
 
     def _raise(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay the raising of a pot's cap."""
         name = body["pot"]
         raised = pot_acts.raise_pot_cap(self.pots[name], exact(body["cap"], "cap"), body["reason"])
         self.pots[name] = raised
@@ -125,6 +128,7 @@ class Replay:
             self.recounted[name] = replace(self.recounted[name], cap=raised.cap)
 
     def _reserve(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay a charge: check that its pots could pay it, and remember it as pending."""
         leaves = tuple(body["pots"])
         reissue = body["reissue"]
         self._check_suspended(seq, leaves)
@@ -163,6 +167,12 @@ class Replay:
         reissue: bool,
         paid: frozenset[str],
     ) -> None:
+        """Charge `leaves` and the pots around them, and compare with the charges in `body`.
+
+        `paid` are the pots that paid for this release before. Entries without a digest of
+        totals were charged by an older rule of sharing; the present rule is then followed
+        beside it in `recounted`.
+        """
         for leaf in leaves:
             if leaf not in self.pots:
                 raise Broken(seq, f"charges {leaf!r}, which no entry opened")
@@ -183,6 +193,7 @@ class Replay:
         self.pots.update(changed)
 
     def _commit(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay the storing of an answer: its reserve must be pending and not suspended."""
         if body["reserve"] not in self.pending:
             raise Broken(seq, f"commits {body['reserve']!r}, which is not an open reserve")
         if not self.reserves[body["reserve"]].lease:
@@ -191,6 +202,7 @@ class Replay:
         self.commitments[body["reserve"]] = (seq, body["commitment"])
 
     def _share(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay a share: pots pay for a release that other pots paid for before."""
         release = body["release"]
         if release not in self.commitments:
             raise Broken(seq, f"shares {release!r}, which is not a stored release")
@@ -221,6 +233,7 @@ class Replay:
         ]
 
     def _recount(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay a recount: from here on the totals are those of the present rule of sharing."""
         expected = {pot.name: list(rows.texts(pot)) for pot in self.changed_by_recount()}
         if self.recounted is None or body["pots"] != expected:
             raise Broken(seq, "recounts other totals than the shares before it call for")
@@ -229,6 +242,7 @@ class Replay:
         self.recounted = None
 
     def _incident(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay an incident: its reserve had none before and will get no answer."""
         reserve = body["reserve"]
         if reserve in self.incidents or reserve not in self.reserves:
             raise Broken(seq, f"reports {reserve!r}, which is not a reserve without an incident")
@@ -251,6 +265,7 @@ class Replay:
         self.incidents_open.clear()
 
     def _register(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay a registration: versions count up and stay in one lineage."""
         if body["version"] != self.version + 1:
             raise Broken(seq, f"registers version {body['version']!r} after {self.version}")
         lineage = body["public"].get("lineage")
@@ -292,7 +307,7 @@ def check_reissue(
 
 
 def replayed(transaction: Transaction, errors: tuple[type[Exception], ...]) -> Replay:
-    """Every entry from the first."""
+    """Replay every entry from the first."""
     replay = Replay()
     try:
         for row in transaction.stream(_ENTRIES):
@@ -313,7 +328,7 @@ def is_bad_value(error: Exception) -> bool:
 
 
 def check_totals(transaction: Transaction, replay: Replay) -> None:
-    """The running totals, and who shared what, are those that the entries add up to."""
+    """Check that stored totals, and who shared what, are those that the entries add up to."""
     stored = {row[0]: row[1:] for row in transaction.rows(_TOTALS)}
     for name, pot in replay.pots.items():
         derived = rows.texts(pot)

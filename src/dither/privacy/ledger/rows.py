@@ -93,7 +93,7 @@ def last(transaction: Transaction) -> Anchor:
 
 
 def append(transaction: Transaction, before: Anchor, kind: str, body: dict[str, Any]) -> Anchor:
-    """One more entry after `before`, the end of the chain."""
+    """Write one more entry after `before`, the end of the chain."""
     body_json = chain.canonical_text(body, f"a {kind} entry")
     hashed = chain.entry_hash(before.seq + 1, kind, body_json, before.hash)
     row = {
@@ -143,6 +143,7 @@ def all_texts(transaction: Transaction) -> dict[str, tuple[str, ...]]:
 
 
 def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
+    """Return a pot with the stored totals; refuse totals that are no numbers or out of range."""
     try:
         spent, delta_spent, reissued, cap = row
         now = replace(
@@ -170,7 +171,7 @@ def texts(pot: Pot) -> tuple[str, ...]:
 
 
 def write_totals(transaction: Transaction, pot: Pot, *, is_new: bool) -> None:
-    """A pot's row in `pot_state`."""
+    """Write a pot's row in `pot_state`."""
     row = dict(zip(TOTALS, texts(pot), strict=True))
     if is_new:
         transaction.run(_NEW_POT, {"pot": pot.name} | row)
@@ -205,7 +206,7 @@ def payers(transaction: Transaction, seq: int) -> frozenset[str]:
 
 
 def write_shares(transaction: Transaction, seq: int, names: Iterable[str]) -> None:
-    """These pots paid for a stored release."""
+    """Record that these pots paid for a stored release."""
     for name in names:
         transaction.run(_NEW_SHARE, {"release": seq, "pot": name})
 
@@ -261,7 +262,7 @@ def has_incident(transaction: Transaction, reservation: Reservation) -> bool:
 
 
 def check_reserve(transaction: Transaction, reservation: Reservation) -> dict[str, Any]:
-    """The body of a reserve; refused where this ledger did not make it."""
+    """Return the body of a reserve; refuse one that this ledger did not make."""
     kind, body_json, entry_hash = transaction.first_row(_ENTRY_AT, {"at": reservation.seq}) or (
         None,
         "",
@@ -276,7 +277,7 @@ def check_reserve(transaction: Transaction, reservation: Reservation) -> dict[st
 
 
 def check_pending(transaction: Transaction, reservation: Reservation) -> dict[str, Any]:
-    """The body of a reserve that was neither committed nor ended in an incident."""
+    """Return the body of a reserve; refuse one that was committed or ended in an incident."""
     body = check_reserve(transaction, reservation)
     if transaction.rows(_COMMITTED, {"at": reservation.seq}):
         raise RefusedError(
@@ -290,12 +291,12 @@ def check_pending(transaction: Transaction, reservation: Reservation) -> dict[st
 
 
 def hold(transaction: Transaction, seq: int, holder: str) -> None:
-    """This process answers for a reserve until it is committed or fails."""
+    """Note that this process answers for a reserve until it is committed or fails."""
     transaction.run(_NEW_PENDING, {"seq": seq, "holder": holder})
 
 
 def let_go(transaction: Transaction, seq: int) -> None:
-    """A reserve was committed or failed."""
+    """Remove the note of `hold`: the reserve was committed or failed."""
     transaction.run(_DONE, {"at": seq})
 
 

@@ -98,7 +98,7 @@ def _partitions(terms: Mapping[str, Pot], totals: Mapping[str, Pot]) -> list[str
 
 
 def _at_largest(partition: Pot, inner_pots: list[Pot]) -> Pot:
-    """A partition at the largest total of its parts, the two largest under replace."""
+    """Set a partition to the largest total of its parts, the two largest under replace."""
     return replace(
         partition,
         spent=sum_largest((inner.spent for inner in inner_pots), partition.neighbours),
@@ -108,7 +108,7 @@ def _at_largest(partition: Pot, inner_pots: list[Pot]) -> Pot:
 
 
 def _without(pot: Pot, taken: Charge, is_reissue: bool) -> Pot:
-    """A pot without a charge, never below 0."""
+    """Take a charge off a pot's totals, which never fall below 0."""
     before = replace(pot, delta_spent=max(_NOTHING, pot.delta_spent - taken.delta))
     if is_reissue:
         return replace(before, reissued=max(_NOTHING, pot.reissued - taken.amount))
@@ -116,7 +116,7 @@ def _without(pot: Pot, taken: Charge, is_reissue: bool) -> Pot:
 
 
 def _lowered(pot: Pot, before: Pot, after: Pot) -> Pot:
-    """A pot less what a partition inside it fell by, never below 0."""
+    """Take off a pot what a partition inside it fell by; totals never fall below 0."""
     return replace(
         pot,
         spent=max(_NOTHING, pot.spent - (before.spent - after.spent)),

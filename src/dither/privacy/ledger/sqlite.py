@@ -47,6 +47,7 @@ class SQLite(Database):
         super().__init__(str(path))
 
     def _connect(self) -> sqlite3.Connection:
+        """Open the file in the mode of this database, with every commit synced to disk."""
         options = "mode=ro&immutable=1" if self._mode == "immutable" else f"mode={self._mode}"
         connection = sqlite3.connect(
             f"file:{quote(str(self.path))}?{options}",
@@ -66,6 +67,7 @@ class SQLite(Database):
         return connection
 
     def _new_engine(self) -> Engine:
+        """Make a pool of connections that never logs values."""
         return create_engine(
             "sqlite://",
             creator=self._connect,
@@ -75,6 +77,7 @@ class SQLite(Database):
         )
 
     def _begin(self, raw: Any, write: bool) -> None:
+        """Begin a transaction; raise Busy if another process writes."""
         try:
             raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             if not write:
@@ -87,6 +90,7 @@ class SQLite(Database):
             raise
 
     def _begun(self, write: bool) -> Any:
+        """Return a connection in a transaction; raise Busy also if connecting finds a lock."""
         try:
             return super()._begun(write)
         except (
@@ -100,6 +104,7 @@ class SQLite(Database):
         return _CAUSES.get(sqlite3.SQLITE_BUSY if isinstance(error, Busy) else _code(error))
 
     def check_schema(self, transaction: Transaction) -> str | None:
+        """Return what is wrong with the file's format or tables, or None."""
         if transaction.scalar("PRAGMA application_id") != tables.APPLICATION_ID:
             return "the file is not a ledger of dither"
         version = transaction.scalar("PRAGMA user_version")

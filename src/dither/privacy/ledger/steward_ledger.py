@@ -98,6 +98,7 @@ class StewardLedger(ReplayingLedger, Reports):
         ceiling: Number,
         terms: dict[str, Any],
     ) -> Pot:
+        """Check and append the opening of one pot, and add it to `before`, the pots so far."""
         if terms.get("kind") == "partition":
             now = rows.registered(transaction)
             terms["version"] = 0 if now is None else now.version

@@ -116,6 +116,7 @@ class Ledger(queries.Readings):
         *,
         anchored: bool,
     ) -> Reservation:
+        """Write a charge in one transaction: check the pots, pay, append the entry."""
         with self._appending(anchored=anchored) as (transaction, append):
             terms = self._terms_of(transaction)
             pot_tree.check_names(terms, leaves)
@@ -178,6 +179,7 @@ class Ledger(queries.Readings):
     def _refuse_suspended(
         self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...]
     ) -> None:
+        """Refuse a charge while open incidents stop the dataset or one of the pots."""
         failed = rows.failed_leaves(transaction)
         if suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(
             terms, failed, leaves
@@ -344,6 +346,7 @@ class Ledger(queries.Readings):
         return Writer(self._database, transaction, tail, self._seal)
 
     def _follow(self, transaction: Transaction, anchor: Anchor) -> chain.Tail:
+        """Follow the chain from the head to the newest entry; refuse a ledger that does not fit."""
         try:
             return chain.follow(transaction, anchor)
         except chain.Broken as error:
@@ -374,6 +377,7 @@ def check_hash(text: str, name: str) -> None:
 
 
 def _check_time(text: str) -> None:
+    """Refuse a text that is not a time in ISO format."""
     try:
         datetime.fromisoformat(text)
     except (TypeError, ValueError):

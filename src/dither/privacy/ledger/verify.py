@@ -84,6 +84,7 @@ def verify(location: Location, head_path: Path, anchors: tuple[SignedAnchor, ...
 
 
 def _open_and_close(database: Database) -> None:
+    """Begin and end a reading transaction, to see whether the database can be opened."""
     try:
         with database.transaction(write=False):
             pass
@@ -94,6 +95,7 @@ def _open_and_close(database: Database) -> None:
 def _checked(
     database: Database, head_path: Path, location: Location, anchors: tuple[SignedAnchor, ...]
 ) -> Report:
+    """Replay the whole ledger and compare it with head, anchors, stored answers and totals."""
     replay = Replay()
     try:
         anchor = Head(head_path, location).read()  # before the ledger, which may grow meanwhile

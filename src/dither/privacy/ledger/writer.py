@@ -52,6 +52,7 @@ class Writer:
     def __init__(
         self, database: Database, transaction: Transaction, tail: Tail, seal: Seal | None = None
     ) -> None:
+        """Prepare to append after `tail`, the newest entries, inside `transaction`."""
         self.last = tail.last
         self._tail = tail
         self._seal = seal
@@ -140,6 +141,7 @@ class Writer:
         return digest
 
     def _damaged(self, problem: str) -> RefusedError:
+        """Make the refusal for totals that do not match the chain."""
         return RefusedError(
             f"the running totals of the ledger {self._database.label} are damaged: {problem}. "
             f"Steward: run "

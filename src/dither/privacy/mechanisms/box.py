@@ -50,6 +50,7 @@ class IntegerBox:
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Check the sides, and that noise of this scale can be drawn."""
         object.__setattr__(self, "scale", positive(self.scale, "scale"))
         if not isinstance(self.sides, (tuple, list)) or not 2 <= len(self.sides) <= MOST_SIDES:
             raise ParameterError(f"a box has 2 to {MOST_SIDES} sides, got {quote(self.sides)}")

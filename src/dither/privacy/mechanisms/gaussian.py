@@ -56,6 +56,7 @@ class IntegerGaussian(AdditiveNoise):
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Make sigma exact, and check it and the sensitivity."""
         object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
         if not SMALLEST <= self.sigma <= LARGEST:
             raise ParameterError(

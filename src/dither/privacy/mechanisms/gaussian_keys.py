@@ -62,6 +62,7 @@ class GaussianKeys(OwnersOfKeys):
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Make sigma exact, and check it and the threshold."""
         object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
         if not SMALLEST <= self.sigma <= _LARGEST:
             raise ParameterError(

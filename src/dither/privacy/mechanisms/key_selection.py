@@ -104,6 +104,10 @@ class TruncatedGeometricKeys(OwnersOfKeys):
     public_size: int | None = None
 
     def __post_init__(self) -> None:
+        """Make epsilon and delta exact, and check the groups.
+
+        Refuse settings where a key would be shown only above `_LONGEST` owners.
+        """
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", small_delta(self.delta, self.public_size))
         moved = check_groups(self.groups, self.neighbours)

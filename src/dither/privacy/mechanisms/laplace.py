@@ -55,6 +55,7 @@ class IntegerLaplace(AdditiveNoise):
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Make the scale exact, and check it and the sensitivity."""
         object.__setattr__(self, "scale", positive(self.scale, "scale"))
         if not SMALLEST <= self.scale <= LARGEST:
             raise ParameterError(

@@ -306,14 +306,14 @@ def by_exponential(
 
 
 def _reach(cells: int) -> int:
-    """So many scales below the best, all cells together have less than one word of chance."""
+    """Compute so many scales below the best that all cells have a chance below one word."""
     return _FAR_BITS + cells.bit_length()
 
 
 def _with_nobodys(
     filled: NDArray[Any], rows: NDArray[Any], cell: int, count: int, is_first: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """`count` more rows in the first or last cell of the grid."""
+    """Add `count` rows that belong to nobody to the first or last cell of the grid."""
     if not count:
         return filled, rows
     rows = rows.astype(object) if count >= 1 << 40 else rows.copy()
@@ -326,7 +326,7 @@ def _with_nobodys(
 
 
 def _near(upto: NDArray[Any], target: Fraction, width: Fraction) -> tuple[int, int]:
-    """The filled cells first:last; every rank outside is off the target by more than the width."""
+    """Find the filled cells first:last outside of which ranks miss the target by over `width`."""
     last = int(np.searchsorted(upto, floor(target + width), "right")) + 1
     return int(np.searchsorted(upto, ceil(target - width), "left")), min(len(upto), last)
 
@@ -356,7 +356,7 @@ def _alternate(of_gaps: NDArray[Any], of_cells: NDArray[Any]) -> NDArray[Any]:
 
 
 def _outside(grid: GridRows, first: int, last: int) -> Runs:
-    """The runs that `_runs` left out."""
+    """List the runs of cells that `_runs` left out."""
     starts, lengths, scores = _runs(grid, 0, len(grid.filled))
     out = np.ones(len(starts), np.bool_)
     out[2 * first : 2 * last + 1] = False
@@ -364,7 +364,7 @@ def _outside(grid: GridRows, first: int, last: int) -> Runs:
 
 
 def _far(grid: GridRows, scale: Fraction, first: int, last: int, bits: int) -> Enclosure:
-    """The chance of all runs outside first:last: below a word at 64 bits, exact beyond."""
+    """Enclose the chance of all runs outside first:last: roughly at 64 bits, tightly beyond."""
     if bits <= 64:
         weight = exp_minus(Fraction(_reach(grid.size)), 192).high * grid.size
         return Enclosure(0, -(-weight >> 128))

@@ -58,6 +58,7 @@ class QuantilesWithEnds(RowsOfUnits):
     cells: int
 
     def __post_init__(self) -> None:
+        """Make epsilon_each exact, and check the level of the intervals."""
         object.__setattr__(self, "epsilon_each", positive(self.epsilon_each, "epsilon_each"))
         if not 0 < self.level < 1 or not float(1 - self.level):
             raise ParameterError(
@@ -113,7 +114,7 @@ class QuantilesWithEnds(RowsOfUnits):
         return 2 * self.rows_per_unit * rank_sensitivity(share, self.neighbours) / self.epsilon_each
 
     def rows(self, share: Fraction) -> int:
-        """t: an end is aimed so many rows away.
+        """Compute t, the number of rows from the quantile at which an end is aimed.
 
         All cells beyond the exact quantile together win with chance at most cells * exp(-b t /
         scale); one row more covers every way to interpolate between two rows.

@@ -63,6 +63,7 @@ class JointQuantiles(RowsOfUnits):
     unit: str = "unit"
 
     def __post_init__(self) -> None:
+        """Check that the shares increase strictly inside (0, 1), and make the numbers exact."""
         shares = tuple(check_share(share, "shares") for share in self.shares)
         if (
             not shares
@@ -239,6 +240,10 @@ def spread_rows(
 def _halved(
     filled: NDArray[np.int64], rows: NDArray[np.int64], source: Words
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cut each cell into 64 by six halvings; each row goes to either half with probability 1/2.
+
+    Return the cells that have rows, and their numbers of rows.
+    """
     for _ in range(_HALVINGS):
         right = fair_half(rows, source)
         both = np.stack([rows - right, right], axis=1).ravel()

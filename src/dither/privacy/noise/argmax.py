@@ -93,6 +93,13 @@ def _argmax(
     weights: NDArray[Any] | None = None,
     words: NDArray[np.uint64] | None = None,
 ) -> int:
+    """Return the index of the largest gap / scale + noise, decided exactly.
+
+    Every candidate's noise is a function of a uniform number, known at first by one word.
+    Candidates that cannot win are dropped; while several may win, their uniform numbers get
+    another word each. A candidate with weight w has the largest of w noises, one with weight 0
+    does not take part.
+    """
     gaps = _gaps(scores)
     if weights is not None and not weights.all():
         running = np.flatnonzero(weights)
@@ -152,7 +159,7 @@ def _sieve(
     width: int,
     noise: Noise,
 ) -> NDArray[np.int64]:
-    """The candidates that may win.
+    """Find the candidates that may win.
 
     A long Gumbel race drops those that certainly lose to the best of a few. A key is share - log(E)
     with E >= U >= word / 2**width, so it reaches `best` only if word / 2**width is at most

@@ -63,14 +63,19 @@ def bernoulli_exp(x: Parameter, size: Size = None, *, source: Words | None = Non
 
 @lru_cache(maxsize=512)
 def _exp_floor(x: Fraction, width: int = 64) -> int:
-    """floor(2**width e**-x): the number of words that decide for True."""
+    """Compute floor(2**width * e**-x) exactly, for x >= 0.
+
+    A coin of probability e**-x draws one random word of `width` bits: True below this number,
+    False above; the word equal to it is decided with more bits.
+    """
+    if x == 0:
+        return 1 << width
     extra = 64
-    while x:
-        bound = exp_minus(x, width + extra)
-        if bound.low >> extra == min(bound.high >> extra, 2**width - 1):
-            return bound.low >> extra
+    # For x > 0 the floor is at most 2**width - 1, also where the upper bound is rounded up to 1.
+    last = 2**width - 1
+    while (bound := exp_minus(x, width + extra)).low >> extra != min(bound.high >> extra, last):
         extra += 64
-    return 1 << width
+    return bound.low >> extra
 
 
 def _below(p: Fraction, word: int, source: Words, width: int = 64) -> bool:

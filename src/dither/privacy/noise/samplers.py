@@ -50,6 +50,7 @@ def read_number(value: Parameter, name: str) -> Fraction:
 
 
 def read_scale(value: Parameter, name: str) -> Fraction:
+    """Read a scale exactly; refuse one outside of [1/1000, 2**60]."""
     number = read_number(value, name)
     if not SMALLEST <= number <= LARGEST:
         raise ParameterError(
@@ -60,6 +61,7 @@ def read_scale(value: Parameter, name: str) -> Fraction:
 
 
 def count_draws(size: Size) -> int:
+    """Count the draws that a numpy size asks for; None asks for one."""
     shape = (1,) if size is None else size if isinstance(size, tuple) else (size,)
     if not all(
         isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in shape
@@ -71,6 +73,7 @@ def count_draws(size: Size) -> int:
 
 
 def give_shape(values: NDArray[Any], size: Size) -> Any:
+    """Reshape draws to the size asked for: a plain number for None, else an array."""
     return (
         values[0].item()
         if size is None and values.dtype != object
@@ -125,6 +128,10 @@ def uniform_below(n: int, size: Size = None, *, source: Words | None = None) -> 
 
 
 def _kept_below(n: int, count: int, source: Words, width: int = 64) -> NDArray[np.int64]:
+    """Draw `count` uniform integers below n, for n up to 2**63.
+
+    Words from the largest multiple of n on are rejected; the others are reduced mod n.
+    """
     whole = (1 << width) // n * n
     kept: list[NDArray[np.uint64]] = []
     missing = count
@@ -138,6 +145,7 @@ def _kept_below(n: int, count: int, source: Words, width: int = 64) -> NDArray[n
 
 
 def _wide_below(n: int, source: Words, width: int = 64) -> int:
+    """Draw one uniform integer below n of any size, by rejecting numbers of n's bit length."""
     bits = n.bit_length()
     while True:
         drawn = 0
