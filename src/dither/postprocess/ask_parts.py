@@ -10,6 +10,7 @@ from typing import TypeAlias
 from dither.answer.asked import Asked, read_price
 from dither.answer.preview import Amounts, Preview
 from dither.answer.result import Result
+from dither.catalog import Catalog
 from dither.errors import BudgetError, ParameterError, QueryError
 from dither.postprocess.combined_result import (
     CombinedResult,
@@ -34,22 +35,29 @@ class _Parts:
 
 
 def ask_parts(
-    question: Asked, refusal: QueryError, preview: ShowPreview, rehearse: Ask, ask: Ask
+    question: Asked,
+    refusal: QueryError,
+    catalog: Catalog,
+    preview: ShowPreview,
+    rehearse: Ask,
+    ask: Ask,
 ) -> CombinedResult:
     """The result of a question over answers; where it is none, the refusal of the whole question.
 
     What can be refused is refused before anything is spent: the parts must fit the budget together,
     and the whole is rehearsed on invented tables.
     """
-    parts = _split(question, refusal)
+    parts = _split(question, refusal, catalog)
     _check_budget(_preview_known(parts, preview))
     _combine(question, parts, rehearse).to_arrow()
     return _combine(question, parts, ask)
 
 
-def preview_parts(question: Asked, refusal: QueryError, preview: ShowPreview) -> Preview:
+def preview_parts(
+    question: Asked, refusal: QueryError, catalog: Catalog, preview: ShowPreview
+) -> Preview:
     """Price and error of all parts together; reads no data, spends nothing."""
-    parts = _split(question, refusal)
+    parts = _split(question, refusal, catalog)
     if question.within is not None:
         raise ParameterError(
             "within= finds the price of one answer, and this question is computed from several, or "
@@ -68,10 +76,11 @@ def preview_parts(question: Asked, refusal: QueryError, preview: ShowPreview) ->
     )
 
 
-def _split(question: Asked, refusal: QueryError) -> _Parts:
+def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _Parts:
     """The parts of a question, and the terms of each: an equal share of the price."""
     dialect = read_dialect(question.sql)
-    split = split_question(dialect.sql)
+    columns = {column.name for table in catalog.tables for column in table.columns}
+    split = split_question(dialect.sql, columns)
     if split is None:
         raise refusal
     if question.weights is not None:

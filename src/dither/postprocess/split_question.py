@@ -10,7 +10,7 @@ the condition is written once that number is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dither.errors import QueryError
 from dither.sql.names import name_output
-from dither.sql.parse import parse
+from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import contains_aggregate, is_aggregate
 
 MOST_PARTS = 16
@@ -89,15 +89,18 @@ class _CannotSplit(Exception):
     """The question is no statement over answers."""
 
 
-def split_question(sql: str) -> SplitQuestion | None:
+def split_question(sql: str, columns: Collection[str] = ()) -> SplitQuestion | None:
     """The parts of a question over answers; None where it is none.
+
+    `columns` are the names of all columns of the catalog: an output that is named like one of them
+    does not take its place.
 
     >>> split = split_question("SELECT a, COUNT(*) * 2 AS n FROM t GROUP BY a")
     >>> [part.sql for part in split.parts], split.statement
     (['SELECT a AS a, COUNT(*) AS "COUNT(*)" FROM t GROUP BY a'], \
 'SELECT "a" AS a, "COUNT(*)" * 2 AS n FROM part_1')
     """
-    splitter = _Splitter()
+    splitter = _Splitter({name.lower() for name in columns})
     try:
         statement = splitter.rewrite(parse(sql).copy(), {})
     except (_CannotSplit, QueryError):
@@ -122,8 +125,9 @@ def write_scalars(part: Part, numbers: Mapping[str, str]) -> str:
 class _Splitter:
     """Rewrites a question from the inside out, and keeps the parts that it meets."""
 
-    def __init__(self) -> None:
+    def __init__(self, catalog_columns: set[str]) -> None:
         self.parts: list[Part] = []
+        self._catalog_columns = catalog_columns
         self._keys: dict[str, set[str]] = {}
 
     def rewrite(self, query: exp.Expr, names: _Names) -> exp.Query:
@@ -188,8 +192,11 @@ class _Splitter:
         )
         if query.args.get("distinct") or has_sets:
             raise _CannotSplit
-        keys = _name_keys(query)
-        columns = _PartColumns(keys, query)
+        hidden = _list_hidden_aliases(
+            query, self._catalog_columns | _list_inner_names(query, names)
+        )
+        keys = _name_keys(query, hidden)
+        columns = _PartColumns(keys, query, hidden)
         scalars = self._ask_scalars(query, names)
         outputs = [
             _write_output(
@@ -202,11 +209,13 @@ class _Splitter:
         having = query.args.get("having")
         if having is not None:
             outer = outer.where(self._read_part(having.this, columns, names), copy=False)
-        for clause in ("qualify", "order", "limit", "offset"):
+        for clause in ("qualify", "limit", "offset"):
             node = query.args.get(clause)
             if node is not None:
                 outer.set(clause, self._read_part(node, columns, names))
-        if not columns.aggregates:
+        if query.args.get("order") is not None:
+            outer.set("order", self._read_order(query, columns, names))
+        if not columns.aggregates or columns.mistakes_an_alias():
             raise _CannotSplit
         part = self._add_part(query, columns, scalars, names)
         return outer.from_(exp.to_table(part), copy=False)
@@ -222,6 +231,7 @@ class _Splitter:
         if isinstance(node, exp.Column):
             if node.table or node.name.lower() not in columns.aliases:
                 raise _CannotSplit
+            columns.used_aliases.add(node.name.lower())
             return node.copy()
         is_window = isinstance(node, exp.Window)
         if is_aggregate(node):
@@ -234,6 +244,17 @@ class _Splitter:
                 continue
             child.replace(self._read_part(child.copy(), columns, names))
         return copied
+
+    def _read_order(self, query: exp.Select, columns: _PartColumns, names: _Names) -> exp.Expr:
+        """ORDER BY over a part; the name of an output goes before that of a column."""
+        outputs = {output.alias.lower() for output in query.expressions if output.alias}
+        order: exp.Expr = query.args["order"].copy()
+        for ordered in order.expressions:
+            node = ordered.this
+            is_name = isinstance(node, exp.Column) and not node.table
+            if not (is_name and node.name.lower() in outputs):
+                node.replace(self._read_part(node.copy(), columns, names))
+        return order
 
     def _ask_scalars(self, query: exp.Select, names: _Names) -> list[Scalar]:
         """The numbers that conditions on rows compare with: each is asked for before the part."""
@@ -285,10 +306,15 @@ class _Splitter:
 class _PartColumns:
     """The columns of a part: its keys, and the aggregates that are met while the rest is read."""
 
-    def __init__(self, keys: dict[str, exp.Expr], query: exp.Select) -> None:
+    def __init__(self, keys: dict[str, exp.Expr], query: exp.Select, hidden: set[str]) -> None:
         self.keys = keys
         self.aggregates: dict[str, exp.Expr] = {}
-        self.aliases = {output.alias.lower() for output in query.expressions if output.alias}
+        self.aliases = {
+            output.alias.lower(): output.this for output in query.expressions if output.alias
+        }
+        for name in hidden:
+            del self.aliases[name]
+        self.used_aliases: set[str] = set()
         self._names = {
             _strip_alias(output): output.alias for output in query.expressions if output.alias
         }
@@ -296,21 +322,35 @@ class _PartColumns:
     def find_key(self, node: exp.Expr) -> str | None:
         """The name of the key that an expression is."""
         for name, key in self.keys.items():
-            is_named = isinstance(node, exp.Column) and not node.table
-            if node == key or (is_named and node.name.lower() == name.lower()):
+            if node == key:
                 return name
-        return None
+        if not isinstance(node, exp.Column) or node.table:
+            return None
+        return next((name for name in self.keys if node.name.lower() == name.lower()), None)
 
     def add(self, aggregate: exp.Expr) -> str:
         """The name of the column of an aggregate: the asker's, or else its own text."""
         for name, known in self.aggregates.items():
             if known == aggregate:
                 return name
-        name = self._names.get(aggregate) or aggregate.sql(dialect="duckdb")
-        if name in self.keys or name in self.aggregates:
+        taken = {name.lower() for name in (*self.keys, *self.aggregates)}
+        name = self._names.get(aggregate)
+        if name is None or name.lower() in taken:
+            name = aggregate.sql(dialect="duckdb")
+        if name.lower() in taken:
             raise _CannotSplit
         self.aggregates[name] = aggregate.copy()
         return name
+
+    def mistakes_an_alias(self) -> bool:
+        """Whether the name of an output that is used by another is that of a different column."""
+        columns = {**self.keys, **self.aggregates}
+        ends = {f"{name}{end}".lower() for name in columns for end in ("_low", "_high")}
+        meanings = {name.lower(): node for name, node in columns.items()}
+        return any(
+            name in ends or meanings.get(name, self.aliases[name]) != self.aliases[name]
+            for name in self.used_aliases
+        )
 
     def list_outputs(self) -> list[exp.Expr]:
         """Keys, then aggregates, each under its name."""
@@ -414,27 +454,62 @@ def _list_ancestors(node: exp.Expr, top: exp.Expr) -> list[exp.Expr]:
     return above
 
 
-def _name_keys(query: exp.Select) -> dict[str, exp.Expr]:
-    """The expressions of GROUP BY by the names of their columns; positions and aliases are read."""
+def _list_hidden_aliases(query: exp.Select, columns: set[str]) -> set[str]:
+    """The names of outputs that a column of FROM may have too: there they mean the column."""
+    return {
+        output.alias.lower()
+        for output in query.expressions
+        if output.alias.lower() in columns
+        and not (
+            isinstance(output.this, exp.Column) and output.this.name.lower() == output.alias.lower()
+        )
+    }
+
+
+def _list_inner_names(query: exp.Select, names: _Names) -> set[str]:
+    """The names that subqueries in FROM, and what they read, give to columns."""
+    bodies = [*_list_sources(query), *_list_used(query, names)]
+    named = [node for body in bodies for node in body.find_all(exp.Alias, exp.TableAlias)]
+    return {
+        name.lower()
+        for node in named
+        for name in (
+            [node.alias]
+            if isinstance(node, exp.Alias)
+            else [column.name for column in node.args.get("columns") or ()]
+        )
+    }
+
+
+def _name_keys(query: exp.Select, hidden: set[str]) -> dict[str, exp.Expr]:
+    """The expressions of GROUP BY by the names of their columns; positions and aliases are read.
+
+    A column keeps its own name, whatever the name of the output that shows it: what reads the part
+    then finds the names that the question has.
+    """
     group = query.args.get("group")
     outputs = query.expressions
     by_alias = {output.alias.lower(): output for output in outputs if output.alias}
     keys: dict[str, exp.Expr] = {}
     for node in group.expressions if group is not None else []:
         named: exp.Expr = node
+        is_name = isinstance(node, exp.Column) and not node.table
         if isinstance(node, exp.Literal) and not node.is_string:
-            position = int(node.this)
-            if not 1 <= position <= len(outputs):
+            position = read_whole(node)
+            if position is None or not 1 <= position <= len(outputs):
                 raise _CannotSplit
             named = outputs[position - 1]
-        elif isinstance(node, exp.Column) and not node.table and node.name.lower() in by_alias:
+        elif is_name and node.name.lower() in by_alias and node.name.lower() not in hidden:
             named = by_alias[node.name.lower()]
         else:
             named = next((output for output in outputs if _strip_alias(output) == node), node)
-        name = _name_output(named)
-        if name in keys:
+        key = _strip_alias(named)
+        name = key.name if isinstance(key, exp.Column) else _name_output(named)
+        if name.lower() in hidden and not isinstance(key, exp.Column):
+            name = key.sql(dialect="duckdb")
+        if name.lower() in map(str.lower, keys):
             raise _CannotSplit
-        keys[name] = _strip_alias(named).copy()
+        keys[name] = key.copy()
     return keys
 
 
