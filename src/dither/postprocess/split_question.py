@@ -100,14 +100,15 @@ def split_question(sql: str, columns: Collection[str] = ()) -> SplitQuestion | N
     (['SELECT a AS a, COUNT(*) AS "COUNT(*)" FROM t GROUP BY a'], \
 'SELECT "a" AS a, "COUNT(*)" * 2 AS n FROM part_1')
     """
+    if _has_parameters(sql):
+        return None
     splitter = _Splitter({name.lower() for name in columns})
     try:
         statement = splitter.rewrite(parse(sql).copy(), {})
     except (_CannotSplit, QueryError):
         return None
-    names = {part.name for part in splitter.parts}
-    reads_data = any(table.name not in names for table in statement.find_all(exp.Table))
-    if not names or reads_data or any(map(_can_grow, statement.walk())):
+    reads_data = not all(map(_is_released, statement.find_all(exp.Table)))
+    if not splitter.parts or reads_data or any(map(_can_grow, statement.walk())):
         return None
     return SplitQuestion(
         tuple(splitter.parts), statement.sql(dialect="duckdb"), splitter.list_columns(statement)
@@ -135,8 +136,11 @@ class _Splitter:
         query = _unwrap(query)
         names = _read_with(query, names)
         if isinstance(query, exp.SetOperation):
-            query.set("this", self.rewrite(query.this, names))
-            query.set("expression", self.rewrite(query.expression, names))
+            for side in ("this", "expression"):
+                operand = query.args[side]
+                written = self.rewrite(operand, names)
+                is_wrapped = isinstance(operand, exp.Subquery)
+                query.set(side, exp.Subquery(this=written) if is_wrapped else written)
             return query
         if not isinstance(query, exp.Select):
             raise _CannotSplit
@@ -218,7 +222,7 @@ class _Splitter:
         if not columns.aggregates or columns.mistakes_an_alias():
             raise _CannotSplit
         part = self._add_part(query, columns, scalars, names)
-        return outer.from_(exp.to_table(part), copy=False)
+        return outer.from_(_name_released(part), copy=False)
 
     def _read_part(self, node: exp.Expr, columns: _PartColumns, names: _Names) -> exp.Expr:
         """An expression with the columns of the part in the place of keys and aggregates."""
@@ -226,7 +230,7 @@ class _Splitter:
             return exp.column(key, quoted=True)
         if isinstance(node, exp.Subquery):
             return exp.Subquery(this=self.rewrite(node.this.copy(), names))
-        if isinstance(node, exp.Query):
+        if isinstance(node, (exp.Query, exp.Star, exp.Columns)):
             raise _CannotSplit
         if isinstance(node, exp.Column):
             if node.table or node.name.lower() not in columns.aliases:
@@ -240,6 +244,8 @@ class _Splitter:
         for child in list(copied.iter_expressions()):
             if is_window and child is copied.this:
                 for argument in list(child.iter_expressions()):
+                    if isinstance(argument, exp.Star):
+                        continue
                     argument.replace(self._read_part(argument.copy(), columns, names))
                 continue
             child.replace(self._read_part(child.copy(), columns, names))
@@ -360,6 +366,25 @@ class _PartColumns:
         ]
 
 
+def _has_parameters(sql: str) -> bool:
+    """Whether a question names a number that it does not have."""
+    try:
+        return any(parse(sql).find_all(exp.Parameter, exp.Placeholder))
+    except QueryError:
+        return False
+
+
+def _name_released(part: str) -> exp.Table:
+    """The table of a part's answer; a table of the same name in the question is another."""
+    table = exp.to_table(part)
+    table.meta["released"] = True
+    return table
+
+
+def _is_released(table: exp.Table) -> bool:
+    return bool(table.meta.get("released"))
+
+
 def _can_grow(node: exp.Expr) -> bool:
     """Whether a function may make something large out of something small, or is not known."""
     return isinstance(node, _GROWING)
@@ -381,9 +406,17 @@ def _read_with(query: exp.Expr, names: _Names) -> _Names:
 
 
 def _unwrap(query: exp.Expr) -> exp.Expr:
+    """The query in parentheses; what stands behind them has no place in what is written."""
     while isinstance(query, exp.Subquery):
+        _check_clauses(query)
         query = query.this
     return query
+
+
+def _check_clauses(source: exp.Expr) -> None:
+    """A table or subquery by itself or with a name: no sample, PIVOT, ORDER BY, LIMIT or WITH."""
+    if any(value for clause, value in source.args.items() if clause not in ("this", "alias")):
+        raise _CannotSplit
 
 
 def _strip_alias(output: exp.Expr) -> exp.Expr:
@@ -414,7 +447,10 @@ def _find_answer(source: exp.Expr, names: _Names) -> _Subquery | None:
         body = _Subquery(source.this, names)
     else:
         return None
-    return body if _is_answer(body.query, body.names) else None
+    if not _is_answer(body.query, body.names):
+        return None
+    _check_clauses(source)
+    return body
 
 
 def _is_answer(query: exp.Expr, names: _Names) -> bool:
@@ -515,14 +551,28 @@ def _name_keys(query: exp.Select, hidden: set[str]) -> dict[str, exp.Expr]:
 
 def _list_used(query: exp.Expr, names: _Names) -> list[exp.Expr]:
     """The definitions of WITH that a query uses, those that they use before them."""
-    used: dict[str, exp.Expr] = {}
+    used: dict[str, _Subquery] = {}
+    _collect_used(query, names, used)
+    for name, definition in used.items():
+        read = {table.name.lower() for table in definition.query.find_all(exp.Table)}
+        if (read - {name} - set(definition.names)) & set(used):
+            raise _CannotSplit
+    return [
+        exp.CTE(this=definition.query.copy(), alias=_write_alias(name))
+        for name, definition in used.items()
+    ]
+
+
+def _collect_used(query: exp.Expr, names: _Names, used: dict[str, _Subquery]) -> None:
+    """Add the definitions that a query uses; a name that means two of them cannot be written."""
     for table in query.find_all(exp.Table):
         name = table.name.lower()
-        if not table.db and name in names and name not in used:
-            for definition in _list_used(names[name].query, names[name].names):
-                used.setdefault(definition.alias.lower(), definition)
-            used[name] = exp.CTE(this=names[name].query.copy(), alias=_write_alias(name))
-    return list(used.values())
+        if table.db or name not in names or used.get(name) is names[name]:
+            continue
+        _collect_used(names[name].query, names[name].names, used)
+        if name in used:
+            raise _CannotSplit
+        used[name] = names[name]
 
 
 def _write_alias(name: str, columns: list[exp.Expr] | None = None) -> exp.TableAlias:
