@@ -12,26 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from sqlglot import exp
 
 from dither.errors import QueryError
+from dither.postprocess.allowed_functions import is_allowed
 from dither.sql.names import name_output
 from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import contains_aggregate, is_aggregate
 
 MOST_PARTS = 16
-_GROWING = (
-    exp.Anonymous,
-    exp.Repeat,
-    exp.Pad,
-    exp.GenerateSeries,
-    exp.Unnest,
-    exp.Array,
-    exp.Lambda,
-    exp.Command,
-)
+MOST_SELECTS = 200
+"""How many SELECTs a statement may have, with every use of a definition written out."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +75,11 @@ class _Subquery:
     query: exp.Query
     names: _Names
 
+    @cached_property
+    def is_answer(self) -> bool:
+        """Whether it has aggregates, or rows made from answers; looked up once for all who ask."""
+        return _is_answer(self.query, self.names)
+
 
 _Names: TypeAlias = Mapping[str, _Subquery]
 
@@ -108,7 +107,7 @@ def split_question(sql: str, columns: Collection[str] = ()) -> SplitQuestion | N
     except (_CannotSplit, QueryError):
         return None
     reads_data = not all(map(_is_released, statement.find_all(exp.Table)))
-    if not splitter.parts or reads_data or any(map(_can_grow, statement.walk())):
+    if not splitter.parts or reads_data or not all(map(is_allowed, statement.walk())):
         return None
     return SplitQuestion(
         tuple(splitter.parts), statement.sql(dialect="duckdb"), splitter.list_columns(statement)
@@ -130,6 +129,7 @@ class _Splitter:
         self.parts: list[Part] = []
         self._catalog_columns = catalog_columns
         self._keys: dict[str, set[str]] = {}
+        self._selects = 0
 
     def rewrite(self, query: exp.Expr, names: _Names) -> exp.Query:
         """The query over answers that stands for a query over data."""
@@ -142,7 +142,8 @@ class _Splitter:
                 is_wrapped = isinstance(operand, exp.Subquery)
                 query.set(side, exp.Subquery(this=written) if is_wrapped else written)
             return query
-        if not isinstance(query, exp.Select):
+        self._selects += 1
+        if not isinstance(query, exp.Select) or self._selects > MOST_SELECTS:
             raise _CannotSplit
         sources = _list_sources(query)
         answers = [_find_answer(source, names) for source in sources]
@@ -340,9 +341,9 @@ class _PartColumns:
             if known == aggregate:
                 return name
         taken = {name.lower() for name in (*self.keys, *self.aggregates)}
-        name = self._names.get(aggregate)
-        if name is None or name.lower() in taken:
-            name = aggregate.sql(dialect="duckdb")
+        alias = self._names.get(aggregate)
+        is_free = alias is not None and alias.lower() not in taken
+        name: str = alias if is_free else aggregate.sql(dialect="duckdb")
         if name.lower() in taken:
             raise _CannotSplit
         self.aggregates[name] = aggregate.copy()
@@ -383,11 +384,6 @@ def _name_released(part: str) -> exp.Table:
 
 def _is_released(table: exp.Table) -> bool:
     return bool(table.meta.get("released"))
-
-
-def _can_grow(node: exp.Expr) -> bool:
-    """Whether a function may make something large out of something small, or is not known."""
-    return isinstance(node, _GROWING)
 
 
 def _read_with(query: exp.Expr, names: _Names) -> _Names:
@@ -447,7 +443,7 @@ def _find_answer(source: exp.Expr, names: _Names) -> _Subquery | None:
         body = _Subquery(source.this, names)
     else:
         return None
-    if not _is_answer(body.query, body.names):
+    if not body.is_answer:
         return None
     _check_clauses(source)
     return body
