@@ -225,6 +225,7 @@ class Connection:
                 lambda part: self._preview(part)[1],
                 lambda part: self._ask(part, False, True),
                 lambda part: self._ask(part, fresh, dry_run),
+                fresh=fresh,
             )
 
     def _ask(self, question: Asked, fresh: bool, dry_run: bool) -> Result:

@@ -105,6 +105,26 @@ def test_parts_that_the_budget_cannot_pay_together_cost_nothing(con):
     assert spent(con) == 0
 
 
+def test_a_part_with_a_number_that_the_budget_cannot_pay_after_the_first_costs_nothing(con):
+    with pytest.raises(BudgetError, match="2 answers"):
+        con.sql(ABOVE, epsilon=15)
+    assert spent(con) == 0
+
+
+def test_stored_answers_that_are_bought_anew_must_fit_the_budget_together(con):
+    con.sql(TWO, epsilon=6)
+    with pytest.raises(BudgetError, match="2 answers"):
+        con.sql(TWO, epsilon=6, fresh=True)
+    assert spent(con) == 6
+
+
+def test_stored_answers_are_free_when_nothing_is_left(con):
+    first = con.sql(ABOVE, epsilon=10)
+    paid = spent(con)
+    assert con.sql(ABOVE, epsilon=10).to_dict() == first.to_dict()
+    assert spent(con) == paid
+
+
 def test_a_preview_prices_all_parts_and_reads_nothing(con):
     preview = con.preview(TWO, epsilon=1)
     assert (preview.price, preview.charged.amount) == (1, 1)

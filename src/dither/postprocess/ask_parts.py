@@ -41,16 +41,27 @@ def ask_parts(
     preview: ShowPreview,
     rehearse: Ask,
     ask: Ask,
+    *,
+    fresh: bool = False,
 ) -> CombinedResult:
     """The result of a question over answers; where it is none, the refusal of the whole question.
 
-    What can be refused is refused before anything is spent: the parts must fit the budget together,
-    and the whole is rehearsed on invented tables.
+    What can be refused is refused before anything is spent: the whole is rehearsed on invented
+    tables, and the first part that is charged must fit the budget together with all after it.
+    `fresh` says that answers which are stored are bought anew.
     """
     parts = _split(question, refusal, catalog)
-    _check_budget(_preview_known(parts, preview))
+    previews = _preview_known(parts, preview)
     _combine(question, parts, rehearse).to_arrow()
-    return _combine(question, parts, ask)
+
+    def check(position: int, asked: Asked) -> None:
+        shown = preview(asked)
+        names = [part.name for part in parts.split.parts[position + 1 :]]
+        if fresh or not shown.stored:
+            later = [previews.get(name, shown) for name in names]
+            _check_budget([shown, *(other for other in later if fresh or not other.stored)])
+
+    return _combine(question, parts, ask, check)
 
 
 def preview_parts(
@@ -63,7 +74,7 @@ def preview_parts(
             "within= finds the price of one answer, and this question is computed from several, or "
             "from one: give epsilon= or rho="
         )
-    previews = _preview_known(parts, preview)
+    previews = list(_preview_known(parts, preview).values())
     first = previews[0]
     count = len(parts.split.parts)
     return replace(
@@ -100,28 +111,33 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _Parts:
     return _Parts(split, terms, refusal)
 
 
-def _combine(question: Asked, parts: _Parts, ask: Ask) -> CombinedResult:
-    """Ask part after part, and compute the table."""
+def _combine(
+    question: Asked, parts: _Parts, ask: Ask, check: Callable[[int, Asked], None] | None = None
+) -> CombinedResult:
+    """Check and ask part after part, and compute the table."""
     answers: dict[str, Result] = {}
-    for part in parts.split.parts:
+    for position, part in enumerate(parts.split.parts):
         numbers = {
             scalar.name: compute_number(scalar.statement, answers) for scalar in part.scalars
         }
         text = write_scalars(part, numbers) if numbers else part.sql
-        answers[part.name] = ask(replace(parts.terms, sql=text))
+        asked = replace(parts.terms, sql=text)
+        if check is not None:
+            check(position, asked)
+        answers[part.name] = ask(asked)
     results = list(answers.values())
     info = describe_charges(question.sql, results)
     return make_combined_result(parts.split, results, question.level, info)
 
 
-def _preview_known(parts: _Parts, preview: ShowPreview) -> list[Preview]:
-    """The previews of the parts whose text does not depend on the answer of another."""
-    previews: list[Preview] = []
+def _preview_known(parts: _Parts, preview: ShowPreview) -> dict[str, Preview]:
+    """The previews of the parts whose text does not depend on the answer of another, by name."""
+    previews: dict[str, Preview] = {}
     for part in parts.split.parts:
         if part.scalars:
             continue
         try:
-            previews.append(preview(replace(parts.terms, sql=part.sql)))
+            previews[part.name] = preview(replace(parts.terms, sql=part.sql))
         except QueryError as error:
             if str(error).splitlines()[0] == str(parts.refusal).splitlines()[0]:
                 raise parts.refusal from None
@@ -132,14 +148,17 @@ def _preview_known(parts: _Parts, preview: ShowPreview) -> list[Preview]:
 
 
 def _check_budget(previews: list[Preview]) -> None:
-    """Refuse answers that the budget cannot pay together."""
+    """Refuse answers that the budget cannot pay together: the first is asked next."""
     balance = previews[0].balance
-    charged = _add_charges([preview for preview in previews if not preview.stored], 0)
-    if balance is not None and charged.amount > balance.left:
+    charged = _add_charges(previews, 0)
+    if balance is None:
+        return
+    if charged.amount > balance.left or charged.delta > balance.delta_left:
+        delta = f", delta {float(charged.delta):g}" if charged.delta else ""
         raise BudgetError(
             f"the {len(previews)} answers that this question is computed from cost "
-            f"{float(charged.amount):g} together, and {float(balance.left):g} is left: ask with a "
-            "smaller price"
+            f"{float(charged.amount):g}{delta} together, and {float(balance.left):g} is left: ask "
+            "with a smaller price"
         )
 
 

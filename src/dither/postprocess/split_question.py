@@ -342,12 +342,13 @@ class _PartColumns:
                 return name
         taken = {name.lower() for name in (*self.keys, *self.aggregates)}
         alias = self._names.get(aggregate)
-        is_free = alias is not None and alias.lower() not in taken
-        name: str = alias if is_free else aggregate.sql(dialect="duckdb")
-        if name.lower() in taken:
+        named: str = aggregate.sql(dialect="duckdb")
+        if alias is not None and alias.lower() not in taken:
+            named = alias
+        if named.lower() in taken:
             raise _CannotSplit
-        self.aggregates[name] = aggregate.copy()
-        return name
+        self.aggregates[named] = aggregate.copy()
+        return named
 
     def mistakes_an_alias(self) -> bool:
         """Whether the name of an output that is used by another is that of a different column."""
