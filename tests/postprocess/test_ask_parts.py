@@ -88,6 +88,50 @@ def test_a_statement_that_fails_costs_nothing(con, sql):
     assert spent(con) == 0
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        "SELECT AVG(cost) FROM visits HAVING COUNT(*) > 1000000",
+        "SELECT SQRT(-1e9 - COUNT(*)) FROM visits",
+        "SELECT 1 / (COUNT(*) - COUNT(*)) FROM visits",
+        "SELECT -COUNT(*) FROM visits",
+    ],
+)
+def test_a_number_that_is_undefined_or_negative_is_compared_with_after_it_was_paid(con, number):
+    result = con.sql(f"SELECT COUNT(*) AS n FROM visits WHERE cost > ({number})", epsilon=1)
+    assert spent(con) == 1
+    assert len(result.to_dict()["n"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        ("SELECT MEDIAN(day) FROM visits", ParameterError),
+        ("SELECT COUNT(*) > 3 FROM visits", ParameterError),
+    ],
+)
+def test_what_is_no_number_is_refused_and_costs_nothing(con, number, error):
+    with pytest.raises(error, match="a number"):
+        con.sql(f"SELECT COUNT(*) AS n FROM visits WHERE age > ({number})", epsilon=1)
+    assert spent(con) == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT ward, COUNT(*) AS n, COUNT(*) * 2 AS n, RANK() OVER (ORDER BY COUNT(*)) AS r "
+        "FROM visits GROUP BY ward",
+        "SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS n_low FROM visits "
+        "GROUP BY ward",
+        "SELECT * FROM (SELECT COUNT(*) AS n FROM visits) a, (SELECT COUNT(*) AS n FROM visits) b",
+    ],
+)
+def test_two_columns_of_one_name_are_refused_and_cost_nothing(con, sql):
+    with pytest.raises(QueryError, match="rename one"):
+        con.sql(sql, epsilon=1)
+    assert spent(con) == 0
+
+
 def test_a_part_that_is_refused_costs_nothing_and_says_why(con):
     with pytest.raises(QueryError, match="GROUP BY"):
         con.sql(

@@ -140,6 +140,11 @@ def test_values_of_rows_that_noise_chose_are_not_shown_as_they_are():
     )
 
 
+def test_an_offset_leaves_out_rows_that_noise_chose():
+    split = split_question(f"{OVER_ANSWERS[0]} ORDER BY n OFFSET 1")
+    assert [column.source for column in split.columns] == ["ward", None, None]
+
+
 def test_a_number_in_a_condition_on_rows_is_asked_for_first():
     split = split_question(OVER_ANSWERS[-1])
     first, second = split.parts

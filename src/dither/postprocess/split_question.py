@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+import sqlglot
 from sqlglot import exp
 
 from dither.errors import QueryError
@@ -118,7 +119,7 @@ def write_scalars(part: Part, numbers: Mapping[str, str]) -> str:
     """The text of a part with its numbers in the place of their names."""
     query = parse(part.sql)
     for node in list(query.find_all(exp.Parameter, exp.Placeholder)):
-        node.replace(exp.Literal.number(numbers[node.name]))
+        node.replace(sqlglot.parse_one(numbers[node.name], read="duckdb"))
     return query.sql(dialect="duckdb")
 
 
@@ -162,7 +163,8 @@ class _Splitter:
         if source.this.name not in self._keys:
             return None
         keys = self._keys[source.this.name]
-        chooses_rows = any(statement.args.get(clause) for clause in ("where", "qualify", "limit"))
+        clauses = ("where", "qualify", "limit", "offset")
+        chooses_rows = any(statement.args.get(clause) for clause in clauses)
         columns = []
         for output in statement.selects:
             shown = _strip_alias(output)
