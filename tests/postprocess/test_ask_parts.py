@@ -188,6 +188,32 @@ def test_what_belongs_to_an_answer_is_taken_from_the_parts(con):
     assert result.parts[0].certificate()
 
 
+def test_a_limit_of_groups_in_the_options_holds_for_the_parts(con):
+    result = con.sql(
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, max_groups_contributed=1) ward, "
+        "COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY ward"
+    )
+    plain = con.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=1, max_groups=1)
+    assert plain.info["repeated"] and plain.to_dict() == result.parts[0].to_dict()
+
+
+@pytest.mark.parametrize(
+    ("options", "column"),
+    [
+        (", delta=0", ""),
+        (", group_selection_strategy=PUBLIC_GROUPS", ""),
+        ("", ", DP_INTERVAL_LOW(n) AS low"),
+    ],
+)
+def test_options_that_parts_would_not_know_of_are_refused(con, options, column):
+    with pytest.raises(QueryError, match="window functions"):
+        con.sql(
+            f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1{options}) ward, COUNT(*) AS n"
+            f"{column}, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY ward"
+        )
+    assert spent(con) == 0
+
+
 def test_a_rehearsal_of_a_question_over_answers_is_free(con):
     assert con.sql(TWO, epsilon=1, dry_run=True).info["context"] == "dry_run"
     assert spent(con) == 0

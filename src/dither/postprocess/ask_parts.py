@@ -19,6 +19,7 @@ from dither.postprocess.combined_result import (
     make_combined_result,
 )
 from dither.postprocess.split_question import SplitQuestion, split_question, write_scalars
+from dither.sql.dialect_question import DialectQuestion
 from dither.sql.dialects import read_dialect
 
 Ask: TypeAlias = Callable[[Asked], Result]
@@ -92,13 +93,15 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _Parts:
     dialect = read_dialect(question.sql)
     columns = {column.name for table in catalog.tables for column in table.columns}
     split = split_question(dialect.sql, columns)
-    if split is None:
+    if split is None or _has_terms_of_one_answer(dialect):
         raise refusal
     if question.weights is not None:
         raise ParameterError(
             "weights= are for the columns of one answer, and this question is computed from "
             "answers: ask its parts one by one"
         )
+    limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
+    question = replace(question, max_groups=min(limits, default=None))
     if question.within is not None:
         return _Parts(split, question, refusal)
     price = read_price(question, dialect)
@@ -109,6 +112,12 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _Parts:
         rho=share if price.name == "rho" else None,
     )
     return _Parts(split, terms, refusal)
+
+
+def _has_terms_of_one_answer(dialect: DialectQuestion) -> bool:
+    """Whether the options of a dialect state what no part would know of."""
+    has_options = dialect.delta is not None or dialect.public_groups
+    return has_options or bool(dialect.intervals) or dialect.rewritten
 
 
 def _combine(
