@@ -44,6 +44,8 @@ OTHER_NAMES = [
     f"{RANK} FROM visits GROUP BY ward",
     "SELECT ward, COUNT(*) AS cost, RANK() OVER (ORDER BY cost) AS r FROM visits GROUP BY ward",
     f"SELECT ward, COUNT(*) AS n, {RANK} FROM visits GROUP BY 1.5",
+    f"SELECT UPPER(kind) AS k, ward AS k, k AS x, {RANK} FROM visits GROUP BY 1, 2",
+    f"SELECT UPPER(kind) AS k, ward AS k, {RANK} FROM visits GROUP BY ward, k",
 ]
 PLACES = [
     "SELECT ward FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) EXCEPT "

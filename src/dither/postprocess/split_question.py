@@ -10,6 +10,7 @@ the condition is written once that number is known.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -229,6 +230,8 @@ class _Splitter:
 
     def _read_part(self, node: exp.Expr, columns: _PartColumns, names: _Names) -> exp.Expr:
         """An expression with the columns of the part in the place of keys and aggregates."""
+        if isinstance(node, exp.Column) and node.name.lower() in columns.ambiguous:
+            raise _CannotSplit
         if (key := columns.find_key(node)) is not None:
             return exp.column(key, quoted=True)
         if isinstance(node, exp.Subquery):
@@ -321,6 +324,8 @@ class _PartColumns:
         self.aliases = {
             output.alias.lower(): output.this for output in query.expressions if output.alias
         }
+        named = Counter(output.alias.lower() for output in query.expressions if output.alias)
+        self.ambiguous = {name for name, count in named.items() if count > 1}
         for name in hidden:
             del self.aliases[name]
         self.used_aliases: set[str] = set()
@@ -536,6 +541,8 @@ def _name_keys(query: exp.Select, hidden: set[str]) -> dict[str, exp.Expr]:
             named = outputs[position - 1]
         elif is_name and node.name.lower() in by_alias and node.name.lower() not in hidden:
             named = by_alias[node.name.lower()]
+            if sum(output.alias.lower() == named.alias.lower() for output in outputs) > 1:
+                raise _CannotSplit
         else:
             named = next((output for output in outputs if _strip_alias(output) == node), node)
         key = _strip_alias(named)
