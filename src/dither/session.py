@@ -142,7 +142,9 @@ class Connection:
         try:
             return self._preview(question)[1]
         except QueryError as refusal:
-            return preview_parts(question, refusal, lambda part: self._preview(part)[1])
+            return preview_parts(
+                question, refusal, self.catalog, lambda part: self._preview(part)[1]
+            )
 
     def explain(
         self,
@@ -231,9 +233,11 @@ class Connection:
             return ask_parts(
                 question,
                 refusal,
+                self.catalog,
                 lambda part: self._preview(part)[1],
                 lambda part: self._ask(part, False, True),
                 lambda part: self._ask(part, fresh, dry_run),
+                fresh=fresh,
             )
 
     def _ask(self, question: Asked, fresh: bool, dry_run: bool) -> Result:

@@ -41,7 +41,7 @@ def test_an_unknown_direction_is_refused(direction):
 @pytest.mark.parametrize("engine", ["magic", "", 3])
 def test_an_unknown_engine_is_refused(engine):
     for work in (acc.epsilon, acc.delta):
-        with pytest.raises(ParameterError, match="engine is one of exact, contour, grid"):
+        with pytest.raises(ParameterError, match="engine is one of exact, contour, faded, grid"):
             work(SAMPLE, "0.1", engine=engine)
 
 

@@ -88,6 +88,50 @@ def test_a_statement_that_fails_costs_nothing(con, sql):
     assert spent(con) == 0
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        "SELECT AVG(cost) FROM visits HAVING COUNT(*) > 1000000",
+        "SELECT SQRT(-1e9 - COUNT(*)) FROM visits",
+        "SELECT 1 / (COUNT(*) - COUNT(*)) FROM visits",
+        "SELECT -COUNT(*) FROM visits",
+    ],
+)
+def test_a_number_that_is_undefined_or_negative_is_compared_with_after_it_was_paid(con, number):
+    result = con.sql(f"SELECT COUNT(*) AS n FROM visits WHERE cost > ({number})", epsilon=1)
+    assert spent(con) == 1
+    assert len(result.to_dict()["n"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        ("SELECT MEDIAN(day) FROM visits", ParameterError),
+        ("SELECT COUNT(*) > 3 FROM visits", ParameterError),
+    ],
+)
+def test_what_is_no_number_is_refused_and_costs_nothing(con, number, error):
+    with pytest.raises(error, match="a number"):
+        con.sql(f"SELECT COUNT(*) AS n FROM visits WHERE age > ({number})", epsilon=1)
+    assert spent(con) == 0
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT ward, COUNT(*) AS n, COUNT(*) * 2 AS n, RANK() OVER (ORDER BY COUNT(*)) AS r "
+        "FROM visits GROUP BY ward",
+        "SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS n_low FROM visits "
+        "GROUP BY ward",
+        "SELECT * FROM (SELECT COUNT(*) AS n FROM visits) a, (SELECT COUNT(*) AS n FROM visits) b",
+    ],
+)
+def test_two_columns_of_one_name_are_refused_and_cost_nothing(con, sql):
+    with pytest.raises(QueryError, match="rename one"):
+        con.sql(sql, epsilon=1)
+    assert spent(con) == 0
+
+
 def test_a_part_that_is_refused_costs_nothing_and_says_why(con):
     with pytest.raises(QueryError, match="GROUP BY"):
         con.sql(
@@ -103,6 +147,26 @@ def test_parts_that_the_budget_cannot_pay_together_cost_nothing(con):
     with pytest.raises(BudgetError, match="cost"):
         con.sql(TWO, epsilon=left * Fraction(3, 2))
     assert spent(con) == 0
+
+
+def test_a_part_with_a_number_that_the_budget_cannot_pay_after_the_first_costs_nothing(con):
+    with pytest.raises(BudgetError, match="2 answers"):
+        con.sql(ABOVE, epsilon=15)
+    assert spent(con) == 0
+
+
+def test_stored_answers_that_are_bought_anew_must_fit_the_budget_together(con):
+    con.sql(TWO, epsilon=6)
+    with pytest.raises(BudgetError, match="2 answers"):
+        con.sql(TWO, epsilon=6, fresh=True)
+    assert spent(con) == 6
+
+
+def test_stored_answers_are_free_when_nothing_is_left(con):
+    first = con.sql(ABOVE, epsilon=10)
+    paid = spent(con)
+    assert con.sql(ABOVE, epsilon=10).to_dict() == first.to_dict()
+    assert spent(con) == paid
 
 
 def test_a_preview_prices_all_parts_and_reads_nothing(con):
@@ -122,6 +186,32 @@ def test_what_belongs_to_an_answer_is_taken_from_the_parts(con):
     with pytest.raises(ParameterError, match=r"result\.parts"):
         result.certificate()
     assert result.parts[0].certificate()
+
+
+def test_a_limit_of_groups_in_the_options_holds_for_the_parts(con):
+    result = con.sql(
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, max_groups_contributed=1) ward, "
+        "COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY ward"
+    )
+    plain = con.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=1, max_groups=1)
+    assert plain.info["repeated"] and plain.to_dict() == result.parts[0].to_dict()
+
+
+@pytest.mark.parametrize(
+    ("options", "column"),
+    [
+        (", delta=0", ""),
+        (", group_selection_strategy=PUBLIC_GROUPS", ""),
+        ("", ", DP_INTERVAL_LOW(n) AS low"),
+    ],
+)
+def test_options_that_parts_would_not_know_of_are_refused(con, options, column):
+    with pytest.raises(QueryError, match="window functions"):
+        con.sql(
+            f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1{options}) ward, COUNT(*) AS n"
+            f"{column}, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY ward"
+        )
+    assert spent(con) == 0
 
 
 def test_a_rehearsal_of_a_question_over_answers_is_free(con):

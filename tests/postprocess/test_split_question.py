@@ -74,6 +74,37 @@ def test_what_is_no_statement_over_answers_is_not_split(sql):
     assert split_question(sql) is None
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "REPLACE(ward, 'o', 'oooo')",
+        "FORMAT('{:>1000000000}', ward)",
+        "SPACE(1000000000)",
+        "REGEXP_REPLACE(ward, 'o', 'oooo')",
+        "STRING_AGG(ward, ',') OVER ()",
+        "ARRAY_AGG(ward) OVER ()",
+        "RANDOM()",
+        "UUID()",
+        "VERSION()",
+        "CURRENT_TIMESTAMP",
+    ],
+)
+def test_functions_that_grow_or_read_anything_but_answers_are_not_called(value):
+    assert (
+        split_question(
+            f"WITH t AS ({OVER_ANSWERS[0]}), u AS (SELECT COUNT(*) FROM visits) "
+            f"SELECT {value} AS x FROM t, u"
+        )
+        is None
+    )
+
+
+def test_definitions_that_double_are_not_written_out_for_ever():
+    names = ["a0 AS (SELECT COUNT(*) AS n FROM visits)"]
+    names += [f"a{i + 1} AS (SELECT x.n FROM a{i} x, a{i} y)" for i in range(40)]
+    assert split_question(f"WITH {', '.join(names)} SELECT n FROM a40") is None
+
+
 def test_an_aggregate_that_is_named_twice_is_one_column_of_one_part():
     split = split_question(
         "SELECT ward, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM visits "
@@ -107,6 +138,11 @@ def test_values_of_rows_that_noise_chose_are_not_shown_as_they_are():
         Column("ward", "ward", is_key=True),
         Column("n", None, is_key=False),
     )
+
+
+def test_an_offset_leaves_out_rows_that_noise_chose():
+    split = split_question(f"{OVER_ANSWERS[0]} ORDER BY n OFFSET 1")
+    assert [column.source for column in split.columns] == ["ward", None, None]
 
 
 def test_a_number_in_a_condition_on_rows_is_asked_for_first():

@@ -7,6 +7,8 @@ import pytest
 from dither import QueryError
 from dither.catalog import parse
 from dither.sql.bind import bind
+from dither.sql.parse import parse as parse_text
+from dither.sql.rewrites import rewrite
 from tests.datasets import clinic, hospital, shop
 
 CLINIC = clinic.catalog()
@@ -35,6 +37,15 @@ SAME = [
         "SELECT TOP (2) ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC",
         "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC LIMIT 2",
     ),
+    (
+        "SELECT TOP 2 ward, COUNT(*) // 7 AS n FROM visits GROUP BY ward ORDER BY ward",
+        "SELECT ward, COUNT(*) // 7 AS n FROM visits GROUP BY ward ORDER BY ward LIMIT 2",
+    ),
+    ("SELECT VAR(cost * PI()) AS v FROM visits", "SELECT VAR(cost * 3.14159265) AS v FROM visits"),
+    (
+        "WITH visits AS (SELECT * FROM main.visits WHERE urgent) SELECT COUNT(*) FROM visits",
+        "WITH t AS (SELECT * FROM visits WHERE urgent) SELECT COUNT(*) FROM t",
+    ),
 ]
 
 
@@ -44,6 +55,7 @@ def test_a_question_binds_as_its_plain_form(written, plain):
     formulas = [output.formula for output in bind(written, CLINIC).outputs]
     assert formulas == [output.formula for output in bind(plain, CLINIC).outputs]
     assert bind(written, CLINIC).limit == bind(plain, CLINIC).limit
+    assert bind(written, CLINIC).order == bind(plain, CLINIC).order
 
 
 @pytest.mark.parametrize(
@@ -74,6 +86,33 @@ def test_an_equality_across_a_list_is_no_less_than_a_join():
         bind("SELECT COUNT(*) FROM orders o, customers c WHERE o.paid = c.vip", SHOP)
 
 
+def test_two_tables_of_one_name_are_refused():
+    with pytest.raises(QueryError, match="no equality of WHERE ties"):
+        bind(
+            "SELECT COUNT(*) FROM orders o, lines c, customers c WHERE o.o_customer = c.c_key "
+            "AND c.c_key = o.o_customer",
+            SHOP,
+        )
+
+
+def test_tables_in_a_list_keep_their_order_where_it_is_shown():
+    joined = (
+        "SELECT COUNT(*) FROM (SELECT * FROM lines l, {} WHERE o.o_customer = c.c_key "
+        "AND l.l_order = o.o_number AND l.l_year = o.o_year) AS t WHERE vip"
+    )
+    assert bind(joined.format("orders o, customers c"), SHOP).queries
+    with pytest.raises(QueryError, match="no equality of WHERE ties"):
+        bind(joined.format("customers c, orders o"), SHOP)
+
+
+def test_a_natural_join_of_three_tables_names_all_columns_that_they_share():
+    changed = hospital.catalog(**{"      level:  {": "      beds:  {"})
+    sql = "SELECT COUNT(*) FROM visits NATURAL JOIN counties NATURAL JOIN wards"
+    joins = rewrite(parse_text(sql), changed).args["joins"]
+    shared = [[name.name for name in join.args["using"]] for join in joins]
+    assert shared == [["county"], ["beds", "county"]]
+
+
 def test_a_natural_join_names_the_columns_that_both_sides_have():
     natural = bind("SELECT COUNT(*) FROM patients NATURAL JOIN visits", HOSPITAL)
     using = bind("SELECT COUNT(*) FROM patients JOIN visits USING (person)", HOSPITAL)
@@ -84,6 +123,29 @@ def test_a_natural_join_names_the_columns_that_both_sides_have():
 def test_another_schema_is_refused(name):
     with pytest.raises(QueryError):
         bind(f"SELECT COUNT(*) FROM {name}", CLINIC)
+
+
+def test_a_table_whose_name_is_given_to_another_is_not_read_for_it():
+    with pytest.raises(QueryError):
+        bind(
+            "WITH visits AS (SELECT * FROM main.visits WHERE urgent) SELECT COUNT(*) "
+            "FROM main.visits",
+            CLINIC,
+        )
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT TOP 2 WITH TIES ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n",
+        "SELECT TOP 2 PERCENT ward, COUNT(*) AS n FROM visits GROUP BY ward",
+        "SELECT TOP 2 ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT 3",
+        "SELECT TOP 99999999999999999999 ward, COUNT(*) AS n FROM visits GROUP BY ward",
+    ],
+)
+def test_more_than_a_number_of_rows_after_top_is_refused(sql):
+    with pytest.raises(QueryError):
+        bind(sql, CLINIC)
 
 
 def test_a_column_goes_before_an_output_of_the_same_name():

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from dither.answer.asked import Asked, read_price
 from dither.answer.preview import Amounts, Preview
 from dither.answer.result import Result
+from dither.catalog import Catalog
 from dither.errors import BudgetError, ParameterError, QueryError
 from dither.postprocess.combined_result import (
     CombinedResult,
@@ -18,6 +19,7 @@ from dither.postprocess.combined_result import (
     make_combined_result,
 )
 from dither.postprocess.split_question import SplitQuestion, split_question, write_scalars
+from dither.sql.dialect_question import DialectQuestion
 from dither.sql.dialects import read_dialect
 
 Ask: TypeAlias = Callable[[Asked], Result]
@@ -34,28 +36,46 @@ class _Parts:
 
 
 def ask_parts(
-    question: Asked, refusal: QueryError, preview: ShowPreview, rehearse: Ask, ask: Ask
+    question: Asked,
+    refusal: QueryError,
+    catalog: Catalog,
+    preview: ShowPreview,
+    rehearse: Ask,
+    ask: Ask,
+    *,
+    fresh: bool = False,
 ) -> CombinedResult:
     """The result of a question over answers; where it is none, the refusal of the whole question.
 
-    What can be refused is refused before anything is spent: the parts must fit the budget together,
-    and the whole is rehearsed on invented tables.
+    What can be refused is refused before anything is spent: the whole is rehearsed on invented
+    tables, and the first part that is charged must fit the budget together with all after it.
+    `fresh` says that answers which are stored are bought anew.
     """
-    parts = _split(question, refusal)
-    _check_budget(_preview_known(parts, preview))
+    parts = _split(question, refusal, catalog)
+    previews = _preview_known(parts, preview)
     _combine(question, parts, rehearse).to_arrow()
-    return _combine(question, parts, ask)
+
+    def check(position: int, asked: Asked) -> None:
+        shown = preview(asked)
+        names = [part.name for part in parts.split.parts[position + 1 :]]
+        if fresh or not shown.stored:
+            later = [previews.get(name, shown) for name in names]
+            _check_budget([shown, *(other for other in later if fresh or not other.stored)])
+
+    return _combine(question, parts, ask, check)
 
 
-def preview_parts(question: Asked, refusal: QueryError, preview: ShowPreview) -> Preview:
+def preview_parts(
+    question: Asked, refusal: QueryError, catalog: Catalog, preview: ShowPreview
+) -> Preview:
     """Price and error of all parts together; reads no data, spends nothing."""
-    parts = _split(question, refusal)
+    parts = _split(question, refusal, catalog)
     if question.within is not None:
         raise ParameterError(
             "within= finds the price of one answer, and this question is computed from several, or "
             "from one: give epsilon= or rho="
         )
-    previews = _preview_known(parts, preview)
+    previews = list(_preview_known(parts, preview).values())
     first = previews[0]
     count = len(parts.split.parts)
     return replace(
@@ -68,17 +88,20 @@ def preview_parts(question: Asked, refusal: QueryError, preview: ShowPreview) ->
     )
 
 
-def _split(question: Asked, refusal: QueryError) -> _Parts:
+def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _Parts:
     """The parts of a question, and the terms of each: an equal share of the price."""
     dialect = read_dialect(question.sql)
-    split = split_question(dialect.sql)
-    if split is None:
+    columns = {column.name for table in catalog.tables for column in table.columns}
+    split = split_question(dialect.sql, columns)
+    if split is None or _has_terms_of_one_answer(dialect):
         raise refusal
     if question.weights is not None:
         raise ParameterError(
             "weights= are for the columns of one answer, and this question is computed from "
             "answers: ask its parts one by one"
         )
+    limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
+    question = replace(question, max_groups=min(limits, default=None))
     if question.within is not None:
         return _Parts(split, question, refusal)
     price = read_price(question, dialect)
@@ -91,28 +114,39 @@ def _split(question: Asked, refusal: QueryError) -> _Parts:
     return _Parts(split, terms, refusal)
 
 
-def _combine(question: Asked, parts: _Parts, ask: Ask) -> CombinedResult:
-    """Ask part after part, and compute the table."""
+def _has_terms_of_one_answer(dialect: DialectQuestion) -> bool:
+    """Whether the options of a dialect state what no part would know of."""
+    has_options = dialect.delta is not None or dialect.public_groups
+    return has_options or bool(dialect.intervals) or dialect.rewritten
+
+
+def _combine(
+    question: Asked, parts: _Parts, ask: Ask, check: Callable[[int, Asked], None] | None = None
+) -> CombinedResult:
+    """Check and ask part after part, and compute the table."""
     answers: dict[str, Result] = {}
-    for part in parts.split.parts:
+    for position, part in enumerate(parts.split.parts):
         numbers = {
             scalar.name: compute_number(scalar.statement, answers) for scalar in part.scalars
         }
         text = write_scalars(part, numbers) if numbers else part.sql
-        answers[part.name] = ask(replace(parts.terms, sql=text))
+        asked = replace(parts.terms, sql=text)
+        if check is not None:
+            check(position, asked)
+        answers[part.name] = ask(asked)
     results = list(answers.values())
     info = describe_charges(question.sql, results)
     return make_combined_result(parts.split, results, question.level, info)
 
 
-def _preview_known(parts: _Parts, preview: ShowPreview) -> list[Preview]:
-    """The previews of the parts whose text does not depend on the answer of another."""
-    previews: list[Preview] = []
+def _preview_known(parts: _Parts, preview: ShowPreview) -> dict[str, Preview]:
+    """The previews of the parts whose text does not depend on the answer of another, by name."""
+    previews: dict[str, Preview] = {}
     for part in parts.split.parts:
         if part.scalars:
             continue
         try:
-            previews.append(preview(replace(parts.terms, sql=part.sql)))
+            previews[part.name] = preview(replace(parts.terms, sql=part.sql))
         except QueryError as error:
             if str(error).splitlines()[0] == str(parts.refusal).splitlines()[0]:
                 raise parts.refusal from None
@@ -123,14 +157,17 @@ def _preview_known(parts: _Parts, preview: ShowPreview) -> list[Preview]:
 
 
 def _check_budget(previews: list[Preview]) -> None:
-    """Refuse answers that the budget cannot pay together."""
+    """Refuse answers that the budget cannot pay together: the first is asked next."""
     balance = previews[0].balance
-    charged = _add_charges([preview for preview in previews if not preview.stored], 0)
-    if balance is not None and charged.amount > balance.left:
+    charged = _add_charges(previews, 0)
+    if balance is None:
+        return
+    if charged.amount > balance.left or charged.delta > balance.delta_left:
+        delta = f", delta {float(charged.delta):g}" if charged.delta else ""
         raise BudgetError(
             f"the {len(previews)} answers that this question is computed from cost "
-            f"{float(charged.amount):g} together, and {float(balance.left):g} is left: ask with a "
-            "smaller price"
+            f"{float(charged.amount):g}{delta} together, and {float(balance.left):g} is left: ask "
+            "with a smaller price"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -17,12 +18,15 @@ from dither.answer.column_info import ResultColumn
 from dither.answer.intervals import read_level
 from dither.answer.result import Result
 from dither.canonical import Number, fraction_text
-from dither.errors import ParameterError
+from dither.errors import ParameterError, QueryError
 from dither.postprocess.locked_engine import run_statement
 from dither.postprocess.split_question import SplitQuestion
 from dither.privacy.kernel.kernel import Release
 from dither.question.recipe import Recipe
 
+UNDEFINED = "NULLIF(0, 0)"
+"""NULL as a number: NULL itself is refused in conditions."""
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 WITHOUT_INTERVAL = "computed from noisy answers: it has their noise, and no interval of its own"
 
 
@@ -139,20 +143,33 @@ def describe_charges(sql: str, parts: Sequence[Result]) -> dict[str, Any]:
 
 
 def compute_number(statement: str, answers: Mapping[str, Result]) -> str:
-    """The one number that a statement computes from answers, as it is written in SQL."""
+    """The one number that a statement computes from answers, as it is written in SQL.
+
+    A number that is undefined, or that no row has, is NULL: its answer is paid for already, and
+    the conditions with it are unknown, as in SQL. What is no number is refused in the rehearsal.
+    """
     table = run_statement(statement, {name: answer.table for name, answer in answers.items()})
-    value = table.column(0)[0].as_py() if table.num_rows == 1 else None
-    if value is None or isinstance(value, (bool, str)):
+    kind = table.schema.types[0]
+    is_number = any(holds(kind) for holds in _NUMBERS)
+    if not is_number or table.num_rows > 1:
         raise ParameterError(
-            "the number that rows are compared with could not be computed from its answer: ask for "
-            "it as a question of its own, and write it into the condition"
+            "rows are compared with a number, and the subquery gives something else: ask for it as "
+            "a question of its own, and write it into the condition"
         )
-    return f"{value:.6f}" if isinstance(value, float) else str(value)
+    value = table.column(0)[0].as_py() if table.num_rows == 1 else None
+    if value is None or not math.isfinite(value):
+        return UNDEFINED
+    written = f"{value:.6f}" if isinstance(value, float) else f"{value:f}"
+    return f"({written})" if value < 0 else written
 
 
 def _compute_table(split: SplitQuestion, parts: Sequence[Result]) -> pa.Table:
     tables = {asked.name: part.table for asked, part in zip(split.parts, parts, strict=True)}
-    return run_statement(_add_intervals(split, tables), tables)
+    table = run_statement(_add_intervals(split, tables), tables)
+    names = [name.lower() for name in table.column_names]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise QueryError(f"two columns would be called {twice}: rename one with AS")
+    return table
 
 
 def _add_intervals(split: SplitQuestion, tables: Mapping[str, pa.Table]) -> str:

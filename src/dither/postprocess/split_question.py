@@ -10,28 +10,24 @@ the condition is written once that number is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
+import sqlglot
 from sqlglot import exp
 
 from dither.errors import QueryError
+from dither.postprocess.allowed_functions import is_allowed
 from dither.sql.names import name_output
 from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import contains_aggregate, is_aggregate
 
 MOST_PARTS = 16
-_GROWING = (
-    exp.Anonymous,
-    exp.Repeat,
-    exp.Pad,
-    exp.GenerateSeries,
-    exp.Unnest,
-    exp.Array,
-    exp.Lambda,
-    exp.Command,
-)
+MOST_SELECTS = 200
+"""How many SELECTs a statement may have, with every use of a definition written out."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +77,11 @@ class _Subquery:
     query: exp.Query
     names: _Names
 
+    @cached_property
+    def is_answer(self) -> bool:
+        """Whether it has aggregates, or rows made from answers; looked up once for all who ask."""
+        return _is_answer(self.query, self.names)
+
 
 _Names: TypeAlias = Mapping[str, _Subquery]
 
@@ -89,12 +90,13 @@ class _CannotSplit(Exception):
     """Raised where a question cannot be split into parts and a statement."""
 
 
-def split_question(sql: str) -> SplitQuestion | None:
+def split_question(sql: str, columns: Collection[str] = ()) -> SplitQuestion | None:
     """Split a question into parts that are asked of the data and a statement over their answers.
 
     None where that cannot be done, and the caller refuses the question: it computes nothing from
     answers, the statement would still read data, or it calls a function that is unknown or may turn
-    a small answer into a large one, such as REPEAT.
+    a small answer into a large one, such as REPEAT. `columns` are the names of all columns of the
+    catalog: an output that is named like one of them does not take its place.
 
     >>> split = split_question("SELECT a, RANK() OVER (ORDER BY COUNT(*)) AS r FROM t GROUP BY a")
     >>> [part.sql for part in split.parts]
@@ -102,15 +104,17 @@ def split_question(sql: str) -> SplitQuestion | None:
     >>> split.statement
     'SELECT "a" AS a, RANK() OVER (ORDER BY "COUNT(*)") AS r FROM part_1'
     """
-    splitter = _Splitter()
+    if _has_parameters(sql):
+        return None
+    splitter = _Splitter({name.lower() for name in columns})
     try:
         statement = splitter.rewrite(parse(sql).copy(), {})
     except (_CannotSplit, QueryError):
         return None
-    names = {part.name for part in splitter.parts}
-    reads_data = any(table.name not in names for table in statement.find_all(exp.Table))
-    can_grow = any(map(_can_grow, statement.walk()))
-    if not splitter.is_over_answers or reads_data or can_grow:
+    reads_data = not all(map(_is_released, statement.find_all(exp.Table)))
+    if not splitter.parts or not splitter.is_over_answers or reads_data:
+        return None
+    if not all(map(is_allowed, statement.walk())):
         return None
     return SplitQuestion(
         tuple(splitter.parts), statement.sql(dialect="duckdb"), splitter.list_columns(statement)
@@ -121,17 +125,19 @@ def write_scalars(part: Part, numbers: Mapping[str, str]) -> str:
     """The text of a part with its numbers in the place of their names."""
     query = parse(part.sql)
     for node in list(query.find_all(exp.Parameter, exp.Placeholder)):
-        node.replace(exp.Literal.number(numbers[node.name]))
+        node.replace(sqlglot.parse_one(numbers[node.name], read="duckdb"))
     return query.sql(dialect="duckdb")
 
 
 class _Splitter:
     """Rewrites a question from the inside out, and keeps the parts that it meets."""
 
-    def __init__(self) -> None:
+    def __init__(self, catalog_columns: set[str]) -> None:
         self.parts: list[Part] = []
         self.is_over_answers = False
+        self._catalog_columns = catalog_columns
         self._keys: dict[str, set[str]] = {}
+        self._selects = 0
 
     def rewrite(self, query: exp.Expr, names: _Names) -> exp.Query:
         """The query over answers that stands for a query over data."""
@@ -139,10 +145,14 @@ class _Splitter:
         names = _read_with(query, names)
         if isinstance(query, exp.SetOperation):
             self.is_over_answers = True
-            query.set("this", self.rewrite(query.this, names))
-            query.set("expression", self.rewrite(query.expression, names))
+            for side in ("this", "expression"):
+                operand = query.args[side]
+                written = self.rewrite(operand, names)
+                is_wrapped = isinstance(operand, exp.Subquery)
+                query.set(side, exp.Subquery(this=written) if is_wrapped else written)
             return query
-        if not isinstance(query, exp.Select):
+        self._selects += 1
+        if not isinstance(query, exp.Select) or self._selects > MOST_SELECTS:
             raise _CannotSplit
         sources = _list_sources(query)
         answers = [_find_answer(source, names) for source in sources]
@@ -161,7 +171,8 @@ class _Splitter:
         if source.this.name not in self._keys:
             return None
         keys = self._keys[source.this.name]
-        chooses_rows = any(statement.args.get(clause) for clause in ("where", "qualify", "limit"))
+        clauses = ("where", "qualify", "limit", "offset")
+        chooses_rows = any(statement.args.get(clause) for clause in clauses)
         columns = []
         for output in statement.selects:
             shown = _strip_alias(output)
@@ -197,8 +208,11 @@ class _Splitter:
         )
         if query.args.get("distinct") or has_sets:
             raise _CannotSplit
-        keys = _name_keys(query)
-        columns = _PartColumns(keys, query)
+        hidden = _list_hidden_aliases(
+            query, self._catalog_columns | _list_inner_names(query, names)
+        )
+        keys = _name_keys(query, hidden)
+        columns = _PartColumns(keys, query, hidden)
         scalars = self._ask_scalars(query, names)
         outputs = [
             _write_output(
@@ -211,27 +225,32 @@ class _Splitter:
         having = query.args.get("having")
         if having is not None:
             outer = outer.where(self._read_part(having.this, columns, names), copy=False)
-        for clause in ("qualify", "order", "limit", "offset"):
+        for clause in ("qualify", "limit", "offset"):
             node = query.args.get(clause)
             if node is not None:
                 outer.set(clause, self._read_part(node, columns, names))
-        if not columns.aggregates:
+        if query.args.get("order") is not None:
+            outer.set("order", self._read_order(query, columns, names))
+        if not columns.aggregates or columns.mistakes_an_alias():
             raise _CannotSplit
         part = self._add_part(query, columns, scalars, names)
-        return outer.from_(exp.to_table(part), copy=False)
+        return outer.from_(_name_released(part), copy=False)
 
     def _read_part(self, node: exp.Expr, columns: _PartColumns, names: _Names) -> exp.Expr:
         """An expression with the columns of the part in the place of keys and aggregates."""
+        if isinstance(node, exp.Column) and node.name.lower() in columns.ambiguous:
+            raise _CannotSplit
         if (key := columns.find_key(node)) is not None:
             return exp.column(key, quoted=True)
         self.is_over_answers |= isinstance(node, (exp.Subquery, exp.Window))
         if isinstance(node, exp.Subquery):
             return exp.Subquery(this=self.rewrite(node.this.copy(), names))
-        if isinstance(node, exp.Query):
+        if isinstance(node, (exp.Query, exp.Star, exp.Columns)):
             raise _CannotSplit
         if isinstance(node, exp.Column):
             if node.table or node.name.lower() not in columns.aliases:
                 raise _CannotSplit
+            columns.used_aliases.add(node.name.lower())
             return node.copy()
         is_window = isinstance(node, exp.Window)
         if is_aggregate(node):
@@ -240,10 +259,23 @@ class _Splitter:
         for child in list(copied.iter_expressions()):
             if is_window and child is copied.this:
                 for argument in list(child.iter_expressions()):
+                    if isinstance(argument, exp.Star):
+                        continue
                     argument.replace(self._read_part(argument.copy(), columns, names))
                 continue
             child.replace(self._read_part(child.copy(), columns, names))
         return copied
+
+    def _read_order(self, query: exp.Select, columns: _PartColumns, names: _Names) -> exp.Expr:
+        """ORDER BY over a part; the name of an output goes before that of a column."""
+        outputs = {output.alias.lower() for output in query.expressions if output.alias}
+        order: exp.Expr = query.args["order"].copy()
+        for ordered in order.expressions:
+            node = ordered.this
+            is_name = isinstance(node, exp.Column) and not node.table
+            if not (is_name and node.name.lower() in outputs):
+                node.replace(self._read_part(node.copy(), columns, names))
+        return order
 
     def _ask_scalars(self, query: exp.Select, names: _Names) -> list[Scalar]:
         """The numbers that conditions on rows compare with: each is asked for before the part."""
@@ -296,10 +328,17 @@ class _Splitter:
 class _PartColumns:
     """The columns of a part: its keys, and the aggregates that are met while the rest is read."""
 
-    def __init__(self, keys: dict[str, exp.Expr], query: exp.Select) -> None:
+    def __init__(self, keys: dict[str, exp.Expr], query: exp.Select, hidden: set[str]) -> None:
         self.keys = keys
         self.aggregates: dict[str, exp.Expr] = {}
-        self.aliases = {output.alias.lower() for output in query.expressions if output.alias}
+        self.aliases = {
+            output.alias.lower(): output.this for output in query.expressions if output.alias
+        }
+        named = Counter(output.alias.lower() for output in query.expressions if output.alias)
+        self.ambiguous = {name for name, count in named.items() if count > 1}
+        for name in hidden:
+            del self.aliases[name]
+        self.used_aliases: set[str] = set()
         self._names = {
             _strip_alias(output): output.alias for output in query.expressions if output.alias
         }
@@ -307,21 +346,36 @@ class _PartColumns:
     def find_key(self, node: exp.Expr) -> str | None:
         """The name of the key that an expression is."""
         for name, key in self.keys.items():
-            is_named = isinstance(node, exp.Column) and not node.table
-            if node == key or (is_named and node.name.lower() == name.lower()):
+            if node == key:
                 return name
-        return None
+        if not isinstance(node, exp.Column) or node.table:
+            return None
+        return next((name for name in self.keys if node.name.lower() == name.lower()), None)
 
     def add(self, aggregate: exp.Expr) -> str:
         """The name of the column of an aggregate: the asker's, or else its own text."""
         for name, known in self.aggregates.items():
             if known == aggregate:
                 return name
-        name = self._names.get(aggregate) or aggregate.sql(dialect="duckdb")
-        if name in self.keys or name in self.aggregates:
+        taken = {name.lower() for name in (*self.keys, *self.aggregates)}
+        alias = self._names.get(aggregate)
+        named: str = aggregate.sql(dialect="duckdb")
+        if alias is not None and alias.lower() not in taken:
+            named = alias
+        if named.lower() in taken:
             raise _CannotSplit
-        self.aggregates[name] = aggregate.copy()
-        return name
+        self.aggregates[named] = aggregate.copy()
+        return named
+
+    def mistakes_an_alias(self) -> bool:
+        """Whether the name of an output that is used by another is that of a different column."""
+        columns = {**self.keys, **self.aggregates}
+        ends = {f"{name}{end}".lower() for name in columns for end in ("_low", "_high")}
+        meanings = {name.lower(): node for name, node in columns.items()}
+        return any(
+            name in ends or meanings.get(name, self.aliases[name]) != self.aliases[name]
+            for name in self.used_aliases
+        )
 
     def list_outputs(self) -> list[exp.Expr]:
         """Keys, then aggregates, each under its name."""
@@ -331,9 +385,23 @@ class _PartColumns:
         ]
 
 
-def _can_grow(node: exp.Expr) -> bool:
-    """Whether a function may make something large out of something small, or is not known."""
-    return isinstance(node, _GROWING)
+def _has_parameters(sql: str) -> bool:
+    """Whether a question names a number that it does not have."""
+    try:
+        return any(parse(sql).find_all(exp.Parameter, exp.Placeholder))
+    except QueryError:
+        return False
+
+
+def _name_released(part: str) -> exp.Table:
+    """The table of a part's answer; a table of the same name in the question is another."""
+    table = exp.to_table(part)
+    table.meta["released"] = True
+    return table
+
+
+def _is_released(table: exp.Table) -> bool:
+    return bool(table.meta.get("released"))
 
 
 def _read_with(query: exp.Expr, names: _Names) -> _Names:
@@ -352,9 +420,17 @@ def _read_with(query: exp.Expr, names: _Names) -> _Names:
 
 
 def _unwrap(query: exp.Expr) -> exp.Expr:
+    """The query in parentheses; what stands behind them has no place in what is written."""
     while isinstance(query, exp.Subquery):
+        _check_clauses(query)
         query = query.this
     return query
+
+
+def _check_clauses(source: exp.Expr) -> None:
+    """A table or subquery by itself or with a name: no sample, PIVOT, ORDER BY, LIMIT or WITH."""
+    if any(value for clause, value in source.args.items() if clause not in ("this", "alias")):
+        raise _CannotSplit
 
 
 def _strip_alias(output: exp.Expr) -> exp.Expr:
@@ -385,7 +461,10 @@ def _find_answer(source: exp.Expr, names: _Names) -> _Subquery | None:
         body = _Subquery(source.this, names)
     else:
         return None
-    return body if _is_answer(body.query, body.names) else None
+    if not body.is_answer:
+        return None
+    _check_clauses(source)
+    return body
 
 
 def _is_answer(query: exp.Expr, names: _Names) -> bool:
@@ -425,40 +504,91 @@ def _list_ancestors(node: exp.Expr, top: exp.Expr) -> list[exp.Expr]:
     return above
 
 
-def _name_keys(query: exp.Select) -> dict[str, exp.Expr]:
-    """The expressions of GROUP BY by the names of their columns; positions and aliases are read."""
+def _list_hidden_aliases(query: exp.Select, columns: set[str]) -> set[str]:
+    """The names of outputs that a column of FROM may have too: there they mean the column."""
+    return {
+        output.alias.lower()
+        for output in query.expressions
+        if output.alias.lower() in columns
+        and not (
+            isinstance(output.this, exp.Column) and output.this.name.lower() == output.alias.lower()
+        )
+    }
+
+
+def _list_inner_names(query: exp.Select, names: _Names) -> set[str]:
+    """The names that subqueries in FROM, and what they read, give to columns."""
+    bodies = [*_list_sources(query), *_list_used(query, names)]
+    named = [node for body in bodies for node in body.find_all(exp.Alias, exp.TableAlias)]
+    return {
+        name.lower()
+        for node in named
+        for name in (
+            [node.alias]
+            if isinstance(node, exp.Alias)
+            else [column.name for column in node.args.get("columns") or ()]
+        )
+    }
+
+
+def _name_keys(query: exp.Select, hidden: set[str]) -> dict[str, exp.Expr]:
+    """The expressions of GROUP BY by the names of their columns; positions and aliases are read.
+
+    A column keeps its own name, whatever the name of the output that shows it: what reads the part
+    then finds the names that the question has.
+    """
     group = query.args.get("group")
     outputs = query.expressions
     by_alias = {output.alias.lower(): output for output in outputs if output.alias}
     keys: dict[str, exp.Expr] = {}
     for node in group.expressions if group is not None else []:
         named: exp.Expr = node
+        is_name = isinstance(node, exp.Column) and not node.table
         if isinstance(node, exp.Literal) and not node.is_string:
             position = read_whole(node)
             if position is None or not 1 <= position <= len(outputs):
                 raise _CannotSplit
             named = outputs[position - 1]
-        elif isinstance(node, exp.Column) and not node.table and node.name.lower() in by_alias:
+        elif is_name and node.name.lower() in by_alias and node.name.lower() not in hidden:
             named = by_alias[node.name.lower()]
+            if sum(output.alias.lower() == named.alias.lower() for output in outputs) > 1:
+                raise _CannotSplit
         else:
             named = next((output for output in outputs if _strip_alias(output) == node), node)
-        name = _name_output(named)
-        if name in keys:
+        key = _strip_alias(named)
+        name = key.name if isinstance(key, exp.Column) else _name_output(named)
+        if name.lower() in hidden and not isinstance(key, exp.Column):
+            name = key.sql(dialect="duckdb")
+        if name.lower() in map(str.lower, keys):
             raise _CannotSplit
-        keys[name] = _strip_alias(named).copy()
+        keys[name] = key.copy()
     return keys
 
 
 def _list_used(query: exp.Expr, names: _Names) -> list[exp.Expr]:
     """The definitions of WITH that a query uses, those that they use before them."""
-    used: dict[str, exp.Expr] = {}
+    used: dict[str, _Subquery] = {}
+    _collect_used(query, names, used)
+    for name, definition in used.items():
+        read = {table.name.lower() for table in definition.query.find_all(exp.Table)}
+        if (read - {name} - set(definition.names)) & set(used):
+            raise _CannotSplit
+    return [
+        exp.CTE(this=definition.query.copy(), alias=_write_alias(name))
+        for name, definition in used.items()
+    ]
+
+
+def _collect_used(query: exp.Expr, names: _Names, used: dict[str, _Subquery]) -> None:
+    """Add the definitions that a query uses; a name that means two of them cannot be written."""
     for table in query.find_all(exp.Table):
         name = table.name.lower()
-        if not table.db and name in names and name not in used:
-            for definition in _list_used(names[name].query, names[name].names):
-                used.setdefault(definition.alias.lower(), definition)
-            used[name] = exp.CTE(this=names[name].query.copy(), alias=_write_alias(name))
-    return list(used.values())
+        if table.db or name not in names or used.get(name) is names[name]:
+            continue
+        _collect_used(names[name].query, names[name].names, used)
+        if name in used:
+            raise _CannotSplit
+        used[name] = names[name]
 
 
 def _write_alias(name: str, columns: list[exp.Expr] | None = None) -> exp.TableAlias:

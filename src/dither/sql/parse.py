@@ -24,8 +24,10 @@ MAX_PARENTHESES = 100
 MAX_DEPTH = 100
 MAX_STEPS = 50_000
 _LONG_WORD = re.compile(rf"\w{{{MAX_WORD + 1}}}")
-_TOP = re.compile(r"\s*SELECT\s+(?:DISTINCT\s+)?TOP\s*\(?\s*[0-9]", re.IGNORECASE)
-"""A question that begins with `SELECT TOP 3` is T-SQL."""
+_TOP = re.compile(
+    r"\s*SELECT\s+(?:DISTINCT\s+)?(TOP\s*(?:\(\s*([0-9]+)\s*\)|([0-9]+)))(?![\w.])", re.IGNORECASE
+)
+"""A question that begins with `SELECT TOP 3` ends with LIMIT 3."""
 _OPENING = "([{"
 _CLOSING = ")]}"
 
@@ -73,8 +75,19 @@ def parse_trees(sql: str) -> list[exp.Expr]:
 
 
 def _parse_statements(sql: str) -> list[exp.Expr]:
-    trees = sqlglot.parse(sql, read="tsql" if _TOP.match(sql) else "duckdb")
-    return [tree for tree in trees if tree is not None]
+    top = _TOP.match(sql)
+    text = sql if top is None else sql[: top.start(1)] + " " * len(top[1]) + sql[top.end(1) :]
+    trees = [tree for tree in sqlglot.parse(text, read="duckdb") if tree is not None]
+    if top is not None and trees:
+        _set_limit(trees[0], top[2] or top[3])
+    return trees
+
+
+def _set_limit(query: exp.Expr, count: str) -> None:
+    """LIMIT in place of TOP, for a question that is one SELECT without a LIMIT of its own."""
+    if not isinstance(query, exp.Select) or query.args.get("limit") is not None:
+        raise QueryError("TOP is for one SELECT without LIMIT: write LIMIT in its place")
+    query.set("limit", exp.Limit(expression=exp.Literal.number(count)))
 
 
 def read_text(sql: str) -> str:

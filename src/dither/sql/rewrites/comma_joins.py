@@ -5,27 +5,28 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dither.catalog import Catalog
-from dither.sql.rewrites.sources import Source, find_source, list_selects, list_sources
+from dither.sql.rewrites.sources import (
+    Source,
+    find_source,
+    is_in_list,
+    list_selects,
+    list_sources,
+)
 
 
 def rewrite_comma_joins(query: exp.Query, catalog: Catalog) -> exp.Query:
     """Give the tables of a list the equalities of WHERE that join them.
 
     Inner joins may be taken in any order: each table is joined when an equality ties it to one
-    before it. A table that nothing ties stays in the list, and is refused.
+    before it. A table that nothing ties stays in the list, and is refused; so do two tables of one
+    name, and those whose order `*` would show.
     """
     for select in list_selects(query):
         joins = select.args.get("joins") or []
         where = select.args.get("where")
-        if where is not None and joins and all(map(_is_in_list, joins)):
+        if where is not None and joins and all(map(is_in_list, joins)):
             _join_list(select, joins, where, catalog)
     return query
-
-
-def _is_in_list(join: exp.Join) -> bool:
-    """Whether a table stands after a comma: neither a word nor a condition joins it."""
-    clauses = ("on", "using", "side", "kind", "method")
-    return not any(join.args.get(clause) for clause in clauses)
 
 
 def _join_list(
@@ -34,9 +35,11 @@ def _join_list(
     sources = list_sources(select, catalog)
     conditions = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
     ties = [(condition, _find_ends(condition, sources)) for condition in conditions]
+    if len({source.name for source in sources}) < len(sources):
+        return
     waiting = dict(zip((source.name for source in sources[1:]), joins, strict=True))
     joined = {sources[0].name}
-    ordered: list[exp.Join] = []
+    ordered: list[tuple[exp.Join, list[exp.Expr]]] = []
     used: list[exp.Expr] = []
     while waiting:
         name = next((name for name in waiting if _list_ties(ties, name, joined)), None)
@@ -44,12 +47,15 @@ def _join_list(
             return
         on = _list_ties(ties, name, joined)
         used += on
-        join = waiting.pop(name)
-        join.set("on", exp.and_(*on, copy=True))
-        ordered.append(join)
+        ordered.append((waiting.pop(name), on))
         joined.add(name)
+    is_moved = any(join is not before for (join, _), before in zip(ordered, joins, strict=True))
+    if is_moved and any(isinstance(output, exp.Star) for output in select.expressions):
+        return
+    for join, on in ordered:
+        join.set("on", exp.and_(*on, copy=True))
     rest = [condition for condition in conditions if not any(condition is tie for tie in used)]
-    select.set("joins", ordered)
+    select.set("joins", [join for join, _ in ordered])
     select.set("where", exp.Where(this=exp.and_(*rest, copy=True)) if rest else None)
 
 

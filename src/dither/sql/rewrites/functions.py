@@ -39,8 +39,11 @@ _OF_ONE_COLUMN: dict[str, Callable[..., exp.Expr]] = {
 
 
 def rewrite_functions(query: exp.Query, catalog: Catalog) -> exp.Query:
-    """Functions that have another name, or a shorter form, by those that have a rule."""
-    for node in list(query.walk()):
+    """Functions that have another name, or a shorter form, by those that have a rule.
+
+    The arguments of a function are written before it.
+    """
+    for node in reversed(list(query.walk())):
         written = _rewrite(node)
         if written is not None and node.parent is not None:
             _keep_position(node, written)

@@ -5,20 +5,22 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dither.catalog import Catalog
+from dither.sql.rewrites.sources import is_named_by_with
 
 
 def rewrite_schema_names(query: exp.Query, catalog: Catalog) -> exp.Query:
     """Take the name of the schema or dataset off the names of tables and columns.
 
     Only `main` and the dataset's own name are known, and only before a table of the catalog: any
-    other name stays, and is refused.
+    other name stays, and is refused. So does that of a table whose name WITH gave to another.
     """
     names = {"main", catalog.dataset.lower()}
     tables = {table.name.lower() for table in catalog.tables}
     for node in query.find_all(exp.Table, exp.Column):
         table = node.name if isinstance(node, exp.Table) else node.text("table")
         schemas = {part.lower() for part in (node.text("db"), node.text("catalog")) if part}
-        if schemas and schemas <= names and table.lower() in tables:
+        is_hidden = isinstance(node, exp.Table) and is_named_by_with(node)
+        if schemas and schemas <= names and table.lower() in tables and not is_hidden:
             node.set("db", None)
             node.set("catalog", None)
     return query

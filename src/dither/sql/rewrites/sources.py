@@ -25,7 +25,7 @@ def list_selects(query: exp.Expr) -> list[exp.Select]:
 def read_source(node: exp.Expr, catalog: Catalog) -> Source:
     """The source at a node of FROM or JOIN."""
     name = node.alias_or_name.lower()
-    is_table = isinstance(node, exp.Table) and not _is_named_by_with(node)
+    is_table = isinstance(node, exp.Table) and not is_named_by_with(node)
     try:
         columns = catalog.table(node.name).columns if is_table else None
     except KeyError:
@@ -43,6 +43,12 @@ def list_sources(select: exp.Select, catalog: Catalog) -> list[Source]:
     return [read_source(node, catalog) for node in nodes]
 
 
+def is_in_list(join: exp.Join) -> bool:
+    """Whether a table stands after a comma: neither a word nor a condition joins it."""
+    clauses = ("on", "using", "side", "kind", "method")
+    return not any(join.args.get(clause) for clause in clauses)
+
+
 def find_source(column: exp.Column, sources: list[Source]) -> str | None:
     """The one source that a column is of; None where that is not known."""
     if column.table:
@@ -54,13 +60,25 @@ def find_source(column: exp.Column, sources: list[Source]) -> str | None:
     return owners[0] if len(owners) == 1 else None
 
 
-def _is_named_by_with(node: exp.Table) -> bool:
-    """Whether WITH gives a name of a table another meaning here."""
+def is_named_by_with(node: exp.Table) -> bool:
+    """Whether WITH gives a name of a table another meaning here.
+
+    A definition is known to those after it in its list, and to the query that the list is before.
+    """
     name = node.name.lower()
+    below: exp.Expr = node
     above: exp.Expr | None = node.parent
     while above is not None:
-        clause = above.args.get("with_")
-        if clause is not None and any(cte.alias.lower() == name for cte in clause.expressions):
-            return True
-        above = above.parent
+        clause = above if isinstance(above, exp.With) else above.args.get("with_")
+        if clause is not None and clause is not below:
+            definitions = list(clause.expressions)
+            if clause is above and not clause.args.get("recursive"):
+                definitions = definitions[: _find_position(below, definitions)]
+            if any(cte.alias.lower() == name for cte in definitions):
+                return True
+        below, above = above, above.parent
     return False
+
+
+def _find_position(definition: exp.Expr, definitions: list[exp.Expr]) -> int:
+    return next(index for index, known in enumerate(definitions) if known is definition)
