@@ -81,11 +81,11 @@ class BoundedRangeFactor:
         last = math.ceil(eta / step) + 1
         if 2 * last > MOST_POINTS:
             raise OutOfReach
-        places = np.clip(np.arange(-last, last + 1) * step, -eta, eta)
-        width = np.diff(places)
+        positions = np.clip(np.arange(-last, last + 1) * step, -eta, eta)
+        width = np.diff(positions)
         norm = -math.expm1(-eta)
-        p = np.exp((places[:-1] - eta) / 2) * np.expm1(width / 2) / norm
-        other = np.exp((-places[:-1] - eta) / 2) * -np.expm1(-width / 2) / norm
+        p = np.exp((positions[:-1] - eta) / 2) * np.expm1(width / 2) / norm
+        other = np.exp((-positions[:-1] - eta) / 2) * -np.expm1(-width / 2) / norm
         relative = np.full(len(p), 64 * UNIT)
         p_side = p * (1 + relative) if side == "upper" else p * (1 - relative)
         shift = 1e-14 * (8 + 4 * eta)

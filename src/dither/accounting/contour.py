@@ -403,19 +403,19 @@ def _find_reach(
     factors: Sequence[Factor], c: float, step: float, epsilon: float, level: float, log_delta: float
 ) -> tuple[float, float]:
     """Where to stop, and the proved size of what is left out, relative to M(c) e^{-c eps} (T1)."""
-    wanted = log_delta - (level - c * epsilon) + math.log(_GOAL) + math.log(math.pi)
+    goal = log_delta - (level - c * epsilon) + math.log(_GOAL) + math.log(math.pi)
 
     def bound_rest(y: float) -> float:
         return sum(factor.decay(c, y) for factor in factors) - math.log(max(y - step, step / 2))
 
     low, high = step, 4 * step
-    while bound_rest(high) > wanted:
+    while bound_rest(high) > goal:
         low, high = high, high * 2
         if high > _MOST_NODES * step:
             raise OutOfReach
     while high / low > 1.12:
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if bound_rest(middle) > wanted else (low, middle)
+        low, high = (middle, high) if bound_rest(middle) > goal else (low, middle)
     return high, math.exp(bound_rest(high)) / math.pi * (1 + 1e-9)
 
 

@@ -77,13 +77,13 @@ class FadedStep:
         bottoms = (self.bottom, *self.more_bottoms)
         return np.asarray(sum(log_ndtr((y - bottom) / self.fade) for bottom in bottoms))
 
-    def cut(self, places: Sequence[float]) -> list[FadedStep]:
+    def cut(self, positions: Sequence[float]) -> list[FadedStep]:
         """Steps whose weights add up to this one's: below, between and above the places (W5)."""
         pieces = []
         rest = self
-        for place in places:
-            pieces.append(replace(rest, more_tops=(*rest.more_tops, place)))
-            rest = replace(rest, more_bottoms=(*rest.more_bottoms, place))
+        for position in positions:
+            pieces.append(replace(rest, more_tops=(*rest.more_tops, position)))
+            rest = replace(rest, more_bottoms=(*rest.more_bottoms, position))
         return [*pieces, rest]
 
     def faded_mass(self, mean: float) -> float:
@@ -136,8 +136,10 @@ class LineBound:
         else:
             fades = [(step.top - 12 * step.fade, step.top + 10 * step.fade)]
             if step.bottom > -math.inf:
-                places = (step.bottom, *step.more_tops, *step.more_bottoms)
-                fades += [(place - 12 * step.fade, place + 12 * step.fade) for place in places]
+                positions = (step.bottom, *step.more_tops, *step.more_bottoms)
+                fades += [
+                    (position - 12 * step.fade, position + 12 * step.fade) for position in positions
+                ]
             near = _cut_line(-_FAR * sigma, fades[0][1], coarse, fades, fine)
             last = step.top + step.fade * (40.0 + math.sqrt(2 * room))
             last += step.fade**2 * (step.c + 1) / step.variance

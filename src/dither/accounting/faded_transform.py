@@ -85,8 +85,8 @@ def _choose_pitch(
     angles = lines.angles
     rising = lines.read(reach, rising=True)
     finest = 38.0 + min(math.log(max(count, 1)), 8.0)
-    wanted = rising - log_total + finest
-    pitch = float(np.max(2 * math.pi * step.variance * angles / np.maximum(wanted, 1.0)))
+    goal = rising - log_total + finest
+    pitch = float(np.max(2 * math.pi * step.variance * angles / np.maximum(goal, 1.0)))
     if count:
         constant = step.line_cost * angles**2 + finest - min(log_total, 0.0)
         pitch = min(pitch, float(np.max(2 * math.pi * step.variance * angles / constant)))
@@ -149,10 +149,10 @@ def evaluate_in_pieces(jump: FadedStep, y: Real, count: int, log_jumps: float) -
     """The transform of the jumps, large ones apart: they turn fast, and fall off soon (W5)."""
     width = max(14 * jump.fade, 1.5 * jump.variance)
     cuts = math.floor((jump.top - jump.bottom) / width) - 1
-    places = [jump.bottom + width * (i + 1) for i in range(min(cuts, _MOST_CUTS))]
+    positions = [jump.bottom + width * (i + 1) for i in range(min(cuts, _MOST_CUTS))]
     values = np.zeros(len(y), complex)
     errors = np.zeros(len(y))
-    for piece in jump.cut(places):
+    for piece in jump.cut(positions):
         lines = LineBound(piece, 0.0)
         size, log_rest = _find_end(lines, y, log_jumps - 41.0)
         panel = evaluate(
@@ -164,7 +164,7 @@ def evaluate_in_pieces(jump: FadedStep, y: Real, count: int, log_jumps: float) -
     return Panel(values, errors)
 
 
-def _find_end(lines: LineBound, y: Real, wanted: float) -> tuple[int, float]:
+def _find_end(lines: LineBound, y: Real, goal: float) -> tuple[int, float]:
     """How many of the y a piece needs, and a bound on log |J| at all that follow."""
     low = 1
     high = len(y)
@@ -172,7 +172,7 @@ def _find_end(lines: LineBound, y: Real, wanted: float) -> tuple[int, float]:
     while high - low > max(8, low // 8):
         middle = (low + high) // 2
         fall = float(np.min(lines.read(float(y[middle]), rising=False)))
-        if fall < wanted:
+        if fall < goal:
             high = middle
             bound = fall
         else:

@@ -181,9 +181,9 @@ def _build_whole(
         tilts, lambda other: count * _bound_level(step.at_tilt(other), count)
     )
     pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
-    wanted = log_delta - (count * level - c * epsilon) + math.log(SMALL * math.pi)
+    goal = log_delta - (count * level - c * epsilon) + math.log(SMALL * math.pi)
     fall = _Fall(step, LineBound(step, 0.0), level, count)
-    reach, log_rest = _find_reach(fall.read, pitch, wanted)
+    reach, log_rest = _find_reach(fall.read, pitch, goal)
     y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
     panel = evaluate(step, LineBound(step, float(y[-1])), y, count, less_one=True)
     logs = log1p_complex(panel.values)
@@ -252,11 +252,11 @@ def _build_split(
     level = bound_level(c)
     chernoff = _bound_by_chernoff(split.tilts, bound_level)
     pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
-    wanted = log_delta - (level - c * epsilon) + math.log(SMALL * math.pi)
+    goal = log_delta - (level - c * epsilon) + math.log(SMALL * math.pi)
     jumps = _bound_jumps(bulk, jump, count)[0]
     lines = LineBound(jump, 0.0)
     reach, log_rest = _find_reach(
-        lambda y: min(0.0, float(np.min(lines.read(y, rising=False))) - jumps), pitch, wanted
+        lambda y: min(0.0, float(np.min(lines.read(y, rising=False))) - jumps), pitch, goal
     )
     y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
     bulk_panel = evaluate(bulk, LineBound(bulk, float(y[-1])), y, count, less_one=True)
@@ -339,7 +339,7 @@ class _Fall:
 
 
 def _find_reach(
-    read_fall: Callable[[float], float], pitch: float, wanted: float
+    read_fall: Callable[[float], float], pitch: float, goal: float
 ) -> tuple[float, float]:
     """Where to stop, and log of what is left out, relative to the value at c (T1)."""
 
@@ -347,13 +347,13 @@ def _find_reach(
         return read_fall(y) - math.log(max(y - pitch, pitch / 2))
 
     low, high = pitch, 4 * pitch
-    while bound_rest(high) > wanted:
+    while bound_rest(high) > goal:
         low, high = high, high * 2
         if high > _MOST_NODES * pitch:
             raise OutOfReach
     while high / low > 1.1:
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if bound_rest(middle) > wanted else (low, middle)
+        low, high = (middle, high) if bound_rest(middle) > goal else (low, middle)
     return high, bound_rest(high)
 
 

@@ -82,33 +82,33 @@ def forget() -> None:
     forget_rows()
 
 
-def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:
+def contours(factors: Sequence[Factor], aim: Goal) -> Iterator[Grown]:
     """Contours for the factors: one grown from what is kept, if there is one, then one built
     afresh."""
-    for old in reversed(_kept.get(wanted, ())):
+    for old in reversed(_kept.get(aim, ())):
         more = _find_extra(factors, old, _MOST_NEW)
         if more is None:
             continue
         try:
-            near_epsilon = old.contour.near_epsilon if wanted.log_delta is None else old.root
+            near_epsilon = old.contour.near_epsilon if aim.log_delta is None else old.root
             contour = old.contour.extended(more, near_epsilon) if more else old.contour
         except OutOfReach:
             break
-        if wanted.log_delta is not None:
+        if aim.log_delta is not None:
             # delta falls like e^(level - c epsilon)
             near_epsilon += max(0.0, contour.level - old.contour.level) / contour.c
         yield Grown(contour, factors, near_epsilon, old.slope, old.width, old)
         break
-    contour = Contour.build(factors, log_delta=wanted.log_delta, epsilon=wanted.epsilon)
+    contour = Contour.build(factors, log_delta=aim.log_delta, epsilon=aim.epsilon)
     yield Grown(contour, factors, contour.near_epsilon, -contour.c)
 
 
-def is_below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
+def is_below(factors: Sequence[Factor], aim: Goal, floor: float) -> bool:
     """Whether delta at `floor` is certainly below the goal, by Chernoff's bound on a contour that
     is kept (T2, C1)."""
-    if wanted.log_delta is None:
+    if aim.log_delta is None:
         return False
-    for old in reversed(_kept.get(wanted, ())):
+    for old in reversed(_kept.get(aim, ())):
         more = _find_extra(factors, old, _MOST_BOUNDED)
         if more is None:
             continue
@@ -116,7 +116,7 @@ def is_below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
         for c, level in old.contour.chernoff if len(simple) == len(more) else ():
             if (
                 _round_up(level, sum(factor.level_bound(c) for factor in simple), c * floor)
-                < wanted.log_delta
+                < aim.log_delta
             ):
                 return True
         return False
@@ -126,9 +126,9 @@ def is_below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
 def _find_extra(factors: Sequence[Factor], old: Grown, most: int) -> list[Factor] | None:
     """What the factors hold beyond a contour; None if they lack something of it, or have much
     more."""
-    held = len(old.factors)
-    if len(factors) >= held and all(map(is_, old.factors, factors)):  # appended to
-        return list(factors[held:]) if len(factors) - held <= most else None
+    kept = len(old.factors)
+    if len(factors) >= kept and all(map(is_, old.factors, factors)):  # appended to
+        return list(factors[kept:]) if len(factors) - kept <= most else None
     groups = _group_factors(factors)
     more = _more(groups, old.groups, most)
     return None if more is None else [*more, *groups.others]
@@ -138,12 +138,12 @@ def _round_up(level: float, more: float, turn: float) -> float:
     return level + more - turn + 1e-12 * (1 + abs(level) + more + turn)
 
 
-def keep(grown: Grown, wanted: Goal, bounds: Bounds | None, slope: float) -> None:
+def keep(grown: Grown, aim: Goal, bounds: Bounds | None, slope: float) -> None:
     """Remember a contour with the answer that it gave, if one was asked for; what it grew from
     before all others."""
-    grown_contours = _kept.setdefault(wanted, [])
+    grown_contours = _kept.setdefault(aim, [])
     parent = grown.parent
-    _kept.move_to_end(wanted)
+    _kept.move_to_end(aim)
     if set(map(type, grown.factors)) <= _SIMPLE and (bounds is None or bounds.upper > 0):
         grown.parent = None
         if bounds is not None:
@@ -207,11 +207,11 @@ def _more(new: _FactorGroups, old: _FactorGroups, most: int) -> list[_Simple] | 
     if len(extra) > most:
         return None
     if new.laplaces is not None or old.laplaces is not None:
-        held = _counts(old.laplaces)
+        kept = _counts(old.laplaces)
         now_held = _counts(new.laplaces)
-        if any(now_held.get(epsilon, 0) < count for epsilon, count in held.items()):
+        if any(now_held.get(epsilon, 0) < count for epsilon, count in kept.items()):
             return None
-        rest = {epsilon: count - held.get(epsilon, 0) for epsilon, count in now_held.items()}
+        rest = {epsilon: count - kept.get(epsilon, 0) for epsilon, count in now_held.items()}
         rest = {epsilon: count for epsilon, count in rest.items() if count}
         if rest:
             extra.append(LaplaceFactor(tuple(rest), tuple(rest.values())))

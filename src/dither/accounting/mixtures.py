@@ -32,13 +32,13 @@ class MixtureFactor:
         )
         log_weights = [math.log(weight) for weight in self.weights]
         top = max(
-            float(np.max(part.real)) + log for part, log in zip(logs, log_weights, strict=True)
+            float(np.max(piece.real)) + log for piece, log in zip(logs, log_weights, strict=True)
         )
-        terms = [np.exp(part + (log - top)) for part, log in zip(logs, log_weights, strict=True)]
+        terms = [np.exp(piece + (log - top)) for piece, log in zip(logs, log_weights, strict=True)]
         total = np.sum(terms, axis=0)
         lost = np.zeros(len(y))
-        for term, part, error in zip(terms, logs, errors, strict=True):
-            blur = error + 16 * UNIT * (4 + np.abs(part) + abs(top))
+        for term, piece, error in zip(terms, logs, errors, strict=True):
+            blur = error + 16 * UNIT * (4 + np.abs(piece) + abs(top))
             lost = lost + np.abs(term) * np.expm1(np.minimum(blur, 50.0))
         size = np.abs(total)
         lost = lost + 4 * len(terms) * UNIT * np.sum(np.abs(terms), axis=0)

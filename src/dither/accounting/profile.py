@@ -35,12 +35,12 @@ class Profile:
     def __call__(self, epsilon: Number) -> Bounds:
         """A bracket of delta at any epsilon from the stored points alone: non-increasing, hence
         sound, not tight."""
-        wanted = as_float(epsilon, "epsilon")
+        goal = as_float(epsilon, "epsilon")
         lower, upper = 0.0, 1.0
         for point, bounds in zip(self.epsilons, self.deltas, strict=True):
-            if point <= wanted:
+            if point <= goal:
                 upper = bounds.upper
-            if point >= wanted:
+            if point >= goal:
                 lower = bounds.lower
                 break
         return Bounds(min(lower, upper), upper)

@@ -59,17 +59,17 @@ class Tilts(NamedTuple):
 
 
 class Far(NamedTuple):
-    """Noise above `place` gives a loss that the other steps will not undo; the tilt that shows
+    """Noise above `position` gives a loss that the other steps will not undo; the tilt that shows
     it."""
 
-    place: float
+    position: float
     tilt: float
 
 
 class Split(NamedTuple):
-    """Noise above `place` makes a jump; tilts for the bulk below it and for the jumps."""
+    """Noise above `position` makes a jump; tilts for the bulk below it and for the jumps."""
 
-    place: float
+    position: float
     bulk_tilt: float
     tilts: Tilts
 
@@ -142,10 +142,10 @@ class RoughLaw:
         epsilons = first * self.steps.count - 1 / c - 1 / (c + 1)
         spread = second + 1 / c**2 + 1 / (c + 1) ** 2
         logs = self.levels - c * epsilons - np.log(c * (c + 1)) - 0.5 * np.log(2 * math.pi * spread)
-        place = int(np.argmax(logs < self.log_delta))
-        before = max(place - 1, 0)
-        share = (self.log_delta - logs[before]) / ((logs[place] - logs[before]) or 1.0)
-        saddle = float(epsilons[before] + share * (epsilons[place] - epsilons[before]))
+        position = int(np.argmax(logs < self.log_delta))
+        before = max(position - 1, 0)
+        share = (self.log_delta - logs[before]) / ((logs[position] - logs[before]) or 1.0)
+        saddle = float(epsilons[before] + share * (epsilons[position] - epsilons[before]))
         if saddle < 6 * self.deviation or self.steps.direction == "add":
             return max(0.0, saddle)
         chernoff = float(np.min((self.levels - self.log_delta + self.payoffs) / self.tilts))
@@ -221,14 +221,14 @@ class RoughLaw:
             logs = np.log(self.steps.count * tails) + (levels + (self.tilts + 1) * epsilon)[:, None]
         logs = np.where(c * self.loss > 90.0, math.inf, logs)
         small = logs.min(axis=0) < self.log_delta - _BESIDE - 2
-        places = np.flatnonzero(small & (self.loss > 3 * epsilon))
+        positions = np.flatnonzero(small & (self.loss > 3 * epsilon))
         fade = self.steps.widest_fade
         last = find_top(self.steps, self.log_delta, fade) - 6 * fade
-        if not len(places) or self.y[places[0]] > last:
+        if not len(positions) or self.y[positions[0]] > last:
             return None
-        place = int(places[0])
-        far = Far(float(self.y[place]), float(self.tilts[np.argmin(logs[:, place])]))
-        self.fade_out(far.place + 5 * fade)
+        position = int(positions[0])
+        far = Far(float(self.y[position]), float(self.tilts[np.argmin(logs[:, position])]))
+        self.fade_out(far.position + 5 * fade)
         return far
 
     def choose_split(self, epsilon: float) -> Split | None:
@@ -247,17 +247,17 @@ class RoughLaw:
         logs = np.where(c[:, None] * self.loss < 40.0, logs - c[:, None] * epsilon, math.inf)
         logs = np.nan_to_num(logs, nan=math.inf)
         small = logs.min(axis=0) < self.log_delta - _BESIDE
-        places = np.flatnonzero(small & (self.loss > 0) & (self.loss < epsilon))
-        if not len(places):
+        positions = np.flatnonzero(small & (self.loss > 0) & (self.loss < epsilon))
+        if not len(positions):
             return None
-        place = int(places[-1])
-        weights = np.where(np.arange(len(self.y)) >= place, self.weights, 0.0)
+        position = int(positions[-1])
+        weights = np.where(np.arange(len(self.y)) >= position, self.weights, 0.0)
         if lost < _LOST and self.steps.count * float(self.mass @ weights) > 1.0:
             return None
         jumps = self.steps.count * ((self.excess + self.mass) @ weights)
         tilts = self.choose_tilts(levels + np.log(jumps), epsilon)
-        bulk_tilt = float(c[np.argmax(logs[:, place] < self.log_delta - _BESIDE)])
-        return Split(float(self.y[place]), bulk_tilt, tilts)
+        bulk_tilt = float(c[np.argmax(logs[:, position] < self.log_delta - _BESIDE)])
+        return Split(float(self.y[position]), bulk_tilt, tilts)
 
 
 def find_top(steps: SampledSteps, log_delta: float, fade: float, far: Far | None = None) -> float:
@@ -265,7 +265,7 @@ def find_top(steps: SampledSteps, log_delta: float, fade: float, far: Far | None
     if steps.direction == "add":
         return math.inf
     if far is not None:
-        return far.place + 5 * fade
+        return far.position + 5 * fade
     spread = math.hypot(steps.sigma, fade)
     log_share = log_delta + math.log(_FADED / 2) - math.log(steps.count)
     moved = min(log_share - math.log(steps.q), -0.7)

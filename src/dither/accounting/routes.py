@@ -304,10 +304,10 @@ def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
     if AtomsFactor in kinds:
         masses = (law.count * law.missing for law in laws if isinstance(law, AtomsFactor))
         missing = up(math.fsum(up(mass) for mass in masses if mass))
-    wanted = goal(factors, target.log_delta, target.float_epsilon)
-    if target.floor > 0 and missing == 0 and is_below(factors, wanted, target.floor):
+    aim = goal(factors, target.log_delta, target.float_epsilon)
+    if target.floor > 0 and missing == 0 and is_below(factors, aim, target.floor):
         return Answer(Bounds(0.0, target.floor), "Chernoff's bound")
-    for grown in contours(factors, wanted):
+    for grown in contours(factors, aim):
         contour = grown.contour
 
         def curve(epsilon: float, contour: Contour = contour) -> Bounds:
@@ -319,7 +319,7 @@ def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
         )
         if answer.bounds.upper <= target.floor or grown.sharp(answer.bounds):
             break
-    keep(grown, wanted, answer.bounds if answer.bounds.upper > target.floor else None, answer.slope)
+    keep(grown, aim, answer.bounds if answer.bounds.upper > target.floor else None, answer.slope)
     return answer
 
 

@@ -136,11 +136,11 @@ class SampledGroup:
         self, c: float, y: Real, tolerance: float, real_parts: Sequence[float]
     ) -> tuple[Complex, Real, Real]:
         """The same, and proved upper bounds on log M at several other real places."""
-        wanted = [_row(factor, c, tolerance / len(self.factors)) for factor in self.factors]
+        goal = [_row(factor, c, tolerance / len(self.factors)) for factor in self.factors]
         still = [
             _row(factor, real_part, 1e-12) for real_part in real_parts for factor in self.factors
         ]
-        logs, errors, levels = rows_and_levels(self.kind, wanted, y, still)
+        logs, errors, levels = rows_and_levels(self.kind, goal, y, still)
         counts = self.arrays[2]
         # roundoff: a product each, and so many additions
         errors = errors + (len(counts) + 1) * UNIT * np.abs(logs)
@@ -153,8 +153,8 @@ class SampledGroup:
 
     def levels(self, real_parts: Sequence[float]) -> Real:
         """Proved upper bounds on log M(c) at several c at once."""
-        wanted = [_row(factor, c, 1e-12) for c in real_parts for factor in self.factors]
-        logs, errors = rows(self.kind, wanted, np.zeros(1))
+        goal = [_row(factor, c, 1e-12) for c in real_parts for factor in self.factors]
+        logs, errors = rows(self.kind, goal, np.zeros(1))
         factor_levels = (logs[:, 0].real + errors[:, 0]).reshape(len(real_parts), len(self.factors))
         return np.asarray(factor_levels @ self.arrays[2])
 

@@ -60,23 +60,23 @@ class QuadratureRow(NamedTuple):
 _kept_rows: OrderedDict[tuple[Kind, QuadratureRow, float], tuple[Complex, Real]] = OrderedDict()
 
 
-def rows(kind: Kind, wanted: Sequence[QuadratureRow], y: Real) -> tuple[Complex, Real]:
+def rows(kind: Kind, goal: Sequence[QuadratureRow], y: Real) -> tuple[Complex, Real]:
     """(log M(c+iy), bound on its absolute error) of one copy, a row each; rows on a uniform y are
     kept."""
-    logs, errors, _ = rows_and_levels(kind, wanted, y, ())
+    logs, errors, _ = rows_and_levels(kind, goal, y, ())
     return logs, errors
 
 
 def rows_and_levels(
-    kind: Kind, wanted: Sequence[QuadratureRow], y: Real, still: Sequence[QuadratureRow]
+    kind: Kind, goal: Sequence[QuadratureRow], y: Real, still: Sequence[QuadratureRow]
 ) -> tuple[Complex, Real, list[float]]:
     """The same, and upper bounds of log M(c) for the few rows `still`, taken along with them."""
     uniform = len(y) == 1 or (y[0] == 0.0 and bool(np.all(y == np.arange(len(y)) * y[1])))
     pitch = float(y[1]) if len(y) > 1 else 0.0
-    logs = np.empty((len(wanted), len(y)), complex)
-    errors = np.empty((len(wanted), len(y)))
+    logs = np.empty((len(goal), len(y)), complex)
+    errors = np.empty((len(goal), len(y)))
     missing = []
-    for index, row in enumerate(wanted):
+    for index, row in enumerate(goal):
         kept = _kept_rows.get((kind, row, pitch)) if uniform else None
         if kept is None or len(kept[0]) < len(y) or (len(y) == 1 and y[0] != 0.0):
             missing.append(index)
@@ -84,15 +84,15 @@ def rows_and_levels(
             logs[index] = kept[0][: len(y)]
             errors[index] = kept[1][: len(y)]
     unknown = [row for row in still if (kind, row, 0.0) not in _kept_rows]
-    for chunk in _chunks(kind, wanted, missing, y) or ([[]] if unknown else []):
-        moving, standing = _evaluate(kind, [wanted[index] for index in chunk], y, unknown)
+    for chunk in _chunks(kind, goal, missing, y) or ([[]] if unknown else []):
+        moving, standing = _evaluate(kind, [goal[index] for index in chunk], y, unknown)
         for row, row_logs, row_errors in zip(unknown, *standing, strict=True):
             _kept_rows[kind, row, 0.0] = (row_logs, row_errors)
         unknown = []
         logs[chunk], errors[chunk] = moving
         if uniform and y[0] == 0.0:
             for index, row_logs, row_errors in zip(chunk, *moving, strict=True):
-                _kept_rows[kind, wanted[index], pitch] = (row_logs, row_errors)
+                _kept_rows[kind, goal[index], pitch] = (row_logs, row_errors)
     levels = [
         float(row_logs[0].real) + float(row_errors[0])
         for row_logs, row_errors in (_kept_rows[kind, row, 0.0] for row in still)
@@ -108,7 +108,7 @@ def forget() -> None:
 
 
 def _chunks(
-    kind: Kind, wanted: Sequence[QuadratureRow], missing: list[int], y: Real
+    kind: Kind, goal: Sequence[QuadratureRow], missing: list[int], y: Real
 ) -> list[list[int]]:
     """Rows that are evaluated together, so many that their panel stays small."""
     if not missing:
@@ -134,12 +134,12 @@ _Panel = tuple[Complex, Real]
 
 
 def _evaluate(
-    kind: Kind, wanted: Sequence[QuadratureRow], y: Real, still: Sequence[QuadratureRow] = ()
+    kind: Kind, goal: Sequence[QuadratureRow], y: Real, still: Sequence[QuadratureRow] = ()
 ) -> tuple[_Panel, _Panel]:
     """Values and errors at all y of the rows that are wanted, and at zero of the rows that stand
     still."""
-    q, sigma, variance, c, finest, reserve = np.array([*wanted, *still], dtype=np.float64).T
-    moving = len(wanted)
+    q, sigma, variance, c, finest, reserve = np.array([*goal, *still], dtype=np.float64).T
+    moving = len(goal)
     reach = np.zeros(len(q))
     reach[:moving] = np.abs(y).max(initial=0.0)
     step, quadrature = _steps(kind, variance, c, reach, finest)
@@ -228,8 +228,8 @@ def _steps(kind: Kind, variance: Real, c: Real, reach: Real, finest: Real) -> tu
     growth = variance[:, None] * _ANGLES**2 / 2 + turns * reach[:, None] * _ANGLES
     if kind != "remove":
         growth = growth - c[:, None] * np.log(np.cos(_ANGLES / 2))
-    wanted = growth - finest[:, None] * math.log(2) + 2.0
-    mantissa, exponent = np.frexp((2 * math.pi * variance[:, None] * _ANGLES / wanted).max(axis=1))
+    goal = growth - finest[:, None] * math.log(2) + 2.0
+    mantissa, exponent = np.frexp((2 * math.pi * variance[:, None] * _ANGLES / goal).max(axis=1))
     step = np.ldexp(np.floor(mantissa * 256) / 256, exponent)
     pull = 2 * math.pi * variance / step
     best = (growth - pull[:, None] * _ANGLES).min(axis=1)
