@@ -238,9 +238,9 @@ def _build_split(
     c = split.tilts.c
     fade = min(
         choose_fade(steps, split.tilts, lambda fade: find_top(steps, log_delta, fade, far)),
-        choose_fade(steps, split.tilts, lambda fade: split.place - 5 * fade),
+        choose_fade(steps, split.tilts, lambda fade: split.position - 5 * fade),
     )
-    bottom = split.place - 5 * fade
+    bottom = split.position - 5 * fade
     top = find_top(steps, log_delta, fade, far)
     bulk = FadedStep("remove", steps.q, steps.sigma, c, bottom, fade)
     jump = FadedStep("remove", steps.q, steps.sigma, c, top, fade, bottom)
