@@ -72,7 +72,9 @@ def _split(question: Asked, refusal: QueryError) -> _Parts:
     """The parts of a question, and the terms of each: an equal share of the price."""
     dialect = read_dialect(question.sql)
     split = split_question(dialect.sql)
-    if split is None:
+    is_bound_to_one = dialect.intervals or dialect.public_groups or dialect.delta is not None
+    if split is None or is_bound_to_one:
+        # these options are about one answer: in parts they would be lost
         raise refusal
     if question.weights is not None:
         raise ParameterError(
@@ -83,8 +85,10 @@ def _split(question: Asked, refusal: QueryError) -> _Parts:
         return _Parts(split, question, refusal)
     price = read_price(question, dialect)
     share = price.value / len(split.parts)
+    limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     terms = replace(
         question,
+        max_groups=min(limits, default=None),
         epsilon=share if price.name == "epsilon" else None,
         rho=share if price.name == "rho" else None,
     )

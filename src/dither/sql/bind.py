@@ -25,12 +25,14 @@ from dither.sql.formulas import Outer, check_size, read_condition, read_formula
 from dither.sql.groups import Sets, read_grouping_sets
 from dither.sql.key_codes import KeyEncoding
 from dither.sql.kinds import settle_kinds
+from dither.sql.known_functions import check_functions
 from dither.sql.names import name_output
 from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import has_aggregates
 from dither.sql.queries import QuestionQueries, make_queries
 from dither.sql.question import Key, QuestionDraft
 from dither.sql.refusals.refuse import make_refusal
+from dither.sql.refusals.syntax import describe_unreadable
 from dither.sql.refusals.table import REFUSALS
 from dither.sql.rewrites import rewrite
 from dither.sql.rows import Names, add_names, bind_from, check_clauses
@@ -62,8 +64,8 @@ def bind(
         return recipe
     except RecursionError:
         raise QueryError(REFUSALS["deep"].message) from None
-    except SqlglotError as error:
-        raise QueryError(f"the question cannot be read: {type(error).__name__}") from None
+    except SqlglotError:
+        raise describe_unreadable(sql) from None
 
 
 @dataclass
@@ -86,6 +88,7 @@ class _ReadQuestion:
 def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
     query = rewrite(query, context.catalog)
     check_tables(query, context)
+    check_functions(query, context)
     check_shape(query, context)
     question = _read_query(query, context, {}, max_groups)
     built = make_queries(question.draft, question.sets, context)

@@ -6,8 +6,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dither.plan.algebra import Expression, Value
-from dither.plan.functions import REFUSED, TABLE
-from dither.rules import PrivacyRule
+from dither.plan.functions import TABLE
 from dither.sql import constants
 from dither.sql.choices import (
     make_chain_rule,
@@ -30,7 +29,7 @@ from dither.sql.dates import (
     resolve_sum,
 )
 from dither.sql.functions import SAME
-from dither.sql.refusals.refuse import did_you_mean, make_refusal
+from dither.sql.refusals.refuse import make_refusal
 from dither.sql.resolve import (
     COMPARISONS,
     RULES,
@@ -178,7 +177,7 @@ def _resolve_like(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _resolve_named_function(node: exp.Expr, scope: Scope) -> Expression:
-    """Resolve a function that the parser left by name, or refuse it with a hint."""
+    """Resolve a function that the parser left by name."""
     name = str(node.this).lower()
     name = SAME.get(name, name)
     if (
@@ -191,15 +190,7 @@ def _resolve_named_function(node: exp.Expr, scope: Scope) -> Expression:
         )
     if name in TABLE:
         return resolve_call(name, tuple(node.expressions), node, scope)
-    if name in REFUSED:
-        raise scope.context.error(
-            f"{name} is refused: {REFUSED[name]} {PrivacyRule.LISTED_FUNCTIONS.label}", node
-        )
-    hint = did_you_mean(name, TABLE)
-    hint = hint if hint.startswith("did") else "the list is in docs/reference/functions.md"
-    raise scope.context.error(
-        f"no function {name}: {hint} {PrivacyRule.LISTED_FUNCTIONS.label}", node
-    )
+    raise refuse_node(node, scope)
 
 
 RULES |= {
