@@ -31,6 +31,8 @@ from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import has_aggregates
 from dither.sql.queries import QuestionQueries, make_queries
 from dither.sql.question import Key, QuestionDraft
+from dither.sql.refusals.offered import offer_rewrite
+from dither.sql.refusals.reasons import add_offer, gather_reasons
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.refusals.syntax import describe_unreadable
 from dither.sql.refusals.table import REFUSALS
@@ -56,16 +58,32 @@ def bind(
     out. `analyses` receive the plans of all queries, so that they are analysed once.
     """
     context = Context(sql, catalog, facts)
+    parsed = parse(sql)
     try:
-        recipe = _bind(parse(sql), context, max_groups)
+        recipe = _bind(parsed.copy(), context, max_groups)
         if analyses is not None:
             for query in recipe.queries:
                 analyses.analyse_rows(query.plan, context.analyses)
         return recipe
+    except QueryError as error:
+        raise _explain_refusal(error, parsed, context, max_groups) from None
     except RecursionError:
         raise QueryError(REFUSALS["deep"].message) from None
     except SqlglotError:
         raise describe_unreadable(sql) from None
+
+
+def _explain_refusal(
+    error: QueryError, query: exp.Query, context: Context, max_groups: int | None
+) -> QueryError:
+    """The error with its other reasons, and with a question that means the same where there is
+    one."""
+
+    def bind_again(changed: exp.Query) -> Recipe:
+        return _bind(changed, Context(context.sql, context.catalog, context.facts), max_groups)
+
+    offer = offer_rewrite(query, context.catalog, bind_again)
+    return add_offer(gather_reasons(error, query, bind_again), offer)
 
 
 @dataclass

@@ -30,6 +30,7 @@ OF_ANSWERS: dict[str, Refusal] = {
         "SELECT patient_id, COUNT(*) FROM visits GROUP BY patient_id",
         "SELECT n, COUNT(*) FROM (SELECT patient_id, LEAST(COUNT(*), 20) AS n FROM visits GROUP BY "
         "patient_id) GROUP BY n",
+        without_owner="COUNT(*) counts the rows, each of which is protected by itself",
     ),
     "distinct id": Refusal(
         "COUNT of a row's id",
@@ -38,6 +39,7 @@ OF_ANSWERS: dict[str, Refusal] = {
         PrivacyRule.IDS_NEVER_READ,
         "SELECT COUNT(DISTINCT visit_id) FROM visits",
         "SELECT COUNT(*) FROM visits",
+        without_owner="COUNT(*) counts the rows, each of which is protected by itself",
     ),
     "text key": Refusal(
         "GROUP BY a text",
@@ -88,6 +90,7 @@ OF_ANSWERS: dict[str, Refusal] = {
         PrivacyRule.NO_RULE,
         "SELECT AVG(COUNT(*)) FROM visits",
         "SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id)",
+        without_owner="one aggregate of the rows: each of them is protected by itself",
     ),
     "aggregate in where": Refusal(
         "an aggregate in WHERE or GROUP BY",
@@ -96,6 +99,7 @@ OF_ANSWERS: dict[str, Refusal] = {
         PrivacyRule.NO_RULE,
         "SELECT county, COUNT(*) FROM visits WHERE COUNT(*) > 5 GROUP BY county",
         "SELECT county, COUNT(*) FROM visits GROUP BY county HAVING COUNT(*) > 5",
+        without_owner="HAVING",
     ),
     "quantile": Refusal(
         "a quantile whose share is no constant between 0 and 1",

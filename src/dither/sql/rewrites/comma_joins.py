@@ -1,4 +1,4 @@
-"""`FROM a, b WHERE a.x = b.x` is `FROM a JOIN b ON a.x = b.x`."""
+"""`FROM a, b WHERE a.x = b.x` is `FROM a JOIN b ON a.x = b.x`; so is `a CROSS JOIN b WHERE ...`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def rewrite_comma_joins(query: exp.Query, catalog: Catalog) -> exp.Query:
 
 
 def _is_in_list(join: exp.Join) -> bool:
-    """Whether a table stands after a comma: neither a word nor a condition joins it."""
-    clauses = ("on", "using", "side", "kind", "method")
-    return not any(join.args.get(clause) for clause in clauses)
+    """Whether a table stands after a comma or CROSS JOIN: no condition joins it."""
+    clauses = ("on", "using", "side", "method")
+    is_cross = str(join.kind or "").upper() in ("", "CROSS")
+    return is_cross and not any(join.args.get(clause) for clause in clauses)
 
 
 def _join_list(
@@ -45,6 +46,7 @@ def _join_list(
         on = _list_ties(ties, name, joined)
         used += on
         join = waiting.pop(name)
+        join.set("kind", None)
         join.set("on", exp.and_(*on, copy=True))
         ordered.append(join)
         joined.add(name)
