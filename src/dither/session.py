@@ -32,6 +32,11 @@ from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_fact
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.explained_result import make_explained_result
 from dither.answer.history import History, read_history
+from dither.answer.keys_result import (
+    KeysResult,
+    answer_declared_keys,
+    preview_declared_keys,
+)
 from dither.answer.offers import Offers
 from dither.answer.preview import Preview, make_preview
 from dither.answer.price_for_accuracy import read_widths
@@ -129,6 +134,8 @@ class Connection:
         try:
             return self._preview(question)[1]
         except QueryError as refusal:
+            if (keys := self._list_keys(question)) is not None:
+                return preview_declared_keys(keys)
             return preview_parts(question, refusal, lambda part: self._preview(part)[1])
 
     def explain(
@@ -185,7 +192,8 @@ class Connection:
         intervals of quantiles, "1/3" a third of their price; an eighth if nothing is said.
         `dry_run=True` rehearses on a table generated from the catalog alone: free, as noisy as the
         real answer, about nobody. EXPLAIN PRIVACY SELECT ... gives a result whose table is the
-        explanation, and reads no data. A question over answers (windows, shares of a total, UNION)
+        explanation, and reads no data. Declared keys alone (SELECT DISTINCT ward) are free: all are
+        listed. A question over answers (windows, shares of a total, UNION)
         is asked in parts, and `result.parts` has their answers.
         """
         if delta is not None:
@@ -216,6 +224,8 @@ class Connection:
         try:
             return self._ask(question, fresh, dry_run)
         except QueryError as refusal:
+            if (keys := self._list_keys(question)) is not None:
+                return keys
             return ask_parts(
                 question,
                 refusal,
@@ -235,6 +245,10 @@ class Connection:
         info = self._info(release, offered.recipe)
         result = make_result(release, offered.recipe, question.level, info, offered.bands)
         return replace(result, _certify=self._certificate)
+
+    def _list_keys(self, question: Asked) -> KeysResult | None:
+        """The answer to a question for declared keys alone, which needs no data and no price."""
+        return answer_declared_keys(question, self.catalog, self._facts, self._pot)
 
     def suggest(
         self,
