@@ -65,6 +65,7 @@ from dither.publish.seal import sign
 from dither.publish.signing import ensure_signing_key
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
+from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
 from dither.state import State
 
@@ -111,6 +112,7 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        params: Parameters | None = None,
     ) -> Preview:
         """Price and error of a question.
 
@@ -118,10 +120,11 @@ class Connection:
 
         `within=50` in place of a price finds the least price whose half-widths are at most 50 (or
         one for each column: `within={"n": 50}`). `group_size` is a number of rows for which
-        averages, ratios and relative errors are shown.
+        averages, ratios and relative errors are shown. `params` are values for
+        `?`, `$1` and `:name`.
         """
         question = read_question(
-            sql,
+            write_parameters(sql, params),
             epsilon=epsilon,
             rho=rho,
             confidence=confidence,
@@ -150,9 +153,11 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        params: Parameters | None = None,
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors.
         Reads no data."""
+        sql = write_parameters(sql, params)
         question = read_question(
             strip_explain_prefix(read_text(sql)) or sql,
             epsilon=epsilon,
@@ -180,6 +185,7 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        params: Parameters | None = None,
         delta: Number | None = None,
         fresh: bool = False,
         dry_run: bool = False,
@@ -194,8 +200,10 @@ class Connection:
         real answer, about nobody. EXPLAIN PRIVACY SELECT ... gives a result whose table is the
         explanation, and reads no data. Declared keys alone (SELECT DISTINCT ward) are free: all are
         listed. A question over answers (windows, shares of a total, UNION)
-        is asked in parts, and `result.parts` has their answers.
+        is asked in parts, and `result.parts` has their answers. `params=[1]` or `params={"a": 1}`
+        are written into the text in the place of `?`, `$1` or `:a`.
         """
+        sql = write_parameters(sql, params)
         if delta is not None:
             raise ParameterError(
                 "delta is not the asker's to choose: a question takes what its pot states per "

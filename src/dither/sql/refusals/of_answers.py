@@ -119,8 +119,8 @@ OF_ANSWERS: dict[str, Refusal] = {
     ),
     "parameter": Refusal(
         "a parameter (?, $1, :name)",
-        "a question is priced and stored as it stands",
-        "write the constant",
+        "a question is priced and stored as it stands, with its values",
+        "write the constant, or give it with params=",
         PrivacyRule.NO_RULE,
         "SELECT COUNT(*) FROM visits WHERE cost > ?",
         "SELECT COUNT(*) FROM visits WHERE cost > 10",
