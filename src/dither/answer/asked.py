@@ -84,7 +84,7 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
 
     The analyses hold the catalog and its public facts, and receive the plans of the queries.
     """
-    dialect = read_dialect(question.sql)
+    dialect = read_dialect(question.sql, analyses.catalog)
     _check_unit(dialect, analyses.catalog)
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     with dialect.locate_errors():

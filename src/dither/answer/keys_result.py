@@ -26,7 +26,7 @@ from dither.answer.show_result import make_rich_table
 from dither.answer.table import make_column
 from dither.canonical import Number
 from dither.catalog import Catalog
-from dither.errors import ParameterError
+from dither.errors import ParameterError, QueryError
 from dither.plan.facts import Facts
 from dither.privacy.kernel.kernel import Release
 from dither.sql.dialects import read_dialect
@@ -107,7 +107,10 @@ def answer_declared_keys(
     question: Asked, catalog: Catalog, facts: Facts, pot: str
 ) -> KeysResult | None:
     """The result of a question for declared keys alone; None for any other question."""
-    recipe = bind_declared_keys(read_dialect(question.sql).sql, catalog, facts)
+    try:
+        recipe = bind_declared_keys(read_dialect(question.sql, catalog).sql, catalog, facts)
+    except QueryError:
+        return None
     if recipe is None:
         return None
     no_release = cast(Release, None)

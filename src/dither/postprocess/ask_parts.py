@@ -70,7 +70,10 @@ def preview_parts(question: Asked, refusal: QueryError, preview: ShowPreview) ->
 
 def _split(question: Asked, refusal: QueryError) -> _Parts:
     """The parts of a question, and the terms of each: an equal share of the price."""
-    dialect = read_dialect(question.sql)
+    try:
+        dialect = read_dialect(question.sql)
+    except QueryError:
+        raise refusal from None
     split = split_question(dialect.sql)
     is_bound_to_one = dialect.intervals or dialect.public_groups or dialect.delta is not None
     if split is None or is_bound_to_one:

@@ -33,6 +33,7 @@ class DialectQuestion:
     max_groups: int | None = None
     unit: str | None = None
     public_groups: bool = False
+    least_units: int | None = None
     intervals: tuple[IntervalColumn, ...] = ()
     edits: tuple[tuple[int, int, str], ...] = ()
     rewritten: bool = False
