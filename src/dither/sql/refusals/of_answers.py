@@ -41,6 +41,16 @@ OF_ANSWERS: dict[str, Refusal] = {
         "SELECT COUNT(*) FROM visits",
         without_owner="COUNT(*) counts the rows, each of which is protected by itself",
     ),
+    "filtered people": Refusal(
+        "a count of people with FILTER (WHERE ...) by a key without declared values",
+        "such keys are selected among all rows, and these people are counted among fewer",
+        "put the condition into WHERE, or declare the values of the key",
+        PrivacyRule.KEY_SELECTION,
+        "SELECT diagnosis, COUNT(DISTINCT patient_id) FILTER (WHERE cost > 5) AS n FROM visits "
+        "GROUP BY diagnosis",
+        "SELECT diagnosis, COUNT(DISTINCT patient_id) AS n FROM visits WHERE cost > 5 GROUP BY "
+        "diagnosis",
+    ),
     "text key": Refusal(
         "GROUP BY a text",
         "a text has no list of values, so not all keys can be returned",
