@@ -19,6 +19,7 @@ from dither.postprocess.combined_result import (
 )
 from dither.postprocess.split_question import SplitQuestion, split_question, write_scalars
 from dither.sql.dialects import read_dialect
+from dither.sql.refusals.table import REFUSALS
 
 Ask: TypeAlias = Callable[[Asked], Result]
 ShowPreview: TypeAlias = Callable[[Asked], Preview]
@@ -121,7 +122,8 @@ def _preview_known(parts: _Parts, preview: ShowPreview) -> list[Preview]:
         try:
             previews.append(preview(replace(parts.terms, sql=part.sql)))
         except QueryError as error:
-            if str(error).splitlines()[0] == str(parts.refusal).splitlines()[0]:
+            is_about_public = str(error).startswith(REFUSALS["public only"].what)
+            if is_about_public or str(error).splitlines()[0] == str(parts.refusal).splitlines()[0]:
                 raise parts.refusal from None
             raise QueryError(
                 f"{error}\nThis is the part of the question that needs data."

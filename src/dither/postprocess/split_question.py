@@ -17,6 +17,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from dither.errors import QueryError
+from dither.postprocess.modes import rewrite_mode
 from dither.sql.names import name_output
 from dither.sql.parse import parse
 from dither.sql.per_unit import contains_aggregate, is_aggregate
@@ -99,7 +100,7 @@ def split_question(sql: str) -> SplitQuestion | None:
     """
     splitter = _Splitter()
     try:
-        statement = splitter.rewrite(parse(sql).copy(), {})
+        statement = splitter.rewrite(rewrite_mode(parse(sql).copy()), {})
     except (_CannotSplit, QueryError):
         return None
     names = {part.name for part in splitter.parts}

@@ -18,6 +18,7 @@ from dither.sql.choices import (
     resolve_is,
 )
 from dither.sql.constants import as_kind, number
+from dither.sql.date_formats import resolve_strftime
 from dither.sql.dates import (
     make_interval_rule,
     resolve_date_diff,
@@ -238,4 +239,5 @@ RULES |= {
     exp.DateSub: make_interval_rule(-1),
     exp.Cast: _resolve_cast,
     exp.Date: _resolve_date,
+    exp.TimeToStr: resolve_strftime,
 }

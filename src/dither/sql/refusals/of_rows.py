@@ -162,6 +162,15 @@ OF_ROWS: dict[str, Refusal] = {
         "SELECT COUNT(*) FROM visits WHERE cost > 250",
         without_owner="ask for it as a question of its own, and write the number",
     ),
+    "public scalar": Refusal(
+        "a subquery over public tables used as a value",
+        "public tables are read together with private rows, and nothing is computed from them "
+        "before",
+        "write the number, which is public, or join the public table",
+        PrivacyRule.PUBLIC_FACTS,
+        "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(beds) FROM counties)",
+        "SELECT COUNT(*) FROM visits WHERE cost > 155",
+    ),
     "window": Refusal(
         "window functions",
         "their value depends on the order of rows, or on other people's rows",
