@@ -35,6 +35,11 @@ from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_fact
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.explained_result import make_explained_result
 from dither.answer.history import History, read_history
+from dither.answer.keys_result import (
+    KeysResult,
+    answer_declared_keys,
+    preview_declared_keys,
+)
 from dither.answer.offers import Offers
 from dither.answer.preview import Preview, make_preview
 from dither.answer.price_for_accuracy import read_widths
@@ -71,6 +76,7 @@ from dither.publish.seal import sign
 from dither.publish.signing import ensure_signing_key
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
+from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
 from dither.state import State
 
@@ -119,6 +125,7 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        params: Parameters | None = None,
     ) -> Preview:
         """Price and error of a question.
 
@@ -126,10 +133,11 @@ class Connection:
 
         `within=50` in place of a price finds the least price whose half-widths are at most 50 (or
         one for each column: `within={"n": 50}`). `group_size` is a number of rows for which
-        averages, ratios and relative errors are shown.
+        averages, ratios and relative errors are shown. `params` are values for
+        `?`, `$1` and `:name`.
         """
         question = read_question(
-            sql,
+            write_parameters(sql, params),
             epsilon=epsilon,
             rho=rho,
             confidence=confidence,
@@ -142,6 +150,8 @@ class Connection:
         try:
             return self._preview(question)[1]
         except QueryError as refusal:
+            if (keys := self._list_keys(question)) is not None:
+                return preview_declared_keys(keys)
             return preview_parts(
                 question, refusal, self.catalog, lambda part: self._preview(part)[1]
             )
@@ -158,9 +168,11 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        params: Parameters | None = None,
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors.
         Reads no data."""
+        sql = write_parameters(sql, params)
         question = read_question(
             strip_explain_prefix(read_text(sql)) or sql,
             epsilon=epsilon,
@@ -187,6 +199,7 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        params: Parameters | None = None,
         delta: Number | None = None,
         fresh: bool = False,
         dry_run: bool = False,
@@ -199,9 +212,12 @@ class Connection:
         intervals of quantiles, "1/3" a third of their price; an eighth if nothing is said.
         `dry_run=True` rehearses on a table generated from the catalog alone: free, as noisy as the
         real answer, about nobody. EXPLAIN PRIVACY SELECT ... gives a result whose table is the
-        explanation, and reads no data. A question over answers (windows, shares of a total, UNION)
-        is asked in parts, and `result.parts` has their answers.
+        explanation, and reads no data. Declared keys alone (SELECT DISTINCT ward) are free: all are
+        listed. A question over answers (windows, shares of a total, UNION)
+        is asked in parts, and `result.parts` has their answers. `params=[1]` or `params={"a": 1}`
+        are written into the text in the place of `?`, `$1` or `:a`.
         """
+        sql = write_parameters(sql, params)
         if delta is not None:
             raise ParameterError(
                 "delta is not the asker's to choose: a question takes what its pot states per "
@@ -230,6 +246,8 @@ class Connection:
         try:
             return self._ask(question, fresh, dry_run)
         except QueryError as refusal:
+            if (keys := self._list_keys(question)) is not None:
+                return keys
             return ask_parts(
                 question,
                 refusal,
@@ -254,6 +272,10 @@ class Connection:
         info = self._info(release, offered.recipe)
         result = make_result(release, offered.recipe, question.level, info, offered.bands)
         return replace(result, _certify=self._certificate)
+
+    def _list_keys(self, question: Asked) -> KeysResult | None:
+        """The answer to a question for declared keys alone, which needs no data and no price."""
+        return answer_declared_keys(question, self.catalog, self._facts, self._pot)
 
     def suggest(
         self,

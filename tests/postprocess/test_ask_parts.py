@@ -217,3 +217,40 @@ def test_options_that_parts_would_not_know_of_are_refused(con, options, column):
 def test_a_rehearsal_of_a_question_over_answers_is_free(con):
     assert con.sql(TWO, epsilon=1, dry_run=True).info["context"] == "dry_run"
     assert spent(con) == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("SELECT MODE(ward) FROM visits", "mode_ward"),
+        ("SELECT MODE() WITHIN GROUP (ORDER BY ward) AS often FROM visits", "often"),
+    ],
+)
+def test_the_mode_is_the_key_with_the_largest_released_count(con, sql, name):
+    result = con.sql(sql, epsilon=1)
+    counts = result.parts[0].to_dict(intervals=False)
+    named = [
+        (count, value)
+        for value, count in zip(counts["mode_value"], counts["mode_count"], strict=True)
+        if value is not None
+    ]
+    assert result.to_dict() == {name: [max(named)[1]]}
+    assert spent(con) == 1
+
+
+def test_the_mode_of_each_group_is_chosen_within_it(con):
+    result = con.sql("SELECT kind, MODE(ward) AS m FROM visits GROUP BY kind", epsilon=1)
+    table = result.parts[0].to_dict(intervals=False)
+    rows = list(zip(table["kind"], table["mode_value"], table["mode_count"], strict=True))
+    expected = {
+        kind: max((n, ward) for group, ward, n in rows if group == kind and ward is not None)[1]
+        for kind in table["kind"]
+    }
+    assert dict(zip(*result.to_dict().values(), strict=True)) == expected
+
+
+def test_an_option_about_one_answer_is_not_lost_in_parts(con):
+    """A column of intervals that is not there was answered without it, and charged."""
+    with pytest.raises(QueryError, match="there is no value column m"):
+        con.sql("SELECT COUNT(*) AS n, DP_INTERVAL_LOW(m) FROM visits", epsilon=1)
+    assert spent(con) == 0

@@ -191,7 +191,7 @@ ERRORS = [
     ("SELECT SUM(cots) FROM visits", "no column cots in visits: did you mean " "cost?\n  " "SELECT SUM(cots) " "FROM visits\n             ^^^^"),
     ("SELECT SUM(v.cots) FROM visits v", "no column cots in v: did you mean " "cost?\n  " "SELECT SUM(v.cots) " "FROM visits v\n             ^^^^^^"),
     ("SELECT SUM(w.cost) FROM visits v", "no table w in this FROM: there are v\n  " "SELECT " "SUM(w.cost) FROM " "visits v\n             ^^^^^^"),
-    ("SELECT age FROM visits", "a column that is neither a key nor inside an aggregate: " "it has many values " "in a group. Instead: " "add it to GROUP BY, or aggregate it, as in AVG(cost) [rule: only noisy aggregates leave]\n"
+    ("SELECT age FROM visits", "a column that is neither a key nor inside an aggregate: " "it has many values " "in a group. Instead: " "add it to GROUP BY, or aggregate it, as in AVG(age) [rule: only noisy aggregates leave]\n"
      "  SELECT age FROM visits\n         ^^^"),
     ("SELECT patient, COUNT(*) FROM visits", "an id outside COUNT(DISTINCT ...), joins " "and GROUP BY in a " "subquery: ids name " "people or rows, and are never shown, grouped by or computed with. "
      "Instead: COUNT(DISTINCT patient) counts people; GROUP BY patient works inside a subquery "

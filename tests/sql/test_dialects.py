@@ -76,7 +76,10 @@ def test_the_options_of_a_view_may_be_left_out():
         ("epsilon=NULL", "finite and positive"),
         ("epsilon=1/0", "finite and positive"),
         ("epsilon=1, delta=2", r"delta must lie in \[0, 1\]"),
-        ("epsilon=1, max_groups_contributed=NULL", "NULL means no limit"),
+        ("epsilon=1, min_privacy_units_per_group=0", "whole number"),
+        ("epsilon=1, min_privacy_units_per_group=2.5", "whole number"),
+        ("epsilon=1, epsilon=2", "epsilon is given twice"),
+        ("epsilon=1, Max_Groups_Contributed=1, max_groups_contributed=9", "given twice"),
         ("epsilon=1, max_groups_contributed=0", "whole number"),
         ("epsilon=1, max_groups_contributed=1.5", "whole number"),
         ("epsilon=1, max_rows_contributed=3", "rows_per_unit in the catalog"),
@@ -140,7 +143,7 @@ def test_group_bounds_bound_what_one_person_adds_to_a_group():
     [
         (
             "SELECT SUM(x, contribution_bounds_per_group => (0, 3)) FROM t",
-            "needs privacy_unit_column",
+            "name it as privacy_unit_column",
         ),
         (f"SELECT {CLAUSE} SUM(x, contribution_bounds_per_row => (3, 0)) FROM t", "two numbers"),
         (f"SELECT {CLAUSE} SUM(x, contribution_bounds_per_row => (0, NULL)) FROM t", "two numbers"),
@@ -214,6 +217,40 @@ class TestAsked:
             abs(n - 200) < 40 for n in found.to_dict()["n"]
         )  # every person once in both wards: 200, not 300
         assert con.preview(self.GOOGLE).smallest_group < 60
+
+    def test_the_catalog_knows_the_unit(self, con):
+        left_out = self.GOOGLE.replace(", privacy_unit_column=patient", "")
+        assert con.bind(left_out).queries == con.bind(self.GOOGLE).queries
+        aliased = left_out.replace("FROM visits", "FROM visits v").replace("(*,", "(v.age,")
+        assert con.bind(aliased).queries
+
+    def test_null_groups_are_those_of_the_catalog(self, con):
+        """P14: NULL is the limit of the catalog, three rows per person, and never less."""
+        plain = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+        clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, max_groups_contributed={}) "
+        unlimited = con.bind(clause.format("NULL") + plain.removeprefix("SELECT "))
+        assert unlimited.queries == con.bind(plain).queries
+        limited = con.bind(clause.format(1) + plain.removeprefix("SELECT "))
+        assert limited.queries == con.bind(plain, max_groups=1).queries != unlimited.queries
+
+    def test_a_least_number_of_units_is_a_floor_on_a_noisy_paid_count(self, con):
+        """P14: an exact threshold would be a noiseless test of one person."""
+        sql = (
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=3, max_groups_contributed=2, "
+            "min_privacy_units_per_group={}) ward, SUM(age) AS s FROM visits GROUP BY ward"
+        )
+        recipe = con.bind(sql.format(50))
+        plain = (
+            "SELECT ward, SUM(age) AS s FROM visits GROUP BY ward "
+            "HAVING COUNT(DISTINCT visits.patient) >= 50"
+        )
+        written = con.bind(plain, max_groups=2)
+        assert recipe.queries == written.queries and recipe.having == written.having
+        assert "COUNT(DISTINCT visits.patient)" in [atom.aggregate for atom in recipe.atoms]
+        assert len(con.sql(sql.format(50)).to_dict()["ward"]) == 2
+        assert con.sql(sql.format(5000)).to_dict()["ward"] == []
+        bounded = sql.replace("SUM(age)", "SUM(age, contribution_bounds_per_group => (0, 9))")
+        assert con.bind(bounded.format(50)).having is not None
 
     def test_its_options_tighten_and_never_loosen(self, con):
         with pytest.raises(RefusedError, match="its pot takes 1e-06"):

@@ -29,6 +29,23 @@ from tests.sql.question_maker import Maker
 
 V, P, R = "visits", "patients", "prescriptions"
 QUESTIONS: list[str | tuple[str, str]] = [
+    # written as elsewhere
+    "SELECT strftime(date, '%Y-%m') AS m, COUNT(*) AS n FROM visits GROUP BY m",
+    "SELECT strftime('%d/%m', date) AS m, SUM(cost) AS n FROM visits GROUP BY m",
+    "SELECT strftime(date, '%Y') AS y, strftime(date, '%m%%') AS m, COUNT(*) AS n FROM visits "
+    "GROUP BY y, m",
+    "SELECT strftime(born, 'year %Y, day %d') AS m, COUNT(*) AS n FROM patients "
+    "WHERE born >= DATE '2020-05-17' GROUP BY m",
+    "SELECT strftime(date, '%Y-%m-%d') AS m, COUNT(*) AS n FROM visits "
+    "WHERE date < DATE '2024-03-01' GROUP BY m",
+    "SELECT COUNT(*) AS n FROM visits WHERE cost > (SELECT 50 * 2) AND date >= (SELECT DATE "
+    "'2024-06-01')",
+    "SELECT COUNT(*) AS n FROM visits v CROSS JOIN counties c WHERE v.county = c.county AND beds "
+    "> 5",
+    "SELECT COUNT(*) AS n, SUM(age) AS a FROM patients p CROSS JOIN visits v, counties c WHERE "
+    "v.patient_id = p.patient_id AND c.county = v.county",
+    "SELECT SUM(k) AS n FROM (SELECT patient_id, COUNT(DISTINCT visit_id) AS k FROM "
+    "visits WHERE urgent GROUP BY patient_id)",
     # counts, sums, averages
     "SELECT COUNT(*) FROM visits",
     "SELECT COUNT(*) AS n, COUNT(cost) AS c, COUNT(DISTINCT patient_id) AS p, COUNT(DISTINCT "

@@ -87,7 +87,7 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
     The analyses hold the catalog, its public facts and the rules of stability, and receive the
     plans of the queries.
     """
-    dialect = read_dialect(question.sql)
+    dialect = read_dialect(question.sql, analyses.catalog)
     _check_unit(dialect, analyses.catalog)
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     with dialect.locate_errors():

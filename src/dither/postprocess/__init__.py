@@ -1,5 +1,6 @@
 """SQL over answers: what a question does with noisy tables after they were released.
 
+    modes            MODE as a choice from noisy counts
     split_question     the parts that need data, and a statement over their answers
     allowed_functions  what that statement may call
     locked_engine      runs that statement on released tables alone

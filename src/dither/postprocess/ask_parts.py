@@ -21,6 +21,7 @@ from dither.postprocess.combined_result import (
 from dither.postprocess.split_question import SplitQuestion, split_question, write_scalars
 from dither.sql.dialect_question import DialectQuestion
 from dither.sql.dialects import read_dialect
+from dither.sql.refusals.table import REFUSALS
 
 Ask: TypeAlias = Callable[[Asked], Result]
 ShowPreview: TypeAlias = Callable[[Asked], Preview]
@@ -90,7 +91,10 @@ def preview_parts(
 
 def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _Parts:
     """The parts of a question, and the terms of each: an equal share of the price."""
-    dialect = read_dialect(question.sql)
+    try:
+        dialect = read_dialect(question.sql)
+    except QueryError:
+        raise refusal from None
     columns = {column.name for table in catalog.tables for column in table.columns}
     split = split_question(dialect.sql, columns)
     if split is None or _has_terms_of_one_answer(dialect):
@@ -106,8 +110,10 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _Parts:
         return _Parts(split, question, refusal)
     price = read_price(question, dialect)
     share = price.value / len(split.parts)
+    limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     terms = replace(
         question,
+        max_groups=min(limits, default=None),
         epsilon=share if price.name == "epsilon" else None,
         rho=share if price.name == "rho" else None,
     )
@@ -148,7 +154,8 @@ def _preview_known(parts: _Parts, preview: ShowPreview) -> dict[str, Preview]:
         try:
             previews[part.name] = preview(replace(parts.terms, sql=part.sql))
         except QueryError as error:
-            if str(error).splitlines()[0] == str(parts.refusal).splitlines()[0]:
+            is_about_public = str(error).startswith(REFUSALS["public only"].what)
+            if is_about_public or str(error).splitlines()[0] == str(parts.refusal).splitlines()[0]:
                 raise parts.refusal from None
             raise QueryError(
                 f"{error}\nThis is the part of the question that needs data."

@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from dither.errors import QueryError
 from dither.postprocess.allowed_functions import is_allowed
+from dither.postprocess.modes import rewrite_mode
 from dither.sql.names import name_output
 from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import contains_aggregate, is_aggregate
@@ -108,7 +109,7 @@ def split_question(sql: str, columns: Collection[str] = ()) -> SplitQuestion | N
         return None
     splitter = _Splitter({name.lower() for name in columns})
     try:
-        statement = splitter.rewrite(parse(sql).copy(), {})
+        statement = splitter.rewrite(rewrite_mode(parse(sql).copy()), {})
     except (_CannotSplit, QueryError):
         return None
     reads_data = not all(map(_is_released, statement.find_all(exp.Table)))

@@ -150,6 +150,9 @@ def _count_ids(
     if not field.is_owner:
         raise make_refusal("distinct id", question.scope.context, node)
     check_owned(question, node)
+    are_keys_open = any(question.scope.domain(key.value).undeclared for key in question.keys)
+    if filter_condition is not None and are_keys_open:
+        raise make_refusal("filtered people", question.scope.context, node)
     if every := question.scope.context.catalog.unit.every:
         question.notes.append(
             f"the unit is a person in one {every}: a person counts once per {every}"

@@ -26,12 +26,16 @@ from dither.sql.formulas import Outer, check_size, read_condition, read_formula
 from dither.sql.groups import Sets, read_grouping_sets
 from dither.sql.key_codes import KeyEncoding
 from dither.sql.kinds import settle_kinds
+from dither.sql.known_functions import check_functions
 from dither.sql.names import name_output
 from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import has_aggregates
 from dither.sql.queries import QuestionQueries, make_queries
 from dither.sql.question import Key, QuestionDraft
+from dither.sql.refusals.offered import offer_rewrite
+from dither.sql.refusals.reasons import add_offer, gather_reasons
 from dither.sql.refusals.refuse import make_refusal
+from dither.sql.refusals.syntax import describe_unreadable
 from dither.sql.refusals.table import REFUSALS
 from dither.sql.rewrites import rewrite
 from dither.sql.rows import Names, add_names, bind_from, check_clauses
@@ -56,16 +60,32 @@ def bind(
     out. `analyses` receive the plans of all queries, so that they are analysed once.
     """
     context = Context(sql, catalog, facts, rules)
+    parsed = parse(sql)
     try:
-        recipe = _bind(parse(sql), context, max_groups)
+        recipe = _bind(parsed.copy(), context, max_groups)
         if analyses is not None:
             for query in recipe.queries:
                 analyses.analyse_rows(query.plan, context.analyses)
         return recipe
+    except QueryError as error:
+        raise _explain_refusal(error, parsed, context, max_groups) from None
     except RecursionError:
         raise QueryError(REFUSALS["deep"].message) from None
-    except SqlglotError as error:
-        raise QueryError(f"the question cannot be read: {type(error).__name__}") from None
+    except SqlglotError:
+        raise describe_unreadable(sql) from None
+
+
+def _explain_refusal(
+    error: QueryError, query: exp.Query, context: Context, max_groups: int | None
+) -> QueryError:
+    """The error with its other reasons, and with a question that means the same where there is
+    one."""
+
+    def bind_again(changed: exp.Query) -> Recipe:
+        return _bind(changed, Context(context.sql, context.catalog, context.facts), max_groups)
+
+    offer = offer_rewrite(query, context.catalog, bind_again)
+    return add_offer(gather_reasons(error, query, bind_again), offer)
 
 
 @dataclass
@@ -88,6 +108,7 @@ class _ReadQuestion:
 def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
     query = rewrite(query, context.catalog)
     check_tables(query, context)
+    check_functions(query, context)
     check_shape(query, context)
     question = _read_query(query, context, {}, max_groups)
     built = make_queries(question.draft, question.sets, context)

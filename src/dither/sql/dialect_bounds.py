@@ -5,8 +5,12 @@ COUNT and SUM bound what one person adds to a group; AVG is the mean of the pers
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
+from dither.catalog import Catalog
+from dither.catalog.owners import owner_names
 from dither.sql.parse import parse_trees
 from dither.sql.refusals.refuse import refuse
 
@@ -17,21 +21,76 @@ It is there until the question is rewritten.
 """
 
 
-def nest_per_person(sql: str, unit_column: str | None, original: str) -> str | None:
+@dataclass(frozen=True)
+class UnitColumn:
+    """Where the column of the privacy unit is found: its name in the question, or the catalog.
+
+    `original` is the text as it was written, for errors.
+    """
+
+    name: str | None
+    catalog: Catalog | None
+    original: str
+
+    def find(self, select: exp.Select) -> exp.Column:
+        """The column that names the owner of the rows of a SELECT."""
+        if self.name is not None:
+            return exp.column(self.name)
+        clause = select.args.get("from_")
+        joins = select.args.get("joins") or []
+        sources = [] if clause is None else [clause.this, *(join.this for join in joins)]
+        private = self.catalog.private_tables if self.catalog is not None else ()
+        tables = {table.name.lower(): table for table in private}
+        for source in sources:
+            table = tables.get(source.name.lower()) if isinstance(source, exp.Table) else None
+            if table is not None and self.catalog is not None:
+                owner = min(owner_names(self.catalog, table), default=None)
+                if owner is not None:
+                    return exp.column(owner, table=source.alias_or_name)
+        raise refuse(
+            "no table of FROM has the owner's column: name it as privacy_unit_column in "
+            "OPTIONS(...)",
+            self.original,
+            span=(0, len("SELECT")),
+        )
+
+
+def require_units(sql: str, unit: UnitColumn, least: int) -> str | None:
+    """The question for groups whose noisy, paid count of privacy units is at least `least`.
+
+    None where the question is no plain SELECT.
+    """
+    select = _read_select(sql)
+    if select is None:
+        return None
+    counted = exp.Count(this=exp.Distinct(expressions=[unit.find(select)]))
+    return select.having(exp.GTE(this=counted, expression=exp.Literal.number(least))).sql(
+        dialect="duckdb"
+    )
+
+
+def find_inner_unit(nested: str) -> str:
+    """The name of the unit's column in a question that `nest_per_person` made."""
+    select = _read_select(nested)
+    assert select is not None
+    return str(select.args["from_"].this.this.selects[0].name)
+
+
+def _read_select(sql: str) -> exp.Select | None:
+    trees = parse_trees(sql)
+    return trees[0] if len(trees) == 1 and isinstance(trees[0], exp.Select) else None
+
+
+def nest_per_person(sql: str, unit_column: UnitColumn) -> str | None:
     """The question over one row per person and group.
 
     The bounded numbers of all persons are added up.
 
-    None where the question is no plain SELECT. `original` is the text as it was written, for
-    errors.
+    None where the question is no plain SELECT.
     """
-    if unit_column is None:
-        raise refuse(
-            "contribution_bounds_per_group needs privacy_unit_column in OPTIONS(...)", original
-        )
-    trees = parse_trees(sql)
-    tree = trees[0] if len(trees) == 1 else None
-    if not isinstance(tree, exp.Select):
+    original = unit_column.original
+    tree = _read_select(sql)
+    if tree is None:
         return None
     group = tree.args.get("group")
     keys = list(group.expressions) if group is not None else []
@@ -41,7 +100,7 @@ def nest_per_person(sql: str, unit_column: str | None, original: str) -> str | N
     for clause in ("from_", "joins", "where", "group"):
         outer.set(clause, None)
     outer = outer.transform(lambda node: _rewrite_node(node, named, inner, original))
-    unit = exp.column(unit_column)
+    unit = unit_column.find(tree)
     rows = exp.Select(
         expressions=[
             unit.copy(),

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from dither.errors import QueryError
 from dither.question.recipe import Recipe
+from dither.sql.refusals.reasons import SeveralReasons
 from dither.sql.refusals.refuse import refuse
 
 
@@ -32,6 +33,7 @@ class DialectQuestion:
     max_groups: int | None = None
     unit: str | None = None
     public_groups: bool = False
+    least_units: int | None = None
     intervals: tuple[IntervalColumn, ...] = ()
     edits: tuple[tuple[int, int, str], ...] = ()
     rewritten: bool = False
@@ -48,12 +50,20 @@ class DialectQuestion:
         except QueryError as error:
             if self.is_plain or error.start is None:
                 raise
-            message = str(error).rsplit("\n  ", 2)[0]
-            if self.rewritten:
-                raise QueryError(message) from None
-            start = self._find_original(error.start)
-            end = self._find_original(error.end or error.start)
-            raise refuse(message, self.original, span=(start, end)) from None
+            if isinstance(error, SeveralReasons):
+                raise SeveralReasons(list(map(self._locate_error, error.reasons))) from None
+            raise self._locate_error(error) from None
+
+    def _locate_error(self, error: QueryError) -> QueryError:
+        """An error about the rewritten text, shown in the text that was written."""
+        if error.end <= error.start:
+            return error
+        message = error.message.rsplit("\n  ", 2)[0]
+        if self.rewritten:
+            return QueryError(message)
+        start = self._find_original(error.start)
+        end = self._find_original(error.end)
+        return refuse(message, self.original, span=(start, end))
 
     def _find_original(self, position: int) -> int:
         shift = 0

@@ -24,8 +24,15 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dither.canonical import exact
+from dither.catalog import Catalog
 from dither.errors import ParameterError, QueryError
-from dither.sql.dialect_bounds import BOUNDED, nest_per_person
+from dither.sql.dialect_bounds import (
+    BOUNDED,
+    UnitColumn,
+    find_inner_unit,
+    nest_per_person,
+    require_units,
+)
 from dither.sql.dialect_question import DialectQuestion, IntervalColumn
 from dither.sql.parse import read_text
 from dither.sql.refusals.refuse import refuse
@@ -39,6 +46,7 @@ _OPTIONS = (
     "MAX_GROUPS_CONTRIBUTED",
     "PRIVACY_UNIT_COLUMN",
     "GROUP_SELECTION_STRATEGY",
+    "MIN_PRIVACY_UNITS_PER_GROUP",
 )
 _NOT_OURS = {
     "AGGREGATION_THRESHOLD": (
@@ -56,14 +64,16 @@ _NOT_OURS = {
 _UNKNOWN = {
     "MAX_ROWS_CONTRIBUTED": "rows per person are limited at registration (rows_per_unit "
     "in the catalog)",
-    "MIN_PRIVACY_UNITS_PER_GROUP": "the threshold follows from epsilon and delta",
     "K_THRESHOLD": "the threshold follows from epsilon and delta",
     "KAPPA": "write max_groups_contributed",
 }
 
 
-def read_dialect(sql: str) -> DialectQuestion:
-    """Plain SQL, and the options of the dialect. Text without any of it comes back as it is."""
+def read_dialect(sql: str, catalog: Catalog | None = None) -> DialectQuestion:
+    """Plain SQL, and the options of the dialect. Text without any of it comes back as it is.
+
+    The catalog names the column of the privacy unit where the question does not.
+    """
     low = read_text(sql).upper() if sql else ""
     if not any(
         word in low
@@ -75,7 +85,7 @@ def read_dialect(sql: str) -> DialectQuestion:
     except SqlglotError:
         return DialectQuestion(sql, sql)  # the parser says what is wrong
     try:
-        return _Reader(sql, tokens).read()
+        return _Reader(sql, tokens, catalog).read()
     except RecursionError:
         raise QueryError(REFUSALS["deep"].message) from None
 
@@ -83,8 +93,9 @@ def read_dialect(sql: str) -> DialectQuestion:
 class _Reader:
     """One pass over the tokens, which collects edits (start, end, text) and options."""
 
-    def __init__(self, sql: str, tokens: list[Token]) -> None:
+    def __init__(self, sql: str, tokens: list[Token], catalog: Catalog | None) -> None:
         self.sql = sql
+        self.catalog = catalog
         self.tokens = tokens
         self.edits: list[tuple[int, int, str]] = []
         self.options: dict[str, tuple[str | None, Token]] = {}
@@ -119,10 +130,19 @@ class _Reader:
         question = DialectQuestion(
             self.sql, text, intervals=tuple(self.intervals), edits=edits, **self._read_options()
         )
-        if not self.per_group:
-            return question
-        nested = nest_per_person(question.sql, question.unit, self.sql)
-        return question if nested is None else replace(question, sql=nested, rewritten=True)
+        return self._rewrite_for_units(question)
+
+    def _rewrite_for_units(self, question: DialectQuestion) -> DialectQuestion:
+        """Apply the bounds per group and the least number of units, which are no part of SQL."""
+        unit = UnitColumn(question.unit, self.catalog, self.sql)
+        if self.per_group and (nested := nest_per_person(question.sql, unit)) is not None:
+            question = replace(question, sql=nested, rewritten=True)
+            unit = replace(unit, name=find_inner_unit(nested))
+        if question.least_units is not None:
+            floored = require_units(question.sql, unit, question.least_units)
+            if floored is not None:
+                question = replace(question, sql=floored, rewritten=True)
+        return question
 
     def _refuse(self, message: str, token: Token) -> QueryError:
         return refuse(message, self.sql, span=(token.start, token.end + 1))
@@ -179,6 +199,10 @@ class _Reader:
                 end += 1
             if self._token_type(index + 1) != TokenType.EQ or end < index + 3:
                 raise self._refuse(f"write {name.lower()} = value", self.tokens[index])
+            if name in self.options:
+                raise self._refuse(
+                    f"{name.lower()} is given twice: leave one out", self.tokens[index]
+                )
             value = self.sql[self.tokens[index + 2].start : self.tokens[end - 1].end + 1]
             self.options[name] = (None if value.upper() == "NULL" else value, self.tokens[index])
             index = end + 1
@@ -201,14 +225,10 @@ class _Reader:
                         )
                     options[name.lower()] = number
                 case "MAX_GROUPS_CONTRIBUTED":
-                    number = _read_number(value)
-                    if number is None or number.denominator != 1 or number < 1:
-                        raise self._refuse(
-                            "max_groups_contributed must be a whole number from 1 on: NULL means "
-                            "no limit, and with no limit nothing would be guaranteed",
-                            token,
-                        )
-                    options["max_groups"] = int(number)
+                    # NULL: no limit of the question's own, the catalog's rows per unit stand
+                    options["max_groups"] = self._read_whole(name, value, token)
+                case "MIN_PRIVACY_UNITS_PER_GROUP":
+                    options["least_units"] = self._read_whole(name, value, token)
                 case "PRIVACY_UNIT_COLUMN":
                     if value is None:
                         raise self._refuse(
@@ -227,6 +247,15 @@ class _Reader:
         if self.clauses and "max_groups" not in options and not options.get("public_groups"):
             options["max_groups"] = 1  # GoogleSQL's default
         return options
+
+    def _read_whole(self, name: str, value: str | None, token: Token) -> int | None:
+        """The whole number of an option; None for NULL."""
+        if value is None:
+            return None
+        number = _read_number(value)
+        if number is None or number.denominator != 1 or number < 1:
+            raise self._refuse(f"{name.lower()} must be a whole number from 1 on, or NULL", token)
+        return int(number)
 
     def _read_bounds(self, index: int, word: str) -> None:
         """`F(x, contribution_bounds_per_row => (lo, hi))`: the argument clamped.

@@ -6,8 +6,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dither.plan.algebra import Expression, Value
-from dither.plan.functions import REFUSED, TABLE
-from dither.rules import PrivacyRule
+from dither.plan.functions import TABLE
 from dither.sql import constants
 from dither.sql.choices import (
     make_chain_rule,
@@ -19,6 +18,7 @@ from dither.sql.choices import (
     resolve_is,
 )
 from dither.sql.constants import as_kind, number
+from dither.sql.date_formats import resolve_strftime
 from dither.sql.dates import (
     make_interval_rule,
     resolve_date_diff,
@@ -30,7 +30,7 @@ from dither.sql.dates import (
     resolve_sum,
 )
 from dither.sql.functions import SAME
-from dither.sql.refusals.refuse import did_you_mean, make_refusal
+from dither.sql.refusals.refuse import make_refusal
 from dither.sql.resolve import (
     COMPARISONS,
     RULES,
@@ -178,7 +178,7 @@ def _resolve_like(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _resolve_named_function(node: exp.Expr, scope: Scope) -> Expression:
-    """Resolve a function that the parser left by name, or refuse it with a hint."""
+    """Resolve a function that the parser left by name."""
     name = str(node.this).lower()
     name = SAME.get(name, name)
     if (
@@ -191,15 +191,7 @@ def _resolve_named_function(node: exp.Expr, scope: Scope) -> Expression:
         )
     if name in TABLE:
         return resolve_call(name, tuple(node.expressions), node, scope)
-    if name in REFUSED:
-        raise scope.context.error(
-            f"{name} is refused: {REFUSED[name]} {PrivacyRule.LISTED_FUNCTIONS.label}", node
-        )
-    hint = did_you_mean(name, TABLE)
-    hint = hint if hint.startswith("did") else "the list is in docs/reference/functions.md"
-    raise scope.context.error(
-        f"no function {name}: {hint} {PrivacyRule.LISTED_FUNCTIONS.label}", node
-    )
+    raise refuse_node(node, scope)
 
 
 RULES |= {
@@ -247,4 +239,5 @@ RULES |= {
     exp.DateSub: make_interval_rule(-1),
     exp.Cast: _resolve_cast,
     exp.Date: _resolve_date,
+    exp.TimeToStr: resolve_strftime,
 }

@@ -133,7 +133,6 @@ REFUSED_TYPES = {
     exp.Collate: "collate",
     exp.DateFromParts: "make_date",
     exp.StrToTime: "strptime",
-    exp.TimeToStr: "format",
     exp.Dayname: "format",
     exp.Monthname: "format",
     exp.MD5: "md5",

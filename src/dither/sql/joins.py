@@ -24,13 +24,12 @@ from dither.plan.algebra import (
     Project,
 )
 from dither.plan.stability import Loose, Owned, Public
-from dither.plan.stability.join import comparable
 from dither.rules import PrivacyRule
 from dither.sql.conditions import resolve_condition
 from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain
+from dither.sql.join_texts import align_texts, check_stored_texts
 from dither.sql.refusals.refuse import make_refusal
-from dither.sql.resolve import as_text
 from dither.sql.scope import (
     Context,
     Field,
@@ -256,11 +255,9 @@ def join_relations(
     # What is computed from the right side is null where there is none: compute it before.
     if kind == "left":
         right = compute_fields(right, context)
-    pairs = align_texts(
-        [pair for pair in pairs if not pair[0].is_owner],
-        Scope(context, left),
-        Scope(context, right),
-    )
+    pairs = [pair for pair in pairs if not pair[0].is_owner]
+    check_stored_texts(pairs, Scope(context, left), Scope(context, right), node)
+    pairs = align_texts(pairs, Scope(context, left), Scope(context, right))
     left, left_names = add_columns(left, [left_field for left_field, _ in pairs], context)
     right, right_names = add_columns(right, [right_field for _, right_field in pairs], context)
     on = tuple(zip(left_names, right_names, strict=True))
@@ -319,24 +316,6 @@ def join_relations(
         left.listed | right.listed,
         left.public_rows or right.public_rows,
     )
-
-
-def align_texts(
-    pairs: list[tuple[Field, Field]], left: Scope, right: Scope
-) -> list[tuple[Field, Field]]:
-    """Labels meet texts as texts, unless the texts are the list that the labels come from."""
-    aligned_pairs = []
-    for left_field, right_field in pairs:
-        assert left_field.of is not None and right_field.of is not None
-        left_domain = left.domain(left_field.of)
-        right_domain = right.domain(right_field.of)
-        if {left_domain.kind, right_domain.kind} == {"category", "text"} and not comparable(
-            left_domain, right_domain
-        ):
-            left_field = replace(left_field, of=as_text(left_field.of, left_domain))
-            right_field = replace(right_field, of=as_text(right_field.of, right_domain))
-        aligned_pairs.append((left_field, right_field))
-    return aligned_pairs
 
 
 def add_columns(

@@ -20,6 +20,7 @@ _SHORT = {
     "regrintercept": "regr_intercept",
     "timestamptrunc": "date_trunc",
     "datetrunc": "date_trunc",
+    "timetostr": "strftime",
 }
 
 

@@ -9,13 +9,19 @@ import re
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.errors import ParseError, SqlglotError, TokenError
 
-from dither.canonical import is_unicode
+from dither.canonical import is_unicode, shorten
 from dither.catalog import written
 from dither.errors import QueryError
 from dither.rules import PrivacyRule
 from dither.sql.refusals.refuse import refuse
+from dither.sql.refusals.syntax import (
+    describe_open_quote,
+    describe_syntax_error,
+    describe_unreadable,
+    find_first_word,
+)
 from dither.sql.refusals.table import REFUSALS
 
 MAX_LENGTH = 100_000
@@ -28,6 +34,7 @@ _TOP = re.compile(
     r"\s*SELECT\s+(?:DISTINCT\s+)?(TOP\s*(?:\(\s*([0-9]+)\s*\)|([0-9]+)))(?![\w.])", re.IGNORECASE
 )
 """A question that begins with `SELECT TOP 3` ends with LIMIT 3."""
+EMPTY = "the question is empty: write SELECT COUNT(*) FROM table"
 _OPENING = "([{"
 _CLOSING = ")]}"
 
@@ -39,18 +46,29 @@ def parse(sql: str) -> exp.Query:
     'SELECT COUNT(*) FROM visits'
     """
     trees = parse_trees(sql)
+    if not trees:
+        raise QueryError(EMPTY)
     if len(trees) != 1:
-        raise QueryError("one question at a time: remove everything after the first ';'")
+        semicolon = sql.find(";")
+        raise refuse(
+            "one question at a time: remove everything after the first ';'",
+            sql,
+            span=(semicolon, semicolon + 1),
+        )
     query = trees[0]
     while isinstance(query, exp.Subquery) and not any(
         value for clause, value in query.args.items() if clause != "this" and value
     ):
         query = query.this
     if not isinstance(query, (exp.Select, exp.SetOperation)):
-        if sql.split(None, 1)[0].upper() == "EXPLAIN":
-            raise QueryError(REFUSALS["explain"].message)
-        raise QueryError(
-            f"only SELECT is answered, not {query.key.upper()}: questions never change data"
+        start, end = find_first_word(sql)
+        word = sql[start:end].upper()
+        if word == "EXPLAIN":
+            raise refuse(REFUSALS["explain"].message, sql, span=(start, end))
+        raise refuse(
+            f"only SELECT is answered, not {shorten(word)}: questions never change data",
+            sql,
+            span=(start, end),
         )
     return query
 
@@ -66,11 +84,13 @@ def parse_trees(sql: str) -> list[exp.Expr]:
         for tree in trees:
             _check_tree(tree)
     except ParseError as error:
-        raise refuse(*_locate_error(error, sql)) from None
+        raise describe_syntax_error(error, sql) from None
+    except TokenError:
+        raise describe_open_quote(sql) from None
     except RecursionError:
         raise QueryError(REFUSALS["deep"].message) from None
-    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
-        raise QueryError(f"the question cannot be read: {type(error).__name__}") from None
+    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError):
+        raise describe_unreadable(sql) from None
     return trees
 
 
@@ -98,7 +118,7 @@ def read_text(sql: str) -> str:
     Quotes are not read: a bracket in a text counts as one outside.
     """
     if not isinstance(sql, str) or not sql.strip():
-        raise QueryError("the question is empty: write SELECT COUNT(*) FROM table")
+        raise QueryError(EMPTY)
     if len(sql) > MAX_LENGTH:
         raise QueryError(
             f"the question is longer than {MAX_LENGTH:,} characters: ask for less in one question"
@@ -164,9 +184,3 @@ def _list_children(node: exp.Expr) -> list[exp.Expr]:
         else:
             children.append(child)
     return children
-
-
-def _locate_error(error: ParseError, sql: str) -> tuple[str, str, None]:
-    details = error.errors[0] if error.errors else {}
-    message = f"the question is not SQL: {details.get('description') or 'it ends too early'}"
-    return f"{message} (line {details.get('line', 1)}, column {details.get('col', 1)})", sql, None

@@ -81,6 +81,8 @@ def refuse_node(node: exp.Expr, scope: Scope) -> Exception:
     if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query")):
         return make_refusal("subquery place", context, node)
     if isinstance(node, (exp.Subquery, exp.Select, exp.Any, exp.All)):
+        if _reads_public_tables(node, scope):
+            return make_refusal("public scalar", context, node)
         return make_refusal("scalar subquery", context, node)
     if isinstance(node, (exp.Placeholder, exp.Parameter)):
         return make_refusal("parameter", context, node)
@@ -100,6 +102,13 @@ def refuse_node(node: exp.Expr, scope: Scope) -> Exception:
         f"docs/reference/functions.md {PrivacyRule.LISTED_FUNCTIONS.label}",
         node,
     )
+
+
+def _reads_public_tables(node: exp.Expr, scope: Scope) -> bool:
+    """Whether a subquery reads public tables, and nothing else."""
+    public = {table.name for table in scope.context.catalog.tables if table.kind == "public"}
+    names = {table.name.lower() for table in node.find_all(exp.Table)}
+    return bool(names) and names <= {name.lower() for name in public}
 
 
 def resolve_call(

@@ -38,6 +38,7 @@ _READ: dict[type[exp.Expr], set[str]] = {
     exp.Substring: {"start", "length"},
     exp.StrPosition: {"substr"},
     exp.Round: {"decimals"},
+    exp.TimeToStr: {"format"},
     exp.Trunc: {"decimals", "fractions_supported"},
     exp.Replace: {"replacement"},
     exp.SplitPart: {"delimiter", "part_index"},

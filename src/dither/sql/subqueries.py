@@ -31,7 +31,8 @@ from dither.plan.domain import Domain, is_stored
 from dither.plan.stability import Owned, Public
 from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain, resolve_expression
-from dither.sql.joins import add_columns, align_texts, have_same_owner
+from dither.sql.join_texts import align_texts
+from dither.sql.joins import add_columns, have_same_owner
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 

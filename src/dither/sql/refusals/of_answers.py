@@ -30,6 +30,7 @@ OF_ANSWERS: dict[str, Refusal] = {
         "SELECT patient_id, COUNT(*) FROM visits GROUP BY patient_id",
         "SELECT n, COUNT(*) FROM (SELECT patient_id, LEAST(COUNT(*), 20) AS n FROM visits GROUP BY "
         "patient_id) GROUP BY n",
+        without_owner="COUNT(*) counts the rows, each of which is protected by itself",
     ),
     "distinct id": Refusal(
         "COUNT of a row's id",
@@ -38,6 +39,17 @@ OF_ANSWERS: dict[str, Refusal] = {
         PrivacyRule.IDS_NEVER_READ,
         "SELECT COUNT(DISTINCT visit_id) FROM visits",
         "SELECT COUNT(*) FROM visits",
+        without_owner="COUNT(*) counts the rows, each of which is protected by itself",
+    ),
+    "filtered people": Refusal(
+        "a count of people with FILTER (WHERE ...) by a key without declared values",
+        "such keys are selected among all rows, and these people are counted among fewer",
+        "put the condition into WHERE, or declare the values of the key",
+        PrivacyRule.KEY_SELECTION,
+        "SELECT diagnosis, COUNT(DISTINCT patient_id) FILTER (WHERE cost > 5) AS n FROM visits "
+        "GROUP BY diagnosis",
+        "SELECT diagnosis, COUNT(DISTINCT patient_id) AS n FROM visits WHERE cost > 5 GROUP BY "
+        "diagnosis",
     ),
     "text key": Refusal(
         "GROUP BY a text",
@@ -88,6 +100,7 @@ OF_ANSWERS: dict[str, Refusal] = {
         PrivacyRule.NO_RULE,
         "SELECT AVG(COUNT(*)) FROM visits",
         "SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id)",
+        without_owner="one aggregate of the rows: each of them is protected by itself",
     ),
     "aggregate in where": Refusal(
         "an aggregate in WHERE or GROUP BY",
@@ -96,6 +109,7 @@ OF_ANSWERS: dict[str, Refusal] = {
         PrivacyRule.NO_RULE,
         "SELECT county, COUNT(*) FROM visits WHERE COUNT(*) > 5 GROUP BY county",
         "SELECT county, COUNT(*) FROM visits GROUP BY county HAVING COUNT(*) > 5",
+        without_owner="HAVING",
     ),
     "quantile": Refusal(
         "a quantile whose share is no constant between 0 and 1",
@@ -115,8 +129,8 @@ OF_ANSWERS: dict[str, Refusal] = {
     ),
     "parameter": Refusal(
         "a parameter (?, $1, :name)",
-        "a question is priced and stored as it stands",
-        "write the constant",
+        "a question is priced and stored as it stands, with its values",
+        "write the constant, or give it with params=",
         PrivacyRule.NO_RULE,
         "SELECT COUNT(*) FROM visits WHERE cost > ?",
         "SELECT COUNT(*) FROM visits WHERE cost > 10",

@@ -13,6 +13,8 @@ OF_ROWS: dict[str, Refusal] = {
         PrivacyRule.OWNERS_APART,
         "SELECT COUNT(*) FROM patients p, visits v",
         "SELECT COUNT(*) FROM patients p JOIN visits v ON p.patient_id = v.patient_id",
+        without_owner="ask about one private table: each of its rows is protected by "
+        "itself, and no two may meet",
     ),
     "natural join": Refusal(
         "NATURAL JOIN of a subquery",
@@ -67,6 +69,8 @@ OF_ROWS: dict[str, Refusal] = {
         "SELECT COUNT(*) FROM visits a JOIN visits b ON a.date = b.date",
         "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.date = "
         "b.date",
+        without_owner="ask about one private table: each of its rows is protected by "
+        "itself, and no two may meet",
     ),
     "join condition": Refusal(
         "a join by something else than equalities joined with AND",
@@ -95,6 +99,8 @@ OF_ROWS: dict[str, Refusal] = {
         "v.diagnosis = d.diagnosis",
         "SELECT COUNT(*) FROM visits v JOIN (SELECT DISTINCT patient_id, diagnosis FROM visits) d "
         "ON v.patient_id = d.patient_id AND v.diagnosis = d.diagnosis",
+        without_owner="ask about one private table: each of its rows is protected by "
+        "itself, and no two may meet",
     ),
     "semi join": Refusal(
         "SEMI JOIN and ANTI JOIN",
@@ -113,6 +119,8 @@ OF_ROWS: dict[str, Refusal] = {
         "100)",
         "SELECT COUNT(*) FROM visits v WHERE diagnosis IN (SELECT diagnosis FROM visits w WHERE "
         "cost > 100 AND w.patient_id = v.patient_id)",
+        without_owner="ask about one private table: each of its rows is protected by "
+        "itself, and no two may meet",
     ),
     "correlation": Refusal(
         "a subquery that uses the outer row in something else than an equality joined with AND",
@@ -152,6 +160,16 @@ OF_ROWS: dict[str, Refusal] = {
         PrivacyRule.OWNERS_APART,
         "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)",
         "SELECT COUNT(*) FROM visits WHERE cost > 250",
+        without_owner="ask for it as a question of its own, and write the number",
+    ),
+    "public scalar": Refusal(
+        "a subquery over public tables used as a value",
+        "public tables are read together with private rows, and nothing is computed from them "
+        "before",
+        "write the number, which is public, or join the public table",
+        PrivacyRule.PUBLIC_FACTS,
+        "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(beds) FROM counties)",
+        "SELECT COUNT(*) FROM visits WHERE cost > 155",
     ),
     "window": Refusal(
         "window functions",
@@ -161,6 +179,7 @@ OF_ROWS: dict[str, Refusal] = {
         "SELECT SUM(cost) OVER (PARTITION BY county) FROM visits",
         "SELECT AVG(total) FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY "
         "patient_id)",
+        without_owner="aggregate in the question itself: each row is protected by itself",
     ),
     "inner limit": Refusal(
         "LIMIT, OFFSET or FETCH inside a subquery",
@@ -177,6 +196,7 @@ OF_ROWS: dict[str, Refusal] = {
         PrivacyRule.TOTALS,
         "SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM visits)",
         "SELECT AVG(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id)",
+        without_owner="ask for the total as a question of its own",
     ),
     "inner sets": Refusal(
         "ROLLUP, CUBE or GROUPING SETS inside a subquery",
@@ -255,5 +275,6 @@ OF_ROWS: dict[str, Refusal] = {
         "SELECT AVG(cost) FROM (SELECT DISTINCT ON (patient_id) cost FROM visits)",
         "SELECT AVG(cost) FROM (SELECT patient_id, MAX(cost) AS cost FROM visits GROUP BY "
         "patient_id)",
+        without_owner="aggregate in the question itself: each row is protected by itself",
     ),
 }

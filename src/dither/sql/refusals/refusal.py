@@ -9,7 +9,11 @@ from dither.rules import PrivacyRule
 
 @dataclass(frozen=True)
 class Refusal:
-    """One row of the table."""
+    """One row of the table.
+
+    `without_owner` is what to write instead where each row is protected by itself, for rows of the
+    table whose remedy names the owner's column.
+    """
 
     what: str
     why: str
@@ -17,7 +21,12 @@ class Refusal:
     rule: PrivacyRule
     example: str
     rewrite: str
+    without_owner: str = ""
 
     @property
     def message(self) -> str:
-        return f"{self.what}: {self.why}. Instead: {self.instead} {self.rule.label}"
+        return self.write_message(self.instead)
+
+    def write_message(self, remedy: str) -> str:
+        """The message with a remedy in the names of the asker's tables."""
+        return f"{self.what}: {self.why}. Instead: {remedy} {self.rule.label}"

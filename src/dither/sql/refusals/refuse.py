@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dither.catalog import Catalog
 from dither.errors import QueryError, RefusedError
+from dither.sql.refusals.own_names import write_remedy
 from dither.sql.refusals.table import REFUSALS
 
 
@@ -24,7 +25,7 @@ def refuse(
     message: str, sql: str, node: exp.Expr | None = None, *, span: tuple[int, int] | None = None
 ) -> QueryError:
     """A QueryError that shows the line of the question with the node marked."""
-    start, end = span or find_span(node)
+    start, end = span or _find_nearest_span(node)
     if end <= start:
         return QueryError(message)
     line_start = sql.rfind("\n", 0, start) + 1
@@ -35,11 +36,9 @@ def refuse(
 
 
 def make_refusal(name: str, context: QuestionContext, node: exp.Expr | None = None) -> QueryError:
-    """The error of a row of the table of refusals, with the owner's name in this catalog."""
-    message = REFUSALS[name].message
-    for table in context.catalog.private_tables:
-        if owner := context.catalog.owner_column(table):
-            message = message.replace("patient_id", owner)
+    """The error of a row of the table of refusals, in the names of the question's tables."""
+    row = REFUSALS[name]
+    message = row.write_message(write_remedy(row, context.catalog, node))
     return refuse(message, context.sql, node)
 
 
@@ -58,6 +57,15 @@ def find_span(node: exp.Expr | None) -> tuple[int, int]:
         if "start" in descendant.meta and "end" in descendant.meta
     ]
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else (0, 0)
+
+
+def _find_nearest_span(node: exp.Expr | None) -> tuple[int, int]:
+    """The span of a node, or of the nearest node around it that has one."""
+    span = find_span(node)
+    while node is not None and span == (0, 0):
+        node = node.parent
+        span = find_span(node)
+    return span
 
 
 def quote_node(node: exp.Expr, longest: int = 60) -> str:

@@ -10,6 +10,8 @@ from sqlglot import exp
 
 from dither.catalog import Catalog
 from dither.sql.rewrites.comma_joins import rewrite_comma_joins
+from dither.sql.rewrites.constant_subqueries import rewrite_constant_subqueries
+from dither.sql.rewrites.distinct_ids import rewrite_distinct_ids
 from dither.sql.rewrites.functions import rewrite_functions
 from dither.sql.rewrites.lateral_aliases import rewrite_lateral_aliases
 from dither.sql.rewrites.natural_joins import rewrite_natural_joins
@@ -21,6 +23,8 @@ PASSES = (
     rewrite_natural_joins,
     rewrite_comma_joins,
     rewrite_lateral_aliases,
+    rewrite_constant_subqueries,
+    rewrite_distinct_ids,
 )
 
 

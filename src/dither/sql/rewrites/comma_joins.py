@@ -1,4 +1,4 @@
-"""`FROM a, b WHERE a.x = b.x` is `FROM a JOIN b ON a.x = b.x`."""
+"""`FROM a, b WHERE a.x = b.x` is `FROM a JOIN b ON a.x = b.x`; so is `a CROSS JOIN b WHERE ...`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dither.catalog import Catalog
 from dither.sql.rewrites.sources import (
     Source,
     find_source,
-    is_in_list,
     list_selects,
     list_sources,
 )
@@ -24,9 +23,17 @@ def rewrite_comma_joins(query: exp.Query, catalog: Catalog) -> exp.Query:
     for select in list_selects(query):
         joins = select.args.get("joins") or []
         where = select.args.get("where")
-        if where is not None and joins and all(map(is_in_list, joins)):
+        if where is not None and joins and all(map(_has_no_condition, joins)):
             _join_list(select, joins, where, catalog)
     return query
+
+
+def _has_no_condition(join: exp.Join) -> bool:
+    """Whether a table stands after a comma or CROSS JOIN: no condition joins it."""
+    is_cross = str(join.kind or "").upper() in ("", "CROSS")
+    return is_cross and not any(
+        join.args.get(clause) for clause in ("on", "using", "side", "method")
+    )
 
 
 def _join_list(
@@ -53,6 +60,7 @@ def _join_list(
     if is_moved and any(isinstance(output, exp.Star) for output in select.expressions):
         return
     for join, on in ordered:
+        join.set("kind", None)
         join.set("on", exp.and_(*on, copy=True))
     rest = [condition for condition in conditions if not any(condition is tie for tie in used)]
     select.set("joins", [join for join, _ in ordered])

@@ -37,6 +37,9 @@ _OF_ONE_COLUMN: dict[str, Callable[..., exp.Expr]] = {
     "variance_samp": exp.Variance,
 }
 
+OTHER_NAMES = (*_OF_ONE_COLUMN, "pi", "dayname", "monthname")
+"""Names that have a rule by another name."""
+
 
 def rewrite_functions(query: exp.Query, catalog: Catalog) -> exp.Query:
     """Functions that have another name, or a shorter form, by those that have a rule.

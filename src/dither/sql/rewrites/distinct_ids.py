@@ -1,0 +1,41 @@
+"""Inside a person, `COUNT(DISTINCT id)` of a table whose ids are unique is `COUNT(id)`."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dither.catalog import Catalog
+from dither.catalog.owners import owner_names
+from dither.sql.rewrites.sources import list_selects, read_source
+
+
+def rewrite_distinct_ids(query: exp.Query, catalog: Catalog) -> exp.Query:
+    """Count rows in the place of their ids, where each row of a person has an id of its own.
+
+    Registration makes a key unique for each owner. So this holds in groups by the owner of one
+    table, and for keys of one column; rows of several people may share an id.
+    """
+    for select in list_selects(query):
+        clause = select.args.get("from_")
+        group = select.args.get("group")
+        if clause is None or group is None or select.args.get("joins"):
+            continue
+        if read_source(clause.this, catalog).columns is None or clause.this.args.get("joins"):
+            continue
+        table = catalog.table(clause.this.name)
+        if table.kind != "private":
+            continue
+        owners = {name.lower() for name in owner_names(catalog, table)}
+        keys = {key.name.lower() for key in group.expressions if isinstance(key, exp.Column)}
+        ids = {key[0].lower() for key in table.unique if len(key) == 1}
+        if owners & keys:
+            _count_rows(select, ids)
+    return query
+
+
+def _count_rows(select: exp.Select, ids: set[str]) -> None:
+    for count in list(select.find_all(exp.Count)):
+        counted = count.this.expressions if isinstance(count.this, exp.Distinct) else []
+        is_id = len(counted) == 1 and isinstance(counted[0], exp.Column)
+        if is_id and counted[0].name.lower() in ids and count.parent_select is select:
+            count.set("this", counted[0].copy())
