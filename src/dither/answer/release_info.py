@@ -5,9 +5,10 @@ from __future__ import annotations
 import getpass
 from typing import Any
 
+from dither.answer.result import ABOUT_NOBODY
 from dither.canonical import fraction_text
 from dither.catalog.explain import UNPROTECTED
-from dither.privacy.kernel.kernel import Release
+from dither.privacy.kernel.kernel import DRY_RUN, Release
 from dither.publish.budget import LabelledGuarantee
 from dither.question.recipe import Recipe
 from dither.version import LOSS_VERSION, __version__
@@ -56,4 +57,5 @@ def describe_release(
         "loss_version": LOSS_VERSION,
         "unprotected": list(UNPROTECTED),
         **({"person": str(person)} if catalog.unit.column else {}),
+        **({"about": ABOUT_NOBODY} if release.version.context == DRY_RUN else {}),
     }

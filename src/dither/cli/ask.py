@@ -219,16 +219,17 @@ def sql(
         return
     if as_json or output is AnswerFormat.json:
         opening = {} if certificate is None else {"nonce": result.opening()["nonce"]}
-        print_json({"columns": result.to_dict(), "info": result.info} | opening)
+        footnotes = {"footnotes": list(result.footnotes)}
+        print_json({"columns": result.to_dict(), "info": result.info} | footnotes | opening)
     elif output is AnswerFormat.csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(escape_csv(column.name) for column in result.columns)
         for row in result.to_arrow().to_pylist():
             writer.writerow(map(escape_csv, row.values()))
+        for footnote in result.footnotes:
+            make_console(stderr=True).print(footnote, highlight=False, soft_wrap=True)
     else:
         make_console().print(result)
-        if dry_run:
-            make_console().print("a dry run, about nobody: nothing was read, nothing was spent")
     if certificate is not None:
         result.certificate(certificate)
         make_console(stderr=True).print(
