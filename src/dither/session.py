@@ -29,9 +29,17 @@ from dither.answer.asked import (
     read_rho,
 )
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
+from dither.answer.describe_tables import (
+    Shown,
+    TableList,
+    describe_connection,
+    describe_table,
+    list_tables,
+)
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.explained_result import make_explained_result
 from dither.answer.history import History, read_history
+from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
 from dither.answer.preview import Preview, make_preview
 from dither.answer.price_for_accuracy import read_widths
@@ -65,6 +73,8 @@ from dither.state import State
 
 if TYPE_CHECKING:
     from dither.steward.rehearsal import Rehearsals
+
+hide_frames()
 
 
 class Connection:
@@ -275,6 +285,21 @@ class Connection:
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
         return read_history(self._reports, self._pot, self._kernel.ledger.ensure_anchored)
+
+    @property
+    def tables(self) -> TableList:
+        """The tables that can be asked about; iterating gives their names."""
+        return list_tables(self.catalog)
+
+    def describe(self, table: str) -> Shown:
+        """The columns of a table, their types, and what their values may be."""
+        return describe_table(self.catalog, table)
+
+    def __repr__(self) -> str:
+        return str(describe_connection(self.catalog, self._pot, self.budget()))
+
+    def _repr_html_(self) -> str:
+        return describe_connection(self.catalog, self._pot, self.budget())._repr_html_()
 
     @property
     def catalog(self) -> Catalog:

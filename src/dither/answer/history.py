@@ -11,18 +11,17 @@ from fractions import Fraction
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
 
 from dither.errors import RefusedError
-from dither.pages.html import write_element
+from dither.pages.notebook import write_cell
 from dither.privacy.charges.rules import charge_from_amounts
 from dither.privacy.kernel.kernel import refuse_shared_pots
 from dither.privacy.kernel.release import Values, from_bytes
 from dither.privacy.ledger.pots import price_text
 from dither.privacy.ledger.reports import Reports
+from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
 from dither.rules import PrivacyRule
-from dither.surfaces import make_rich_cell
 
 
 @dataclass(frozen=True)
@@ -69,33 +68,34 @@ class History:
         return len(self.releases)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = RichTable(
-            "release",
-            "released at",
-            "version",
-            "asked",
-            "paid",
-            title=make_rich_cell(f"from pot {self.pot}"),
-        )
+        yield self._make_table()
+
+    def _make_table(self) -> ShownTable:
+        rows = []
         for release in self.releases:
             asks = release.asks + (
                 f" (superseded by {release.superseded_by})" if release.superseded_by else ""
             )
-            cells = (
-                release.release_id,
-                release.released_at,
-                str(release.version),
-                asks,
-                release.paid,
+            rows.append(
+                (
+                    release.release_id,
+                    release.released_at,
+                    str(release.version),
+                    asks,
+                    release.paid,
+                )
             )
-            table.add_row(*map(make_rich_cell, cells))
-        yield table
+        heads = ("release", "released at", "version", "asked", "paid")
+        return ShownTable(heads, tuple(rows), title=f"from pot {self.pot}")
 
     def _repr_html_(self) -> str:
-        return write_element("pre", str(self))
+        return write_cell(self._make_table().write_html())
 
     def __str__(self) -> str:
         return render_text(self, width=160)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def read_history(ledger: Reports, pot: str, anchor: Callable[[], None] = lambda: None) -> History:

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
 
 from dither.answer.blocks import count_cells
 from dither.answer.preview_columns import (
@@ -21,13 +20,14 @@ from dither.answer.preview_columns import (
 )
 from dither.answer.preview_selection import count_listed_rows, limit_rows
 from dither.errors import ParameterError
-from dither.pages.html import write_element
+from dither.pages.notebook import write_cell, write_notes
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
+from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
 from dither.question.recipe import Recipe
 from dither.stored import stored
-from dither.surfaces import make_rich_cell, make_rich_text
+from dither.surfaces import make_rich_text
 
 
 @stored("amounts", amount="amount", delta="delta")
@@ -83,6 +83,10 @@ class Preview:
     unit: str = "unit"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._make_table()
+        yield from map(make_rich_text, self.lines())
+
+    def _make_table(self) -> ShownTable:
         level = f"± at {float(self.confidence) * 100:.4g}%"
         heads = [
             "column",
@@ -93,7 +97,7 @@ class Preview:
             f"all cells {level}",
         ]
         heads += ["relative"] if self.group_size else []
-        table = RichTable(*heads, "limits")
+        rows = []
         for column in self.columns:
             figures = [
                 column.scale,
@@ -110,10 +114,9 @@ class Preview:
                 cells.append(
                     "–" if column.relative_error is None else f"{column.relative_error:.2%}"
                 )
-            cells.append("; ".join(column.limits))
-            table.add_row(*map(make_rich_cell, cells))
-        yield table
-        yield from map(make_rich_text, self.lines())
+            rows.append((*cells, "; ".join(column.limits)))
+        first = 2 if self._several else 1
+        return ShownTable((*heads, "limits"), tuple(rows), frozenset(range(first, len(heads))))
 
     @property
     def _several(self) -> bool:
@@ -230,10 +233,13 @@ class Preview:
         )
 
     def _repr_html_(self) -> str:
-        return write_element("pre", str(self))
+        return write_cell(self._make_table().write_html(), write_notes(self.lines()))
 
     def __str__(self) -> str:
         return render_text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _format_figure(value: float | None) -> str:

@@ -32,7 +32,7 @@ from dither.answer.selection import IntervalSelection
 from dither.answer.show_result import (
     explain_columns,
     list_footnotes,
-    make_rich_table,
+    make_shown_table,
     write_html_table,
     write_price,
 )
@@ -247,7 +247,7 @@ class Result:
         return tuple(list_footnotes(self.columns, self.notes, self.table.to_pylist()))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield make_rich_table(self.columns, self.table.to_pylist())
+        yield make_shown_table(self.columns, self.table.to_pylist())
         repeated = "asked before: the stored answer, " if self.info["repeated"] else ""
         price = [] if ABOUT_NOBODY in self.notes else [repeated + write_price(self.info)]
         yield from map(make_rich_text, [*price, *self.footnotes])

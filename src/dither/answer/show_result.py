@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal
-
-from rich.table import Table as RichTable
+from typing import Any
 
 from dither.answer.average_bounds import Bounds
 from dither.answer.column_info import WITHOUT_INTERVAL, ResultColumn
@@ -19,7 +17,8 @@ from dither.answer.quantile_intervals import OF_QUANTILES
 from dither.pages.charts import ChartPoint, draw_dots
 from dither.pages.html import EMPTY, Html, write_element
 from dither.pages.notebook import write_cell, write_notes
-from dither.surfaces import escape_label, escape_lines, make_rich_cell
+from dither.publish.shown_table import ShownTable
+from dither.surfaces import escape_label, escape_lines
 
 _COVERED = (
     "Intervals cover the exact answer on the registered table; what limits and clamps did to the "
@@ -121,18 +120,14 @@ def _has_reason(column: ResultColumn) -> bool:
     return any(note in WITHOUT_INTERVAL or note.startswith(OF_QUANTILES) for note in column.notes)
 
 
-def make_rich_table(columns: Sequence[ResultColumn], rows: Sequence[Row]) -> RichTable:
+def make_shown_table(columns: Sequence[ResultColumn], rows: Sequence[Row]) -> ShownTable:
     """Make the table for a terminal: the interval of a value is one column, from end to end."""
-    table = RichTable()
-    for column in columns:
-        if column.role in ("key", "value"):
-            justify: Literal["left", "right"] = "right" if column.role == "value" else "left"
-            table.add_column(make_rich_cell(column.name), justify=justify)
-        elif column.role == "low" and column.confidence is not None:
-            table.add_column(_write_level(column), justify="right")
-    for row in rows:
-        table.add_row(*map(make_rich_cell, _list_cells(columns, row)))
-    return table
+    visible = [column for column in columns if column.role != "high"]
+    heads = [_write_level(column) if column.role == "low" else column.name for column in visible]
+    figures = frozenset(i for i, column in enumerate(visible) if column.role != "key")
+    return ShownTable(
+        tuple(heads), tuple(tuple(_list_cells(columns, row)) for row in rows), figures
+    )
 
 
 def _list_cells(columns: Sequence[ResultColumn], row: Row) -> Iterator[str]:
