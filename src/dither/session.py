@@ -39,6 +39,7 @@ from dither.answer.describe_tables import (
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.explained_result import make_explained_result
 from dither.answer.history import History, read_history
+from dither.answer.limit_notes import check_bins
 from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
 from dither.answer.preview import Preview, make_preview
@@ -241,6 +242,8 @@ class Connection:
         offered = self._offers.offer(bound, question, read_price(question, bound.dialect), view)
         check_delta(bound.dialect, offered.priced)
         request = offered.priced.request
+        if not dry_run:
+            check_bins(offered.recipe, lambda: self._reports.has_answer(offered.priced.key))
         release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
         info = self._info(release, offered.recipe)
         result = make_result(release, offered.recipe, question.level, info, offered.bands)

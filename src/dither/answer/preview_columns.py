@@ -24,7 +24,7 @@ from dither.answer.blocks import count_cells
 from dither.answer.evaluate import FormulaInputs, evaluate, scale_integers
 from dither.answer.interval_notes import write_interval_notes
 from dither.answer.intervals import Noises, compute_interval, find_affine_half
-from dither.answer.limit_notes import list_limit_notes
+from dither.answer.limit_notes import list_limit_notes, list_unbinned_keys
 from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import list_noises
@@ -166,7 +166,12 @@ def _preview_column(
         ", ".join(recipe.keys[key].column for key in grouping_set.keys) or "all",
         None if joint_level is None else _find_widest(values, noises, inputs, joint_level),
         _divide_by_value(half, formula, inputs),
-        (*notes, *foreseen.notes, *list_limit_notes(recipe, terms.analyses.catalog, read)),
+        (
+            *notes,
+            *foreseen.notes,
+            *list_limit_notes(recipe, terms.analyses.catalog, read),
+            *list_unbinned_keys(recipe),
+        ),
         any(terms.bands.is_quantile(atom) for atom in read),
         needs_group_size,
     )

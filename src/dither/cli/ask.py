@@ -14,6 +14,7 @@ from dither import connect, steward
 from dither.answer.explain import strip_explain_prefix
 from dither.answer.explained_result import ExplainedResult
 from dither.answer.preview import Preview
+from dither.cli.large_epsilon import Yes, check_epsilon
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
@@ -181,6 +182,7 @@ def sql(
             "printed for verify --values."
         ),
     ] = None,
+    yes: Yes = False,
     state: StateFolder = None,
 ) -> None:
     """Ask a question and pay for it from a pot. Asked again at the same price, it is free and has
@@ -205,6 +207,8 @@ def sql(
             **terms,
         )
         price = {answer_preview.measure: answer_preview.price}
+    if not dry_run:
+        check_epsilon(price.get("epsilon"), yes=yes)
     result = con.sql(question, fresh=fresh, dry_run=dry_run, **price, **terms)
     if isinstance(result, ExplainedResult):
         if as_json or output is AnswerFormat.json:
@@ -252,11 +256,13 @@ def reissue(
     max_groups: MaxGroups = None,
     weight: Weight = None,
     pot: Pot = "total",
+    yes: Yes = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """For the steward: answer again what was answered wrongly, out of the reserve inside the pot's
     ceiling."""
+    check_epsilon(epsilon, yes=yes)
     con = connect(catalog, pot=pot, state=state)
     request = con.request(
         question, epsilon=epsilon, rho=rho, max_groups=max_groups, weights=_read_weights(weight)

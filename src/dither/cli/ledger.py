@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from dither import steward
 from dither.answer.history import describe_request
@@ -18,6 +17,7 @@ from dither.privacy.ledger import Pot
 from dither.privacy.ledger import export as exports
 from dither.privacy.ledger.pots import price_text
 from dither.privacy.ledger.reports import Record
+from dither.publish.shown_table import ShownTable
 from dither.state import State
 from dither.surfaces import escape_json
 
@@ -136,7 +136,7 @@ def history(
     if as_json:
         print_json([_describe_record(record, pots[record.pot]) for record in records])
         return
-    table = Table("release", "released at", "pot", "charge", "version", "links")
+    rows = []
     for record in records:
         taken = record.charges[record.pot]
         paid = price_text(pots[record.pot].rule.measure, taken, pots[record.pot].unit)
@@ -145,10 +145,11 @@ def history(
         links += [f"also paid by {name}" for name in record.shared_by]
         version = str(record.public.get("version", ""))
         name = f"{record.seq} {record.release_id}"
-        table.add_row(
-            name, record.released_at or "never", record.pot, paid, version, "; ".join(links)
-        )
-    make_console().print(table)
+        asks = describe_request(record.public.get("request", {}))
+        released_at = record.released_at or "never"
+        rows.append((name, released_at, record.pot, asks, paid, version, "; ".join(links)))
+    heads = ("release", "released at", "pot", "asked", "charge", "version", "links")
+    make_console().print(ShownTable(heads, tuple(rows)))
 
 
 def _describe_record(record: Record, pot: Pot) -> dict[str, Any]:
