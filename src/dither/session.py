@@ -45,6 +45,7 @@ from dither.answer.offers import Offers
 from dither.answer.preview import Preview, make_preview
 from dither.answer.price_for_accuracy import read_widths
 from dither.answer.quantile_intervals import Bands, count_rank_rows
+from dither.answer.question_log import read_questions, record_question
 from dither.answer.quote import check_delta, quote_charge
 from dither.answer.release_info import describe_release
 from dither.answer.result import Result, make_result
@@ -245,6 +246,8 @@ class Connection:
         if not dry_run:
             check_bins(offered.recipe, lambda: self._reports.has_answer(offered.priced.key))
         release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
+        if not dry_run and not release.repeated:
+            record_question(self._state.root, release.release_id, self._pot, question.sql)
         info = self._info(release, offered.recipe)
         result = make_result(release, offered.recipe, question.level, info, offered.bands)
         return replace(result, _certify=self._certificate)
@@ -287,7 +290,10 @@ class Connection:
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
-        return read_history(self._reports, self._pot, self._kernel.ledger.ensure_anchored)
+        questions = read_questions(self._state.root)
+        return read_history(
+            self._reports, self._pot, self._kernel.ledger.ensure_anchored, questions
+        )
 
     @property
     def tables(self) -> TableList:

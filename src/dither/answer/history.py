@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
+from dither.answer.question_log import Questions, find_question
 from dither.errors import RefusedError
 from dither.pages.notebook import write_cell
 from dither.privacy.charges.rules import charge_from_amounts
@@ -37,6 +38,8 @@ class PaidRelease:
     measure: str
     superseded_by: str | None
     unit: str
+    sql: str | None = None
+    """The text of the question, where the log still has it."""
 
     @property
     def paid(self) -> str:
@@ -73,7 +76,7 @@ class History:
     def _make_table(self) -> ShownTable:
         rows = []
         for release in self.releases:
-            asks = release.asks + (
+            asks = (release.sql or release.asks) + (
                 f" (superseded by {release.superseded_by})" if release.superseded_by else ""
             )
             rows.append(
@@ -98,8 +101,15 @@ class History:
         return str(self)
 
 
-def read_history(ledger: Reports, pot: str, anchor: Callable[[], None] = lambda: None) -> History:
-    """Read the releases that a pot paid for.
+def read_history(
+    ledger: Reports,
+    pot: str,
+    anchor: Callable[[], None] = lambda: None,
+    questions: Questions | None = None,
+) -> History:
+    """Read the releases that a pot paid for, with the texts of their questions.
+
+    A text is that of this pot, or of one whose questions this pot pays for.
 
     Where windows pay, the total shows what each of them paid: what it paid itself is what the
     dearest grew by, which tells of charges that were under way (rule settled-figures-only).
@@ -117,6 +127,7 @@ def read_history(ledger: Reports, pot: str, anchor: Callable[[], None] = lambda:
     for record in records:
         if pot in (*record.pots, *record.shared_by) and record.released_at is not None:
             taken = record.charges.get(record.pots[-1] if pays_for_windows else pot)
+            askers = (pot, *(record.pots if pot in record.pots else ()))
             releases.append(
                 PaidRelease(
                     record.release_id,
@@ -128,6 +139,7 @@ def read_history(ledger: Reports, pot: str, anchor: Callable[[], None] = lambda:
                     "" if paying_pot is None else paying_pot.rule.measure,
                     None if record.superseded_by is None else names[record.superseded_by],
                     "" if paying_pot is None else paying_pot.unit,
+                    find_question(questions or {}, record.release_id, askers),
                 )
             )
     return History(pot, tuple(releases), ledger, anchor)
