@@ -223,13 +223,14 @@ def sql(
         return
     if as_json or output is AnswerFormat.json:
         opening = {} if certificate is None else {"nonce": result.opening()["nonce"]}
-        footnotes = {"footnotes": list(result.footnotes)}
-        print_json({"columns": result.to_dict(), "info": result.info} | footnotes | opening)
+        info = result.info | {"footnotes": list(result.footnotes)}
+        print_json({"columns": result.to_dict(), "info": info} | opening)
     elif output is AnswerFormat.csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(escape_csv(column.name) for column in result.columns)
         for row in result.to_arrow().to_pylist():
             writer.writerow(map(escape_csv, row.values()))
+        sys.stdout.flush()
         for footnote in result.footnotes:
             make_console(stderr=True).print(footnote, highlight=False, soft_wrap=True)
     else:

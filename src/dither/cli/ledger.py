@@ -30,6 +30,11 @@ app = typer.Typer(
 )
 
 
+WithSql = Annotated[
+    bool, typer.Option("--sql", help="For the steward alone: with the text of each question.")
+]
+
+
 class ExportFormat(StrEnum):
     """How the ledger is exported."""
 
@@ -106,10 +111,7 @@ def export(
     output: Annotated[
         ExportFormat, typer.Option("--format", help="JSON with pots, or CSV of the releases.")
     ] = ExportFormat.json,
-    sql: Annotated[
-        bool,
-        typer.Option("--sql", help="JSON for the steward alone: with the text of each question."),
-    ] = False,
+    sql: WithSql = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
@@ -143,11 +145,11 @@ def history(
     unreleased: Annotated[
         bool, typer.Option(help="For the steward: charges whose answer never left are listed too.")
     ] = False,
+    sql: WithSql = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """For the steward: list what was released, when, from which pot, at which price, with the
-    text of each question. No values."""
+    """List what was released: when, from which pot, at which price. Parameters only."""
     dataset_state = State.beside(catalog, state)
     ledger = steward.open_ledger(dataset_state)
     try:
@@ -155,7 +157,7 @@ def history(
         records = ledger.history(unreleased=unreleased)
     finally:
         ledger.close()
-    questions = read_questions(dataset_state.root)
+    questions = read_questions(dataset_state.root) if sql else {}
     if as_json:
         print_json([_describe_record(record, pots[record.pot], questions) for record in records])
         return
@@ -192,7 +194,7 @@ def _describe_record(record: Record, pot: Pot, questions: Questions) -> dict[str
         "unit": pot.unit,
         "version": record.public.get("version"),
         "asks": describe_request(record.public.get("request", {})),
-        "sql": _find_text(record, questions),
+        **({"sql": _find_text(record, questions)} if questions else {}),
         "supersedes": record.supersedes,
         "superseded_by": record.superseded_by,
         "shared_by": list(record.shared_by),

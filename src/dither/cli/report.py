@@ -11,6 +11,7 @@ import typer
 from dither.answer.history import describe_request
 from dither.answer.question_log import find_question, read_questions
 from dither.catalog.explain import UNPROTECTED, guarantee
+from dither.cli.ledger import WithSql
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.registry import read_deployment
@@ -26,9 +27,7 @@ from dither.state import State
 def report(
     catalog: CatalogFile,
     to: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
-    sql: Annotated[
-        bool, typer.Option("--sql", help="For the steward alone: with the text of each question.")
-    ] = False,
+    sql: WithSql = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:

@@ -38,20 +38,26 @@ class ShownTable:
 
     def _measure_width(self) -> int:
         """Measure the narrowest width at which no word and no number is broken, with its frame."""
+        widths = self._list_least_widths()
+        return sum(widths) + 3 * len(widths) + 1
+
+    def _list_least_widths(self) -> list[int]:
         widths = []
         for index, texts in enumerate(zip(self.heads, *self.rows, strict=True)):
             words = texts if index in self.figures else " ".join(texts).split()
             widths.append(max(map(cell_len, words), default=0))
-        return sum(widths) + 3 * len(widths) + 1
+        return widths
 
     def _make_columns(self) -> RichTable:
         table = RichTable(title=make_rich_cell(self.title) if self.title else None)
+        least_widths = self._list_least_widths()
         for index, head in enumerate(self.heads):
             is_figure = index in self.figures
             table.add_column(
                 make_rich_cell(head),
                 justify="right" if is_figure else "left",
                 no_wrap=is_figure,
+                min_width=least_widths[index],
                 overflow="fold",
             )
         for row in self.rows:
