@@ -73,6 +73,7 @@ class TestLimits:
         text = clinic.CATALOG.replace("unit: {kind: person}", "unit: {kind: row}")
         text = text.replace("people:\n  patient: {protected: true}\n", "people: {}\n")
         text = text.replace("    owner: {column: patient}\n", "")
+        text = text.replace("patient: {type: id}", "patient: {type: text, width: 9, nulls: keep}")
         text = text.replace("rows_per_unit: 3", "rows_per_unit: 1")
         file, state = clinic.register(tmp_path / "rows", [clinic.row("v1", "p1")], text)
         clinic.open_total(state)

@@ -27,8 +27,9 @@ class ShownTable:
     title: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self._measure_width() <= options.max_width:
-            yield self._make_columns()
+        widths = self._choose_widths(options.max_width)
+        if widths is not None:
+            yield self._make_columns(widths)
             return
         if self.title:
             yield make_rich_cell(self.title)
@@ -36,28 +37,36 @@ class ShownTable:
             yield self._make_record(row)
             yield Text()
 
-    def _measure_width(self) -> int:
-        """Measure the narrowest width at which no word and no number is broken, with its frame."""
-        widths = self._list_least_widths()
-        return sum(widths) + 3 * len(widths) + 1
+    def _choose_widths(self, available: int) -> list[int] | None:
+        """Choose widths at which no word and no number is broken; None if there are none.
 
-    def _list_least_widths(self) -> list[int]:
+        What is left of the terminal goes to the first columns whose texts would wrap.
+        """
         widths = []
+        wished = []
         for index, texts in enumerate(zip(self.heads, *self.rows, strict=True)):
-            words = texts if index in self.figures else " ".join(texts).split()
+            whole = list(map(escape_label, texts))
+            words = whole if index in self.figures else " ".join(whole).split()
             widths.append(max(map(cell_len, words), default=0))
+            wished.append(max(map(cell_len, whole)))
+        spare = available - sum(widths) - 3 * len(widths) - 1
+        if spare < 0:
+            return None
+        for index, wish in enumerate(wished):
+            more = min(spare, wish - widths[index])
+            widths[index] += more
+            spare -= more
         return widths
 
-    def _make_columns(self) -> RichTable:
+    def _make_columns(self, widths: list[int]) -> RichTable:
         table = RichTable(title=make_rich_cell(self.title) if self.title else None)
-        least_widths = self._list_least_widths()
         for index, head in enumerate(self.heads):
             is_figure = index in self.figures
             table.add_column(
                 make_rich_cell(head),
                 justify="right" if is_figure else "left",
                 no_wrap=is_figure,
-                min_width=least_widths[index],
+                width=widths[index],
                 overflow="fold",
             )
         for row in self.rows:
