@@ -40,7 +40,7 @@ class ShownTable:
     def _choose_widths(self, available: int) -> list[int] | None:
         """Choose widths at which no word and no number is broken; None if there are none.
 
-        What is left of the terminal goes to the first columns whose texts would wrap.
+        What is left of the terminal goes to heads, then to the first columns whose texts wrap.
         """
         widths = []
         wished = []
@@ -52,8 +52,8 @@ class ShownTable:
         spare = available - sum(widths) - 3 * len(widths) - 1
         if spare < 0:
             return None
-        for index, wish in enumerate(wished):
-            more = min(spare, wish - widths[index])
+        for index, wish in [*enumerate(map(cell_len, self.heads)), *enumerate(wished)]:
+            more = min(spare, max(0, wish - widths[index]))
             widths[index] += more
             spare -= more
         return widths
