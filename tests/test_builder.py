@@ -145,6 +145,8 @@ def test_in_a_notebook_everything_shows_as_plain_html(monkeypatch):
     monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
     pot = opened("total", 1, 2, neighbours="add_remove", unit="person", **clinic.PURPOSE)
     shown = PotBalances((pot,))._repr_html_()
-    assert shown.startswith("<pre>") and "\x1b" not in shown and "total" in shown
+    assert (
+        shown.startswith("<div class='dither-cell'>") and "\x1b" not in shown and "total" in shown
+    )
     assert interpret(1, 0, unit="person", neighbours="add_remove")._repr_html_().startswith("<ul>")
     assert "GROUP BY ward" in VISITS.group_by("ward").agg(n=count())._repr_html_()

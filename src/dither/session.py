@@ -32,6 +32,13 @@ from dither.answer.asked import (
     read_rho,
 )
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
+from dither.answer.describe_tables import (
+    Shown,
+    TableList,
+    describe_connection,
+    describe_table,
+    list_tables,
+)
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.explained_result import make_explained_result
 from dither.answer.history import History, read_history
@@ -40,10 +47,13 @@ from dither.answer.keys_result import (
     answer_declared_keys,
     preview_declared_keys,
 )
+from dither.answer.limit_notes import check_bins
+from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
 from dither.answer.preview import Preview, make_preview
 from dither.answer.price_for_accuracy import read_widths
 from dither.answer.quantile_intervals import Bands, count_rank_rows
+from dither.answer.question_log import read_questions, record_question
 from dither.answer.quote import check_delta, quote_charge
 from dither.answer.release_info import describe_release
 from dither.answer.result import Result, make_result
@@ -82,6 +92,8 @@ from dither.state import State
 
 if TYPE_CHECKING:
     from dither.steward.rehearsal import Rehearsals
+
+hide_frames()
 
 
 class Connection:
@@ -268,7 +280,11 @@ class Connection:
             offered = self._find_stored(bound, question, price, view, offered)
         check_delta(bound.dialect, offered.priced)
         request = offered.priced.request
+        if not dry_run:
+            check_bins(offered.recipe, lambda: self._reports.has_answer(offered.priced.key))
         release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
+        if not dry_run and not release.repeated:
+            record_question(self._state.root, release.release_id, self._pot, question.sql)
         info = self._info(release, offered.recipe)
         result = make_result(release, offered.recipe, question.level, info, offered.bands)
         return replace(result, _certify=self._certificate)
@@ -318,7 +334,25 @@ class Connection:
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
-        return read_history(self._reports, self._pot, self._kernel.ledger.ensure_anchored)
+        questions = read_questions(self._state.root)
+        return read_history(
+            self._reports, self._pot, self._kernel.ledger.ensure_anchored, questions
+        )
+
+    @property
+    def tables(self) -> TableList:
+        """The tables that can be asked about; iterating gives their names."""
+        return list_tables(self.catalog)
+
+    def describe(self, table: str) -> Shown:
+        """The columns of a table, their types, and what their values may be."""
+        return describe_table(self.catalog, table)
+
+    def __repr__(self) -> str:
+        return str(describe_connection(self.catalog, self._pot, self.budget()))
+
+    def _repr_html_(self) -> str:
+        return describe_connection(self.catalog, self._pot, self.budget())._repr_html_()
 
     @property
     def catalog(self) -> Catalog:

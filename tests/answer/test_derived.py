@@ -18,9 +18,11 @@ from dither.answer.result import make_result
 from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy import noise
+from dither.privacy.kernel.release import Version
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
 from dither.question.recipe import Output
 from tests.answer import handmade
+from tests.datasets import clinic
 
 INFO = {
     "measure": "epsilon", "charged": "1/1", "pot": "total", "repeated": False, "sql": "SELECT ...", "unit": "person",
@@ -35,7 +37,10 @@ def released(recipe, exact, scales, family=IntegerLaplace):
     for cells, scale in zip(exact, scales, strict=True):
         values.append(tuple(int(v) for v in np.array(cells) + draw(scale, len(cells))))
         steps.append(SimpleNamespace(mechanism=family(F(scale), Sensitivity.of()), width=2**62))
-    release = SimpleNamespace(values=tuple(values), priced=SimpleNamespace(steps=steps))
+    version = Version(1, clinic.catalog(), "", "prod")
+    release = SimpleNamespace(
+        values=tuple(values), priced=SimpleNamespace(steps=steps), version=version
+    )
     return make_result(release, recipe, 0.9, INFO)
 
 

@@ -142,7 +142,7 @@ class TestCommandLine:
         if form == "json":
             assert json.loads(done.output)["columns"]["ward"] == [LABEL]
         if form == "csv":
-            head, row = csv.reader(io.StringIO(done.output))
+            head, row = csv.reader(io.StringIO(done.stdout))
             assert row[0] == f"'{SHOWN}"
             assert head[0] == "ward" and float(row[1])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction as F
 
 import numpy as np
@@ -38,6 +39,11 @@ def con(tmp_path_factory):
         )
 
 
+def _words(shown):
+    """A text with its lines joined."""
+    return " ".join(str(shown).split())
+
+
 class TestFigures:
     def test_laplace_against_the_formulas(self, con):
         """Laplace: sd sqrt(2) b, half-width b ln(1/beta), m cells jointly b ln(m/beta); integer
@@ -66,14 +72,37 @@ class TestFigures:
         )
         assert shown.relative_error == pytest.approx(shown.half_width / 4000)
 
-    def test_an_average_needs_a_group_size_and_errs_less_in_large_groups(self, con):
-        assert con.preview(SQL, epsilon=1).column("m").half_width is None
+    def test_an_average_without_a_group_size_is_that_of_the_smallest_group_that_survives(self, con):
+        """By brute force: the group before it has no interval narrower than the bounds [0, 5000]
+        of the cost, for one cell or for all of them."""
+
+        def is_narrow(size):
+            column = con.preview(SQL, epsilon=1, group_size=size).column("m")
+            widths = (column.half_width, column.joint_half_width)
+            return all(width is not None and width <= 2500 for width in widths)
+
+        preview = con.preview(SQL, epsilon=1)
+        (note,) = (note for note in preview.column("m").notes if "smallest" in note)
+        size = int(re.search(r"a group of ([\d,]+) rows", note).group(1).replace(",", ""))
+        assert is_narrow(size) and not is_narrow(size - 1)
+        with_size = con.preview(SQL, epsilon=1, group_size=size).column("m")
+        assert preview.column("m").half_width == with_size.half_width
+        assert preview.group_size is None and "pass group_size= for another" in _words(preview)
+
+    def test_where_keys_are_selected_the_smallest_group_is_one_that_is_shown(self, con):
+        sql = "SELECT diagnosis, AVG(cost) AS m FROM visits GROUP BY diagnosis"
+        preview = con.preview(sql, epsilon=1000)
+        assert preview.smallest_group > 1
+        note = preview.column("m").notes[0]
+        size = int(re.search(r"a group of ([\d,]+) rows", note).group(1).replace(",", ""))
+        assert size >= preview.smallest_group
+
+    def test_an_average_errs_less_in_large_groups(self, con):
         widths = [
             con.preview(SQL, epsilon=1, group_size=size).column("m").half_width
             for size in (2000, 8000, 32000)
         ]
         assert widths[0] > 3 * widths[1] > 9 * widths[2]
-        assert "pass group_size=" in str(con.preview(SQL, epsilon=1))
 
     def test_the_average_errs_as_predicted(self, con):
         """At the reference cell, AVG of 8,000 rows half at 0 and half at 5000: 1,000 draws, nine in
@@ -252,7 +281,8 @@ class TestChoices:
         table = con.sql(CHOICES[name], epsilon=F(1, 20)).to_dict()
         rows = zip(table["n"], table["n_low"], table["n_high"], strict=True)
         assert all(high - value <= shown.half_width for value, _, high in rows if high is not None)
-        assert (name == "public") == (not shown.notes)
+        on_choices = [note for note in shown.notes if not note.startswith("its noise grows")]
+        assert (name == "public") == (not on_choices)
 
     def test_a_built_question_is_previewed_as_its_sql(self, con):
         built = con.table("visits").group_by("ward").agg(n=count()).having("n > 30")
@@ -335,3 +365,18 @@ def test_a_preview_is_the_same_after_a_trip_through_json(con, sql, terms):
     assert read.lines() == shown.lines() and str(read) == str(shown)
     with pytest.raises(ParameterError):
         read_preview({**write_preview(shown), "rows": "3"})
+
+
+class TestLimits:
+    """What a preview says of limits and keys before anything is paid."""
+
+    def test_a_wide_limit_says_that_a_better_one_can_be_bought(self, con):
+        preview = con.preview(SQL, epsilon=1)
+        words = _words(preview)
+        assert 'con.suggest("rows_per_unit", "visits", epsilon=0.1)' in words
+        assert words.count("its noise grows with the limit of 20 rows per person") == 1
+        assert "n, m: its noise grows" in words
+
+    def test_a_narrow_limit_says_nothing(self, con):
+        preview = con.preview("SELECT COUNT(*) AS n FROM patients", epsilon=1)
+        assert "its noise grows" not in _words(preview)

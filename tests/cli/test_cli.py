@@ -44,7 +44,7 @@ def test_the_whole_way(file):
     assert answer["info"]["pot_spent_after"] == "3/4"
     lines = run(
         app, ["sql", file, QUESTION, "--epsilon", "0.25", "--format", "csv"]
-    ).output.splitlines()
+    ).stdout.splitlines()
     assert lines[0] == "ward,n,n_low,n_high" and len(lines) == 5
     assert "raise" in str(run(app, ["sql", file, QUESTION, "--epsilon", "0.4"]).exception)
     assert (

@@ -171,7 +171,7 @@ def ended(monkeypatch, *arguments):
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("sql", "FILE", QUESTION, "--epsilon", "50"), 4),
+        (("sql", "FILE", QUESTION, "--epsilon", "50", "--yes"), 4),
         (("sql", "FILE", "SELECT * FROM visits", "--epsilon", "1"), 1),
         (("sql", "FILE", QUESTION, "--epsilon", "x"), 1),
         (("sql", "FILE"), 2),

@@ -11,7 +11,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from dither.answer.alternatives import MOST_ALTERNATIVES, is_chosen_by_noise, list_alternatives
-from dither.answer.interval_notes import write_interval_notes
+from dither.answer.average_bounds import Bounds, find_average_bounds, is_average
+from dither.answer.interval_notes import NO_INTERVAL, SOME_WITHOUT, write_interval_notes
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.selection import IntervalSelection
 from dither.laws import AdditiveErrorLaw, find_error_law
@@ -19,6 +20,7 @@ from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.kernel import Release
 from dither.question.expressions import Noisy
 from dither.question.recipe import Output, Recipe
+from dither.question.row_limits import list_row_limits
 from dither.question.shapes import atoms_of
 
 OF_WHAT_IS_SHOWN = (
@@ -27,6 +29,8 @@ OF_WHAT_IS_SHOWN = (
 TOO_MANY = (
     f"more than {MOST_ALTERNATIVES} alternatives, chosen by noisy values: it has no intervals"
 )
+WITHOUT_INTERVAL = (NO_INTERVAL, SOME_WITHOUT, OF_WHAT_IS_SHOWN, TOO_MANY)
+"""Notes that say why a value has no interval."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,9 @@ class ResultColumn:
     limits: tuple[str, ...] = ()
     steps: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    bounds: Bounds | None = None
+    """Public bounds of what the column shows, where they are known: an average has those of the
+    values that it averages."""
 
 
 def describe_column(
@@ -56,10 +63,14 @@ def describe_column(
     selection: IntervalSelection,
     bands: Bands = NO_BANDS,
 ) -> ResultColumn:
-    """Describe a column: its noise if it is one released number, and the steps that it reads."""
+    """Describe a column: its noise if it is one released number, and the steps that it reads.
+
+    The keys of a question without values carry the limits that its values would.
+    """
     name = output.names[0]
     if role == "key":
-        return ResultColumn(name, role)
+        has_values = any(shown.role == "value" for shown in recipe.outputs)
+        return ResultColumn(name, role, limits=() if has_values else _list_limits(recipe, release))
     read = atoms_of(output.formula)
     steps = tuple(
         sorted({grouping_set.positions[atom][0] for grouping_set in recipe.sets for atom in read})
@@ -76,6 +87,7 @@ def describe_column(
         "limits": limits,
         "steps": steps,
         "notes": tuple(dict.fromkeys(notes)),
+        "bounds": _find_bounds(output, recipe, release),
     }
     names = " and ".join(dict.fromkeys(mechanism.stored_name for mechanism in mechanisms))
     marginals = _list_marginals(output, recipe, release)
@@ -92,6 +104,19 @@ def describe_column(
         resolution=unit,
         **common,
     )
+
+
+def _find_bounds(output: Output, recipe: Recipe, release: Release) -> Bounds | None:
+    if not is_average(output.formula):
+        return None
+    return find_average_bounds(output.formula, recipe, release.version.analyses)
+
+
+def _list_limits(recipe: Recipe, release: Release) -> tuple[str, ...]:
+    """List what registration limits per unit in the rows that a question reads."""
+    catalog = release.version.catalog
+    limits = (limit for query in recipe.queries for limit in list_row_limits(catalog, query.plan))
+    return tuple(dict.fromkeys(limits))
 
 
 def _list_marginals(

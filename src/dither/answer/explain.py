@@ -10,10 +10,10 @@ from fractions import Fraction
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
 
 from dither.answer.preview import Preview
-from dither.pages.html import write_element
+from dither.pages.html import Html, write_element
+from dither.pages.notebook import write_cell
 from dither.plan.algebra import (
     And,
     Call,
@@ -31,9 +31,10 @@ from dither.plan.algebra import (
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.kernel import Priced
+from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
 from dither.question.recipe import Recipe
-from dither.surfaces import make_rich_cell, make_rich_text
+from dither.surfaces import escape_label, make_rich_cell, make_rich_text
 
 _PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)
 
@@ -75,36 +76,41 @@ class Explanation:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield make_rich_text(self.sql.strip())
-        table = RichTable(
-            "step", "asks", "one unit moves it by", "mechanism", "noise scale", "share"
-        )
+        yield self._make_table()
+        yield from map(make_rich_cell, self._list_lines())
+        yield self.preview
+
+    def _make_table(self) -> ShownTable:
+        heads = ("step", "asks", "one unit moves it by", "mechanism", "noise scale", "share")
+        rows = []
         for i, step in enumerate(self.steps):
             scale = "–" if step.scale is None else f"{step.scale:,.4g}"
-            cells = [
-                str(i),
-                step.asks,
-                step.sensitivity,
-                step.mechanism,
-                scale,
-                f"{float(step.share):.1%}",
-            ]
-            table.add_row(*map(make_rich_cell, cells))
-        yield table
-        for i, step in enumerate(self.steps):
-            yield make_rich_cell(f"step {i}: {step.describes}")
+            share = f"{float(step.share):.1%}"
+            rows.append((str(i), step.asks, step.sensitivity, step.mechanism, scale, share))
+        return ShownTable(heads, tuple(rows), frozenset({4, 5}))
+
+    def _list_lines(self) -> list[str]:
+        """What each step does, and the plans, each printed once."""
+        lines = [f"step {i}: {step.describes}" for i, step in enumerate(self.steps)]
         printed_plans: list[tuple[str, ...]] = []
         for i, step in enumerate(self.steps):
             if step.plan not in printed_plans:
                 printed_plans.append(step.plan)
-                yield make_rich_text(f"plan of step {i}: {step.stability}")
-                yield from (make_rich_cell(f"  {line}") for line in step.plan)
-        yield self.preview
+                lines.append(f"plan of step {i}: {step.stability}")
+                lines += [f"  {line}" for line in step.plan]
+        return lines
 
     def _repr_html_(self) -> str:
-        return write_element("pre", str(self))
+        question = write_element("pre", self.sql.strip())
+        lines = write_element("pre", "\n".join(map(escape_label, self._list_lines())))
+        table = self._make_table().write_html()
+        return write_cell(question, table, lines, Html(self.preview._repr_html_()))
 
     def __str__(self) -> str:
         return render_text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def explain(

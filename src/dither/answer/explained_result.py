@@ -20,7 +20,7 @@ from dither.privacy.kernel.kernel import Release
 from dither.question.recipe import Recipe
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExplainedResult(Result):
     """What a question would do, one row for each step. It holds no answer: nothing was measured."""
 
@@ -73,6 +73,11 @@ class ExplainedResult(Result):
     def explain(self) -> str:
         """The explanation in words."""
         return str(self._explained)
+
+    @property
+    def footnotes(self) -> tuple[str, ...]:
+        """None: an explanation shows no answer."""
+        return ()
 
     @cached_property
     def raw(self) -> pa.Table:

@@ -11,18 +11,18 @@ from fractions import Fraction
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
 
+from dither.answer.question_log import Questions, find_question
 from dither.errors import RefusedError
-from dither.pages.html import write_element
+from dither.pages.notebook import write_cell
 from dither.privacy.charges.rules import charge_from_amounts
 from dither.privacy.kernel.kernel import refuse_shared_pots
 from dither.privacy.kernel.release import Values, from_bytes
 from dither.privacy.ledger.pots import price_text
 from dither.privacy.ledger.reports import Reports
+from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
 from dither.rules import PrivacyRule
-from dither.surfaces import make_rich_cell
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class PaidRelease:
     measure: str
     superseded_by: str | None
     unit: str
+    sql: str | None = None
+    """The text of the question, where the log still has it."""
 
     @property
     def paid(self) -> str:
@@ -69,37 +71,45 @@ class History:
         return len(self.releases)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = RichTable(
-            "release",
-            "released at",
-            "version",
-            "asked",
-            "paid",
-            title=make_rich_cell(f"from pot {self.pot}"),
-        )
+        yield self._make_table()
+
+    def _make_table(self) -> ShownTable:
+        rows = []
         for release in self.releases:
-            asks = release.asks + (
+            asks = (release.sql or release.asks) + (
                 f" (superseded by {release.superseded_by})" if release.superseded_by else ""
             )
-            cells = (
-                release.release_id,
-                release.released_at,
-                str(release.version),
-                asks,
-                release.paid,
+            rows.append(
+                (
+                    release.release_id,
+                    release.released_at,
+                    str(release.version),
+                    asks,
+                    release.paid,
+                )
             )
-            table.add_row(*map(make_rich_cell, cells))
-        yield table
+        heads = ("release", "released at", "version", "asked", "paid")
+        return ShownTable(heads, tuple(rows), title=f"from pot {self.pot}")
 
     def _repr_html_(self) -> str:
-        return write_element("pre", str(self))
+        return write_cell(self._make_table().write_html())
 
     def __str__(self) -> str:
         return render_text(self, width=160)
 
+    def __repr__(self) -> str:
+        return str(self)
 
-def read_history(ledger: Reports, pot: str, anchor: Callable[[], None] = lambda: None) -> History:
-    """Read the releases that a pot paid for.
+
+def read_history(
+    ledger: Reports,
+    pot: str,
+    anchor: Callable[[], None] = lambda: None,
+    questions: Questions | None = None,
+) -> History:
+    """Read the releases that a pot paid for, with the texts of their questions.
+
+    A text is that of this pot, or of one whose questions this pot pays for.
 
     Where windows pay, the total shows what each of them paid: what it paid itself is what the
     dearest grew by, which tells of charges that were under way (rule settled-figures-only).
@@ -117,6 +127,7 @@ def read_history(ledger: Reports, pot: str, anchor: Callable[[], None] = lambda:
     for record in records:
         if pot in (*record.pots, *record.shared_by) and record.released_at is not None:
             taken = record.charges.get(record.pots[-1] if pays_for_windows else pot)
+            askers = (pot, *(record.pots if pot in record.pots else ()))
             releases.append(
                 PaidRelease(
                     record.release_id,
@@ -128,6 +139,7 @@ def read_history(ledger: Reports, pot: str, anchor: Callable[[], None] = lambda:
                     "" if paying_pot is None else paying_pot.rule.measure,
                     None if record.superseded_by is None else names[record.superseded_by],
                     "" if paying_pot is None else paying_pot.unit,
+                    find_question(questions or {}, record.release_id, askers),
                 )
             )
     return History(pot, tuple(releases), ledger, anchor)

@@ -22,7 +22,7 @@ from dither.answer.intervals import Noises
 from dither.answer.preview import Amounts, Preview
 from dither.answer.quantile_intervals import NO_BANDS
 from dither.answer.result import Result
-from dither.answer.show_result import make_rich_table
+from dither.answer.show_result import make_shown_table
 from dither.answer.table import make_column
 from dither.canonical import Number
 from dither.catalog import Catalog
@@ -99,7 +99,7 @@ class KeysResult(Result):
         _refuse()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield make_rich_table(self.columns, self.table.to_pylist())
+        yield make_shown_table(self.columns, self.table.to_pylist())
         yield from map(make_rich_text, self.notes)
 
 

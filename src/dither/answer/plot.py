@@ -1,13 +1,18 @@
-"""A chart of a result: one bar per row, its interval as an error bar."""
+"""A chart of a result: one bar per row, its interval as an error bar, footnotes below."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import Any
 
+from dither.answer.column_info import ResultColumn
 from dither.answer.result import Result, find_column, list_names
+from dither.answer.show_result import clamp_interval, clamp_value
 from dither.errors import DitherError
 from dither.surfaces import PLOT_TEXT, escape_label
+
+_LINE = 90
 
 
 def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
@@ -29,17 +34,18 @@ def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
         ", ".join(str(table[key][row]) for key in keys) or name
         for row in range(result.table.num_rows)
     ]
-    values = [math.nan if value is None else float(value) for value in table[name]]
-    below, above = (
-        [
-            0.0 if end is None or math.isnan(value) else max(0.0, sign * (float(end) - value))
-            for value, end in pairs
-        ]
-        for sign, pairs in (
-            (-1, list(zip(values, table[low], strict=True))),
-            (1, list(zip(values, table[high], strict=True))),
-        )
-    )
+    values = [_to_float(clamp_value(value, chosen.bounds), math.nan) for value in table[name]]
+    ends = [
+        clamp_interval(*pair, chosen.bounds) for pair in zip(table[low], table[high], strict=True)
+    ]
+    below = [
+        _measure_whisker(value - _to_float(end[0], value))
+        for value, end in zip(values, ends, strict=True)
+    ]
+    above = [
+        _measure_whisker(_to_float(end[1], value) - value)
+        for value, end in zip(values, ends, strict=True)
+    ]
     if ax is None:
         _, ax = pyplot.subplots(
             figsize=(7, max(1.5, 0.3 * len(labels) + 0.8)), layout="constrained"
@@ -53,6 +59,21 @@ def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
     level = (
         f"{float(chosen.confidence) * 100:.4g}% intervals" if chosen.confidence is not None else ""
     )
-    ax.set_xlabel(escape_label(f"{name} ({level})"), **PLOT_TEXT)
+    lines = [f"{name} ({level})", *_list_chart_notes(result, chosen)]
+    ax.set_xlabel("\n".join(map(escape_label, lines)), **PLOT_TEXT)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def _list_chart_notes(result: Result, chosen: ResultColumn) -> list[str]:
+    """List the footnotes of a chart: what the result says of itself, and what was limited."""
+    notes = [*result.notes, *(["; ".join(chosen.limits)] if chosen.limits else [])]
+    return [line for note in notes for line in textwrap.wrap(note, _LINE)]
+
+
+def _to_float(value: Any, missing: float) -> float:
+    return missing if value is None else float(value)
+
+
+def _measure_whisker(length: float) -> float:
+    return 0.0 if math.isnan(length) else max(0.0, length)

@@ -10,22 +10,24 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
 
 from dither.answer.blocks import count_cells
-from dither.answer.preview_columns import PreviewColumn, Terms, list_preview_columns
+from dither.answer.preview_columns import (
+    PreviewColumn,
+    Terms,
+    find_size_shown,
+    list_preview_columns,
+)
 from dither.answer.preview_selection import count_listed_rows, limit_rows
 from dither.errors import ParameterError
-from dither.laws import KeyErrorLaw, find_error_law
-from dither.pages.html import write_element
+from dither.pages.notebook import write_cell, write_notes
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
+from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
 from dither.question.recipe import Recipe
 from dither.stored import stored
-from dither.surfaces import make_rich_cell, make_rich_text
-
-SURVIVES = Fraction(95, 100)
+from dither.surfaces import make_rich_text
 
 
 @stored("amounts", amount="amount", delta="delta")
@@ -81,6 +83,10 @@ class Preview:
     unit: str = "unit"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._make_table()
+        yield from map(make_rich_text, self.lines())
+
+    def _make_table(self) -> ShownTable:
         level = f"± at {float(self.confidence) * 100:.4g}%"
         heads = [
             "column",
@@ -91,7 +97,7 @@ class Preview:
             f"all cells {level}",
         ]
         heads += ["relative"] if self.group_size else []
-        table = RichTable(*heads, "limits")
+        rows = []
         for column in self.columns:
             figures = [
                 column.scale,
@@ -108,10 +114,9 @@ class Preview:
                 cells.append(
                     "–" if column.relative_error is None else f"{column.relative_error:.2%}"
                 )
-            cells.append("; ".join(column.limits))
-            table.add_row(*map(make_rich_cell, cells))
-        yield table
-        yield from map(make_rich_text, self.lines())
+            rows.append((*cells, "; ".join(column.limits)))
+        first = 2 if self._several else 1
+        return ShownTable((*heads, "limits"), tuple(rows), frozenset(range(first, len(heads))))
 
     @property
     def _several(self) -> bool:
@@ -138,7 +143,10 @@ class Preview:
                     "a row of the answer without a value (NULL) widens the intervals of the others "
                     "a little"
                 )
-        elif any(column.needs_group_size and not column.is_quantile for column in self.columns):
+        elif any(
+            column.needs_group_size and column.half_width is None and not column.is_quantile
+            for column in self.columns
+        ):
             lines.append(
                 "a column without a figure errs by the size of the group: pass group_size="
             )
@@ -147,11 +155,7 @@ class Preview:
                 f"keys are not declared: a group of {self.smallest_group:,} {self._unit} is shown "
                 "with 95%, smaller ones less often; how many are left out is not said"
             )
-        lines += list(
-            dict.fromkeys(
-                f"{column.name}: {note}" for column in self.columns for note in column.notes
-            )
-        )
+        lines += self._list_notes()
         if self.stored:
             lines.append("asked before: sql() returns the stored answer and reads no data")
         if self.balance is None:
@@ -166,6 +170,14 @@ class Preview:
             )
             lines.append(f"left in the pot: {whole}; {more}" + self._afterwards(after))
         return lines
+
+    def _list_notes(self) -> list[str]:
+        """List the notes of columns; a note that several columns have is said once for them."""
+        names: dict[str, dict[str, None]] = {}
+        for column in self.columns:
+            for note in column.notes:
+                names.setdefault(note, {})[column.name] = None
+        return [f"{', '.join(columns)}: {note}" for note, columns in names.items()]
 
     @property
     def _unit(self) -> str:
@@ -221,10 +233,13 @@ class Preview:
         )
 
     def _repr_html_(self) -> str:
-        return write_element("pre", str(self))
+        return write_cell(self._make_table().write_html(), write_notes(self.lines()))
 
     def __str__(self) -> str:
         return render_text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _format_figure(value: float | None) -> str:
@@ -244,8 +259,6 @@ def make_preview(
     mechanisms: list[Any] = [calibrated.mechanism for calibrated in priced.steps]
     price = priced.request.price
     measure = price.name if pot is None else pot.rule.measure
-    laws = [find_error_law(mechanism) for mechanism in mechanisms]
-    sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
     cells = [count_cells(recipe, grouping_set) for grouping_set in recipe.sets]
     return Preview(
         price.value,
@@ -260,7 +273,7 @@ def make_preview(
         None if pot is None else Balance(pot.left, pot.delta_left, pot.unit),
         stored,
         terms.group_size,
-        max(sizes, default=None),
+        find_size_shown(mechanisms),
         within,
         terms.analyses.catalog.unit.label,
     )

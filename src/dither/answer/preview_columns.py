@@ -11,7 +11,7 @@ the widest that the result can have (`preview_selection.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -19,14 +19,17 @@ from typing import Any
 import numpy as np
 
 from dither.answer.alternatives import list_noisy_values
+from dither.answer.average_bounds import find_average_bounds
 from dither.answer.blocks import count_cells
 from dither.answer.evaluate import FormulaInputs, evaluate, scale_integers
 from dither.answer.interval_notes import write_interval_notes
 from dither.answer.intervals import Noises, compute_interval, find_affine_half
+from dither.answer.limit_notes import list_limit_notes, list_unbinned_keys
 from dither.answer.preview_noise import count_most_rows, find_span, note_noise
 from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import list_noises
+from dither.laws import KeyErrorLaw, find_error_law
 from dither.plan.algebra import Cells, Sum
 from dither.plan.analysed_query import Analyses
 from dither.plan.keys import bounds_in
@@ -37,6 +40,8 @@ from dither.question.shapes import affine, atoms_of
 from dither.stored import stored
 
 _ROWS = 4
+_LARGEST_GROUP = 2**40
+SURVIVES = Fraction(95, 100)
 
 
 @stored(
@@ -94,12 +99,12 @@ def list_preview_columns(
     """List the previews of all value columns, in every grouping set."""
     columns: list[PreviewColumn] = []
     analysed = [terms.analyses.analyse_query(query) for query in recipe.queries]
-    largest = replace(terms, group_size=terms.group_size or count_most_rows(analysed))
+    most_rows = terms.group_size or count_most_rows(analysed)
     for grouping_set, noises in zip(
         recipe.sets, list_noises(recipe, mechanisms, terms.bands), strict=True
     ):
-        inputs = make_reference_cell(recipe, grouping_set, terms)
-        at_most = make_reference_cell(recipe, grouping_set, largest)
+        inputs = make_reference_cell(recipe, grouping_set, terms.analyses, terms.group_size)
+        at_most = make_reference_cell(recipe, grouping_set, terms.analyses, most_rows)
         values = [output for output in recipe.outputs if output.role == "value"]
         for output in values:
             column = _preview_column(
@@ -130,6 +135,27 @@ def _preview_column(
     values = tuple(list_noisy_values(formula))
     cells = (count_cells(recipe, grouping_set) or 0) * len(values)
     foreseen = foresee(recipe, formula, terms.level)
+    needs_group_size = (
+        inputs is None
+        and foreseen.level is not None
+        and any(affine(value) is None for value in values)
+    )
+    joint_level = find_joint_level(terms.level, cells) if cells else None
+    notes = [output.note] if output.note else []
+    if needs_group_size:
+        assert foreseen.level is not None
+        levels = [foreseen.level, *([joint_level] if joint_level else [])]
+        bounds = find_average_bounds(formula, recipe, terms.analyses)
+        widest = math.inf if bounds is None else float(bounds[1] - bounds[0]) / 2
+
+        def has_intervals(size: int) -> bool:
+            cell = make_reference_cell(recipe, grouping_set, terms.analyses, size)
+            halves = [_find_widest(values, noises, cell, level) for level in levels]
+            return all(half is not None and half <= widest for half in halves)
+
+        size = find_smallest_group(has_intervals, find_size_shown(mechanisms) or 1)
+        inputs = make_reference_cell(recipe, grouping_set, terms.analyses, size)
+        notes += [] if size is None else [write_smallest_group(size, bounds is not None)]
     half = _find_widest(values, noises, inputs, foreseen.level)
     scale = sensitivity = None
     law = noises.laws[formula.atom] if isinstance(formula, Noisy) else None
@@ -138,7 +164,6 @@ def _preview_column(
         unit = float(recipe.atoms[formula.atom].unit)
         scale = float(law.error.noise_scale) * unit
         sensitivity = mechanisms[query].column_sensitivity(column).l1 * unit
-    notes = [output.note] if output.note else []
     level = foreseen.level or terms.level
     notes += write_interval_notes(formula, terms.bands, level, mechanisms)
     return PreviewColumn(
@@ -149,15 +174,54 @@ def _preview_column(
         sensitivity,
         limits,
         ", ".join(recipe.keys[key].column for key in grouping_set.keys) or "all",
-        None
-        if not cells
-        else _find_widest(values, noises, inputs, find_joint_level(terms.level, cells)),
+        None if joint_level is None else _find_widest(values, noises, inputs, joint_level),
         _divide_by_value(half, formula, inputs),
-        (*notes, *foreseen.notes),
+        (
+            *notes,
+            *foreseen.notes,
+            *list_limit_notes(recipe, terms.analyses.catalog, read),
+            *list_unbinned_keys(recipe),
+        ),
         any(terms.bands.is_quantile(atom) for atom in read),
-        inputs is None
-        and foreseen.level is not None
-        and any(affine(value) is None for value in values),
+        needs_group_size,
+    )
+
+
+def find_smallest_group(has_intervals: Callable[[int], bool], least: int) -> int | None:
+    """Find the smallest group, of `least` rows or more, that has intervals.
+
+    Found by doubling and halving, since more rows never lose an interval. None if no group below
+    2^40 rows has them.
+
+    >>> find_smallest_group(lambda size: size >= 37, 1), find_smallest_group(lambda size: True, 50)
+    (37, 50)
+    """
+    low = least
+    high = least
+    while not has_intervals(high):
+        if high >= _LARGEST_GROUP:
+            return None
+        low = high + 1
+        high *= 2
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if has_intervals(middle) else (middle + 1, high)
+    return high
+
+
+def find_size_shown(mechanisms: Sequence[Any]) -> int | None:
+    """Find how many units a group must have to be shown with 95%, where keys are selected."""
+    laws = [find_error_law(mechanism) for mechanism in mechanisms]
+    sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
+    return max(sizes, default=None)
+
+
+def write_smallest_group(size: int, is_bounded: bool) -> str:
+    """Say which group the figures of a column are for, where the asker named none."""
+    which = "an interval narrower than its public bounds" if is_bounded else "an interval"
+    return (
+        f"± is that of a group of {size:,} rows, the smallest that is shown with {which}; pass "
+        "group_size= for another"
     )
 
 
@@ -233,7 +297,7 @@ def _find_deviation(formula: Formula, noises: Noises) -> float | None:
 
 
 def make_reference_cell(
-    recipe: Recipe, grouping_set: GroupingSet, terms: Terms
+    recipe: Recipe, grouping_set: GroupingSet, analyses: Analyses, group_size: int | None
 ) -> FormulaInputs | None:
     """The reference cell: counts of `group_size`, sums half-way between their bounds; None without
     a group size.
@@ -241,7 +305,7 @@ def make_reference_cell(
     Repeated as the answer repeats it, up to four rows: points that serve one row may be too few for
     several.
     """
-    if terms.group_size is None:
+    if group_size is None:
         return None
     atoms = []
     rows = min(_ROWS, count_cells(recipe, grouping_set) or _ROWS)
@@ -251,10 +315,10 @@ def make_reference_cell(
         aggregate = released_query.columns[column] if isinstance(released_query, Cells) else None
         if isinstance(released_query, Cells) and isinstance(aggregate, Sum):
             between = bounds_in(
-                aggregate.column, terms.analyses.analyse_rows(released_query.plan).columns
+                aggregate.column, analyses.analyse_rows(released_query.plan).columns
             )
             middle = Fraction(between.low + between.high, 2)
-        atoms.append(scale_integers(atom, np.full(rows, float(middle * terms.group_size))))
+        atoms.append(scale_integers(atom, np.full(rows, float(middle * group_size))))
     keys = {
         key: np.full(rows, np.nan)
         if key_kind(recipe.keys[key]) != "text"

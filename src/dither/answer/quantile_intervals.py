@@ -25,6 +25,8 @@ from dither.question.recipe import Recipe
 
 _USUAL = Fraction(95, 100)  # ends are bought at least at this level: a lower one is then free
 EIGHTH = Fraction(1, 8)
+OF_QUANTILES = "a private quantile: "
+"""How every note on the interval of a quantile begins."""
 """The share of a quantile's price that pays for its ends.
 
 In ranks the quantile itself then errs by a seventh more than without ends.
@@ -109,9 +111,9 @@ class Bands:
         rank = f"with {float(level) * 100:.4g}% confidence the rank is off by at most {rows:,} rows"
         band = self.get(atom)
         if band is None:
-            return f"a private quantile: {rank}; no interval in values was bought"
+            return f"{OF_QUANTILES}{rank}; no interval in values was bought"
         if not is_bound:
-            return f"a private quantile: {rank}; its own interval does not bound this column"
+            return f"{OF_QUANTILES}{rank}; its own interval does not bound this column"
         away = max((law.aimed_rows for law in laws), default=0)
         how = "two more private quantiles" if level <= band.level else "null, and known up to"
         how += (
@@ -120,7 +122,7 @@ class Bands:
             else f" {float(band.level) * 100:.4g}%: two more private quantiles"
         )
         return (
-            f"a private quantile: {rank}; its interval is {how}, aimed {away:,} rows below and "
+            f"{OF_QUANTILES}{rank}; its interval is {how}, aimed {away:,} rows below and "
             f"above, for {band.price_share} of its price (quantile_intervals=False leaves them out)"
         )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import getpass
 from typing import Any
 
+from dither.answer.result import ABOUT_NOBODY
 from dither.canonical import fraction_text
 from dither.catalog.explain import UNPROTECTED
-from dither.privacy.kernel.kernel import Release
+from dither.privacy.kernel.kernel import DRY_RUN, Release
 from dither.publish.budget import LabelledGuarantee
 from dither.publish.library import LIBRARY, NO_TOTAL
 from dither.question.recipe import Recipe
@@ -58,4 +59,5 @@ def describe_release(
         "unprotected": list(UNPROTECTED),
         **({"library": NO_TOTAL} if release.version.context == LIBRARY else {}),
         **({"person": str(person)} if catalog.unit.column else {}),
+        **({"about": ABOUT_NOBODY} if release.version.context == DRY_RUN else {}),
     }

@@ -32,7 +32,7 @@ from dither.answer.selection import IntervalSelection
 from dither.answer.show_result import (
     explain_columns,
     list_footnotes,
-    make_rich_table,
+    make_shown_table,
     write_html_table,
     write_price,
 )
@@ -41,13 +41,14 @@ from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
 from dither.laws import HasErrorTerms
 from dither.plan.algebra import Keys
-from dither.privacy.kernel.kernel import Release
+from dither.privacy.kernel.kernel import DRY_RUN, Release
 from dither.publish.commitment import commitment, make_nonce, plain
 from dither.publish.seal import write_certificate
 from dither.publish.text import render_text
 from dither.question.recipe import Output, Recipe
 from dither.surfaces import escape_json, make_rich_text
 
+ABOUT_NOBODY = "a rehearsal on invented rows: about nobody, nothing was read and nothing was spent"
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
 
 
@@ -240,17 +241,25 @@ class Result:
         """
         return explain_columns(self.info, self.columns, self.notes)
 
+    @property
+    def footnotes(self) -> tuple[str, ...]:
+        """Notes, limits and reasons of NULLs: what is printed below the table."""
+        return tuple(list_footnotes(self.columns, self.notes, self.table.to_pylist()))
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield make_rich_table(self.columns, self.table.to_pylist())
+        yield make_shown_table(self.columns, self.table.to_pylist())
         repeated = "asked before: the stored answer, " if self.info["repeated"] else ""
-        footnotes = list_footnotes(self.columns, self.notes)
-        yield from map(make_rich_text, [repeated + write_price(self.info), *footnotes])
+        price = [] if ABOUT_NOBODY in self.notes else [repeated + write_price(self.info)]
+        yield from map(make_rich_text, [*price, *self.footnotes])
 
     def _repr_html_(self) -> str:
         return write_html_table(self.columns, self.table.to_pylist(), self.notes)
 
     def __str__(self) -> str:
         return render_text(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def make_result(
@@ -260,8 +269,9 @@ def make_result(
     info: dict[str, Any],
     bands: Bands = NO_BANDS,
 ) -> Result:
-    """Build the result of a release from its recipe."""
-    return Result(info, release, recipe, read_level(confidence), bands)
+    """Build the result of a release from its recipe. That of a rehearsal says so."""
+    notes = (ABOUT_NOBODY,) if info.get("context") == DRY_RUN else ()
+    return Result(info, release, recipe, read_level(confidence), bands, notes)
 
 
 def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:

@@ -1,22 +1,36 @@
-"""How a result looks: in words, in a terminal and in a notebook."""
+"""How a result looks: in words, in a terminal and in a notebook.
+
+Numbers are shown as they were released, with one exception: an average beyond its public bounds is
+shown at the bound, with the released value beside it. Tables for programs keep released values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
-from rich.table import Table as RichTable
-
-from dither.answer.column_info import ResultColumn
-from dither.pages.html import Html, join, join_lines, write_element
-from dither.surfaces import escape_label, escape_lines, make_rich_cell
+from dither.answer.average_bounds import Bounds
+from dither.answer.column_info import WITHOUT_INTERVAL, ResultColumn
+from dither.answer.quantile_intervals import OF_QUANTILES
+from dither.pages.charts import ChartPoint, draw_dots
+from dither.pages.html import EMPTY, Html, write_element
+from dither.pages.notebook import write_cell, write_notes
+from dither.publish.shown_table import ShownTable
+from dither.surfaces import escape_label, escape_lines
 
 _COVERED = (
     "Intervals cover the exact answer on the registered table; what limits and clamps did to the "
     "data before is named above, not covered. An end that is NULL is no bound."
 )
+_NULL_VALUE = "a value NULL is undefined at the numbers released, as where a noisy count is 0"
+_NULL_ENDS = "NULL … NULL is no interval"
+_SMALL_GROUP = (
+    "the noise is too large beside the size of the group; a larger group or a higher price has one"
+)
+_NULL_END = "an end NULL is no bound"
+_MOST_BARS = 40
 Row = dict[str, Any]
 
 
@@ -49,62 +63,191 @@ def write_price(info: dict[str, Any]) -> str:
     return f"{paid}, for one {info['unit']}, from pot {info['pot']}"
 
 
-def list_footnotes(columns: Sequence[ResultColumn], notes: Sequence[str]) -> list[str]:
-    """List the notes of a result, and after them those of its value columns."""
+def list_footnotes(
+    columns: Sequence[ResultColumn], notes: Sequence[str], rows: Sequence[Row]
+) -> list[str]:
+    """List the notes of a result, its limits, and the notes of its value columns.
+
+    Every NULL and every value beyond its bounds in the rows has a sentence here.
+    """
     footnotes = list(notes)
-    for column in columns:
+    limits = dict.fromkeys(limit for column in columns for limit in column.limits)
+    footnotes += ["; ".join(limits)] if limits else []
+    for index, column in enumerate(columns):
         if column.role == "value":
-            footnotes += [f"{column.name}: {note}" for note in column.notes if note not in notes]
+            ends = _find_ends(columns, index)
+            own = [*column.notes, *_explain_bounds(column, ends, rows)]
+            own += _explain_nulls(column, ends, rows)
+            footnotes += [f"{column.name}: {note}" for note in own if note not in notes]
     return footnotes
 
 
-def make_rich_table(columns: Sequence[ResultColumn], rows: Sequence[Row]) -> RichTable:
+def _find_ends(columns: Sequence[ResultColumn], index: int) -> list[str]:
+    """Find the names of the ends of a value's interval; none where it has no interval."""
+    after = columns[index + 1 : index + 3]
+    return [end.name for end in after if end.role in ("low", "high")]
+
+
+def _explain_bounds(
+    column: ResultColumn, ends: Sequence[str], rows: Sequence[Row]
+) -> Iterator[str]:
+    if column.bounds is None:
+        return
+    low, high = map(float, column.bounds)
+    numbers = (row[name] for row in rows for name in (column.name, *ends))
+    if any(number is not None and not low <= number <= high for number in numbers):
+        yield (
+            f"an average of values in [{low:g}, {high:g}] lies there too; what the noise moved "
+            "beyond is shown at the bound, with the raw value beside it; to_pandas() and "
+            "to_arrow() keep raw values"
+        )
+
+
+def _explain_nulls(column: ResultColumn, ends: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
+    if any(row[column.name] is None for row in rows):
+        yield _NULL_VALUE
+    missing = [
+        sum(row[end] is None for end in ends) for row in rows if row[column.name] is not None
+    ]
+    if 2 in missing:
+        yield _NULL_ENDS if _has_reason(column) else f"{_NULL_ENDS}: {_SMALL_GROUP}"
+    if 1 in missing:
+        yield _NULL_END
+
+
+def _has_reason(column: ResultColumn) -> bool:
+    """Whether the notes of a column say already why it has no interval."""
+    return any(note in WITHOUT_INTERVAL or note.startswith(OF_QUANTILES) for note in column.notes)
+
+
+def make_shown_table(columns: Sequence[ResultColumn], rows: Sequence[Row]) -> ShownTable:
     """Make the table for a terminal: the interval of a value is one column, from end to end."""
-    table = RichTable()
-    for column in columns:
-        if column.role in ("key", "value"):
-            justify: Literal["left", "right"] = "right" if column.role == "value" else "left"
-            table.add_column(make_rich_cell(column.name), justify=justify)
-        elif column.role == "low" and column.confidence is not None:
-            table.add_column(_write_level(column), justify="right")
-    for row in rows:
-        table.add_row(*map(make_rich_cell, _list_cells(columns, row)))
-    return table
+    visible = [column for column in columns if column.role != "high"]
+    heads = [_write_level(column) if column.role == "low" else column.name for column in visible]
+    figures = frozenset(i for i, column in enumerate(visible) if column.role != "key")
+    return ShownTable(
+        tuple(heads), tuple(tuple(_list_cells(columns, row)) for row in rows), figures
+    )
 
 
 def _list_cells(columns: Sequence[ResultColumn], row: Row) -> Iterator[str]:
     for index, column in enumerate(columns):
         if column.role == "low":
-            high = columns[index + 1]
-            yield f"{_format_value(row[column.name])} … {_format_value(row[high.name])}"
+            yield _write_interval(column, row, [column.name, columns[index + 1].name])
         elif column.role != "high":
-            yield _format_value(row[column.name])
+            yield _write_value(column, row)
+
+
+def _write_value(column: ResultColumn, row: Row) -> str:
+    """A value, at its bound where it lies beyond; the raw value is then beside it."""
+    value = row[column.name]
+    shown = clamp_value(value, column.bounds)
+    return _format_value(value) if shown == value else _write_raw(shown, value)
+
+
+def _write_raw(shown: float, value: float) -> str:
+    return f"{_format_value(shown)} (raw {_format_value(value)})"
+
+
+def _write_interval(column: ResultColumn, row: Row, ends: Sequence[str]) -> str:
+    """An interval, cut at the public bounds of the exact answer."""
+    low, high = clamp_interval(row[ends[0]], row[ends[1]], column.bounds)
+    return f"{_format_value(low)} … {_format_value(high)}"
+
+
+def clamp_value(value: Any, bounds: Bounds | None) -> Any:
+    """The value, or the public bound that is nearest where it lies beyond.
+
+    >>> clamp_value(1100.5, (Fraction(0), Fraction(150))), clamp_value(-3, None)
+    (150.0, -3)
+    """
+    if bounds is None or value is None or bounds[0] <= value <= bounds[1]:
+        return value
+    return float(bounds[0] if value < bounds[0] else bounds[1])
+
+
+def clamp_interval(low: Any, high: Any, bounds: Bounds | None) -> tuple[Any, Any]:
+    """The interval less what lies beyond the bounds; as it is where nothing of it is within.
+
+    It covers as often as before, since the exact answer lies within the bounds.
+    """
+    if bounds is None or (low is not None and low > bounds[1]):
+        return low, high
+    if high is not None and high < bounds[0]:
+        return low, high
+    return clamp_value(low, bounds), clamp_value(high, bounds)
 
 
 def write_html_table(
     columns: Sequence[ResultColumn], rows: Sequence[Row], notes: Sequence[str]
 ) -> Html:
-    """Write the table for notebooks: intervals in small grey type below their values."""
-    names = [column.name for column in columns if column.role in ("key", "value")]
-    head = write_element("tr", *(write_element("th", _format_label(name)) for name in names))
+    """Write the table for notebooks: intervals in small type below their values, then a chart."""
+    names = [column for column in columns if column.role in ("key", "value")]
+    head = write_element("tr", *map(_write_head, names))
     body = [write_element("tr", *_list_html_cells(columns, row)) for row in rows]
     table = write_element("table", write_element("thead", head), write_element("tbody", *body))
     level = next((_write_level(column) for column in columns if column.role == "low"), "")
-    footnotes = [*([f"small: {level}"] if level else []), *list_footnotes(columns, notes)]
-    return join([table, write_element("small", join_lines(footnotes))])
+    small = [f"small: {level}"] if level else []
+    footnotes = write_notes([*small, *list_footnotes(columns, notes, rows)])
+    return write_cell(table, draw_chart(columns, rows), footnotes)
+
+
+def _write_head(column: ResultColumn) -> Html:
+    kind = "figure" if column.role == "value" else None
+    return write_element("th", _format_label(column.name), class_=kind)
 
 
 def _list_html_cells(columns: Sequence[ResultColumn], row: Row) -> Iterator[Html]:
     for index, column in enumerate(columns):
-        value = _format_label(row[column.name])
         if column.role == "key":
-            yield write_element("td", value)
+            yield write_element("td", _format_label(row[column.name]))
         elif column.role == "value":
-            after = columns[index + 1 : index + 3]
-            ends = [_format_label(row[end.name]) for end in after if end.role in ("low", "high")]
-            interval = write_element("small", " … ".join(ends), style="color:gray")
-            more = [write_element("br"), interval] if len(ends) == 2 else []
-            yield write_element("td", value, *more, style="text-align:right")
+            ends = _find_ends(columns, index)
+            more = []
+            if len(ends) == 2:
+                interval = escape_label(_write_interval(column, row, ends))
+                more = [write_element("br"), write_element("small", interval, class_="quiet")]
+            value = escape_label(_write_value(column, row))
+            yield write_element("td", value, *more, class_="figure")
+
+
+def draw_chart(columns: Sequence[ResultColumn], rows: Sequence[Row]) -> Html:
+    """Draw the first value column of a grouped answer, with intervals.
+
+    Nothing is drawn for a single row, or for more rows than fit a screen.
+    """
+    keys = [column.name for column in columns if column.role == "key"]
+    index = next(
+        (i for i, column in enumerate(columns) if column.role == "value" and column.confidence),
+        None,
+    )
+    if not keys or index is None or not 1 < len(rows) <= _MOST_BARS:
+        return EMPTY
+    ends = _find_ends(columns, index)
+    if len(ends) != 2 or not all(_is_number(row[columns[index].name]) for row in rows):
+        return EMPTY
+    points = [_make_point(columns[index], keys, ends, row) for row in rows]
+    return draw_dots(points, columns[index].name)
+
+
+def _make_point(
+    column: ResultColumn, keys: Sequence[str], ends: Sequence[str], row: Row
+) -> ChartPoint:
+    label = ", ".join(_format_label(row[key]) for key in keys)
+    low, high = clamp_interval(row[ends[0]], row[ends[1]], column.bounds)
+    value = clamp_value(row[column.name], column.bounds)
+    return ChartPoint(
+        label,
+        float("nan") if value is None else float(value),
+        None if low is None else float(low),
+        None if high is None else float(high),
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    )
 
 
 def _write_level(column: ResultColumn) -> str:

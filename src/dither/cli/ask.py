@@ -14,6 +14,7 @@ from dither import connect, steward
 from dither.answer.explain import strip_explain_prefix
 from dither.answer.explained_result import ExplainedResult
 from dither.answer.preview import Preview
+from dither.cli.large_epsilon import Yes, check_epsilon
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
@@ -181,6 +182,7 @@ def sql(
             "printed for verify --values."
         ),
     ] = None,
+    yes: Yes = False,
     state: StateFolder = None,
 ) -> None:
     """Ask a question and pay for it from a pot. Asked again at the same price, it is free and has
@@ -205,6 +207,8 @@ def sql(
             **terms,
         )
         price = {answer_preview.measure: answer_preview.price}
+    if not dry_run:
+        check_epsilon(price.get("epsilon"), yes=yes)
     result = con.sql(question, fresh=fresh, dry_run=dry_run, **price, **terms)
     if isinstance(result, ExplainedResult):
         if as_json or output is AnswerFormat.json:
@@ -219,16 +223,18 @@ def sql(
         return
     if as_json or output is AnswerFormat.json:
         opening = {} if certificate is None else {"nonce": result.opening()["nonce"]}
-        print_json({"columns": result.to_dict(), "info": result.info} | opening)
+        info = result.info | {"footnotes": list(result.footnotes)}
+        print_json({"columns": result.to_dict(), "info": info} | opening)
     elif output is AnswerFormat.csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(escape_csv(column.name) for column in result.columns)
         for row in result.to_arrow().to_pylist():
             writer.writerow(map(escape_csv, row.values()))
+        sys.stdout.flush()
+        for footnote in result.footnotes:
+            make_console(stderr=True).print(footnote, highlight=False, soft_wrap=True)
     else:
         make_console().print(result)
-        if dry_run:
-            make_console().print("a dry run, about nobody: nothing was read, nothing was spent")
     if certificate is not None:
         result.certificate(certificate)
         make_console(stderr=True).print(
@@ -252,11 +258,13 @@ def reissue(
     max_groups: MaxGroups = None,
     weight: Weight = None,
     pot: Pot = "total",
+    yes: Yes = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """For the steward: answer again what was answered wrongly, out of the reserve inside the pot's
     ceiling."""
+    check_epsilon(epsilon, yes=yes)
     con = connect(catalog, pot=pot, state=state)
     request = con.request(
         question, epsilon=epsilon, rho=rho, max_groups=max_groups, weights=_read_weights(weight)

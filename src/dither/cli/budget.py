@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dither import steward
+from dither.cli.large_epsilon import Yes, check_epsilon
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.status import describe_suspension
@@ -92,11 +93,15 @@ def open_pot(
         list[str] | None,
         typer.Option(help="The total's: LINEAGE=same, disjoint or unknown, for each known here."),
     ] = None,
+    yes: Yes = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Open a pot: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has
     seen an answer."""
+    check_epsilon(epsilon, yes=yes)
+    if rule in (Rules.pure, Rules.approx):
+        check_epsilon(ceiling, yes=yes)
     dataset_state = State.beside(catalog, state)
     registered = steward.registered_catalog(dataset_state)
     terms: dict[str, Any] = {
@@ -157,12 +162,14 @@ def raise_cap(
     cap: Annotated[
         str | None, typer.Option(help="The same, for pots that count in rho or Renyi divergence.")
     ] = None,
+    yes: Yes = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Raise a pot's cap, at most to its ceiling."""
     if (epsilon is None) == (cap is None):
         raise ParameterError("say the new cap once: --epsilon or --cap")
+    check_epsilon(epsilon, yes=yes)
     _show(
         steward.raise_cap(State.beside(catalog, state), pot, epsilon or cap or "", reason), as_json
     )

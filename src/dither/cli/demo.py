@@ -15,7 +15,6 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.syntax import Syntax
-from rich.table import Table
 
 from dither import connect, steward
 from dither.answer.preview import Preview
@@ -28,6 +27,7 @@ from dither.commands import write_command
 from dither.errors import BudgetError
 from dither.publish import seal
 from dither.publish.interpret import interpret_pot
+from dither.publish.shown_table import ShownTable
 from dither.session import Connection
 from dither.state import State
 
@@ -224,18 +224,16 @@ class _Walk:
             for title, top_label, sql in QUESTIONS[1:]:
                 say(title)
                 self._ask(con, title, top_label, sql)
-        table = Table("question", "answers", "preview: ± at 95%", "intervals that hold the truth")
+        heads = ("question", "answers", "preview: ± at 95%", "intervals that hold the truth")
+        rows = []
         for answer in self.answers:
             inside, intervals = count_covered(answer)
-            half = answer.preview.columns[0].half_width
-            half_width = "by group size" if half is None else f"{half:,.4g}"
-            table.add_row(
-                answer.title,
-                str(answer.result.table.num_rows),
-                half_width,
-                f"{inside} of {intervals}" if intervals else "no bounds",
-            )
-        self.console.print(table)
+            first = answer.preview.columns[0]
+            is_known = first.half_width is not None and not first.needs_group_size
+            half_width = f"{first.half_width:,.4g}" if is_known else "by group size"
+            held_truth = f"{inside} of {intervals}" if intervals else "no bounds"
+            rows.append((answer.title, str(answer.result.table.num_rows), half_width, held_truth))
+        self.console.print(ShownTable(heads, tuple(rows), frozenset({1, 2, 3})))
 
     def _ask(self, con: Connection, title: str, top_label: str, sql: str) -> DemoAnswer:
         preview: Preview = con.preview(sql, rho=PRICE)

@@ -15,6 +15,7 @@ from dither.answer.shown_keys import list_shown_keys
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.registry import read_deployment
 from dither.pages.charts import ChartPoint, draw_dots, format_number
+from dither.pages.html import EMPTY, Html, join, write_element
 from dither.plan.algebra import Cells
 from dither.privacy.kernel.release import Release
 from dither.publish import seal
@@ -172,7 +173,7 @@ def _describe_question(answer: DemoAnswer) -> AnsweredQuestion:
     first = answer.preview.columns[0]
     info = answer.result.info
     expected = "the error depends on the group's size"
-    if first.half_width is not None:
+    if first.half_width is not None and not first.needs_group_size:
         expected = (
             f"the preview promised ± {format_number(first.half_width)} at 95% "
             "before anything was read"
@@ -183,11 +184,17 @@ def _describe_question(answer: DemoAnswer) -> AnsweredQuestion:
         answer.sql,
         paid,
         f"{expected[0].upper()}{expected[1:]}.",
-        draw_dots(answer.points, answer.title),
+        join([draw_dots(answer.points, answer.title), _write_limits(answer.result)]),
         (head, rows),
         _state_finding(answer),
         answer.points,
     )
+
+
+def _write_limits(result: Result) -> Html:
+    """What was limited in the rows behind a chart."""
+    limits = dict.fromkeys(limit for column in result.columns for limit in column.limits)
+    return write_element("p", "; ".join(limits), class_="quiet") if limits else EMPTY
 
 
 def _state_finding(answer: DemoAnswer) -> str:

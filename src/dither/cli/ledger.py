@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from dither import steward
 from dither.answer.history import describe_request
+from dither.answer.question_log import Questions, find_question, read_questions
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
 from dither.privacy.ledger import Pot
 from dither.privacy.ledger import export as exports
 from dither.privacy.ledger.pots import price_text
-from dither.privacy.ledger.reports import Record
+from dither.privacy.ledger.reports import Record, Reports
+from dither.publish.shown_table import ShownTable
 from dither.state import State
 from dither.surfaces import escape_json
 
@@ -26,6 +28,11 @@ app = typer.Typer(
     help="Check the durable record of everything that was spent.",
     no_args_is_help=True,
 )
+
+
+WithSql = Annotated[
+    bool, typer.Option("--sql", help="For the steward alone: with the text of each question.")
+]
 
 
 class ExportFormat(StrEnum):
@@ -104,13 +111,19 @@ def export(
     output: Annotated[
         ExportFormat, typer.Option("--format", help="JSON with pots, or CSV of the releases.")
     ] = ExportFormat.json,
+    sql: WithSql = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Print parameters of every release for anyone to see; never a value."""
-    ledger = steward.open_ledger(State.beside(catalog, state))
+    dataset_state = State.beside(catalog, state)
+    if sql and not as_json and output is ExportFormat.csv:
+        raise ParameterError("texts of questions are exported as JSON: leave --format csv out")
+    ledger = steward.open_ledger(dataset_state)
     try:
-        if as_json or output is ExportFormat.json:
+        if sql:
+            print_json(_add_texts(ledger, read_questions(dataset_state.root)))
+        elif as_json or output is ExportFormat.json:
             print(escape_json(exports.as_json(ledger)))
         else:
             print(exports.as_csv(ledger).rstrip("\n"))
@@ -118,25 +131,37 @@ def export(
         ledger.close()
 
 
+def _add_texts(ledger: Reports, questions: Questions) -> dict[str, Any]:
+    """The export, with the text of every question that the log has."""
+    document: dict[str, Any] = json.loads(exports.as_json(ledger))
+    texts = {record.seq: _find_text(record, questions) for record in ledger.history()}
+    for release in document["releases"]:
+        release["sql"] = texts.get(release["release"])
+    return document
+
+
 def history(
     catalog: CatalogFile,
     unreleased: Annotated[
         bool, typer.Option(help="For the steward: charges whose answer never left are listed too.")
     ] = False,
+    sql: WithSql = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """List what was released: when, from which pot, at which price. Parameters only."""
-    ledger = steward.open_ledger(State.beside(catalog, state))
+    dataset_state = State.beside(catalog, state)
+    ledger = steward.open_ledger(dataset_state)
     try:
         pots = {pot.name: pot for pot in ledger.pots()}
         records = ledger.history(unreleased=unreleased)
     finally:
         ledger.close()
+    questions = read_questions(dataset_state.root) if sql else {}
     if as_json:
-        print_json([_describe_record(record, pots[record.pot]) for record in records])
+        print_json([_describe_record(record, pots[record.pot], questions) for record in records])
         return
-    table = Table("release", "released at", "pot", "charge", "version", "links")
+    rows = []
     for record in records:
         taken = record.charges[record.pot]
         paid = price_text(pots[record.pot].rule.measure, taken, pots[record.pot].unit)
@@ -145,13 +170,18 @@ def history(
         links += [f"also paid by {name}" for name in record.shared_by]
         version = str(record.public.get("version", ""))
         name = f"{record.seq} {record.release_id}"
-        table.add_row(
-            name, record.released_at or "never", record.pot, paid, version, "; ".join(links)
-        )
-    make_console().print(table)
+        asks = _find_text(record, questions) or describe_request(record.public.get("request", {}))
+        released_at = record.released_at or "never"
+        rows.append((name, released_at, record.pot, asks, paid, version, "; ".join(links)))
+    heads = ("release", "released at", "pot", "asked", "charge", "version", "links")
+    make_console().print(ShownTable(heads, tuple(rows)))
 
 
-def _describe_record(record: Record, pot: Pot) -> dict[str, Any]:
+def _find_text(record: Record, questions: Questions) -> str | None:
+    return find_question(questions, record.release_id, (*record.pots, *record.shared_by))
+
+
+def _describe_record(record: Record, pot: Pot, questions: Questions) -> dict[str, Any]:
     taken = record.charges[record.pot]
     return {
         "release": record.seq,
@@ -164,6 +194,7 @@ def _describe_record(record: Record, pot: Pot) -> dict[str, Any]:
         "unit": pot.unit,
         "version": record.public.get("version"),
         "asks": describe_request(record.public.get("request", {})),
+        **({"sql": _find_text(record, questions)} if questions else {}),
         "supersedes": record.supersedes,
         "superseded_by": record.superseded_by,
         "shared_by": list(record.shared_by),

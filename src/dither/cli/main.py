@@ -73,6 +73,18 @@ class LazyGroup(TyperGroup):
         except KeyboardInterrupt as interrupt:
             raise InterruptedCommand(str(interrupt)) from None
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Complete the names of commands without importing any of them.
+
+        Commands that stand for their names alone take the place of those not imported yet.
+        """
+        loaded = dict(self.commands)
+        self.commands = {name: TyperCommand(name) for name in self.list_commands(ctx)} | loaded
+        try:
+            return list(super().shell_complete(ctx, incomplete))
+        finally:
+            self.commands = loaded
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
             self.add_command(_load_command(cmd_name), cmd_name)
@@ -81,7 +93,10 @@ class LazyGroup(TyperGroup):
 
 def _load_command(name: str) -> TyperCommand | TyperGroup:
     if name in _GROUPS:
-        return typer.main.get_group(import_module(f"dither.cli.{name}").app)
+        group = typer.main.get_group(import_module(f"dither.cli.{name}").app)
+        for command in group.commands.values():
+            _keep_brackets(command)
+        return group
     module, example = _COMMANDS[name]
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     single.command(name, epilog=f"Example: {example}")(
@@ -89,7 +104,17 @@ def _load_command(name: str) -> TyperCommand | TyperGroup:
     )
     command = typer.main.get_command(single)
     assert isinstance(command, TyperCommand)
+    _keep_brackets(command)
     return command
+
+
+def _keep_brackets(command: Any) -> None:
+    """Keep the brackets of help texts, which rich would read as markup and leave out."""
+    from rich.markup import escape
+
+    for option in command.params:
+        if getattr(option, "help", None):
+            option.help = escape(option.help)
 
 
 app = typer.Typer(
@@ -124,9 +149,15 @@ def _options(
 
 
 def main() -> None:
-    """Entry point: whatever goes wrong is one message and an exit code, never a traceback."""
+    """Entry point: whatever goes wrong is one message and an exit code, never a traceback.
+
+    Under `--json` the message is JSON on standard output, also for a wrong command line.
+    """
     try:
-        app()
+        if _wants_json():
+            _run_for_program()
+        else:
+            app()
     except DitherError as error:
         from dither.cli.output import exit_code
 
@@ -168,6 +199,21 @@ def _describe_interrupt() -> str:
     return _NOTHING_CHANGED if command in _REGISTERING else CHARGED_IS_STORED
 
 
+def _wants_json() -> bool:
+    return "--json" in sys.argv[1:]
+
+
+def _run_for_program() -> NoReturn:
+    """Run the command; what typer would print about a wrong command line is raised here."""
+    try:
+        code = app(standalone_mode=False)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        _end("usage", str(error.format_message()), getattr(error, "exit_code", 2))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
 def _locate_error(error: BaseException) -> str:
     """Find the last line of dither's own code that an error passed.
 
@@ -187,8 +233,11 @@ def _locate_error(error: BaseException) -> str:
 
 
 def _end(kind: str, message: str, code: int) -> NoReturn:
-    from dither.cli.output import make_console
+    from dither.cli.output import make_console, print_json
 
+    if _wants_json():
+        print_json({"error": {"kind": kind, "message": message, "exit_code": code}})
+        sys.exit(code)
     console = make_console(stderr=True)
     console.print(kind, style="bold red", end=": ", highlight=False)
     console.print(message, markup=False, highlight=False, soft_wrap=True)

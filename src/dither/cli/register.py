@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from dither import steward
 from dither.cli.output import AsJson, make_console, print_json
 from dither.commands import write_command
+from dither.publish.shown_table import ShownTable
 from dither.state import State
 from dither.surfaces import escape_label
 
@@ -122,12 +122,9 @@ def _show(done: steward.Registration, console: Console, catalog: Path, as_json: 
         return
     console.print(f"registered {done.catalog.dataset} version {done.version} ({done.context})")
     for repairs in done.repairs:
-        table = Table(
-            "for the steward only", "rows", title=f"table {repairs.table}", title_justify="left"
-        )
-        for what, count in repairs.counts:
-            table.add_row(what, f"{count:,}")
-        console.print(table)
+        rows = tuple((what, f"{count:,}") for what, count in repairs.counts)
+        heads = ("for the steward only", "rows")
+        console.print(ShownTable(heads, rows, frozenset({1}), f"table {repairs.table}"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     console.print(f"peak memory {peak:.1f} GiB", highlight=False)
     console.print(

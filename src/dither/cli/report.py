@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from dither.answer.history import describe_request
+from dither.answer.question_log import find_question, read_questions
 from dither.catalog.explain import UNPROTECTED, guarantee
+from dither.cli.ledger import WithSql
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.registry import read_deployment
@@ -25,19 +27,23 @@ from dither.state import State
 def report(
     catalog: CatalogFile,
     to: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
+    sql: WithSql = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Write a page on what was asked and paid, what is promised and what is not. Reads no data and
     shows no value."""
-    facts = read_deployment(State.beside(catalog, state))
+    dataset_state = State.beside(catalog, state)
+    facts = read_deployment(dataset_state)
+    questions = read_questions(dataset_state.root) if sql else {}
     total = facts.total
     name = facts.catalog.dataset
     pots = {pot.name: pot for pot in facts.pots}
     releases = tuple(
         (
             str(r.seq),
-            describe_request(r.public.get("request", {})),
+            find_question(questions, r.release_id, (*r.pots, *r.shared_by))
+            or describe_request(r.public.get("request", {})),
             _describe_payment(r.charges, pots),
         )
         for r in facts.releases

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dither.answer.column_info import ResultColumn
 from dither.answer.intervals import read_level
-from dither.answer.result import Result
+from dither.answer.result import ABOUT_NOBODY, Result
 from dither.canonical import Number, fraction_text
 from dither.errors import ParameterError, QueryError
 from dither.postprocess.locked_engine import run_statement
@@ -30,7 +30,7 @@ _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.t
 WITHOUT_INTERVAL = "computed from noisy answers: it has their noise, and no interval of its own"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CombinedResult(Result):
     """A table computed from the answers of several questions, or from those of one.
 
@@ -64,13 +64,21 @@ class CombinedResult(Result):
                 described += [_rename(shown, f"{column.name}{end}", end) for end in ends]
                 continue
             notes = () if column.is_key else (WITHOUT_INTERVAL,)
-            described.append(ResultColumn(column.name, role, notes=notes))  # type: ignore[arg-type]
+            described.append(
+                ResultColumn(column.name, role, notes=notes, limits=self._limits)  # type: ignore[arg-type]
+            )
         if not described:
             return tuple(
-                ResultColumn(name, "value", notes=(WITHOUT_INTERVAL,))
+                ResultColumn(name, "value", notes=(WITHOUT_INTERVAL,), limits=self._limits)
                 for name in self.table.column_names
             )
         return tuple(described)
+
+    @property
+    def _limits(self) -> tuple[str, ...]:
+        """What was limited in the rows behind any of the answers."""
+        columns = (column for part in self.parts for column in part.columns)
+        return tuple(dict.fromkeys(limit for column in columns for limit in column.limits))
 
     def _values(self) -> pa.Table:
         values = [column.name for column in self.columns if column.role in ("key", "value")]
@@ -116,7 +124,16 @@ def make_combined_result(
     """The result of a question over the answers of its parts."""
     no_release = cast(Release, None)
     no_recipe = cast(Recipe, None)
-    return CombinedResult(info, no_release, no_recipe, level, parts=tuple(parts), _split=split)
+    is_rehearsal = any(ABOUT_NOBODY in part.notes for part in parts)
+    return CombinedResult(
+        info,
+        no_release,
+        no_recipe,
+        level,
+        notes=(ABOUT_NOBODY,) if is_rehearsal else (),
+        parts=tuple(parts),
+        _split=split,
+    )
 
 
 def describe_charges(sql: str, parts: Sequence[Result]) -> dict[str, Any]:
@@ -139,6 +156,7 @@ def describe_charges(sql: str, parts: Sequence[Result]) -> dict[str, Any]:
         ),
         "charges": {pot: list(map(fraction_text, taken)) for pot, taken in charges.items()},
         "parts": [part.info for part in parts],
+        **({"about": first["about"]} if "about" in first else {}),
     }
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
 
-from dither.pages.html import write_element
+from dither.pages.notebook import write_cell, write_notes
 from dither.privacy.ledger import Pot, Rule
 from dither.privacy.ledger.pots import decimal_text
+from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
-from dither.surfaces import make_rich_cell, make_rich_text
+from dither.surfaces import make_rich_text
 
 Pair = tuple[Fraction, Fraction]
 AS_IF = "as if stopped at a point fixed in advance"
@@ -101,24 +101,24 @@ class PotBalances:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show the pots as a table in a terminal, then the same in sentences."""
-        table = RichTable("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
+        yield self._make_table()
+        yield from map(make_rich_text, self._list_lines())
+
+    def _list_lines(self) -> list[str]:
+        units = dict.fromkeys(pot.unit for pot in self.shown())
+        whom = [f"amounts for one {' or '.join(units)}; deltas are said below"] if units else []
+        return [*whom, *self.lines()]
+
+    def _make_table(self) -> ShownTable:
+        heads = ("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
+        rows = []
         for pot in self.shown():
             numbers = [decimal_text(value) for value in (pot.spent, pot.left, pot.cap, pot.ceiling)]
             name = pot.name if pot.inside is None else f"{pot.name} in {pot.inside}"
             rule = pot.rule.name if pot.rule.name != "rdp" else f"rdp at {pot.rule.alpha}"
             reserve = f"{decimal_text(pot.reissue - pot.reissued)} of {decimal_text(pot.reissue)}"
-            table.add_row(
-                *map(
-                    make_rich_cell,
-                    (name, pot.kind, f"{rule}, {pot.rule.measure}", *numbers, reserve),
-                )
-            )
-        units = dict.fromkeys(pot.unit for pot in self.shown())
-        table.caption = (
-            f"amounts for one {' or '.join(units)}; deltas are said below" if units else None
-        )
-        yield table
-        yield from map(make_rich_text, self.lines())
+            rows.append((name, pot.kind, f"{rule}, {pot.rule.measure}", *numbers, reserve))
+        return ShownTable(heads, tuple(rows), frozenset(range(3, len(heads))))
 
     def lines(self) -> Iterator[str]:
         """The sentences below the table."""
@@ -154,10 +154,13 @@ class PotBalances:
         )
 
     def _repr_html_(self) -> str:
-        return write_element("pre", str(self))
+        return write_cell(self._make_table().write_html(), write_notes(self._list_lines()))
 
     def __str__(self) -> str:
         return render_text(self, width=160)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def convert_over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:

@@ -10,11 +10,12 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dither.plan.algebra import Expression, Scan, nodes_of
+from dither.plan.algebra import Expression
 from dither.plan.domain import Domain
 from dither.plan.stability import Owned
 from dither.question.expressions import Formula, Noisy
 from dither.question.recipe import Atom, DisplayKind
+from dither.question.row_limits import list_row_limits, name_unit
 from dither.sql.key_codes import KeyEncoding
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Scope
@@ -110,20 +111,11 @@ def choose_display(domain: Domain) -> DisplayKind:
 
 def list_limits(question: QuestionDraft) -> list[str]:
     """What registration and the question limit per unit, in words."""
-    context = question.scope.context
-    unit = context.catalog.unit.label.replace("_", " and ")
-    tables = dict.fromkeys(
-        node.table for node in nodes_of(question.scope.relation.plan) if isinstance(node, Scan)
-    )
-    private = [table for name in tables if (table := context.catalog.table(name)).kind == "private"]
-    if context.catalog.unit.kind == "row":
-        return []
-    limits = [
-        f"at most {table.rows_per_unit} rows{'' if len(private) == 1 else f' of {table.name}'} per "
-        f"{unit}"
-        for table in private
-    ]
-    return limits + ([f"at most {question.groups} groups per {unit}"] if question.groups else [])
+    catalog = question.scope.context.catalog
+    limits = list_row_limits(catalog, question.scope.relation.plan)
+    if catalog.unit.kind == "row" or not question.groups:
+        return limits
+    return [*limits, f"at most {question.groups} groups per {name_unit(catalog)}"]
 
 
 def check_owned(question: QuestionDraft, node: exp.Expr) -> None:

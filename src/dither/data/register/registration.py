@@ -23,6 +23,7 @@ from dither.data.lower.columns import OWNER, UNIT
 from dither.data.register import repair
 from dither.data.register.connections import CANNOT_ENCRYPT, open_for_registration
 from dither.data.register.interruptible import run_interruptibly
+from dither.data.register.left_out import count_left_out
 from dither.data.register.limits import (
     TIE,
     UNITS,
@@ -281,7 +282,9 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
     registering.units = registering.count(
         f"SELECT coalesce(max({UNIT}), {registering.units}) FROM {counted}"
     )
-    done = _finish_table(registering, table, [*counts, *_count_spellings(registering, table)])
+    counts += _count_spellings(registering, table)
+    counts += count_left_out(registering.count, registering.catalog, table, rows)
+    done = _finish_table(registering, table, counts)
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(
             f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. "
@@ -348,7 +351,7 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     unread = unread_lines(
         registering.connection, registering.catalog.source, registering.folder, table, rows_read
     )
-    return [("lines that could not be read", unread), *counts]
+    return [("lines that could not be read", unread), ("rows read", rows_read), *counts]
 
 
 def _count_spellings(registering: _Registering, table: Table) -> Counts:

@@ -1,0 +1,123 @@
+"""Public bounds of averages: an average of values in [L, U] lies in [L, U], whatever the data is.
+
+The noisy average of a small group can lie far outside. It is shown at the nearest bound then, with
+the released value beside it. Bounds follow from the recipe and the catalog alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dither.plan.algebra import (
+    Aggregate,
+    Call,
+    Cells,
+    Column,
+    Count,
+    CountValues,
+    Expression,
+    Filter,
+    LimitGroups,
+    Plan,
+    Project,
+    SampleUnits,
+    Sum,
+    Value,
+)
+from dither.plan.analysed_query import Analyses
+from dither.plan.keys import bounds_in
+from dither.question.expressions import Apply, Constant, Formula, Noisy
+from dither.question.recipe import GroupingSet, Recipe
+
+Bounds = tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True)
+class _Average:
+    """An average as AVG is bound: a constant, plus a sum over a count."""
+
+    middle: Fraction
+    total: int
+    count: int
+
+
+def is_average(formula: Formula) -> bool:
+    """Whether a column has the form of an average, and may have bounds."""
+    return _read_average(formula) is not None
+
+
+def find_average_bounds(formula: Formula, recipe: Recipe, analyses: Analyses) -> Bounds | None:
+    """Find the public bounds of a column that is an average; None for any other column.
+
+    The same bounds hold in every grouping set: all of them read the same rows.
+    """
+    average = _read_average(formula)
+    if average is None:
+        return None
+    grouping_set = recipe.sets[0]
+    summed = _find_query(recipe, grouping_set, average.total)
+    counted = _find_query(recipe, grouping_set, average.count)
+    if summed is None or counted is None:
+        return None
+    aggregate = summed.columns[grouping_set.positions[average.total][1]]
+    counter = counted.columns[grouping_set.positions[average.count][1]]
+    if not isinstance(aggregate, Sum):
+        return None
+    between = bounds_in(aggregate.column, analyses.analyse_rows(summed.plan).columns)
+    unit = recipe.atoms[average.total].unit
+    low = between.low * unit
+    high = between.high * unit
+    if isinstance(counter, Count) and _reads_same_rows(summed.plan, counted.plan):
+        # A row without a value adds 0 to the sum.
+        zero = Fraction(0)
+        return average.middle + min(low, zero), average.middle + max(high, zero)
+    if isinstance(counter, CountValues) and _counts_summands(
+        summed.plan, aggregate.column, counted.plan, counter.column
+    ):
+        return average.middle + low, average.middle + high
+    return None
+
+
+def _read_average(formula: Formula) -> _Average | None:
+    match formula:
+        case Apply("divide", (Noisy(total), Noisy(count))):
+            return _Average(Fraction(0), total, count)
+        case Apply("add", (Constant(Fraction() as middle), inner)):
+            average = _read_average(inner)
+            return None if average is None else _Average(middle, average.total, average.count)
+    return None
+
+
+def _find_query(recipe: Recipe, grouping_set: GroupingSet, atom: int) -> Cells | None:
+    query = recipe.queries[grouping_set.positions[atom][0]]
+    return query if isinstance(query, Cells) and not recipe.atoms[atom].offset else None
+
+
+def _reads_same_rows(first: Plan, second: Plan) -> bool:
+    """Whether two plans differ in the columns that they compute, at most."""
+    return first == second or _strip_project(first) == _strip_project(second)
+
+
+def _strip_project(plan: Plan) -> Plan:
+    return plan.source if isinstance(plan, Project) else plan
+
+
+def _counts_summands(plan: Plan, summed: str, counted_plan: Plan, counted: str) -> bool:
+    """Whether the values counted are those summed, perhaps less a constant."""
+    if not _reads_same_rows(plan, counted_plan):
+        return False
+    summand = _find_expression(plan, summed)
+    value = _find_expression(counted_plan, counted)
+    match summand:
+        case Call("subtract", (inner, Value())) if inner == value:
+            return True
+    return summand == value
+
+
+def _find_expression(plan: Plan, column: str) -> Expression | Aggregate:
+    """What a column of a plan is computed from, by the node that computes columns."""
+    while isinstance(plan, (Filter, LimitGroups, SampleUnits)):  # these keep columns as they are
+        plan = plan.source
+    computed = plan.columns if isinstance(plan, Project) else ()
+    return next((named.of for named in computed if named.name == column), Column(column))

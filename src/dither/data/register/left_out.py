@@ -1,0 +1,35 @@
+"""How many rows the limits left out of a registered copy: true counts, for the steward alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dither.catalog import Catalog, Table
+from dither.data.engines.duckdb import name
+from dither.data.lower.columns import OWNER
+
+
+def count_left_out(
+    count: Callable[[str], int], catalog: Catalog, table: Table, rows: str
+) -> list[tuple[str, int]]:
+    """Count the rows of a key that an owner had already, and the rows beyond the limit.
+
+    `rows` is SQL of the rows that could have been registered. Where a table has several unique keys
+    the two are one number: telling them apart would take the whole ranking again.
+    """
+    if catalog.unit.kind == "row":
+        return []
+    unit = catalog.unit.label.replace("_", " and ")
+    beyond = f"beyond {table.rows_per_unit} per {unit}, left out"
+    repeated = "rows of a repeated unique key"
+    candidates = count(f"SELECT count(*) FROM ({rows})")
+    left_out = candidates - count(f"SELECT count(*) FROM {name(table.name)}")
+    if not table.unique:
+        return [(beyond, left_out)]
+    if len(table.unique) > 1:
+        return [(f"{repeated}, or {beyond}", left_out)]
+    owner = catalog.owner_column(table)
+    keys = ", ".join([OWNER, *(name(key) for key in table.unique[0] if key != owner)])
+    distinct = f"SELECT count(*) FROM (SELECT DISTINCT {keys} FROM ({rows}))"
+    repeats = candidates - count(distinct) if left_out else 0
+    return [(f"{repeated}, left out", repeats), (beyond, left_out - repeats)]

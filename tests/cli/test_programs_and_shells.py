@@ -1,0 +1,116 @@
+"""The command line for programs and shells: JSON errors, completion, help texts, large epsilons."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+from typer.testing import CliRunner
+
+from dither.cli.large_epsilon import describe_factor
+from dither.cli.main import app, main
+from tests.cli.test_start_up import HEAVY
+from tests.command_tree import COMMANDS
+from tests.datasets import clinic
+
+QUESTION = "SELECT COUNT(*) AS n FROM visits"
+OPEN = ["--question", "How busy are the wards?", "--population", "residents of the county",
+        "--recipient", "the hospital board"]  # fmt: skip
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    file, state = clinic.register(tmp_path / "clinic", [clinic.row("1", "1")])
+    return file, state
+
+
+class TestJsonErrors:
+    @pytest.mark.parametrize(
+        ("arguments", "kind", "code"),
+        [
+            (["sql", "missing.yaml", QUESTION, "--epsilon", "1"], "CatalogError", 1),
+            (["sql"], "usage", 2),
+            (["nonsense"], "usage", 2),
+            (["sql", "a.yaml", QUESTION, "--nonsense"], "usage", 2),
+            (["budget", "raise", "a.yaml", "total", "--reason", "Because."], "ParameterError", 1),
+        ],
+    )
+    def test_an_error_is_one_json_document(self, monkeypatch, capsys, arguments, kind, code):
+        monkeypatch.setattr(sys, "argv", ["dither", *arguments, "--json"])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code == code
+        error = json.loads(capsys.readouterr().out)["error"]
+        assert error["kind"] == kind and error["exit_code"] == code and error["message"]
+
+    def test_without_the_option_it_is_a_sentence(self, monkeypatch, capsys):
+        monkeypatch.setattr(sys, "argv", ["dither", "sql", "missing.yaml", QUESTION])
+        with pytest.raises(SystemExit):
+            main()
+        shown = capsys.readouterr()
+        assert shown.out == "" and shown.err.startswith("CatalogError: ")
+
+    def test_what_succeeds_ends_with_0(self, monkeypatch, capsys, dataset):
+        monkeypatch.setattr(sys, "argv", ["dither", "history", str(dataset[0]), "--json"])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code == 0 and json.loads(capsys.readouterr().out) == []
+
+
+def test_completion_of_commands_imports_none_of_them():
+    program = (
+        "import sys; sys.argv = ['dither']\nfrom dither.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\nprint('modules', *sys.modules)"
+    )
+    asked = {"_DITHER_COMPLETE": "complete_bash", "COMP_WORDS": "dither ", "COMP_CWORD": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **asked},
+    )
+    names, _, modules = ran.stdout.partition("modules ")
+    assert {"register", "sql", "budget"} <= set(names.split())
+    assert not set(modules.split()) & {*HEAVY, "dither.session", "dither.cli.ask"}
+
+
+@pytest.mark.parametrize("words", [words for words, _ in COMMANDS], ids=" ".join)
+def test_help_shows_every_text_in_full(words):
+    """Brackets too, which rich would take for markup; options end with a stop or a list."""
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "1000"}).output
+    command = dict(COMMANDS)[words]
+    for option in command.params:
+        text = (getattr(option, "help", None) or "").replace("\\[", "[")
+        assert " ".join(text.split()) in " ".join(re.sub("[│╭╰─╮╯]", " ", shown).split())
+
+
+class TestLargeEpsilon:
+    def test_a_question_above_10_needs_yes(self, dataset):
+        file, state = dataset
+        clinic.open_total(state)
+        command = ["sql", str(file), QUESTION, "--epsilon"]
+        refused = CliRunner().invoke(app, [*command, "10.5"])
+        assert refused.exit_code == 1 and "--yes" in str(refused.exception)
+        assert "36,316 times as likely" in str(refused.exception)  # e^10.5, mpmath: 36315.50...
+        assert CliRunner().invoke(app, [*command, "10"]).exit_code == 0
+        assert "--yes" not in str(CliRunner().invoke(app, [*command, "11", "--yes"]).exception)
+
+    @pytest.mark.parametrize("terms", [("11", "11"), ("1", "11")])
+    def test_a_budget_above_10_needs_yes(self, dataset, terms):
+        command = ["budget", "open", str(dataset[0]), "total", "--epsilon", terms[0],
+                   "--ceiling", terms[1], *OPEN]  # fmt: skip
+        refused = CliRunner().invoke(app, command)
+        assert refused.exit_code == 1 and "59,874 times as likely" in str(refused.exception)
+        assert CliRunner().invoke(app, [*command, "--yes"]).exit_code == 0
+
+    def test_the_factor_is_e_to_the_epsilon(self):
+        assert describe_factor(Fraction(12)) == f"{round(math.e**12):,}"
+        digits = int(describe_factor(Fraction(700)).rpartition("^")[2])
+        assert 10.0**digits <= math.exp(700) < 10.0 ** (digits + 1)
