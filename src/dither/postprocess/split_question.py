@@ -19,7 +19,7 @@ from sqlglot import exp
 from dither.errors import QueryError
 from dither.postprocess.modes import rewrite_mode
 from dither.sql.names import name_output
-from dither.sql.parse import parse
+from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import contains_aggregate, is_aggregate
 
 MOST_PARTS = 16
@@ -424,8 +424,8 @@ def _name_keys(query: exp.Select) -> dict[str, exp.Expr]:
     for node in group.expressions if group is not None else []:
         named: exp.Expr = node
         if isinstance(node, exp.Literal) and not node.is_string:
-            position = int(node.this)
-            if not 1 <= position <= len(outputs):
+            position = read_whole(node)
+            if position is None or not 1 <= position <= len(outputs):
                 raise _CannotSplit
             named = outputs[position - 1]
         elif isinstance(node, exp.Column) and not node.table and node.name.lower() in by_alias:
