@@ -72,7 +72,7 @@ from dither.errors import (
     RefusedError,
 )
 from dither.plan.facts import Facts
-from dither.postprocess.ask_parts import ask_parts, preview_parts
+from dither.postprocess.ask_subquestions import ask_subquestions, preview_subquestions
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
 from dither.privacy.kernel.opening import open_kernel
 from dither.privacy.kernel.request import Price, Request
@@ -164,8 +164,8 @@ class Connection:
         except QueryError as refusal:
             if (keys := self._list_keys(question)) is not None:
                 return preview_declared_keys(keys)
-            return preview_parts(
-                question, refusal, self.catalog, lambda part: self._preview(part)[1]
+            return preview_subquestions(
+                question, refusal, self.catalog, lambda subquestion: self._preview(subquestion)[1]
             )
 
     def explain(
@@ -226,7 +226,7 @@ class Connection:
         real answer, about nobody. EXPLAIN PRIVACY SELECT ... gives a result whose table is the
         explanation, and reads no data. Declared keys alone (SELECT DISTINCT ward) are free: all are
         listed. A question over answers (windows, shares of a total, UNION)
-        is asked in parts, and `result.parts` has their answers. `params=[1]` or `params={"a": 1}`
+        is asked in parts, and `result.answers` has their answers. `params=[1]` or `params={"a": 1}`
         are written into the text in the place of `?`, `$1` or `:a`.
         """
         sql = write_parameters(sql, params)
@@ -260,13 +260,13 @@ class Connection:
         except QueryError as refusal:
             if (keys := self._list_keys(question)) is not None:
                 return keys
-            return ask_parts(
+            return ask_subquestions(
                 question,
                 refusal,
                 self.catalog,
-                lambda part: self._preview(part)[1],
-                lambda part: self._ask(part, False, True),
-                lambda part: self._ask(part, fresh, dry_run),
+                lambda subquestion: self._preview(subquestion)[1],
+                lambda subquestion: self._ask(subquestion, False, True),
+                lambda subquestion: self._ask(subquestion, fresh, dry_run),
                 fresh=fresh,
             )
 

@@ -131,7 +131,7 @@ def count_split_rows(engine, sql: str) -> Counter | None:
     if split is None:
         return None
     answers = duckdb.connect()
-    for part in split.parts:
+    for part in split.subquestions:
         numbers = {
             scalar.name: str(answers.execute(scalar.statement).fetchall()[0][0])
             for scalar in part.scalars

@@ -6,7 +6,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from dither.postprocess.split_question import Column, split_question, write_scalars
+from dither.postprocess.split_question import StatementColumn, split_question, write_scalars
 
 OVER_ANSWERS = [
     "SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM visits "
@@ -52,9 +52,9 @@ def list_tables(statement: str) -> set[str]:
 def test_a_statement_over_answers_reads_their_tables_alone(sql):
     split = split_question(sql)
     assert split is not None
-    parts = {part.name for part in split.parts}
+    parts = {part.name for part in split.subquestions}
     assert list_tables(split.statement) <= parts
-    for part in split.parts:
+    for part in split.subquestions:
         for scalar in part.scalars:
             assert list_tables(scalar.statement) <= parts
 
@@ -65,7 +65,7 @@ def test_no_table_of_the_data_reaches_the_statement(sql):
     split = split_question(sql)
     if split is None:
         return
-    parts = {part.name for part in split.parts}
+    parts = {part.name for part in split.subquestions}
     assert list_tables(split.statement) <= parts
 
 
@@ -110,7 +110,7 @@ def test_an_aggregate_that_is_named_twice_is_one_column_of_one_part():
         "SELECT ward, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM visits "
         "GROUP BY ward ORDER BY COUNT(*)"
     )
-    assert [part.sql for part in split.parts] == [
+    assert [part.sql for part in split.subquestions] == [
         "SELECT ward AS ward, COUNT(*) AS n FROM visits GROUP BY ward"
     ]
 
@@ -120,23 +120,23 @@ def test_an_answer_that_is_used_twice_is_asked_once():
         "SELECT (SELECT COUNT(*) FROM visits) - (SELECT COUNT(*) FROM visits) AS zero, "
         "RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits"
     )
-    assert len(split.parts) == 1
+    assert len(split.subquestions) == 1
 
 
 def test_a_column_that_is_shown_as_it_is_is_known():
     split = split_question(OVER_ANSWERS[0])
     assert split.columns == (
-        Column("ward", "ward", is_key=True),
-        Column("n", "n", is_key=False),
-        Column("r", None, is_key=False),
+        StatementColumn("ward", "ward", is_key=True),
+        StatementColumn("n", "n", is_key=False),
+        StatementColumn("r", None, is_key=False),
     )
 
 
 def test_values_of_rows_that_noise_chose_are_not_shown_as_they_are():
     split = split_question(OVER_ANSWERS[1])
     assert split.columns == (
-        Column("ward", "ward", is_key=True),
-        Column("n", None, is_key=False),
+        StatementColumn("ward", "ward", is_key=True),
+        StatementColumn("n", None, is_key=False),
     )
 
 
@@ -147,7 +147,7 @@ def test_an_offset_leaves_out_rows_that_noise_chose():
 
 def test_a_number_in_a_condition_on_rows_is_asked_for_first():
     split = split_question(OVER_ANSWERS[-1])
-    first, second = split.parts
+    first, second = split.subquestions
     assert first.sql == 'SELECT AVG(cost) AS "AVG(cost)" FROM visits'
     assert [scalar.name for scalar in second.scalars] == ["number_1"]
     assert write_scalars(second, {"number_1": "12.5"}) == (
@@ -161,7 +161,7 @@ def test_a_part_has_the_definitions_that_it_uses():
         "t AS (SELECT ward, COUNT(*) AS n FROM dear GROUP BY ward) "
         "SELECT ward, n, RANK() OVER (ORDER BY n) FROM t"
     )
-    assert split.parts[0].sql == (
+    assert split.subquestions[0].sql == (
         "WITH dear AS (SELECT * FROM visits WHERE cost > 3) "
         "SELECT ward AS ward, COUNT(*) AS n FROM dear GROUP BY ward"
     )

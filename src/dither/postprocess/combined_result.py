@@ -38,13 +38,13 @@ class CombinedResult(Result):
     has none.
     """
 
-    parts: tuple[Result, ...] = ()
+    answers: tuple[Result, ...] = ()
     _split: SplitQuestion | None = field(default=None, repr=False)
 
     @cached_property
     def table(self) -> pa.Table:
         """The rows that were computed from the answers, with the intervals that are known."""
-        return self._add_metadata(_compute_table(self._question, self.parts))
+        return self._add_metadata(_compute_table(self._question, self.answers))
 
     @property
     def _question(self) -> SplitQuestion:
@@ -57,11 +57,11 @@ class CombinedResult(Result):
         names = set(self.table.column_names)
         described: list[ResultColumn] = []
         for column in self._question.columns or ():
-            shown = _find_source(self.parts[-1], column.source)
+            source_column = _find_source(self.answers[-1], column.source)
             role = "key" if column.is_key else "value"
-            if shown is not None and f"{column.name}_low" in names:
+            if source_column is not None and f"{column.name}_low" in names:
                 ends = ("", "_low", "_high")
-                described += [_rename(shown, f"{column.name}{end}", end) for end in ends]
+                described += [_rename(source_column, f"{column.name}{end}", end) for end in ends]
                 continue
             notes = () if column.is_key else (WITHOUT_INTERVAL,)
             described.append(
@@ -77,7 +77,7 @@ class CombinedResult(Result):
     @property
     def _limits(self) -> tuple[str, ...]:
         """What was limited in the rows behind any of the answers."""
-        columns = (column for part in self.parts for column in part.columns)
+        columns = (column for answer in self.answers for column in answer.columns)
         return tuple(dict.fromkeys(limit for column in columns for limit in column.limits))
 
     def _values(self) -> pa.Table:
@@ -86,8 +86,8 @@ class CombinedResult(Result):
 
     def interval(self, level: Number) -> Result:
         """The same answers with intervals at another level; free, since nothing new leaves."""
-        parts = tuple(part.interval(level) for part in self.parts)
-        return make_combined_result(self._question, parts, read_level(level), self.info)
+        answers = tuple(answer.interval(level) for answer in self.answers)
+        return make_combined_result(self._question, answers, read_level(level), self.info)
 
     @cached_property
     def raw(self) -> pa.Table:
@@ -113,36 +113,36 @@ class CombinedResult(Result):
     def explain(self) -> str:
         """Explain each answer in words, and what was computed from them."""
         lines = [f"Question: {self.info['sql'].strip()}"]
-        for part, asked in zip(self.parts, self._question.parts, strict=True):
-            lines += ["", f"{asked.name}:", part.explain()]
+        for answer, subquestion in zip(self.answers, self._question.subquestions, strict=True):
+            lines += ["", f"{subquestion.name}:", answer.explain()]
         return "\n".join([*lines, "", f"Computed from these: {self._question.statement}"])
 
 
 def make_combined_result(
-    split: SplitQuestion, parts: Sequence[Result], level: Fraction, info: dict[str, Any]
+    split: SplitQuestion, answers: Sequence[Result], level: Fraction, info: dict[str, Any]
 ) -> CombinedResult:
-    """The result of a question over the answers of its parts."""
+    """The result of a question over the answers of its subquestions."""
     no_release = cast(Release, None)
     no_recipe = cast(Recipe, None)
-    is_rehearsal = any(ABOUT_NOBODY in part.notes for part in parts)
+    is_rehearsal = any(ABOUT_NOBODY in answer.notes for answer in answers)
     return CombinedResult(
         info,
         no_release,
         no_recipe,
         level,
         notes=(ABOUT_NOBODY,) if is_rehearsal else (),
-        parts=tuple(parts),
+        answers=tuple(answers),
         _split=split,
     )
 
 
-def describe_charges(sql: str, parts: Sequence[Result]) -> dict[str, Any]:
+def describe_charges(sql: str, answers: Sequence[Result]) -> dict[str, Any]:
     """What a question over answers says about itself: its text, and what all answers cost."""
-    first = parts[0].info
+    first = answers[0].info
     shared = ("dataset", "lineage", "version", "context", "mode", "pot", "rule", "measure", "unit")
     charges: dict[str, list[Fraction]] = {}
-    for part in parts:
-        for pot, taken in part.info["charges"].items():
+    for answer in answers:
+        for pot, taken in answer.info["charges"].items():
             before = charges.get(pot, [Fraction(0), Fraction(0)])
             charges[pot] = [
                 total + Fraction(more) for total, more in zip(before, taken, strict=True)
@@ -150,12 +150,12 @@ def describe_charges(sql: str, parts: Sequence[Result]) -> dict[str, Any]:
     return {
         **{key: first[key] for key in (*shared, "neighbours", "price_in", "unprotected")},
         "sql": sql,
-        "repeated": all(part.info["repeated"] for part in parts),
+        "repeated": all(answer.info["repeated"] for answer in answers),
         "charged": fraction_text(
-            sum((Fraction(part.info["charged"]) for part in parts), Fraction(0))
+            sum((Fraction(answer.info["charged"]) for answer in answers), Fraction(0))
         ),
         "charges": {pot: list(map(fraction_text, taken)) for pot, taken in charges.items()},
-        "parts": [part.info for part in parts],
+        "answers": [answer.info for answer in answers],
         **({"about": first["about"]} if "about" in first else {}),
     }
 
@@ -181,8 +181,11 @@ def compute_number(statement: str, answers: Mapping[str, Result]) -> str:
     return f"({written})" if value < 0 else written
 
 
-def _compute_table(split: SplitQuestion, parts: Sequence[Result]) -> pa.Table:
-    tables = {asked.name: part.table for asked, part in zip(split.parts, parts, strict=True)}
+def _compute_table(split: SplitQuestion, answers: Sequence[Result]) -> pa.Table:
+    tables = {
+        subquestion.name: answer.table
+        for subquestion, answer in zip(split.subquestions, answers, strict=True)
+    }
     table = run_statement(_add_intervals(split, tables), tables)
     names = [name.lower() for name in table.column_names]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -208,8 +211,8 @@ def _add_intervals(split: SplitQuestion, tables: Mapping[str, pa.Table]) -> str:
     return statement.sql(dialect="duckdb")
 
 
-def _find_source(part: Result, name: str | None) -> ResultColumn | None:
-    return next((column for column in part.columns if column.name == name), None)
+def _find_source(answer: Result, name: str | None) -> ResultColumn | None:
+    return next((column for column in answer.columns if column.name == name), None)
 
 
 def _rename(column: ResultColumn, name: str, end: str) -> ResultColumn:
@@ -220,5 +223,5 @@ def _rename(column: ResultColumn, name: str, end: str) -> ResultColumn:
 def _refuse(what: str) -> NoReturn:
     raise ParameterError(
         f"{what} is of an answer, and this table was computed from answers: take it from each, as "
-        f"in result.parts[0].{what}"
+        f"in result.answers[0].{what}"
     )

@@ -32,7 +32,7 @@ MOST_SELECTS = 200
 
 
 @dataclass(frozen=True)
-class Scalar:
+class AskedNumber:
     """One number from answers: the name that stands for it in a part, and how it is computed."""
 
     name: str
@@ -40,16 +40,16 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class Part:
+class SubQuestion:
     """A question of its own. Its answer is a table of this name for the statements after it."""
 
     name: str
     sql: str
-    scalars: tuple[Scalar, ...] = ()
+    scalars: tuple[AskedNumber, ...] = ()
 
 
 @dataclass(frozen=True)
-class Column:
+class StatementColumn:
     """An output: its name, and the column of a part that it shows as it is, if it does.
 
     Values of rows that noisy values chose are not shown as they are: their intervals would cover
@@ -65,9 +65,9 @@ class Column:
 class SplitQuestion:
     """Parts in the order in which they are asked, and what is computed from their answers."""
 
-    parts: tuple[Part, ...]
+    subquestions: tuple[SubQuestion, ...]
     statement: str
-    columns: tuple[Column, ...] | None
+    columns: tuple[StatementColumn, ...] | None
     """The outputs of a statement that reads one part row by row; None for any other."""
 
 
@@ -100,7 +100,7 @@ def split_question(sql: str, columns: Collection[str] = ()) -> SplitQuestion | N
     catalog: an output that is named like one of them does not take its place.
 
     >>> split = split_question("SELECT a, RANK() OVER (ORDER BY COUNT(*)) AS r FROM t GROUP BY a")
-    >>> [part.sql for part in split.parts]
+    >>> [subquestion.sql for subquestion in split.subquestions]
     ['SELECT a AS a, COUNT(*) AS "COUNT(*)" FROM t GROUP BY a']
     >>> split.statement
     'SELECT "a" AS a, RANK() OVER (ORDER BY "COUNT(*)") AS r FROM part_1'
@@ -113,18 +113,20 @@ def split_question(sql: str, columns: Collection[str] = ()) -> SplitQuestion | N
     except (_CannotSplit, QueryError):
         return None
     reads_data = not all(map(_is_released, statement.find_all(exp.Table)))
-    if not splitter.parts or not splitter.is_over_answers or reads_data:
+    if not splitter.subquestions or not splitter.is_over_answers or reads_data:
         return None
     if not all(map(is_allowed, statement.walk())):
         return None
     return SplitQuestion(
-        tuple(splitter.parts), statement.sql(dialect="duckdb"), splitter.list_columns(statement)
+        tuple(splitter.subquestions),
+        statement.sql(dialect="duckdb"),
+        splitter.list_columns(statement),
     )
 
 
-def write_scalars(part: Part, numbers: Mapping[str, str]) -> str:
+def write_scalars(subquestion: SubQuestion, numbers: Mapping[str, str]) -> str:
     """The text of a part with its numbers in the place of their names."""
-    query = parse(part.sql)
+    query = parse(subquestion.sql)
     for node in list(query.find_all(exp.Parameter, exp.Placeholder)):
         node.replace(sqlglot.parse_one(numbers[node.name], read="duckdb"))
     return query.sql(dialect="duckdb")
@@ -134,7 +136,7 @@ class _Splitter:
     """Rewrites a question from the inside out, and keeps the parts that it meets."""
 
     def __init__(self, catalog_columns: set[str]) -> None:
-        self.parts: list[Part] = []
+        self.subquestions: list[SubQuestion] = []
         self.is_over_answers = False
         self._catalog_columns = catalog_columns
         self._keys: dict[str, set[str]] = {}
@@ -163,7 +165,7 @@ class _Splitter:
             raise _CannotSplit
         return self._ask_data(query, names)
 
-    def list_columns(self, statement: exp.Expr) -> tuple[Column, ...] | None:
+    def list_columns(self, statement: exp.Expr) -> tuple[StatementColumn, ...] | None:
         """The outputs of a statement that shows one part row by row."""
         source = statement.args.get("from_")
         has_more = any(statement.args.get(clause) for clause in ("distinct", "group", "joins"))
@@ -176,11 +178,11 @@ class _Splitter:
         chooses_rows = any(statement.args.get(clause) for clause in clauses)
         columns = []
         for output in statement.selects:
-            shown = _strip_alias(output)
-            name = shown.name if isinstance(shown, exp.Column) else None
+            output_node = _strip_alias(output)
+            name = output_node.name if isinstance(output_node, exp.Column) else None
             is_key = name in keys
             source_name = None if chooses_rows and not is_key else name
-            columns.append(Column(output.alias_or_name, source_name, is_key))
+            columns.append(StatementColumn(output.alias_or_name, source_name, is_key))
         return tuple(columns)
 
     def _read_answers(
@@ -213,11 +215,11 @@ class _Splitter:
             query, self._catalog_columns | _list_inner_names(query, names)
         )
         keys = _name_keys(query, hidden)
-        columns = _PartColumns(keys, query, hidden)
+        columns = _SubQuestionColumns(keys, query, hidden)
         scalars = self._ask_scalars(query, names)
         outputs = [
             _write_output(
-                self._read_part(_strip_alias(output), columns, names),
+                self._read_over_answer(_strip_alias(output), columns, names),
                 _name_output(output, position),
             )
             for position, output in enumerate(query.expressions, 1)
@@ -225,19 +227,21 @@ class _Splitter:
         outer = exp.Select(expressions=outputs)
         having = query.args.get("having")
         if having is not None:
-            outer = outer.where(self._read_part(having.this, columns, names), copy=False)
+            outer = outer.where(self._read_over_answer(having.this, columns, names), copy=False)
         for clause in ("qualify", "limit", "offset"):
             node = query.args.get(clause)
             if node is not None:
-                outer.set(clause, self._read_part(node, columns, names))
+                outer.set(clause, self._read_over_answer(node, columns, names))
         if query.args.get("order") is not None:
             outer.set("order", self._read_order(query, columns, names))
         if not columns.aggregates or columns.mistakes_an_alias():
             raise _CannotSplit
-        part = self._add_part(query, columns, scalars, names)
-        return outer.from_(_name_released(part), copy=False)
+        subquestion = self._add_subquestion(query, columns, scalars, names)
+        return outer.from_(_name_released(subquestion), copy=False)
 
-    def _read_part(self, node: exp.Expr, columns: _PartColumns, names: _Names) -> exp.Expr:
+    def _read_over_answer(
+        self, node: exp.Expr, columns: _SubQuestionColumns, names: _Names
+    ) -> exp.Expr:
         """An expression with the columns of the part in the place of keys and aggregates."""
         if isinstance(node, exp.Column) and node.name.lower() in columns.ambiguous:
             raise _CannotSplit
@@ -262,12 +266,14 @@ class _Splitter:
                 for argument in list(child.iter_expressions()):
                     if isinstance(argument, exp.Star):
                         continue
-                    argument.replace(self._read_part(argument.copy(), columns, names))
+                    argument.replace(self._read_over_answer(argument.copy(), columns, names))
                 continue
-            child.replace(self._read_part(child.copy(), columns, names))
+            child.replace(self._read_over_answer(child.copy(), columns, names))
         return copied
 
-    def _read_order(self, query: exp.Select, columns: _PartColumns, names: _Names) -> exp.Expr:
+    def _read_order(
+        self, query: exp.Select, columns: _SubQuestionColumns, names: _Names
+    ) -> exp.Expr:
         """ORDER BY over a part; the name of an output goes before that of a column."""
         outputs = {output.alias.lower() for output in query.expressions if output.alias}
         order: exp.Expr = query.args["order"].copy()
@@ -275,12 +281,12 @@ class _Splitter:
             node = ordered.this
             is_name = isinstance(node, exp.Column) and not node.table
             if not (is_name and node.name.lower() in outputs):
-                node.replace(self._read_part(node.copy(), columns, names))
+                node.replace(self._read_over_answer(node.copy(), columns, names))
         return order
 
-    def _ask_scalars(self, query: exp.Select, names: _Names) -> list[Scalar]:
+    def _ask_scalars(self, query: exp.Select, names: _Names) -> list[AskedNumber]:
         """The numbers that conditions on rows compare with: each is asked for before the part."""
-        scalars: list[Scalar] = []
+        scalars: list[AskedNumber] = []
         joins = query.args.get("joins") or []
         clauses = [query.args.get("where"), *(join.args.get("on") for join in joins)]
         for clause in clauses:
@@ -295,38 +301,44 @@ class _Splitter:
                 if not is_number:
                     continue
                 statement = self.rewrite(body.copy(), names).sql(dialect="duckdb")
-                scalar = Scalar(f"number_{len(scalars) + 1}", statement)
+                scalar = AskedNumber(f"number_{len(scalars) + 1}", statement)
                 scalars.append(scalar)
                 self.is_over_answers = True
                 subquery.replace(exp.Parameter(this=exp.Var(this=scalar.name)))
         return scalars
 
-    def _add_part(
-        self, query: exp.Select, columns: _PartColumns, scalars: list[Scalar], names: _Names
+    def _add_subquestion(
+        self,
+        query: exp.Select,
+        columns: _SubQuestionColumns,
+        scalars: list[AskedNumber],
+        names: _Names,
     ) -> str:
         """The question of a part, once for all who ask it."""
-        asked = query.copy()
+        question = query.copy()
         for clause in ("having", "qualify", "order", "limit", "offset", "distinct"):
-            asked.set(clause, None)
-        asked.set("expressions", columns.list_outputs())
+            question.set(clause, None)
+        question.set("expressions", columns.list_outputs())
         if columns.keys:
-            asked.set("group", exp.Group(expressions=[key.copy() for key in columns.keys.values()]))
-        used = _list_used(asked, names)
+            question.set(
+                "group", exp.Group(expressions=[key.copy() for key in columns.keys.values()])
+            )
+        used = _list_used(question, names)
         if used:
-            asked.set("with_", exp.With(expressions=used))
-        text = asked.sql(dialect="duckdb")
-        for part in self.parts:
-            if part.sql == text and part.scalars == tuple(scalars):
-                return part.name
-        if len(self.parts) >= MOST_PARTS:
+            question.set("with_", exp.With(expressions=used))
+        text = question.sql(dialect="duckdb")
+        for subquestion in self.subquestions:
+            if subquestion.sql == text and subquestion.scalars == tuple(scalars):
+                return subquestion.name
+        if len(self.subquestions) >= MOST_PARTS:
             raise _CannotSplit
-        name = f"part_{len(self.parts) + 1}"
-        self.parts.append(Part(name, text, tuple(scalars)))
+        name = f"part_{len(self.subquestions) + 1}"
+        self.subquestions.append(SubQuestion(name, text, tuple(scalars)))
         self._keys[name] = set(columns.keys)
         return name
 
 
-class _PartColumns:
+class _SubQuestionColumns:
     """The columns of a part: its keys, and the aggregates that are met while the rest is read."""
 
     def __init__(self, keys: dict[str, exp.Expr], query: exp.Select, hidden: set[str]) -> None:
@@ -394,9 +406,9 @@ def _has_parameters(sql: str) -> bool:
         return False
 
 
-def _name_released(part: str) -> exp.Table:
+def _name_released(subquestion: str) -> exp.Table:
     """The table of a part's answer; a table of the same name in the question is another."""
-    table = exp.to_table(part)
+    table = exp.to_table(subquestion)
     table.meta["released"] = True
     return table
 

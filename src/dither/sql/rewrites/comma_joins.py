@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dither.catalog import Catalog
 from dither.sql.rewrites.sources import (
-    Source,
+    TableSource,
     find_source,
     list_selects,
     list_sources,
@@ -67,7 +67,7 @@ def _join_list(
     select.set("where", exp.Where(this=exp.and_(*rest, copy=True)) if rest else None)
 
 
-def _find_ends(condition: exp.Expr, sources: list[Source]) -> frozenset[str]:
+def _find_ends(condition: exp.Expr, sources: list[TableSource]) -> frozenset[str]:
     """The two sources that an equality of columns ties; nothing for any other condition."""
     columns = [
         column

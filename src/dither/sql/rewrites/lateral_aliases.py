@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dither.catalog import Catalog
-from dither.sql.rewrites.sources import Source, list_selects, list_sources
+from dither.sql.rewrites.sources import TableSource, list_selects, list_sources
 
 _MOST_NODES = 2_000
 
@@ -24,7 +24,7 @@ def rewrite_lateral_aliases(query: exp.Query, catalog: Catalog) -> exp.Query:
     return query
 
 
-def _replace_names(select: exp.Select, sources: list[Source]) -> None:
+def _replace_names(select: exp.Select, sources: list[TableSource]) -> None:
     meanings: dict[str, exp.Expr] = {}
     size = 0
     for output in list(select.expressions):

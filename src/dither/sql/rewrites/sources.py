@@ -10,7 +10,7 @@ from dither.catalog import Catalog
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """A table in FROM or JOIN: the name it goes by, and its columns; None where none is known."""
 
     name: str
@@ -22,7 +22,7 @@ def list_selects(query: exp.Expr) -> list[exp.Select]:
     return list(query.find_all(exp.Select))
 
 
-def read_source(node: exp.Expr, catalog: Catalog) -> Source:
+def read_source(node: exp.Expr, catalog: Catalog) -> TableSource:
     """The source at a node of FROM or JOIN."""
     name = node.alias_or_name.lower()
     is_table = isinstance(node, exp.Table) and not is_named_by_with(node)
@@ -30,12 +30,12 @@ def read_source(node: exp.Expr, catalog: Catalog) -> Source:
         columns = catalog.table(node.name).columns if is_table else None
     except KeyError:
         columns = None
-    return Source(
+    return TableSource(
         name, None if columns is None else frozenset(column.name.lower() for column in columns)
     )
 
 
-def list_sources(select: exp.Select, catalog: Catalog) -> list[Source]:
+def list_sources(select: exp.Select, catalog: Catalog) -> list[TableSource]:
     """The sources of a SELECT: FROM, then each JOIN."""
     clause = select.args.get("from_")
     first = [] if clause is None else [clause.this]
@@ -49,7 +49,7 @@ def is_in_list(join: exp.Join) -> bool:
     return not any(join.args.get(clause) for clause in clauses)
 
 
-def find_source(column: exp.Column, sources: list[Source]) -> str | None:
+def find_source(column: exp.Column, sources: list[TableSource]) -> str | None:
     """The one source that a column is of; None where that is not known."""
     if column.table:
         name = column.table.lower()

@@ -34,14 +34,14 @@ def spent(con) -> Fraction:
 
 def test_shares_are_computed_from_the_counts_that_were_released(con):
     result = con.sql(SHARE, epsilon=1)
-    counts = result.parts[0].to_dict()["COUNT(*)"]
+    counts = result.answers[0].to_dict()["COUNT(*)"]
     assert result.to_dict()["share"] == pytest.approx([n / sum(counts) for n in counts])
     assert spent(con) == 1
 
 
 def test_each_part_is_paid_an_equal_share_and_asked_again_is_free(con):
     first = con.sql(TWO, epsilon=1)
-    assert [Fraction(part.info["charged"]) for part in first.parts] == [Fraction(1, 2)] * 2
+    assert [Fraction(part.info["charged"]) for part in first.answers] == [Fraction(1, 2)] * 2
     assert Fraction(first.info["charged"]) == 1 == spent(con)
     again = con.sql(TWO, epsilon=1)
     assert again.to_dict() == first.to_dict()
@@ -51,7 +51,7 @@ def test_each_part_is_paid_an_equal_share_and_asked_again_is_free(con):
 
 def test_a_column_that_is_shown_as_it_is_has_the_interval_of_its_answer(con):
     result = con.sql(RANKED, epsilon=1)
-    part = result.parts[0].to_dict()
+    part = result.answers[0].to_dict()
     rows = zip(*(part[name] for name in ("ward", "n", "n_low", "n_high")), strict=True)
     by_ward = {ward: values for ward, *values in rows}
     table = result.to_dict()
@@ -69,8 +69,8 @@ def test_another_level_is_free(con):
 
 def test_a_number_for_a_condition_on_rows_is_bought_first(con):
     result = con.sql(ABOVE, epsilon=2)
-    average = result.parts[0].to_dict()["AVG(cost)"][0]
-    assert f"cost > {average:.6f}" in result.parts[1].info["sql"]
+    average = result.answers[0].to_dict()["AVG(cost)"][0]
+    assert f"cost > {average:.6f}" in result.answers[1].info["sql"]
     assert spent(con) == 2
 
 
@@ -183,9 +183,9 @@ def test_windows_over_rows_are_refused_as_before(con):
 
 def test_what_belongs_to_an_answer_is_taken_from_the_parts(con):
     result = con.sql(SHARE, epsilon=1)
-    with pytest.raises(ParameterError, match=r"result\.parts"):
+    with pytest.raises(ParameterError, match=r"result\.answers"):
         result.certificate()
-    assert result.parts[0].certificate()
+    assert result.answers[0].certificate()
 
 
 def test_a_limit_of_groups_in_the_options_holds_for_the_parts(con):
@@ -194,7 +194,7 @@ def test_a_limit_of_groups_in_the_options_holds_for_the_parts(con):
         "COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY ward"
     )
     plain = con.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=1, max_groups=1)
-    assert plain.info["repeated"] and plain.to_dict() == result.parts[0].to_dict()
+    assert plain.info["repeated"] and plain.to_dict() == result.answers[0].to_dict()
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_rehearsal_of_a_question_over_answers_is_free(con):
 )
 def test_the_mode_is_the_key_with_the_largest_released_count(con, sql, name):
     result = con.sql(sql, epsilon=1)
-    parts = result.parts[0].to_dict(intervals=False)
+    parts = result.answers[0].to_dict(intervals=False)
     counts = dict(zip(parts["mode_value"], parts["mode_count"], strict=True))
     counts.pop(None, None)
     assert list(result.to_dict()) == [name]
@@ -238,7 +238,7 @@ def test_the_mode_is_the_key_with_the_largest_released_count(con, sql, name):
 
 def test_the_mode_of_each_group_is_chosen_within_it(con):
     result = con.sql("SELECT kind, MODE(ward) AS m FROM visits GROUP BY kind", epsilon=1)
-    table = result.parts[0].to_dict(intervals=False)
+    table = result.answers[0].to_dict(intervals=False)
     rows = list(zip(table["kind"], table["mode_value"], table["mode_count"], strict=True))
     counts = {(kind, ward): n for kind, ward, n in rows if ward is not None}
     chosen = list(zip(*result.to_dict().values(), strict=True))

@@ -28,7 +28,7 @@ ShowPreview: TypeAlias = Callable[[Asked], Preview]
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _SplitTerms:
     """A question that was split, the terms of each of its parts, and why it is refused as one."""
 
     split: SplitQuestion
@@ -36,7 +36,7 @@ class _Parts:
     refusal: QueryError
 
 
-def ask_parts(
+def ask_subquestions(
     question: Asked,
     refusal: QueryError,
     catalog: Catalog,
@@ -52,33 +52,42 @@ def ask_parts(
     tables, and the first part that is charged must fit the budget together with all after it.
     `fresh` says that answers which are stored are bought anew.
     """
-    parts = _split(question, refusal, catalog)
-    previews = _preview_known(parts, preview)
-    _combine(question, parts, rehearse).to_arrow()
+    split_terms = _split(question, refusal, catalog)
+    previews = _preview_known(split_terms, preview)
+    _combine(question, split_terms, rehearse).to_arrow()
 
-    def check(position: int, asked: Asked) -> None:
-        shown = preview(asked)
-        names = [part.name for part in parts.split.parts[position + 1 :]]
-        if fresh or not shown.stored:
-            later = [previews.get(name, shown) for name in names]
-            _check_budget([shown, *(other for other in later if fresh or not other.stored)])
+    def check(position: int, terms: Asked) -> None:
+        own_preview = preview(terms)
+        names = [subquestion.name for subquestion in split_terms.split.subquestions[position + 1 :]]
+        if fresh or not own_preview.stored:
+            later = [previews.get(name, own_preview) for name in names]
+            _check_budget(
+                [
+                    own_preview,
+                    *(
+                        later_preview
+                        for later_preview in later
+                        if fresh or not later_preview.stored
+                    ),
+                ]
+            )
 
-    return _combine(question, parts, ask, check)
+    return _combine(question, split_terms, ask, check)
 
 
-def preview_parts(
+def preview_subquestions(
     question: Asked, refusal: QueryError, catalog: Catalog, preview: ShowPreview
 ) -> Preview:
     """Price and error of all parts together; reads no data, spends nothing."""
-    parts = _split(question, refusal, catalog)
+    split_terms = _split(question, refusal, catalog)
     if question.within is not None:
         raise ParameterError(
             "within= finds the price of one answer, and this question is computed from several, or "
             "from one: give epsilon= or rho="
         )
-    previews = list(_preview_known(parts, preview).values())
+    previews = list(_preview_known(split_terms, preview).values())
     first = previews[0]
-    count = len(parts.split.parts)
+    count = len(split_terms.split.subquestions)
     return replace(
         first,
         price=first.price * count,
@@ -89,7 +98,7 @@ def preview_parts(
     )
 
 
-def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _Parts:
+def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerms:
     """The parts of a question, and the terms of each: an equal share of the price."""
     try:
         dialect = read_dialect(question.sql)
@@ -107,17 +116,15 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _Parts:
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     question = replace(question, max_groups=min(limits, default=None))
     if question.within is not None:
-        return _Parts(split, question, refusal)
+        return _SplitTerms(split, question, refusal)
     price = read_price(question, dialect)
-    share = price.value / len(split.parts)
-    limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
+    share = price.value / len(split.subquestions)
     terms = replace(
         question,
-        max_groups=min(limits, default=None),
         epsilon=share if price.name == "epsilon" else None,
         rho=share if price.name == "rho" else None,
     )
-    return _Parts(split, terms, refusal)
+    return _SplitTerms(split, terms, refusal)
 
 
 def _has_terms_of_one_answer(dialect: DialectQuestion) -> bool:
@@ -127,36 +134,42 @@ def _has_terms_of_one_answer(dialect: DialectQuestion) -> bool:
 
 
 def _combine(
-    question: Asked, parts: _Parts, ask: Ask, check: Callable[[int, Asked], None] | None = None
+    question: Asked,
+    split_terms: _SplitTerms,
+    ask: Ask,
+    check: Callable[[int, Asked], None] | None = None,
 ) -> CombinedResult:
     """Check and ask part after part, and compute the table."""
     answers: dict[str, Result] = {}
-    for position, part in enumerate(parts.split.parts):
+    for position, subquestion in enumerate(split_terms.split.subquestions):
         numbers = {
-            scalar.name: compute_number(scalar.statement, answers) for scalar in part.scalars
+            scalar.name: compute_number(scalar.statement, answers) for scalar in subquestion.scalars
         }
-        text = write_scalars(part, numbers) if numbers else part.sql
-        asked = replace(parts.terms, sql=text)
+        text = write_scalars(subquestion, numbers) if numbers else subquestion.sql
+        terms = replace(split_terms.terms, sql=text)
         if check is not None:
-            check(position, asked)
-        answers[part.name] = ask(asked)
+            check(position, terms)
+        answers[subquestion.name] = ask(terms)
     results = list(answers.values())
     info = describe_charges(question.sql, results)
-    return make_combined_result(parts.split, results, question.level, info)
+    return make_combined_result(split_terms.split, results, question.level, info)
 
 
-def _preview_known(parts: _Parts, preview: ShowPreview) -> dict[str, Preview]:
+def _preview_known(split_terms: _SplitTerms, preview: ShowPreview) -> dict[str, Preview]:
     """The previews of the parts whose text does not depend on the answer of another, by name."""
     previews: dict[str, Preview] = {}
-    for part in parts.split.parts:
-        if part.scalars:
+    for subquestion in split_terms.split.subquestions:
+        if subquestion.scalars:
             continue
         try:
-            previews[part.name] = preview(replace(parts.terms, sql=part.sql))
+            previews[subquestion.name] = preview(replace(split_terms.terms, sql=subquestion.sql))
         except QueryError as error:
             is_about_public = str(error).startswith(REFUSALS["public only"].what)
-            if is_about_public or str(error).splitlines()[0] == str(parts.refusal).splitlines()[0]:
-                raise parts.refusal from None
+            if (
+                is_about_public
+                or str(error).splitlines()[0] == str(split_terms.refusal).splitlines()[0]
+            ):
+                raise split_terms.refusal from None
             raise QueryError(
                 f"{error}\nThis is the part of the question that needs data."
             ) from None
