@@ -19,6 +19,7 @@ from dither.postprocess.combined_result import (
 )
 from dither.postprocess.split_question import SplitQuestion, split_question, write_scalars
 from dither.sql.dialects import read_dialect
+from dither.sql.kinds import MixedKindsError
 from dither.sql.refusals.table import REFUSALS
 
 Ask: TypeAlias = Callable[[Asked], Result]
@@ -71,6 +72,8 @@ def preview_parts(question: Asked, refusal: QueryError, preview: ShowPreview) ->
 
 def _split(question: Asked, refusal: QueryError) -> _Parts:
     """The parts of a question, and the terms of each: an equal share of the price."""
+    if isinstance(refusal, MixedKindsError):
+        raise refusal
     try:
         dialect = read_dialect(question.sql)
     except QueryError:
