@@ -21,6 +21,7 @@ from dither.postprocess.combined_result import (
 from dither.postprocess.split_question import SplitQuestion, split_question, write_scalars
 from dither.sql.dialect_question import DialectQuestion
 from dither.sql.dialects import read_dialect
+from dither.sql.kinds import MixedKindsError
 from dither.sql.refusals.table import REFUSALS
 
 Ask: TypeAlias = Callable[[Asked], Result]
@@ -100,6 +101,8 @@ def preview_subquestions(
 
 def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerms:
     """The parts of a question, and the terms of each: an equal share of the price."""
+    if isinstance(refusal, MixedKindsError):
+        raise refusal
     try:
         dialect = read_dialect(question.sql)
     except QueryError:

@@ -35,6 +35,10 @@ _NAMES = {
 }
 
 
+class MixedKindsError(QueryError):
+    """Values of different kinds meet over answers: no engine that reads answers may decide it."""
+
+
 def settle_kinds(recipe: Recipe) -> Recipe:
     """The recipe with text constants read as the kind beside them.
 
@@ -88,12 +92,12 @@ class _Settler:
         families = dict.fromkeys(self._list_families(formulas))
         if len(families) > 1:
             remedy = _SEPARATE_TIMES if "timestamp" in families else _SEPARATE
-            raise QueryError(
+            raise MixedKindsError(
                 f"{_name_function(name)} of different kinds, {' and '.join(sorted(families))}: "
                 f"{remedy} {PrivacyRule.NO_RULE.label}"
             )
         if name in ("least", "greatest") and "text" in families:
-            raise QueryError(
+            raise MixedKindsError(
                 f"{_name_function(name)} of texts is not computed after the noise: compare numbers "
                 f"or dates"
             )
@@ -120,7 +124,7 @@ class _Settler:
             name == "subtract" and families[:1] == ["date"]
         )
         if times and not is_difference and not (is_moved and times == ["date"]):
-            raise QueryError(
+            raise MixedKindsError(
                 f"{_name_function(name)} takes numbers, not {' and '.join(times)}. Of dates, "
                 "differences such as MEDIAN(day) - DATE '2024-01-31' are numbers of days, and days "
                 f"may be added to a date {PrivacyRule.NO_RULE.label}"
