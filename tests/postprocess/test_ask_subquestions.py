@@ -228,8 +228,8 @@ def test_a_rehearsal_of_a_question_over_answers_is_free(con):
 )
 def test_the_mode_is_the_key_with_the_largest_released_count(con, sql, name):
     result = con.sql(sql, epsilon=1)
-    parts = result.answers[0].to_dict(intervals=False)
-    counts = dict(zip(parts["mode_value"], parts["mode_count"], strict=True))
+    released = result.answers[0].to_dict(intervals=False)
+    counts = dict(zip(released["ward"], released["mode_count"], strict=True))
     counts.pop(None, None)
     assert list(result.to_dict()) == [name]
     assert counts[result.to_dict()[name][0]] == max(counts.values())
@@ -239,7 +239,7 @@ def test_the_mode_is_the_key_with_the_largest_released_count(con, sql, name):
 def test_the_mode_of_each_group_is_chosen_within_it(con):
     result = con.sql("SELECT kind, MODE(ward) AS m FROM visits GROUP BY kind", epsilon=1)
     table = result.answers[0].to_dict(intervals=False)
-    rows = list(zip(table["kind"], table["mode_value"], table["mode_count"], strict=True))
+    rows = list(zip(table["kind"], table["ward"], table["mode_count"], strict=True))
     counts = {(kind, ward): n for kind, ward, n in rows if ward is not None}
     chosen = list(zip(*result.to_dict().values(), strict=True))
     assert {kind for kind, _ in chosen} == set(table["kind"])
