@@ -71,6 +71,7 @@ def draw_values(draws: random.Random, plan: Plan, columns: list[str], level: int
             a.Call("case", (a.Call("in", (first, two, a.Value("number", F(1)))), first, second)),
             a.Call("divide", (first, second)),
             a.Call("least", (first, two)),
+            a.Call("least", (first, a.Value("number", two.value + F(1, 2)))),
             *([a.Call("divide", pair) for pair in pair_aggregates(columns)] * 3),
             a.Call(
                 "case", (a.Call("between", (first, two, second)), a.Call("add", (first, first)))

@@ -27,6 +27,7 @@ from dither.plan.algebra import (
     Value,
 )
 from dither.plan.analyse import FIRST_RULES, analyse
+from dither.plan.conditions import columns_of
 from dither.plan.of_catalog import sensitivity
 from dither.plan.sensitivity import sensitivity_in
 from tests.plan.small_databases import HEAD, SmallTable
@@ -55,6 +56,31 @@ def test_counts_of_everybodys_groups_add_up_to_the_rows_of_a_person():
     assert sensitivity(Cells(DAYS, ("day",), (Sum("n"),)), CATALOG).l1 == 20
     cut = Project(DAYS, (Named("c", Call("least", (Column("n"), Value("number", F(5))))),))
     assert sensitivity(Cells(cut, (), (Sum("c"),)), CATALOG).l1 == 20
+
+
+@pytest.mark.parametrize(
+    ("cut", "steps"), [(F(5), 1), (F(11, 2), 2), (F(10, 3), 3), (F(5_000_001, 10**6), 10**6)]
+)
+def test_a_finer_cut_counts_in_finer_steps(cut, steps):
+    """LEAST(n, 5.5) of 20 days with a row each is 20, which are 40 halves."""
+    least = Call("least", (Column("n"), Value("number", cut)))
+    halves = Project(DAYS, (Named("c", least),))
+    per_unit = Project(WARDS, (Named("c", least),))
+    assert sensitivity(Cells(halves, (), (Sum("c"),)), CATALOG).l1 == 20 * steps
+    assert analyse(per_unit, CATALOG).node.sums["c"] == 20 * steps
+
+
+def test_a_cut_of_a_coarse_column_counts_in_steps_of_the_cut():
+    """Sums of a column of resolution 5 are counted in fives, LEAST(s, 10) of them in ones."""
+    text = VISITS.write().replace(
+        "ward: {type: integer, bounds: [0, 2]",
+        "ward: {type: decimal, resolution: 5, bounds: [0, 10]",
+    )
+    catalog = parse(HEAD.replace("NEIGHBOURS", "add_remove") + text)
+    least = Call("least", (Column("s"), Value("number", F(10))))
+    query = Cells(Project(DAYS, (Named("c", least),)), (), (Sum("c"),))
+    assert analyse(DAYS, catalog).node.sums["s"] == 20 * 2
+    assert sensitivity(query, catalog).l1 == 20 * 10
 
 
 def test_a_person_changes_whether_a_group_is_there_once_for_each_group():
@@ -116,6 +142,11 @@ def halve_sums(plan, node, source, before):
     return replace(carried, sums={name: most // 2 for name, most in carried.sums.items()})
 
 
+def forget_finer_steps(expression, before):
+    """LEAST(n, 5.5) is taken to have the steps of n."""
+    return before[min(columns_of(expression))]
+
+
 def narrow_by_the_first_choice(choices):
     """OR narrows like its first condition alone."""
     return choices[0]
@@ -136,10 +167,11 @@ TRUE_MEANS = analysis.find_means
         (analysis, "carry_sums", keep_every_sum),
         (analysis, "carry_sums", halve_sums),
         (analysis, "find_means", halve_means),
+        (carry_sums, "domain_of", forget_finer_steps),
         (narrow, "_widen", narrow_by_the_first_choice),
         (narrow, "OPPOSITE", {**narrow.OPPOSITE, "<": ">", ">": "<"}),
     ],
-    ids=["kept by filters", "half", "half averages", "OR", "NOT"],
+    ids=["kept by filters", "half", "half averages", "finer steps", "OR", "NOT"],
 )
 def test_brute_force_catches_a_planted_bug(module, name, planted, monkeypatch):
     monkeypatch.setattr(module, name, planted)

@@ -105,6 +105,8 @@ BOUNDS = [
     ("SELECT SUM(n) FROM (SELECT custkey, priority, COUNT(*) AS n FROM orders GROUP BY custkey, priority)", 40, 200),
     (f"SELECT SUM(n) FROM {BY_DAY}", 40, 80 * 10**6),
     (f"SELECT SUM(LEAST(n, 5)) FROM {BY_DAY}", 40, 400),
+    # in steps of a half
+    (f"SELECT SUM(LEAST(n, 5.5)) FROM {BY_DAY}", 80, 880),
     (f"SELECT COUNT(*) FROM {BY_DAY}", 40, 80),
     # what a filter on the counts lets in is a whole group: 80 rows of at most 1,000,000
     (f"SELECT SUM(n) FROM {BY_DAY} WHERE n > 5", 80 * 10**6, 80 * 10**6),

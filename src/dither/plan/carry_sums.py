@@ -30,6 +30,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.conditions import columns_of
 from dither.plan.domain import Columns
+from dither.plan.functions import domain_of
 from dither.plan.stability.owned import ROWS, Loose, Node, Owned
 
 
@@ -70,8 +71,10 @@ def _start_sums(
 
 
 def _project(plan: Project, node: Node, source: Owned | Loose, before: Columns) -> Node:
+    # in steps of the new column, which are finer for LEAST(n, 5.5): they divide those of n
     sums = {
         named.name: source.sums[column]
+        * int(before[column].step / domain_of(named.of, before).step)  # type: ignore[arg-type]
         for named in plan.columns
         if (column := read_summed(named.of, before)) is not None and column in source.sums
     }
@@ -92,7 +95,11 @@ def read_summed(expression: object, before: Columns) -> str | None:
     match expression:
         case Column(name):
             return name
-        case Call("least", (Column(name), Value("number", cut))):
-            is_above = before[name].low >= 0 and not before[name].nullable
-            return name if is_above and not isinstance(cut, str) and cut >= 0 else None
+        case Call("least", (Column(name), Value("number", cut))) if (
+            not isinstance(cut, str)
+            and cut >= 0
+            and before[name].low >= 0
+            and not before[name].nullable
+        ):
+            return name
     return None
