@@ -22,7 +22,8 @@ answer/evaluate.py answer/interval_arithmetic.py audit/events.py audit/exact.py
 audit/naive_functions.py audit/sensitivity_check.py audit/zoo/bug.py audit/zoo/laws.py
 builder.py data/lower/functions/conditions.py data/lower/functions/numbers.py
 data/lower/join.py data/lower/nulls.py data/lower/union_all.py plan/algebra.py plan/analyse.py
-plan/expressions.py plan/stability/join.py plan/stability/union_all.py sql/centred.py
+plan/carry_degrees.py plan/expressions.py plan/stability/degrees.py plan/stability/join.py
+plan/stability/union_all.py sql/centred.py
 sql/dates.py sql/formula_rules.py sql/groups.py sql/joins.py sql/rows.py sql/subqueries.py
 sql/unions.py
 """

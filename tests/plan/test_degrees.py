@@ -212,7 +212,7 @@ def keep_keys_of_the_null_side(
     """Unmatched rows share one null key: it is taken for a key like any other."""
     joined = join_degrees(left, right, on, kind, matches)
     moved = [
-        Degree(degree.given << left.size, degree.then << left.size, degree.most)
+        Degree(degree.given << left.size, degree.then << left.size, degree.limit)
         for degree in right.degrees
     ]
     return joined.add(*moved)
@@ -238,10 +238,10 @@ def match_once(
 
 
 def keep_keys_of_unions(
-    columns: tuple[str, ...], unique: list[list[str]], *, rows: int, most: int
+    columns: tuple[str, ...], unique: list[list[str]], *, rows: int, limit: int
 ) -> RowDegrees:
     """The rows of a union are taken to differ in some column."""
-    return scan_degrees(columns, unique or [list(columns)], rows=rows, most=most)
+    return scan_degrees(columns, unique or [list(columns)], rows=rows, limit=limit)
 
 
 def let_computed_columns_be_keys(plan: Plan, source: RowDegrees, *columns: object) -> RowDegrees:
@@ -300,6 +300,6 @@ def replace_recursion(
 
 def test_a_search_that_gives_up_claims_nothing():
     """Past so many sets of columns the bound of the rule itself is used, which is looser."""
-    rows = scan_degrees(("x",), (), rows=5, most=50)
+    rows = scan_degrees(("x",), (), rows=5, limit=50)
     lonely = replace(rows, degrees=())
     assert lonely.count_rows() >= 10**40

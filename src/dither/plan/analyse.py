@@ -223,9 +223,12 @@ def _apply_rule(
     if isinstance(plan, PerUnit):
         node = per_unit_rows(source.node, plan.keys, source.columns)
         assert isinstance(source.node, Owned)
-        most = source.node.rows_per_group(plan.keys)
+        rows_per_group = source.node.rows_per_group(plan.keys)
         return Analysed(
-            plan, node, per_unit_columns(source.columns, plan.keys, plan.columns, most), sources
+            plan,
+            node,
+            per_unit_columns(source.columns, plan.keys, plan.columns, rows_per_group),
+            sources,
         )
     loose = group_rows(source.node, plan.keys)
     return Analysed(
@@ -281,8 +284,8 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
             f"a {plan.kind} join: the private side is the preserved one", rule=PrivacyRule.ONE_OWNER
         )
     if isinstance(right.node, Public):
-        most = count_public_matches(right.node, tuple(key for _, key in plan.on), facts)
-        node = join_rows(left.node, right.node, plan.kind, right_per_left=most, left_per_right=0)
+        matches = count_public_matches(right.node, tuple(key for _, key in plan.on), facts)
+        node = join_rows(left.node, right.node, plan.kind, right_per_left=matches, left_per_right=0)
         return Analysed(
             plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right)
         )

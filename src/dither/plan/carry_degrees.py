@@ -55,9 +55,9 @@ def carry_degrees(
         table = catalog.table(plan.table)
         owner = catalog.owner_column(table)
         keys = [[name for name in key if name != owner] for key in table.unique]
-        degrees = scan_degrees(columns, keys, rows=node.rows, most=node.most)
+        degrees = scan_degrees(columns, keys, rows=node.rows, limit=node.most)
     elif isinstance(plan, UnionAll):
-        degrees = scan_degrees(columns, (), rows=node.rows, most=node.most)
+        degrees = scan_degrees(columns, (), rows=node.rows, limit=node.most)
     else:
         left = sources[0][0]
         assert isinstance(left, Owned) and left.degrees is not None
@@ -66,14 +66,14 @@ def carry_degrees(
         else:
             degrees = _carry(plan, left.degrees, columns, sources[0][1])
     if len(degrees.degrees) > MOST_DEGREES:  # a bound on work: what was known of keys ends here
-        degrees = scan_degrees(columns, (), rows=node.rows, most=node.most)
+        degrees = scan_degrees(columns, (), rows=node.rows, limit=node.most)
     counted_rows = degrees.count_rows()
     rows = min(node.rows, counted_rows)
     if rows < counted_rows:
         degrees = degrees.add(Degree(0, degrees.row, rows))
     distinct = min(node.distinct, rows, degrees.count_values(columns))
-    most = min(node.most, degrees.count_total())
-    return replace(node, rows=rows, distinct=distinct, most=most, degrees=degrees)
+    all_rows = min(node.most, degrees.count_total())
+    return replace(node, rows=rows, distinct=distinct, most=all_rows, degrees=degrees)
 
 
 def _carry(plan: Plan, source: RowDegrees, columns: Columns, before: Columns) -> RowDegrees:
@@ -112,9 +112,9 @@ def _limit_values(
             yield Degree(0, source.mask((name,)), domain.high - domain.low + 1 + domain.nullable)
 
 
-def _join(plan: Join, left: Owned, other: tuple[Node, Columns], facts: Facts) -> RowDegrees:
+def _join(plan: Join, left: Owned, right_source: tuple[Node, Columns], facts: Facts) -> RowDegrees:
     assert left.degrees is not None
-    right, right_columns = other
+    right, right_columns = right_source
     keys = tuple(right_key for _, right_key in plan.on)
     if isinstance(right, Owned):
         assert right.degrees is not None

@@ -64,9 +64,13 @@ def _start_sums(
             case Count() | CountValues() | CountDistinct():
                 sums[named.name] = source.rows
             case Sum(column):
-                most = source.rows * before[column].largest
-                known = source.sums.get(column, most) if isinstance(source, Owned) else most
-                sums[named.name] = min(most, known)
+                largest_sum = source.rows * before[column].largest
+                carried = (
+                    source.sums.get(column, largest_sum)
+                    if isinstance(source, Owned)
+                    else largest_sum
+                )
+                sums[named.name] = min(largest_sum, carried)
     return sums
 
 

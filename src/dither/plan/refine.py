@@ -85,7 +85,9 @@ def find_means(plan: Plan, columns_below: Columns) -> Means:
                 domain = columns_below[column]
                 low = domain.low * domain.step
                 high = domain.high * domain.step
-                values = [other.name for other in plan.columns if other.of == CountValues(column)]
+                values = [
+                    counted.name for counted in plan.columns if counted.of == CountValues(column)
+                ]
                 means |= {(named.name, count): (low, high) for count in values}
                 if domain.nullable:
                     low = min(low, Fraction(0))

@@ -132,8 +132,8 @@ def _sqrt(a: Arguments) -> Domain:
     x = _same_domain(a)
     if max(x.largest * x.step.numerator, x.step.denominator) >= EXACT_DOUBLE:
         raise a.refuse("takes numbers of fewer than 2^53 steps")
-    most = isqrt(int(max(0, x.high) * x.step / ROOT**2) + 1) + 1
-    return number(0, most, ROOT, x.nullable or x.low < 0)
+    largest_root = isqrt(int(max(0, x.high) * x.step / ROOT**2) + 1) + 1
+    return number(0, largest_root, ROOT, x.nullable or x.low < 0)
 
 
 def _to_number(a: Arguments) -> Domain:

@@ -28,8 +28,8 @@ def _same(a: Arguments) -> Domain:
 
 def _length(a: Arguments) -> Domain:
     a.expect("text")
-    most = a.domains[0].width * (4 if a.function == "byte_length" else 1)
-    return number(0, most, Fraction(1), a.domains[0].nullable)
+    longest = a.domains[0].width * (4 if a.function == "byte_length" else 1)
+    return number(0, longest, Fraction(1), a.domains[0].nullable)
 
 
 def _end(a: Arguments) -> Domain:

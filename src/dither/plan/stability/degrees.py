@@ -5,7 +5,7 @@ bound of rows or groups is the least product of degrees along a path. The degree
 are those of its sides and the equal columns, so that its order does not matter. Proof:
 docs/proofs/stability.md#degrees.
 
->>> rows = scan_degrees(("visit", "ward"), (("visit",),), rows=20, most=1000)
+>>> rows = scan_degrees(("visit", "ward"), (("visit",),), rows=20, limit=1000)
 >>> rows.count_rows(("visit",)), rows.count_rows(("ward",)), rows.count_values(("ward",))
 (1, 20, 20)
 """
@@ -27,18 +27,18 @@ Mask = int
 
 @dataclass(frozen=True)
 class Degree:
-    """Among the rows of a unit, one value of `given` goes with at most `most` values of `then`, and
+    """Among the rows of a unit, one value of `given` goes with at most `limit` values of `then`, and
     with `for_null` more where a symbol of `given` is null."""
 
     given: Mask
     then: Mask
-    most: int
+    limit: int
     for_null: int = 0
 
     @property
     def bound(self) -> int:
         """At most so many values of `then`, whatever the value of `given`."""
-        return self.most + self.for_null
+        return self.limit + self.for_null
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class RowDegrees:
 
     def count_total(self) -> int:
         """How many rows all units together can have."""
-        return min(most * self.search(symbols, self.row) for symbols, most in self.totals)
+        return min(limit * self.search(symbols, self.row) for symbols, limit in self.totals)
 
     def search(self, given: Mask, goal: Mask) -> int:
         """The least product of degrees on a path from `given` to all of `goal`."""
@@ -83,17 +83,17 @@ class RowDegrees:
         )
         free = [degree for degree in self.degrees if degree.bound <= 1]
         heap = [(1, _close(given, free))]
-        seen: set[Mask] = set()
-        while heap and len(seen) < MOST_STATES:
-            product, known = heappop(heap)
-            if not goal & ~known:
+        visited: set[Mask] = set()
+        while heap and len(visited) < MOST_STATES:
+            product, reached = heappop(heap)
+            if not goal & ~reached:
                 return product
-            if known in seen:
+            if reached in visited:
                 continue
-            seen.add(known)
+            visited.add(reached)
             for degree in costly:
-                if not degree.given & ~known and degree.then & ~known:
-                    heappush(heap, (product * degree.bound, _close(known | degree.then, free)))
+                if not degree.given & ~reached and degree.then & ~reached:
+                    heappush(heap, (product * degree.bound, _close(reached | degree.then, free)))
         return UNBOUNDED
 
     def without_nulls(self, columns: Iterable[str]) -> RowDegrees:
@@ -121,19 +121,19 @@ class RowDegrees:
         return replace(self.add(*fixed), size=self.size + len(computed), names=names)
 
 
-def _close(known: Mask, free: list[Degree]) -> Mask:
-    """The symbols that have one value where those of `known` have one."""
+def _close(reached: Mask, free: list[Degree]) -> Mask:
+    """The symbols that have one value where those of `reached` have one."""
     before = -1
-    while before != known:
-        before = known
+    while before != reached:
+        before = reached
         for degree in free:
-            if not degree.given & ~known:
-                known |= degree.then
-    return known
+            if not degree.given & ~reached:
+                reached |= degree.then
+    return reached
 
 
 def scan_degrees(
-    columns: Iterable[str], unique: Iterable[Iterable[str]], *, rows: int, most: int
+    columns: Iterable[str], unique: Iterable[Iterable[str]], *, rows: int, limit: int
 ) -> RowDegrees:
     """A table of which a unit has at most `rows` rows, one for each value of a unique key.
 
@@ -141,7 +141,7 @@ def scan_degrees(
     """
     table = list_degrees(columns)
     keys = (Degree(table.mask(key), table.row, 1) for key in unique)
-    return replace(table.add(Degree(0, table.row, rows), *keys), totals=((table.row, most),))
+    return replace(table.add(Degree(0, table.row, rows), *keys), totals=((table.row, limit),))
 
 
 def list_degrees(columns: Iterable[str]) -> RowDegrees:
@@ -160,8 +160,8 @@ def join_degrees(
     one more value than before, and with every value on the left. `matches` bounds the
     right rows of one value of the left columns.
 
-    >>> orders = scan_degrees(("okey",), (("okey",),), rows=10, most=90)
-    >>> lines = scan_degrees(("okey",), (), rows=40, most=900)
+    >>> orders = scan_degrees(("okey",), (("okey",),), rows=10, limit=90)
+    >>> lines = scan_degrees(("okey",), (), rows=40, limit=900)
     >>> joined = join_degrees(orders, lines, (("okey", "okey"),), "inner", 40)
     >>> joined.count_rows(), joined.count_rows(("okey",)), joined.count_total()
     (40, 40, 900)
@@ -203,7 +203,7 @@ def join_degrees(
         {**left.names, **names},
         left.degrees + moved + pairs,
         left.totals
-        + tuple((symbols << shift, most) for symbols, most in right.totals if not is_outer),
+        + tuple((symbols << shift, limit) for symbols, limit in right.totals if not is_outer),
     )
 
 
@@ -211,7 +211,7 @@ def _move(degree: Degree, shift: int, more: int) -> Degree:
     """A degree of the right side of a join, with `more` values where a row of nulls may be."""
     if not degree.given:
         return Degree(0, degree.then << shift, degree.bound + more)
-    return Degree(degree.given << shift, degree.then << shift, degree.most, degree.for_null + more)
+    return Degree(degree.given << shift, degree.then << shift, degree.limit, degree.for_null + more)
 
 
 def _equate(first: Mask, second: Mask) -> tuple[Degree, Degree]:
