@@ -27,8 +27,10 @@ Mask = int
 
 @dataclass(frozen=True)
 class Degree:
-    """Among the rows of a unit, one value of `given` goes with at most `limit` values of `then`, and
-    with `for_null` more where a symbol of `given` is null."""
+    """One value of `given` goes with at most `limit` values of `then` among the rows of a unit.
+
+    It goes with `for_null` more where a symbol of `given` is null.
+    """
 
     given: Mask
     then: Mask
