@@ -94,7 +94,10 @@ def _read_decimal(value: Decimal, name: str) -> Fraction:
 
 
 def _read_number(text: str, name: str) -> Fraction:
-    """A decimal or p/q; its parts are measured as text before they are numbers."""
+    """Read a decimal or p/q as an exact Fraction; `name` names it in errors.
+
+    Digits are counted in the text first: a short text such as 1e-99999999 takes long to convert.
+    """
     if len(text) > _MOST_TEXT:
         raise _too_long(name)
     written = text.strip()

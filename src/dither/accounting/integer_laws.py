@@ -27,15 +27,20 @@ def _on_lattice(offset: Fraction, step: Fraction, indices: Real) -> Real:
 
 
 def randomized_response(epsilon: Fraction, count: int) -> AtomsFactor:
-    """The pair that dominates every epsilon-DP mechanism: loss +eps with probability
-    e^eps/(1+e^eps), else -eps."""
+    """Make the privacy loss of `count` randomised responses, composed.
+
+    Each loses +eps with probability e^eps/(1+e^eps), else -eps. No epsilon-DP mechanism loses more,
+    so that this also bounds a mechanism of which only epsilon is known.
+    """
     eps = float(epsilon)
     masses = np.array(
         [max(math.exp(-eps), 1e-300) / (1 + math.exp(-eps)), 1 / (1 + math.exp(-eps))]
     )
-    relative = np.array([UNIT * (8 + 4 * eps) if eps < 690 else 1.0, UNIT * 8])
+    # How far each mass may be off, relative to itself. From eps = 690 on the small one may have been
+    # raised to 1e-300, so that all of it may be error.
+    mass_errors = np.array([UNIT * (8 + 4 * eps) if eps < 690 else 1.0, UNIT * 8])
     return AtomsFactor(
-        np.array([-eps, eps]), masses, count, relative, lattice=(Fraction(0), epsilon, (-1, 1))
+        np.array([-eps, eps]), masses, count, mass_errors, lattice=(Fraction(0), epsilon, (-1, 1))
     )
 
 

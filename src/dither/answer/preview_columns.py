@@ -236,12 +236,14 @@ def _divide_by_value(
 
 
 def find_joint_level(level: Fraction, cells: int) -> Fraction:
-    """The level of each of `cells` independent intervals that all hold together with the given one.
+    """Find the level that each of `cells` independent intervals needs for all to hold at `level`.
+
+    This is the `cells`-th root of `level`.
 
     >>> round(float(find_joint_level(Fraction(95, 100), 100)) ** 100, 9)
     0.95
     """
-    # As a float 1 - level may be 1, and has no logarithm of its complement.
+    # For a tiny level float(1 - level) is 1, and log1p(-1) fails: take the root itself, rounded up.
     if level < Fraction(1, 10**9):
         return Fraction(math.exp(math.log(level) / cells) * (1 + 1e-12))
     miss = -math.expm1(math.log1p(-float(1 - level)) / cells)

@@ -88,14 +88,15 @@ def semi_join(
 def _split_correlation(
     query: exp.Expr, outer: Relation, node: exp.Expr, context: Context, bind: Bind
 ) -> tuple[Relation, list[Pair]]:
-    """Split the conditions on the outer row off a subquery.
+    """Split a subquery's WHERE into its own conditions and equalities with the outer row.
 
-    Returns the subquery's rows without them, and those conditions as pairs.
+    Returns the subquery's rows under its own conditions, and each equality as a pair (outer field,
+    inner field). Any other condition on the outer row is refused.
     """
     where = query.args.get("where") if isinstance(query, exp.Select) else None
     if where is None:
-        return bind(query, None), []
-    inner = bind(query, [])
+        return bind(query, None), []  # None: the whole query
+    inner = bind(query, [])  # a list: FROM under these conditions alone, here none
     scope = Scope(context, inner)
     around = Scope(context, outer)
     own_terms: list[exp.Expr] = []

@@ -8,8 +8,12 @@ from dither.plan.functions.align import align_arguments
 from dither.plan.functions.table import Arguments, Function, NullRule, truth
 
 
-def _comparable(a: Arguments) -> None:
-    kind = align_arguments(a).domains[0].kind
+def _check_comparable(a: Arguments) -> None:
+    """Refuse arguments that cannot be compared: mixed kinds, ids, and kinds without an order.
+
+    Categories, texts and booleans may be tested for equality only.
+    """
+    kind = align_arguments(a).domains[0].kind  # refuses mixed kinds and unknown labels
     if kind == "id":
         raise a.refuse("ids name people or rows and are never read")
     if kind in ("category", "text", "boolean") and a.function not in (
@@ -25,21 +29,21 @@ def _comparable(a: Arguments) -> None:
 def comparison(a: Arguments) -> Domain:
     if len(a.domains) != 2:
         raise a.refuse(f"takes 2 arguments, got {len(a.domains)}")
-    _comparable(a)
+    _check_comparable(a)
     return truth(a.any_null)
 
 
 def _between(a: Arguments) -> Domain:
     if len(a.domains) != 3:
         raise a.refuse(f"takes 3 arguments, got {len(a.domains)}")
-    _comparable(a)
+    _check_comparable(a)
     return truth(a.any_null)
 
 
 def _in(a: Arguments) -> Domain:
     if not 2 <= len(a.domains) <= 1000 or None in a.constants[1:]:
         raise a.refuse("takes a value and a list of 1 to 999 constants")
-    _comparable(a)
+    _check_comparable(a)
     return truth(a.domains[0].nullable)
 
 

@@ -10,7 +10,11 @@ from dither.rules import PrivacyRule
 
 
 def sample_rows(source: Node, rate: Fraction) -> Owned:
-    """For every fixed key a unit is in with all its rows or out; no amplification is claimed.
+    """Check a sample by unit, and return its stability, which is that of the source.
+
+    Nothing is drawn here: `data/lower/sample_units.py` writes the SQL. The kernel's random key of a
+    release keeps or drops a unit with all its rows, so that the bounds of the source hold. The
+    sample does not lower the price (no amplification is claimed).
 
     >>> sample_rows(Owned(3), Fraction(1, 10)) == Owned(3)
     True

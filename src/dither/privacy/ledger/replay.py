@@ -99,7 +99,10 @@ class Replay:
             raise Broken(seq, "follows shares of the old rule that were not recounted")
 
     def _new_digest(self) -> str:
-        """Compute the digest of the present totals, only if a pot changed since the last one."""
+        """Return the digest of the totals of all pots.
+
+        It is computed again only if a pot was replaced. A Pot never changes in place.
+        """
         if self._digest is None or any(
             self._counted.get(name) is not pot for name, pot in self.pots.items()
         ):

@@ -62,7 +62,12 @@ class Writer:
         self._totals: dict[str, tuple[str, ...]] | None = None
 
     def append(self, kind: str, body: dict[str, Any], changed: Iterable[Pot] = ()) -> Anchor:
-        """One more entry; the pots in `changed` get their new totals with it."""
+        """Append one entry to the chain, and write the new totals of the pots in `changed`.
+
+        The entry names the digest of all totals after it. Where a pot changed, or no digest is
+        known yet, the stored totals are checked first (RefusedError). They are kept by this Writer,
+        so that the changes stay for the next entry. Returns the new end of the chain.
+        """
         moved = list(changed)
         totals = self.checked_totals() if moved or self._digest is None else {}
         for pot in moved:
