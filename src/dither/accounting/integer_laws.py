@@ -36,8 +36,8 @@ def randomized_response(epsilon: Fraction, count: int) -> AtomsFactor:
     masses = np.array(
         [max(math.exp(-eps), 1e-300) / (1 + math.exp(-eps)), 1 / (1 + math.exp(-eps))]
     )
-    # How far each mass may be off, relative to itself. From eps = 690 on the small one may have been
-    # raised to 1e-300, so that all of it may be error.
+    # How far each mass may be off, relative to itself. From eps = 690 on the small one may have
+    # been raised to 1e-300, so that all of it may be error.
     mass_errors = np.array([UNIT * (8 + 4 * eps) if eps < 690 else 1.0, UNIT * 8])
     return AtomsFactor(
         np.array([-eps, eps]), masses, count, mass_errors, lattice=(Fraction(0), epsilon, (-1, 1))
