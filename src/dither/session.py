@@ -501,7 +501,7 @@ def _rank(priced: Priced, bands: Bands) -> str:
 
 
 def connect(
-    source: Any = None,
+    data: Any = None,
     *,
     catalog: str | Path | Catalog | None = None,
     pot: str | None = None,
@@ -514,13 +514,13 @@ def connect(
     holds (several as `{"table": frame}`), with a budget of `epsilon` (1) for this connection alone:
     each one starts from zero, and no total is promised.
     """
-    if source is not None and catalog is not None:
+    if data is not None and catalog is not None:
         if pot is not None or state is not None:
             raise ParameterError("a data frame has no pot and no state: each connect has its own")
-        return _connect_frames(source, catalog, 1 if epsilon is None else epsilon)
+        return _connect_frames(data, catalog, 1 if epsilon is None else epsilon)
     if epsilon is not None:
         raise ParameterError("the budget of a registered dataset is opened by its data steward")
-    opened = catalog if source is None else source
+    opened = catalog if data is None else data
     if not isinstance(opened, (str, Path, Catalog)):
         raise ParameterError(
             "connect takes the catalog of a registered dataset, or a data frame with its catalog: "

@@ -47,7 +47,7 @@ def test_flags_alone_lead_to_a_registered_dataset_with_safe_defaults(file):
     state = State.beside(file.with_suffix(".yaml"))
     assert steward.read_registered(state).public["context"] == "prod"
     (pot,) = connect(file.with_suffix(".yaml")).budget().pots
-    assert (pot.cap, pot.ceiling, float(pot.filter.delta)) == (1, 1, 1e-9)
+    assert (pot.cap, pot.ceiling, float(pot.rule.delta)) == (1, 1, 1e-9)
     assert pot.spent == 0
     assert "SELECT education, AVG(hours_per_week)" in ran.output
     assert "for one person (asserted, not checked)" in ran.output

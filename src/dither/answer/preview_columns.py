@@ -99,7 +99,9 @@ def list_preview_columns(
     """List the previews of all value columns, in every grouping set."""
     columns: list[PreviewColumn] = []
     analysed = [terms.analyses.analyse_query(query) for query in recipe.queries]
-    most_rows = terms.group_size or count_most_rows(analysed)
+    possible_rows = count_most_rows(analysed)
+    is_possible = terms.group_size is not None and terms.group_size <= possible_rows
+    most_rows = terms.group_size if is_possible else possible_rows
     for grouping_set, noises in zip(
         recipe.sets, list_noises(recipe, mechanisms, terms.bands), strict=True
     ):
@@ -112,7 +114,7 @@ def list_preview_columns(
             )
             span = find_span(output.formula, recipe, grouping_set, analysed)
             half = column.half_width
-            if half is None and span is not None:
+            if span is not None and (half is None or not is_possible):
                 widest = _find_widest((output.formula,), noises, at_most, terms.level)
                 half = math.inf if widest is None else widest
             columns.append(replace(column, notes=(*column.notes, *note_noise(half, span))))
