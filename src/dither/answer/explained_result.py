@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -14,15 +13,17 @@ from dither.answer.column_info import ResultColumn
 from dither.answer.explain import ExplainedStep, Explanation
 from dither.answer.preview import Preview
 from dither.answer.result import Result
+from dither.answer.unreleased_result import UnreleasedResult
 from dither.canonical import Number
-from dither.errors import ParameterError
 from dither.privacy.kernel.kernel import Release
 from dither.question.recipe import Recipe
 
 
 @dataclass(frozen=True, repr=False)
-class ExplainedResult(Result):
+class ExplainedResult(UnreleasedResult):
     """What a question would do, one row for each step. It holds no answer: nothing was measured."""
+
+    _remedy: ClassVar[str] = "an explanation holds no answer: ask without EXPLAIN PRIVACY"
 
     explanation: Explanation | None = None
 
@@ -79,34 +80,9 @@ class ExplainedResult(Result):
         """None: an explanation shows no answer."""
         return ()
 
-    @cached_property
-    def raw(self) -> pa.Table:
-        """Refused: nothing was released."""
-        _refuse()
-
     def interval(self, level: Number) -> Result:
         """Refused: nothing was released."""
-        _refuse()
-
-    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
-        """Refused: nothing was released."""
-        _refuse()
-
-    def opening(self, file: str | Path | None = None) -> dict[str, Any]:
-        """Refused: nothing was released."""
-        _refuse()
-
-    def nonnegative(self, *columns: str) -> Result:
-        """Refused: nothing was released."""
-        _refuse()
-
-    def consistent(self) -> Result:
-        """Refused: nothing was released."""
-        _refuse()
-
-    def plot(self, column: str | None = None, ax: Any = None) -> Any:
-        """Refused: nothing was released."""
-        _refuse()
+        self._refuse()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield self._explained
@@ -116,10 +92,6 @@ class ExplainedResult(Result):
 
     def __str__(self) -> str:
         return str(self._explained)
-
-
-def _refuse() -> NoReturn:
-    raise ParameterError("an explanation holds no answer: ask without EXPLAIN PRIVACY")
 
 
 def make_explained_result(explanation: Explanation, info: dict[str, Any]) -> ExplainedResult:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import ClassVar, cast
 
 import pyarrow as pa
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -24,9 +23,10 @@ from dither.answer.quantile_intervals import NO_BANDS
 from dither.answer.result import Result
 from dither.answer.show_result import make_shown_table
 from dither.answer.table import make_column
+from dither.answer.unreleased_result import UnreleasedResult
 from dither.canonical import Number
 from dither.catalog import Catalog
-from dither.errors import ParameterError, QueryError
+from dither.errors import QueryError
 from dither.plan.facts import Facts
 from dither.privacy.kernel.kernel import Release
 from dither.sql.dialects import read_dialect
@@ -39,8 +39,12 @@ ALL_KEYS = (
 
 
 @dataclass(frozen=True)
-class KeysResult(Result):
+class KeysResult(UnreleasedResult):
     """The declared keys that a question lists. It holds no release: nothing was measured."""
+
+    _remedy: ClassVar[str] = (
+        "these are declared keys, and nothing was released: ask for a count beside them"
+    )
 
     @cached_property
     def table(self) -> pa.Table:
@@ -72,31 +76,6 @@ class KeysResult(Result):
     def explain(self) -> str:
         """Explain where the keys come from."""
         return f"Question: {self.info['sql'].strip()}\n{ALL_KEYS}"
-
-    @cached_property
-    def raw(self) -> pa.Table:
-        """Refused: nothing was released."""
-        _refuse()
-
-    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
-        """Refused: nothing was released."""
-        _refuse()
-
-    def opening(self, file: str | Path | None = None) -> dict[str, Any]:
-        """Refused: nothing was released."""
-        _refuse()
-
-    def nonnegative(self, *columns: str) -> Result:
-        """Refused: nothing was released."""
-        _refuse()
-
-    def consistent(self) -> Result:
-        """Refused: nothing was released."""
-        _refuse()
-
-    def plot(self, column: str | None = None, ax: Any = None) -> Any:
-        """Refused: nothing was released."""
-        _refuse()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield make_shown_table(self.columns, self.table.to_pylist())
@@ -131,9 +110,3 @@ def preview_declared_keys(result: KeysResult) -> Preview:
     free = Amounts(Fraction(0), Fraction(0))
     rows = result.table.num_rows
     return Preview(Fraction(0), "epsilon", free, "epsilon", rows, result._level, (), None)
-
-
-def _refuse() -> NoReturn:
-    raise ParameterError(
-        "these are declared keys, and nothing was released: ask for a count beside them"
-    )

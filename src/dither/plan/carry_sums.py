@@ -75,10 +75,10 @@ def _start_sums(
 
 
 def _project(plan: Project, node: Node, source: Owned | Loose, before: Columns) -> Node:
-    # in steps of the new column, which are finer for LEAST(n, 5.5): they divide those of n
+    # in steps of the new column, which are finer for LEAST(n, 5.5), rounded up
     sums = {
         named.name: source.sums[column]
-        * int(before[column].step / domain_of(named.of, before).step)  # type: ignore[arg-type]
+        * -(-before[column].step // domain_of(named.of, before).step)  # type: ignore[arg-type]
         for named in plan.columns
         if (column := read_summed(named.of, before)) is not None and column in source.sums
     }
