@@ -62,6 +62,28 @@ def test_a_plain_question_is_priced_once(connection):
         assert not was_priced_otherwise(recipe, *list_analyses(connection))
 
 
+CONDITIONED = [
+    "SELECT ward, COUNT(*) AS n FROM visits WHERE score >= 2 GROUP BY ward",
+    "SELECT ward, AVG(cost) AS m FROM visits WHERE score IN (1, 2) GROUP BY ward",
+    "SELECT COUNT(*) AS n FROM visits WHERE score >= 2 AND cost < 50",
+    "SELECT COUNT(cost) AS n FROM visits WHERE score = 3 AND cost IS NOT NULL",
+]
+
+
+@pytest.mark.parametrize("question", CONDITIONED)
+def test_a_condition_on_what_is_not_measured_changes_no_price(connection, question):
+    """Both rules then make one request, so that looking for the earlier one finds nothing new."""
+    assert not was_priced_otherwise(connection.bind(question), *list_analyses(connection))
+    asked = read_question(question, epsilon=1)
+    view = connection._view()
+    keys = set()
+    for rules in (FIRST_RULES, NEWEST_RULES):
+        bound = connection._offers.bind(asked, rules)
+        offered = connection._offers.offer(bound, asked, read_price(asked, bound.dialect), view)
+        keys.add(offered.priced.key)
+    assert len(keys) == 1
+
+
 def test_a_question_that_has_less_noise_now_was_priced_otherwise(connection):
     recipe = connection.bind(TIGHTER)
     assert was_priced_otherwise(recipe, *list_analyses(connection))

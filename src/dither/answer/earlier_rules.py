@@ -12,6 +12,7 @@ from dither.errors import RefusedError
 from dither.plan.algebra import (
     Call,
     Cells,
+    Filter,
     Group,
     Plan,
     Project,
@@ -22,6 +23,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import Analysed
 from dither.plan.analysed_query import AnalysedQuery, Analyses
+from dither.plan.conditions import columns_of
 from dither.question.recipe import Recipe
 
 
@@ -88,13 +90,39 @@ def _is_plain(query: Query, catalog: Catalog) -> bool:
 
 def _describe(query: AnalysedQuery) -> tuple[object, ...]:
     """Everything that a price, a noise or a plan is made from."""
-    domains = _list_domains(query.rows)
+    domains = _list_domains(query.rows, _list_read_columns(query.query))
     if isinstance(query.query, Cells):
         return domains, query.reach, query.sensitivity, query.box, query.largest_values
     return domains, query.reach
 
 
-def _list_domains(rows: Analysed) -> list[tuple[Plan, object]]:
-    """The domains of all columns, node by node."""
-    below = [entry for source in rows.sources for entry in _list_domains(source)]
-    return [(rows.plan, list(rows.columns.items())), *below]
+def _list_read_columns(query: Query) -> frozenset[str] | None:
+    """The columns that counts and sums read from their rows; None, all, for other queries."""
+    if not isinstance(query, Cells):
+        return None
+    measured = (getattr(aggregate, "column", None) for aggregate in query.columns)
+    return frozenset(query.keys) | {column for column in measured if column is not None}
+
+
+def _list_domains(rows: Analysed, read: frozenset[str] | None) -> list[tuple[Plan, object]]:
+    """The domains of the columns that are read, node by node; None reads all of them.
+
+    A column that only a condition reads has no domain above it: what the condition narrows it to
+    says nothing about a price.
+    """
+    columns = [entry for entry in rows.columns.items() if read is None or entry[0] in read]
+    read_below = None if read is None else _list_columns_below(rows.plan, read)
+    below = [entry for source in rows.sources for entry in _list_domains(source, read_below)]
+    return [(rows.plan, columns), *below]
+
+
+def _list_columns_below(plan: Plan, read: frozenset[str]) -> frozenset[str] | None:
+    """The columns of its source that a node reads, where `read` are read of its own; None: all."""
+    match plan:
+        case Filter(_, condition):
+            return read | columns_of(condition)
+        case Project(_, columns):
+            return frozenset().union(
+                *(columns_of(named.of) for named in columns if named.name in read)
+            )
+    return None

@@ -12,7 +12,7 @@ from typing import Any
 from dither.answer.asked import Asked, Bound, bind_question
 from dither.answer.choose_mechanism import Offered, choose_mechanisms
 from dither.answer.earlier_rules import was_priced_otherwise
-from dither.answer.preview_columns import Terms, list_preview_columns
+from dither.answer.preview_columns import Terms, list_half_widths
 from dither.answer.price_for_accuracy import find_least_price, meets_widths
 from dither.answer.split import check_weights
 from dither.errors import ParameterError
@@ -135,6 +135,7 @@ class Offers:
                 return False
             mechanisms = [step.mechanism for step in offered.priced.steps]
             terms = self.make_terms(offered, question)
-            return meets_widths(list_preview_columns(offered.recipe, mechanisms, terms), widths)
+            halves = list_half_widths(offered.recipe, mechanisms, terms, widths)
+            return meets_widths(halves, widths)
 
         return make_price(find_least_price(meets))

@@ -11,12 +11,13 @@ the widest that the result can have (`preview_selection.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dither.answer.alternatives import list_noisy_values
 from dither.answer.average_bounds import find_average_bounds
@@ -39,7 +40,11 @@ from dither.question.recipe import GroupingSet, Output, Recipe
 from dither.question.shapes import affine, atoms_of
 from dither.stored import stored
 
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
 _ROWS = 4
+_SIZES_AT_ONCE = 12
 _LARGEST_GROUP = 2**40
 SURVIVES = Fraction(95, 100)
 
@@ -121,6 +126,24 @@ def list_preview_columns(
     return tuple(columns)
 
 
+def list_half_widths(
+    recipe: Recipe, mechanisms: Sequence[Any], terms: Terms, names: Collection[str]
+) -> list[tuple[str, float | None]]:
+    """Name and half-width of the named value columns, in every grouping set, as a preview has them
+    for a given group size."""
+    halves: list[tuple[str, float | None]] = []
+    for grouping_set, noises in zip(
+        recipe.sets, list_noises(recipe, mechanisms, terms.bands), strict=True
+    ):
+        inputs = make_reference_cell(recipe, grouping_set, terms.analyses, terms.group_size)
+        for output in recipe.outputs:
+            if output.name in names:
+                level = foresee(recipe, output.formula, terms.level).level
+                values = tuple(list_noisy_values(output.formula))
+                halves.append((output.name, _find_widest(values, noises, inputs, level)))
+    return halves
+
+
 def _preview_column(
     recipe: Recipe,
     grouping_set: GroupingSet,
@@ -146,16 +169,16 @@ def _preview_column(
     notes = [output.note] if output.note else []
     if needs_group_size:
         assert foreseen.level is not None
-        levels = [foreseen.level, *([joint_level] if joint_level else [])]
+        strictest = max(foreseen.level, joint_level or foreseen.level)
         bounds = find_average_bounds(formula, recipe, terms.analyses)
         widest = math.inf if bounds is None else float(bounds[1] - bounds[0]) / 2
 
-        def has_intervals(size: int) -> bool:
-            cell = make_reference_cell(recipe, grouping_set, terms.analyses, size)
-            halves = [_find_widest(values, noises, cell, level) for level in levels]
-            return all(half is not None and half <= widest for half in halves)
+        def have_intervals(sizes: Sequence[int]) -> Flags:
+            cells = make_reference_cells(recipe, grouping_set, terms.analyses, sizes)
+            halves = _list_widest(values, noises, cells, strictest)
+            return halves <= widest
 
-        size = find_smallest_group(has_intervals, find_size_shown(mechanisms) or 1)
+        size = find_smallest_group(have_intervals, find_size_shown(mechanisms) or 1)
         inputs = make_reference_cell(recipe, grouping_set, terms.analyses, size)
         notes += [] if size is None else [write_smallest_group(size, bounds is not None)]
     half = _find_widest(values, noises, inputs, foreseen.level)
@@ -189,26 +212,44 @@ def _preview_column(
     )
 
 
-def find_smallest_group(has_intervals: Callable[[int], bool], least: int) -> int | None:
+def find_smallest_group(have_intervals: Callable[[Sequence[int]], Flags], least: int) -> int | None:
     """Find the smallest group, of `least` rows or more, that has intervals.
 
-    Found by doubling and halving, since more rows never lose an interval. None if no group below
-    2^40 rows has them.
+    `have_intervals` says for several sizes which have; more rows never lose an interval. Twelve
+    doublings are tried at once, then about twelve sizes between two of them. None if no group below
+    2^40 rows has intervals.
 
-    >>> find_smallest_group(lambda size: size >= 37, 1), find_smallest_group(lambda size: True, 50)
-    (37, 50)
+    >>> find_smallest_group(lambda sizes: np.array(sizes) >= 37, 1)
+    37
+    >>> find_smallest_group(lambda sizes: np.array(sizes) >= 1, 50)
+    50
     """
     low = least
-    high = least
-    while not has_intervals(high):
-        if high >= _LARGEST_GROUP:
+    high: int | None = None
+    while high is None:
+        if low >= _LARGEST_GROUP:
             return None
-        low = high + 1
-        high *= 2
+        sizes = [low << doublings for doublings in range(_SIZES_AT_ONCE)]
+        low, high = _narrow_sizes(have_intervals, sizes, low)
     while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if has_intervals(middle) else (middle + 1, high)
+        step = max(1, (high - low) // _SIZES_AT_ONCE)
+        sizes = [*range(low, high, step), high]
+        low, narrower = _narrow_sizes(have_intervals, sizes, low)
+        assert narrower is not None  # the last size has intervals
+        high = narrower
     return high
+
+
+def _narrow_sizes(
+    have_intervals: Callable[[Sequence[int]], Flags], sizes: Sequence[int], low: int
+) -> tuple[int, int | None]:
+    """Between which sizes the smallest group with intervals is, both included, if it is `low` or
+    more; the second is None if none of the rising `sizes` has intervals."""
+    flags = have_intervals(sizes)
+    if not flags.any():
+        return sizes[-1] + 1, None
+    first = int(flags.argmax())
+    return (sizes[first - 1] + 1 if first else low), sizes[first]
 
 
 def find_size_shown(mechanisms: Sequence[Any]) -> int | None:
@@ -269,6 +310,19 @@ def _find_widest(
     return max(bounded_halves, default=None) if len(bounded_halves) == len(halves) else None
 
 
+def _list_widest(
+    values: tuple[Formula, ...], noises: Noises, inputs: FormulaInputs, level: Fraction
+) -> Floats:
+    """As `_find_widest`, for every cell of `inputs`; NaN where one of them is not known."""
+    widest = np.full(inputs.atoms[0].shape, -math.inf)
+    for value in values:
+        if any(noises.laws[atom] is None for atom in atoms_of(value)):
+            return np.full(widest.shape, np.nan)
+        low, high = compute_interval(value, inputs, noises, level)
+        widest = np.maximum(widest, (high - low) / 2)
+    return widest
+
+
 def _find_half(
     formula: Formula, noises: Noises, inputs: FormulaInputs | None, level: Fraction
 ) -> float | None:
@@ -303,16 +357,24 @@ def _find_deviation(formula: Formula, noises: Noises) -> float | None:
 def make_reference_cell(
     recipe: Recipe, grouping_set: GroupingSet, analyses: Analyses, group_size: int | None
 ) -> FormulaInputs | None:
-    """The reference cell: counts of `group_size`, sums half-way between their bounds; None without
-    a group size.
+    """The reference cell of one group size; None without a group size.
 
     Repeated as the answer repeats it, up to four rows: points that serve one row may be too few for
     several.
     """
     if group_size is None:
         return None
-    atoms = []
     rows = min(_ROWS, count_cells(recipe, grouping_set) or _ROWS)
+    return make_reference_cells(recipe, grouping_set, analyses, [group_size] * rows)
+
+
+def make_reference_cells(
+    recipe: Recipe, grouping_set: GroupingSet, analyses: Analyses, sizes: Sequence[int]
+) -> FormulaInputs:
+    """One reference cell for each group size: counts of that size, sums half-way between their
+    bounds."""
+    atoms = []
+    rows = len(sizes)
     for atom, (query, column) in zip(recipe.atoms, grouping_set.positions, strict=True):
         released_query = recipe.queries[query]
         middle = Fraction(1)
@@ -322,7 +384,8 @@ def make_reference_cell(
                 aggregate.column, analyses.analyse_rows(released_query.plan).columns
             )
             middle = Fraction(between.low + between.high, 2)
-        atoms.append(scale_integers(atom, np.full(rows, float(middle * group_size))))
+        sums = np.array([float(middle * size) for size in sizes])
+        atoms.append(scale_integers(atom, sums))
     keys = {
         key: np.full(rows, np.nan)
         if key_kind(recipe.keys[key]) != "text"

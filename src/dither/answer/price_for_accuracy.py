@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.alternatives import list_noisy_values
-from dither.answer.preview_columns import PreviewColumn
 from dither.answer.preview_selection import foresee
 from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
@@ -105,11 +104,6 @@ def _round_up(price: Fraction) -> Fraction:
     return math.ceil(price / step) * step
 
 
-def meets_widths(columns: Sequence[PreviewColumn], widths: dict[str, float]) -> bool:
-    """Whether every column is at least as narrow as wanted, in all grouping sets."""
-    for column in columns:
-        if column.name in widths and (
-            column.half_width is None or column.half_width > widths[column.name]
-        ):
-            return False
-    return True
+def meets_widths(halves: Sequence[tuple[str, float | None]], widths: dict[str, float]) -> bool:
+    """Whether every column, given as (name, half-width), is at least as narrow as wanted."""
+    return all(half is not None and half <= widths[name] for name, half in halves)
