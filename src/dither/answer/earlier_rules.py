@@ -24,6 +24,7 @@ from dither.plan.algebra import (
 from dither.plan.analyse import Analysed
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.conditions import columns_of
+from dither.plan.domain import Domain
 from dither.question.recipe import Recipe
 
 
@@ -105,15 +106,25 @@ def _list_read_columns(query: Query) -> frozenset[str] | None:
 
 
 def _list_domains(rows: Analysed, read: frozenset[str] | None) -> list[tuple[Plan, object]]:
-    """The domains of the columns that are read, node by node; None reads all of them.
+    """The domains of all columns, node by node; None in `read` reads all of them.
 
-    A column that only a condition reads has no domain above it: what the condition narrows it to
-    says nothing about a price.
+    A column that only a condition reads is described by what decides whether the rest of the
+    question reads it: the ends to which a condition narrows it say nothing about a price.
     """
-    columns = [entry for entry in rows.columns.items() if read is None or entry[0] in read]
+    columns = [
+        (name, domain if read is None or name in read else _describe_unread(domain))
+        for name, domain in rows.columns.items()
+    ]
     read_below = None if read is None else _list_columns_below(rows.plan, read)
     below = [entry for source in rows.sources for entry in _list_domains(source, read_below)]
     return [(rows.plan, columns), *below]
+
+
+def _describe_unread(domain: Domain) -> tuple[object, ...]:
+    """Everything about a domain but its ends: COUNT(x) does not read an x that is never null, nor
+    does SUM(x) read a constant."""
+    is_constant = domain.low == domain.high
+    return domain.kind, domain.nullable, domain.labels, domain.undeclared, is_constant
 
 
 def _list_columns_below(plan: Plan, read: frozenset[str]) -> frozenset[str] | None:
