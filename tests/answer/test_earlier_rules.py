@@ -63,9 +63,9 @@ def test_a_plain_question_is_priced_once(connection):
 
 
 CONDITIONED = [
-    "SELECT ward, COUNT(*) AS n FROM visits WHERE score >= 2 GROUP BY ward",
-    "SELECT ward, AVG(cost) AS m FROM visits WHERE score IN (1, 2) GROUP BY ward",
-    "SELECT COUNT(*) AS n FROM visits WHERE score >= 2 AND cost < 50",
+    "SELECT ward, COUNT(*) AS n FROM visits WHERE age >= 2 GROUP BY ward",
+    "SELECT ward, AVG(cost) AS m FROM visits WHERE weight IN (20, 50) GROUP BY ward",
+    "SELECT COUNT(*) AS n FROM visits WHERE age >= 2 AND weight < 50",
 ]
 MEASURED = [
     f"SELECT {values} FROM visits WHERE {condition}"
@@ -79,7 +79,7 @@ MEASURED = [
         "COUNT(DISTINCT score) AS n",
         "MEDIAN(cost) AS m",
     )
-    for condition in ("score = 3", "score = 3 AND cost IS NOT NULL", "cost < 50", "score IS NULL")
+    for condition in ("score = 3", "age = 3 AND cost IS NOT NULL", "weight < 50", "age > 17")
 ]
 
 
