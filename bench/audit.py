@@ -1,5 +1,5 @@
-"""How fast the auditor is (ten million runs, neighbours of 1e5 points, the quick zoo), which bugs it
-refutes at its default size, and how often it accuses mechanisms that keep their claim."""
+"""How fast the auditor is (ten million runs, neighbours of 1e5 points, the quick zoo), which bugs
+it refutes at its default size, and how often it accuses mechanisms that keep their claim."""
 
 from __future__ import annotations
 

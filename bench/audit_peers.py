@@ -8,7 +8,8 @@ verdicts will be "not refuted", which proves nothing. A peer that is not install
 such. Peers that need an environment of their own:
 
     python -m venv peers
-    peers/bin/pip install diffprivlib 'scikit-learn<1.6' smartnoise-sql mpmath cryptography rich typer pydantic pyarrow
+    peers/bin/pip install diffprivlib 'scikit-learn<1.6' smartnoise-sql mpmath \\
+        cryptography rich typer pydantic pyarrow
     PYTHONPATH=src peers/bin/python bench/audit_peers.py --record
 
 writes bench/audit_peers.json, each line with its date, version and processor time; a version
@@ -163,18 +164,22 @@ MAKERS: dict[str, Callable[[], list[Peer]]] = {
 
 HEADING = """# Other libraries as black boxes
 
-What the tester shows of other people's mechanisms, and nothing else: each was run on two neighbours that differ by one unit, against the claim that its own documentation makes.
-*Violated* is a statement about this version, this pair and this confidence (false alarms at most 10⁻⁹ for each line); *not refuted* proves nothing. *Shown* is the
-largest ε that was shown at the claimed δ, *ceiling* the most that so many runs could show. `bench/audit_peers.py --record` wrote this page and `bench/audit_peers.json`; nothing
-in it was chosen by hand.
+What the tester shows of other people's mechanisms, and nothing else: each was run on two
+neighbours that differ by one unit, against the claim that its own documentation makes. *Violated*
+is a statement about this version, this pair and this confidence (false alarms at most 10⁻⁹ for
+each line); *not refuted* proves nothing. *Shown* is the largest ε that was shown at the claimed δ,
+*ceiling* the most that so many runs could show. `bench/audit_peers.py --record` wrote this page
+and `bench/audit_peers.json`; nothing in it was chosen by hand.
 
-| mechanism | version | claimed ε, δ | shown | ceiling | runs a side | verdict | best event | measured |
+| mechanism | version | claimed ε, δ | shown | ceiling | runs a side | verdict | best event | date |
 |---|---|---|---|---|---|---|---|---|
 """
 FOOTING = """
-Where the best event is about the lowest set bit of a double, noise was added in floating point: how finely the sum is rounded depends on the answer (Haney, Desfontaines, Hartman, Shrestha,
-Hay 2022), as do the doubles that can be returned at all (Mironov 2012). Such a claim holds for real numbers, not for the bits that leave.
-[How the numbers are made](../proofs/audit.md) · [published bugs](../published-bugs.md).
+Where the best event is about the lowest set bit of a double, noise was added in floating point:
+how finely the sum is rounded depends on the answer (Haney, Desfontaines, Hartman, Shrestha, Hay
+2022), as do the doubles that can be returned at all (Mironov 2012). Such a claim holds for real
+numbers, not for the bits that leave. [How the numbers are made](../proofs/audit.md) · [published
+bugs](../published-bugs.md).
 """
 
 

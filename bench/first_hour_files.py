@@ -4,8 +4,9 @@
 
 adult.csv: a file of the shape of the census extract, 32,561 rows, a header with blanks and hyphens.
 taxi.parquet: 200,000 trips; most people make a few, some make hundreds. large.csv: ten million rows
-of a million people. The target of each is 3 minutes. --quick: a tenth of each. --to writes the files and stops. The noise of the
-invented values comes from NumPy's generator with a fixed seed: no privacy depends on it.
+of a million people. The target of each is 3 minutes. --quick: a tenth of each. --to writes the
+files and stops. The noise of the invented values comes from NumPy's generator with a fixed seed: no
+privacy depends on it.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ def write_rows(file: Path, rows: int, bad: str) -> None:
     duckdb.execute(
         f"""COPY (SELECT 'p' || (hash(i) % {rows // 10}) AS person,
             CASE WHEN {spoil} THEN 'n/a' ELSE CAST(hash(i + 1) % 100 AS VARCHAR) END AS ward,
-            CASE WHEN {spoil} THEN 'nan' ELSE CAST((hash(i + 2) % 500000) / 100 AS VARCHAR) END AS cost,
+            CASE WHEN {spoil} THEN 'nan'
+                ELSE CAST((hash(i + 2) % 500000) / 100 AS VARCHAR) END AS cost,
             CASE WHEN {spoil} THEN 'zz' WHEN i % 3 = 0 THEN 'f' ELSE 'm' END AS sex,
             CASE WHEN {spoil} THEN '9999-99-99'
             ELSE CAST(DATE '2024-01-01' + CAST(hash(i + 3) % 900 AS INTEGER) AS VARCHAR) END AS day
@@ -187,7 +188,8 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
             "dither_owner": "against owners as text",
             "dither_unit": "against numbered ones",
         }.items():
-            bare = f"SELECT ward, sum(c) FROM (SELECT {owner}, ward, sum(cost) AS c FROM visits GROUP BY ALL) GROUP BY 1"
+            sums = f"SELECT {owner}, ward, sum(cost) AS c FROM visits GROUP BY ALL"
+            bare = f"SELECT ward, sum(c) FROM ({sums}) GROUP BY 1"
             base, our = seconds(
                 runs + 2, make_question(copies["good"], bare), make_question(copies["good"], sql)
             )
@@ -234,8 +236,10 @@ def spilled(rows: int, memory: str) -> None:
         with duckdb.connect() as connection:
             connection.execute(f"SET memory_limit = '{memory}'")
             connection.execute(
-                f"""COPY (SELECT 'p' || (hash(i) % {rows // 10}) AS person, CAST(hash(i + 1) % 100 AS INTEGER) AS ward,
-                (hash(i + 2) % 500000) / 100 AS cost, CASE WHEN i % 3 = 0 THEN 'f' ELSE 'm' END AS sex,
+                f"""COPY (SELECT 'p' || (hash(i) % {rows // 10}) AS person,
+                CAST(hash(i + 1) % 100 AS INTEGER) AS ward,
+                (hash(i + 2) % 500000) / 100 AS cost,
+                CASE WHEN i % 3 = 0 THEN 'f' ELSE 'm' END AS sex,
                 DATE '2024-01-01' + CAST(hash(i + 3) % 900 AS INTEGER) AS day
                 FROM range({rows}) AS t(i)) TO '{folder}/visits.parquet'"""
             )
@@ -246,7 +250,8 @@ def spilled(rows: int, memory: str) -> None:
         spill = folder / "spill"
 
         def stage(what: str) -> None:
-            took = f"{time.perf_counter() - clock:8.1f} s {time.process_time() - cpu:8.1f} s of processor"
+            wall = time.perf_counter() - clock
+            took = f"{wall:8.1f} s {time.process_time() - cpu:8.1f} s of processor"
             print(f"{took}  peak {peak_memory():.2f} GiB  {what}", flush=True)
 
         write_copy_and_facts(

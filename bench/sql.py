@@ -61,8 +61,10 @@ tables:
     max_rows: 100000000
     columns:
       owner: {{type: id}}
-      key:   {{type: category, values: [{", ".join(f"k{i}" for i in range(KEYS))}], other: drop, nulls: drop}}
-      x:     {{type: decimal, bounds: [0, 1000], resolution: 0.01, nulls: drop, provenance: invented}}
+      key:   {{type: category, values: [{", ".join(f"k{i}" for i in range(KEYS))}], other: drop,
+          nulls: drop}}
+      x:     {{type: decimal, bounds: [0, 1000], resolution: 0.01, nulls: drop,
+          provenance: invented}}
 """
 BY_KEY = "SELECT key, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a FROM visits GROUP BY key"
 JOINED = (

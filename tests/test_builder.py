@@ -33,7 +33,8 @@ VISITS = table("visits")
          "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"),
         (VISITS.where("age < 18 OR age > 65", "urgent").agg(n=count("score")),
          "SELECT COUNT(score) AS n FROM visits WHERE (age < 18 OR age > 65) AND urgent"),
-        (VISITS.group_by("ward", "kind").agg(m=avg("cost")).having("m > 3").order_by("m DESC", "ward").limit(2),
+        (VISITS.group_by("ward", "kind").agg(m=avg("cost")).having("m > 3").order_by("m DESC",
+        "ward").limit(2),
          "SELECT ward, kind, AVG(cost) AS m FROM visits GROUP BY ward, kind HAVING m > 3 ORDER BY "
          "m DESC, ward "
          "LIMIT 2"),
@@ -72,7 +73,8 @@ def test_a_question_is_a_value():
 
 @pytest.mark.parametrize(
     "bad",
-    ["1) OR (1 = 1", "age >= 18 --", "age /* x", "age; DROP TABLE visits", "", "age,cost", "age FROM patients",
+    ["1) OR (1 = 1", "age >= 18 --", "age /* x", "age; DROP TABLE visits", "", "age,cost",
+    "age FROM patients",
      "age) FROM patients WHERE (1=1"],
 )  # fmt: skip
 def test_a_text_cannot_leave_its_place(bad):
@@ -121,7 +123,8 @@ def test_asked_through_a_connection(tmp_path):
     from dither.state import State
 
     done = steward.register(tmp_path / "clinic.yaml")
-    steward.open_pot(State(tmp_path / "clinic.dither"), done.catalog, "total", epsilon="2", ceiling="2",
+    steward.open_pot(State(tmp_path / "clinic.dither"), done.catalog, "total", epsilon="2",
+        ceiling="2",
                      purpose=clinic.PURPOSE)  # fmt: skip
     con = connect(tmp_path / "clinic.yaml")
     question = con.table("visits").group_by("ward").agg(n=count())

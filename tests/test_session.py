@@ -94,8 +94,10 @@ class TestResult:
     def test_info_is_complete_and_tells_nothing_of_the_data(self, con):
         info = con.sql(QUESTION, epsilon=1).info
         assert set(info) == {
-            "release_id", "dataset", "lineage", "version", "catalog_hash", "plan_hash", "sql", "context", "mode",
-            "principal", "pot", "rule", "unit", "neighbours", "price_asked", "charged", "loss", "pot_spent_after",
+            "release_id", "dataset", "lineage", "version", "catalog_hash", "plan_hash", "sql",
+            "context", "mode",
+            "principal", "pot", "rule", "unit", "neighbours", "price_asked", "charged", "loss",
+            "pot_spent_after",
             "pot_cap", "repeated", "measure", "price_in", "charges",
             "released_at", "dither_version", "loss_version", "unprotected",
         }  # fmt: skip

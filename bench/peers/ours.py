@@ -31,7 +31,8 @@ tables:
     columns:
       owner: {{type: id}}
       key:   {{type: category, values: [{", ".join(KEYS)}], other: drop, nulls: drop}}
-      x:     {{type: decimal, bounds: [0, {TOP:g}], resolution: 0.01, nulls: drop, provenance: invented}}
+      x:     {{type: decimal, bounds: [0, {TOP:g}], resolution: 0.01, nulls: drop,
+          provenance: invented}}
 """
 PURPOSE = {
     "question": "How fast is one question?",

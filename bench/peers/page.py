@@ -17,41 +17,53 @@ PLAIN = "DuckDB, no privacy"
 HEAD = """\
 # The peers side by side
 
-What the same question costs in other libraries for differential privacy: time, memory and error, on one machine, at one price. Measured
-{date} on {cores} cores and {memory} GiB, Python {python}{load}; every figure on this page is written from `bench/peers/{file}` by
+What the same question costs in other libraries for differential privacy: time, memory and error,
+on one machine, at one price. Measured {date} on {cores} cores and {memory} GiB, Python
+{python}{load}; every figure on this page is written from `bench/peers/{file}` by
 `bench/peers/page.py`. Measure it yourself:
 
 ```sh
-python bench/peers/run.py            # makes an environment for each peer, then about twenty minutes on two cores
+python bench/peers/run.py            # an environment for each peer, then about twenty minutes
 python bench/peers/run.py --quick    # 100,000 rows
 python bench/peers/page.py           # writes this page again
 ```
 
 ## The work
 
-A table of owners with 8 rows each: a key out of 100, as if drawn at random, and an amount in [0, 1000] with two decimals, skewed. Asked are
-COUNT, SUM and AVG by the 100 public keys, and the median of the whole, each for a total of epsilon 1 towards one owner, everything
-asked included (delta 1e-6 where a library needs one). An owner with at most 10 rows counts in full, wherever the rows lie.
+A table of owners with 8 rows each: a key out of 100, as if drawn at random, and an amount in [0,
+1000] with two decimals, skewed. Asked are COUNT, SUM and AVG by the 100 public keys, and the
+median of the whole, each for a total of epsilon 1 towards one owner, everything asked included
+(delta 1e-6 where a library needs one). An owner with at most 10 rows counts in full, wherever the
+rows lie.
 
-That last rule decides about noise: ten rows in one key move the answers by as much in L2 as in L1, and then Laplace noise is smaller than
-Gaussian noise at this price. Who promises at most one row of an owner *per key* may use Gaussian noise in OpenDP, PipelineDP, PyDP or
-Tumult and get a smaller error; that is another promise, and on this table it loses rows.
+That last rule decides about noise: ten rows in one key move the answers by as much in L2 as in L1,
+and then Laplace noise is smaller than Gaussian noise at this price. Who promises at most one row
+of an owner *per key* may use Gaussian noise in OpenDP, PipelineDP, PyDP or Tumult and get a
+smaller error; that is another promise, and on this table it loses rows.
 
-"Load" brings the file to where the library wants it, once: reading into memory, into SQLite for SmartNoise, a cached Spark table, and for dither
-the registration, which also enforces the ten rows per owner. The others enforce them in every answer; a part of our speed is that we do
-it once, and a part of our load is that too. "Load and first" is what somebody waits who asks one question only. "Answer" is the
-median over the repetitions of one process. Memory is the peak of the process and its children.
+"Load" brings the file to where the library wants it, once: reading into memory, into SQLite for
+SmartNoise, a cached Spark table, and for dither the registration, which also enforces the ten rows
+per owner. The others enforce them in every answer; a part of our speed is that we do it once, and
+a part of our load is that too. "Load and first" is what somebody waits who asks one question only.
+"Answer" is the median over the repetitions of one process. Memory is the peak of the process and
+its children.
 """
 STRENGTHS = {
-    "Qrlew": "rewrites SQL into SQL, so the data stay in their database and joins along keys keep their owner; the "
+    "Qrlew": "rewrites SQL into SQL, so the data stay in their database and joins along keys keep "
+    "their owner; the "
     "rewritten question can be read before it runs.",
-    "OpenDP": "every part is proven and checked in the open, with many measures of privacy and metrics; the most careful "
+    "OpenDP": "every part is proven and checked in the open, with many measures of privacy and "
+    "metrics; the most careful "
     "about floating point. Parts that we use as a judge of our own numbers.",
-    "SmartNoise SQL": "the SQL of the engine that one has (Postgres, SQL Server, Spark, BigQuery and more); synthesizers beside it.",
-    "PyDP": "Google's C++ building blocks as objects: small, quick, no framework. Composition and limits are the caller's.",
-    "PipelineDP": "the same code on Beam and Spark clusters, private key selection, and a utility analysis; it centres sums "
+    "SmartNoise SQL": "the SQL of the engine that one has (Postgres, SQL Server, Spark, BigQuery "
+    "and more); synthesizers beside it.",
+    "PyDP": "Google's C++ building blocks as objects: small, quick, no framework. Composition and "
+    "limits are the caller's.",
+    "PipelineDP": "the same code on Beam and Spark clusters, private key selection, and a utility "
+    "analysis; it centres sums "
     "before noise, which halves it.",
-    "Tumult Analytics": "sessions with budgets over Spark, built for tables that no single machine holds: two cores and a "
+    "Tumult Analytics": "sessions with budgets over Spark, built for tables that no single "
+    "machine holds: two cores and a "
     "million rows are not its place.",
 }
 
@@ -184,7 +196,8 @@ def targets(results: dict[str, Any]) -> str:
     from run import compared
 
     rows = [
-        [line["name"], figure(line["ours_s"]), figure(line["base_s"]), f"{line['ratio']:.3g}", f"{line['target']:g}",
+        [line["name"], figure(line["ours_s"]), figure(line["base_s"]), f"{line['ratio']:.3g}",
+        f"{line['target']:g}",
          "yes" if line["ok"] else "**no**"]
         for line in compared(results)
     ]  # fmt: skip
@@ -295,9 +308,12 @@ def bars(title: str, rows: list[tuple[str, float, str]], *, log: bool) -> str:
         y = 36 + step * position
         colour = "#b3541e" if name == "dither" else "#9a9a9a" if name == PLAIN else "#4a6fa5"
         elements += [
-            f'<text x="{label_width - 8}" y="{y + 14}" text-anchor="end" fill="#222222">{name}</text>',
-            f'<rect x="{label_width}" y="{y}" width="{length(value):.1f}" height="18" fill="{colour}"/>',
-            f'<text x="{label_width + length(value) + 6:.1f}" y="{y + 14}" fill="#222222">{words}</text>',
+            f'<text x="{label_width - 8}" y="{y + 14}" text-anchor="end" '
+            f'fill="#222222">{name}</text>',
+            f'<rect x="{label_width}" y="{y}" width="{length(value):.1f}" height="18" '
+            f'fill="{colour}"/>',
+            f'<text x="{label_width + length(value) + 6:.1f}" y="{y + 14}" '
+            f'fill="#222222">{words}</text>',
         ]
     return "\n".join([*elements, "</svg>"]) + "\n"
 

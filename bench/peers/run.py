@@ -1,6 +1,7 @@
 """The peers side by side: the same work at the same price, each in an environment of its own.
 
-    python bench/peers/run.py [--quick] [--rows N ...] [--only NAME ...] [--again] [--limit SECONDS] [--file F] [--json]
+    python bench/peers/run.py [--quick] [--rows N ...] [--only NAME ...] [--again]
+        [--limit SECONDS] [--file F] [--json]
 
 Every result is stored as soon as it is there, in a dated file beside this one, so a second run
 fills the gaps (--again measures anew). Environments are made once, with pinned versions, under
@@ -47,22 +48,28 @@ PEERS = {
     "dither": Peer("ours.py"),
     "DuckDB, no privacy": Peer("plain.py"),
     "Qrlew": Peer(
-        "qrlew.py", ("pyqrlew==0.9.27", "duckdb==2.0.0", "numpy==1.26.4", "pandas==3.0.6", "sqlalchemy==2.1.8")
+        "qrlew.py", ("pyqrlew==0.9.27", "duckdb==2.0.0", "numpy==1.26.4", "pandas==3.0.6",
+        "sqlalchemy==2.1.8")
     ),
-    "OpenDP": Peer("opendp_polars.py", ("opendp==0.16.0", "polars==1.36.1", "numpy==2.4.6", "pyarrow==26.0.1")),
+    "OpenDP": Peer("opendp_polars.py", ("opendp==0.16.0", "polars==1.36.1", "numpy==2.4.6",
+    "pyarrow==26.0.1")),
     "SmartNoise SQL": Peer(
         "smartnoise.py",
-        ("smartnoise-sql==1.0.10", "opendp==0.14.2", "pandas==2.3.3", "numpy==2.4.6", "pyarrow==26.0.1"),
+        ("smartnoise-sql==1.0.10", "opendp==0.14.2", "pandas==2.3.3", "numpy==2.4.6",
+        "pyarrow==26.0.1"),
     ),
-    "PyDP": Peer("google_pydp.py", ("python-dp==1.1.5", "pandas==3.1.1", "numpy==2.4.6", "pyarrow==26.0.1")),
+    "PyDP": Peer("google_pydp.py", ("python-dp==1.1.5", "pandas==3.1.1", "numpy==2.4.6",
+    "pyarrow==26.0.1")),
     "PipelineDP": Peer(
         "pipelinedp.py",
-        ("pipeline-dp==0.3.1", "python-dp==1.1.5", "pandas==3.1.1", "numpy==2.4.6", "pyarrow==26.0.1"),
+        ("pipeline-dp==0.3.1", "python-dp==1.1.5", "pandas==3.1.1", "numpy==2.4.6",
+        "pyarrow==26.0.1"),
     ),
     "Tumult Analytics": Peer(
         "tumult.py",
         (
-            "tmlt.analytics==0.21.0", "tmlt.core==0.19.1", "pyspark==3.5.9", "pandas==1.5.3", "numpy==1.26.4",
+            "tmlt.analytics==0.21.0", "tmlt.core==0.19.1", "pyspark==3.5.9", "pandas==1.5.3",
+            "numpy==1.26.4",
             "pyarrow==18.1.0",
         ),
         "java",
@@ -331,7 +338,8 @@ def describe_line(line: dict[str, Any]) -> str:
     errors = ", ".join(f"{what} {figures['rmse']:.4g}" for what, figures in line["errors"].items())
     return (
         start
-        + f"load {line['load_s']:.2f} s, answer {line['answer_s']:.3f} s, {line['peak_mb']:,.0f} MB, RMSE {errors}"
+        + f"load {line['load_s']:.2f} s, answer {line['answer_s']:.3f} s, {line['peak_mb']:,.0f} "
+        f"MB, RMSE {errors}"
     )
 
 
@@ -357,7 +365,8 @@ def compared(results: dict[str, Any]) -> list[dict[str, Any]]:
         dither_s = dither_line["answer_s"]
         peer_s = best["answer_s"]
         comparisons.append(
-            {"name": f"{task}, {rows:,} rows, time against {best['peer']}", "ours_s": dither_s, "base_s": peer_s,
+            {"name": f"{task}, {rows:,} rows, time against {best['peer']}", "ours_s": dither_s,
+            "base_s": peer_s,
              "ratio": dither_s / peer_s, "target": 0.05, "ok": dither_s <= 0.05 * peer_s}
         )  # fmt: skip
         for what, error in dither_line["errors"].items():
@@ -372,8 +381,10 @@ def compared(results: dict[str, Any]) -> list[dict[str, Any]]:
             least = best["errors"][what]
             slack = 3 * (error["standard_error"] ** 2 + least["standard_error"] ** 2) ** 0.5
             comparisons.append(
-                {"name": f"{task}, {rows:,} rows, RMSE of {what} against {best['peer']}", "unit": "x",
-                 "ours_s": error["rmse"], "base_s": least["rmse"], "ratio": error["rmse"] / least["rmse"],
+                {"name": f"{task}, {rows:,} rows, RMSE of {what} against {best['peer']}",
+                "unit": "x",
+                 "ours_s": error["rmse"], "base_s": least["rmse"],
+                 "ratio": error["rmse"] / least["rmse"],
                  "target": 1.0, "ok": error["rmse"] <= least["rmse"] + slack}
             )  # fmt: skip
     return comparisons

@@ -16,9 +16,12 @@ from dither import accounting as acc
 from dither.privacy.loss_documents import read_loss
 from tests.time_guard import time_guard
 
-NUMBERS: tuple[Any, ...] = ("1e-1000", "1e-400", "1e-300", "1e-9", "1/3", "1", "2", "7", "1e9", "1e30", "1e300",
-                            "1e400", "1e1000", "0", Fraction(1, 10**3900), 10**5000, "1e-99999999")  # fmt: skip
-KINDS = ("Gaussian", "Laplace", "DiscreteLaplace", "DiscreteGaussian", "Pure", "Approx", "ZCDP", "RDP", "BoundedRange",
+NUMBERS: tuple[Any, ...] = ("1e-1000", "1e-400", "1e-300", "1e-9", "1/3", "1", "2", "7", "1e9",
+    "1e30", "1e300",
+                            "1e400", "1e1000", "0", Fraction(1, 10**3900), 10**5000,
+                            "1e-99999999")  # fmt: skip
+KINDS = ("Gaussian", "Laplace", "DiscreteLaplace", "DiscreteGaussian", "Pure", "Approx", "ZCDP",
+    "RDP", "BoundedRange",
          "RandomizedResponse", "GaussianSum", "DiscreteGaussianVector")  # fmt: skip
 
 ONE_NUMBER = (acc.Pure, acc.BoundedRange, acc.RandomizedResponse)

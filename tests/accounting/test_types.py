@@ -22,15 +22,17 @@ rule = acc.PureRule(Fraction(1))
 state: acc.Spent = rule.empty().add(acc.charge(acc.Pure(Fraction(1)), rule))
 meter: acc.Meter = acc.ZcdpOdometer(Fraction(1, 100)).add(acc.ZCDP(Fraction(1))).reading()
 steps = acc.PoissonSampled(0.01, acc.Gaussian("1.1")) * 10_000
-whole: acc.Composed = acc.Gaussian(1) + acc.Laplace(Decimal("2.5"), sensitivity=0.5) + acc.Approx(1, 1e-6) + steps
-mixed = acc.ZCDP("1/8") + acc.DiscreteGaussian(10, 1) + acc.RDP(8, 0.1) + acc.Shuffled(1, 10_000, theorem="FMT21")
+laplace = acc.Laplace(Decimal("2.5"), sensitivity=0.5)
+whole: acc.Composed = acc.Gaussian(1) + laplace + acc.Approx(1, 1e-6) + steps
+shuffled = acc.Shuffled(1, 10_000, theorem="FMT21")
+mixed = acc.ZCDP("1/8") + acc.DiscreteGaussian(10, 1) + acc.RDP(8, 0.1) + shuffled
 sigma: Fraction = acc.Gaussian(1).sigma
 """
 WRONG = {
     "a reading is charged": "acc.charge(acc.epsilon(acc.Gaussian(Fraction(1)), 1e-6), rule)",
     "a reading is spent": "rule.empty().add(acc.epsilon(acc.Gaussian(Fraction(1)), 1e-6))",
     "a float is spent": "rule.empty().add(0.1)",
-    "a reading is asked whether it fits": "rule.empty().fits(acc.epsilon(acc.Gaussian(Fraction(1)), 1e-6))",
+    "a reading is asked if it fits": "rule.empty().fits(acc.epsilon(acc.Gaussian(1), 1e-6))",
     "a cap is a curve": "acc.PureRule(acc.epsilon(acc.Gaussian(Fraction(1)), 1e-6))",
     "an odometer counts a float": "acc.ZcdpOdometer(Fraction(1, "
     "100)).add(acc.delta(acc.Pure(Fraction(1)), 1).upper)",

@@ -115,7 +115,8 @@ def test_without_noise_the_rows_are_those_of_the_oracle(con, oracle, sql):
 
 
 INFO = {
-    "measure": "epsilon", "charged": "1/1", "pot": "total", "repeated": False, "sql": "SELECT ...", "unit": "person",
+    "measure": "epsilon", "charged": "1/1", "pot": "total", "repeated": False, "sql": "SELECT ...",
+    "unit": "person",
     "neighbours": "add_remove", "unprotected": ["time"],
 }  # fmt: skip
 

@@ -30,7 +30,8 @@ from tests.answer.handmade import COUNT, VALUES, apply, number
 LEVEL = F(95, 100)
 EXACT, SCALE, CELLS = 100, 20, 367 * 4
 INFO = {
-    "measure": "epsilon", "charged": "1/1", "pot": "total", "repeated": False, "sql": "SELECT ...", "unit": "person",
+    "measure": "epsilon", "charged": "1/1", "pot": "total", "repeated": False, "sql": "SELECT ...",
+    "unit": "person",
     "neighbours": "add_remove", "unprotected": ["time"],
 }  # fmt: skip
 NOTHING = Constant(None)

@@ -25,7 +25,8 @@ from tests.answer import handmade
 from tests.datasets import clinic
 
 INFO = {
-    "measure": "epsilon", "charged": "1/1", "pot": "total", "repeated": False, "sql": "SELECT ...", "unit": "person",
+    "measure": "epsilon", "charged": "1/1", "pot": "total", "repeated": False, "sql": "SELECT ...",
+    "unit": "person",
     "neighbours": "add_remove", "unprotected": [],
 }  # fmt: skip
 

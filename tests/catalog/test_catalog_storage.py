@@ -333,9 +333,11 @@ tables:
       visit: {type: id}
       doctor: {type: id}
       day: {type: date, bounds: [2024-01-01, 2024-12-31], nulls: drop, provenance: law}
-      time: {type: timestamp, bounds: ["2024-01-01T00:00:00", "2024-12-31T00:00:00"], zone: UTC, nulls: keep,
+      time: {type: timestamp, bounds: ["2024-01-01T00:00:00", "2024-12-31T00:00:00"], zone: UTC,
+          nulls: keep,
              provenance: law}
-      cost: {type: decimal, bounds: [-1.5, 20], resolution: 0.1, nulls: {value: 0.5}, provenance: law}
+      cost: {type: decimal, bounds: [-1.5, 20], resolution: 0.1, nulls: {value: 0.5},
+          provenance: law}
       urgent: {type: boolean, nulls: {value: true}}
       sex: {type: category, values: [f, m], other: keep, nulls: {value: f}}
       ward: {type: category, values: {from: wards.ward}, other: drop, nulls: keep}

@@ -61,9 +61,12 @@ models:
 def decided(text: str, **answers: str) -> Catalog:
     """The catalog once a person has decided: each ??? by the key it stands for."""
     plain = {
-        "dataset": "d", "lineage": "d", "population": "p", "neighbours": "add_remove", "engine": "csv", "location": ".",
-        "from": "f.csv", "max_rows": "1000", "nulls": "drop", "provenance": "x", "resolution": "0.01",
-        "values": "[a, b]", "other": "drop", "zone": "+00:00", "bounds": "[2024-01-01T00:00:00, 2025-01-01T00:00:00]",
+        "dataset": "d", "lineage": "d", "population": "p", "neighbours": "add_remove",
+        "engine": "csv", "location": ".",
+        "from": "f.csv", "max_rows": "1000", "nulls": "drop", "provenance": "x",
+        "resolution": "0.01",
+        "values": "[a, b]", "other": "drop", "zone": "+00:00",
+        "bounds": "[2024-01-01T00:00:00, 2025-01-01T00:00:00]",
         "rows_per_unit": "3", "kind": "private", **answers,
     }  # fmt: skip
     text = text.replace("[???, ???]", "???")
@@ -78,7 +81,8 @@ def test_a_smartnoise_user_gets_their_table():
     assert table.column("age").upper_grid == 100 and table.column("income").lower_grid == -1000
     assert table.column("income").nulls.value == 0
     assert {column.name: column.type for column in table.columns} == {
-        "age": "integer", "sex": "category", "income": "decimal", "married": "boolean", "at": "timestamp", "pid": "id",
+        "age": "integer", "sex": "category", "income": "decimal", "married": "boolean",
+        "at": "timestamp", "pid": "id",
     }  # fmt: skip
     for name in ("censor_dims", "sample_max_ids", "rows: 1000", "sensitivity"):
         assert name in text

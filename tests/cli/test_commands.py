@@ -35,7 +35,8 @@ def made(tmp_path_factory):
         (home / "clinic.yaml").write_text(clinic.CATALOG)
         clinic.write_csv(home / "visits.csv", [clinic.row(f"v{i}", f"p{i}") for i in range(30)])
         done = steward.register(home / "clinic.yaml")
-        steward.open_pot(State(home / "clinic.dither"), done.catalog, "total", epsilon="2", ceiling="2",
+        steward.open_pot(State(home / "clinic.dither"), done.catalog, "total", epsilon="2",
+            ceiling="2",
                          purpose=clinic.PURPOSE)  # fmt: skip
         sealed = home / "certificate.json"
         assert (
@@ -55,8 +56,10 @@ def file(made, monkeypatch):
 
 def test_the_commands_of_the_design_are_there():
     names = {" ".join(path) for path, _ in COMMANDS}
-    wanted = {"demo", "catalog check", "catalog draft", "catalog import", "register", "budget open", "budget raise",
-              "budget show", "preview", "sql", "history", "ledger verify", "ledger export", "verify", "registry export",
+    wanted = {"demo", "catalog check", "catalog draft", "catalog import", "register", "budget open",
+        "budget raise",
+              "budget show", "preview", "sql", "history", "ledger verify", "ledger export",
+              "verify", "registry export",
               "account", "local simulate", "report", "bench", "interpret"}  # fmt: skip
     assert wanted <= names
 

@@ -21,7 +21,8 @@ from tests.datasets import clinic
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
-OPEN = ["--ceiling", "2", "--question", "How busy are the wards?", "--population", "residents of the county",
+OPEN = ["--ceiling", "2", "--question", "How busy are the wards?", "--population",
+    "residents of the county",
         "--recipient", "the hospital board"]  # fmt: skip
 EPSILON = re.compile(
     r"(?<![-\w])epsilon(?: =| of| is)? (?=[\d.])"
@@ -71,7 +72,8 @@ def dataset(request, tmp_path, monkeypatch):
             "unit: {kind: person_window, column: day, every: month, zone: UTC}",
         )
         text = text.replace("day:     {type: date, bounds: [2024-01-01, 2024-12-31], nulls: keep",
-                            "day:     {type: date, bounds: [2024-01-01, 2024-12-31], nulls: drop")  # fmt: skip
+                            "day:     {type: date, bounds: [2024-01-01, 2024-12-31], nulls: "
+                            "drop")  # fmt: skip
     file = tmp_path / "clinic.yaml"
     file.write_text(text)
     clinic.write_csv(tmp_path / "visits.csv", [clinic.row(f"v{i}", f"p{i}") for i in range(30)])

@@ -10,7 +10,8 @@ from dither.plan import algebra as a
 from dither.plan.algebra import Call, Column, Value
 
 EDGE_NUMBERS = [
-    F(0), F(1), F(-1), F(2), F(1, 2), F(-3), F(7), F(127), F(128), F(-128), F(-129), F(32767), F(2**31), F(-(2**31)),
+    F(0), F(1), F(-1), F(2), F(1, 2), F(-3), F(7), F(127), F(128), F(-128), F(-129), F(32767),
+    F(2**31), F(-(2**31)),
     F(2**62), F(2**63 - 1), F(-(2**63)), F(10**18), F(1, 100), F(-7, 100), F(5),
 ]  # fmt: skip
 
@@ -204,7 +205,8 @@ class Maker:
             some = [Value("text", pick(pick(labels))) for _ in range(2)]
             return pick(
                 [Call(pick(["eq", "ne", "is_distinct_from"]), (c, some[0])), Call("in", (c, *some)),
-                 Call("is_null", (c,)),                  Call("eq", (c, self.make("category", depth)))]
+                 Call("is_null", (c,)),                  Call("eq",
+                 (c, self.make("category", depth)))]
             )  # fmt: skip
         if k < 0.85:
             return Call(pick(["is_null", "is_not_null"]), (pick([x, y, self.make("text", depth)]),))

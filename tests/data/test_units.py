@@ -32,7 +32,8 @@ from tests.neighbours import check_claim, check_rows, measured
 from tests.plan_strategies import conditions, expressions, set_examples
 
 ODD = [
-    "", None, "nan", "-inf", "1e400", "-0.0", "5e-324", "9" * 29, str(-(2**63)), "é", "x" * 300, "0001-01-01",
+    "", None, "nan", "-inf", "1e400", "-0.0", "5e-324", "9" * 29, str(-(2**63)), "é", "x" * 300,
+    "0001-01-01",
     "9999-12-31", "true", " 1 ", "2024-02-30",
 ]  # fmt: skip
 odd = st.sampled_from(ODD)
@@ -357,7 +358,8 @@ def neighbours(
         parts = ([*others, kept], [*others, one, kept], [*others, kept, new])
         without, within, replaced = (together(*each, unit="row") for each in parts)
         return without, within, replaced
-    at = draw(st.sampled_from(sorted({w for t in mine for r in mine[t] if (w := window_of(r, t, facts)) is not None})
+    at = draw(st.sampled_from(sorted({w for t in mine for r in mine[t] if (w := window_of(r, t,
+        facts)) is not None})
                               or [0]))  # fmt: skip
     pick = lambda rows, here: {
         t: [r for r in rows[t] if (window_of(r, t, facts) == at) == here] for t in rows

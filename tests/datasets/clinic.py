@@ -36,8 +36,10 @@ tables:
       kind:    {type: category, values: [a, b], other: drop, nulls: {value: b}}
       age:     {type: integer, bounds: [0, 110], nulls: drop, provenance: life tables}
       score:   {type: integer, bounds: [-5, 5], nulls: keep, provenance: the questionnaire}
-      cost:    {type: decimal, bounds: [-10, 500], resolution: 0.01, nulls: keep, provenance: tariff}
-      weight:  {type: decimal, bounds: [0, 300], resolution: 5, nulls: {value: 70}, provenance: scales}
+      cost:    {type: decimal, bounds: [-10, 500], resolution: 0.01, nulls: keep,
+          provenance: tariff}
+      weight:  {type: decimal, bounds: [0, 300], resolution: 5, nulls: {value: 70},
+          provenance: scales}
       urgent:  {type: boolean, nulls: {value: false}}
       day:     {type: date, bounds: [2024-01-01, 2024-12-31], nulls: keep, provenance: the extract}
 """

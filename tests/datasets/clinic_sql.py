@@ -68,15 +68,18 @@ CATALOG = (
       visit_id:   {type: id}
       patient_id: {type: id}
       doctor_id:  {type: id}
-      date:       {type: date, bounds: [2024-01-01, 2026-12-31], nulls: drop, provenance: period of the extract}
+      date:       {type: date, bounds: [2024-01-01, 2026-12-31], nulls: drop,
+          provenance: period of the extract}
       county:     {type: category, values: {from: counties.county}, other: keep, nulls: keep}
       diagnosis:  {type: category, values: undeclared, width: 12, nulls: drop}
       ward:       {type: category, values: [north, south], other: keep, nulls: keep}
-      cost:       {type: decimal, bounds: [0, 5000], resolution: 0.01, nulls: keep, provenance: tariff 2026}
+      cost:       {type: decimal, bounds: [0, 5000], resolution: 0.01, nulls: keep,
+          provenance: tariff 2026}
       score:      {type: integer, bounds: [-5, 5], nulls: keep, provenance: form}
       urgent:     {type: boolean, nulls: {value: false}}
       note:       {type: text, width: 40, nulls: keep}
-      seen:       {type: timestamp, bounds: ["2024-01-01T00:00:00", "2026-12-31T23:59:59"], zone: +01:00,
+      seen:       {type: timestamp, bounds: ["2024-01-01T00:00:00", "2026-12-31T23:59:59"],
+          zone: +01:00,
                    nulls: keep, provenance: extract}
 """
     + write_private_head(
@@ -193,7 +196,8 @@ def registered(people: int = 40):
 def _load(connection: duckdb.DuckDBPyConnection, table: Any, found: hospital.Registered) -> None:
     owner = found.catalog.owner_column(table) if table.kind == "private" else None
     types = {
-        Id: "VARCHAR", Text: "VARCHAR", Category: "VARCHAR", Integer: "BIGINT", Decimal: "DECIMAL(18, 2)",
+        Id: "VARCHAR", Text: "VARCHAR", Category: "VARCHAR", Integer: "BIGINT",
+        Decimal: "DECIMAL(18, 2)",
         Boolean: "BOOLEAN", Date: "DATE", Timestamp: "TIMESTAMP",
     }  # fmt: skip
     columns = ", ".join(f'"{column.name}" {types[type(column)]}' for column in table.columns)

@@ -149,7 +149,8 @@ class TestCalibration:
     def test_boxes_and_keys_and_quantiles_share_one_price(self):
         by = Cells(VISITS, ("diag",), (Count(), Sum("cost")))
         asked = request(
-            (Keys(VISITS, ("diag",)), "geometric_keys"), (by, "box"), (ALL, "box"), (ALL, "laplace"),
+            (Keys(VISITS, ("diag",)), "geometric_keys"), (by, "box"), (ALL, "box"),
+            (ALL, "laplace"),
             (Quantiles(VISITS, (), "cost", (F(1, 2),)), "permute_and_flip"), epsilon=F(1),
         )  # fmt: skip
         steps = calibrate(asked, hospital.catalog(), F(1, 10**6))

@@ -34,7 +34,8 @@ def registered(folder, rows, pot=True):
     clinic.write_csv(folder / "visits.csv", rows)
     done = steward.register(folder / "clinic.yaml")
     if pot:
-        steward.open_pot(State(folder / "clinic.dither"), done.catalog, "total", epsilon="5", ceiling="5",
+        steward.open_pot(State(folder / "clinic.dither"), done.catalog, "total", epsilon="5",
+            ceiling="5",
                          purpose=clinic.PURPOSE)  # fmt: skip
     return folder / "clinic.yaml"
 
@@ -196,8 +197,10 @@ def test_a_dry_run_is_never_released_leased_or_certified(both):
 def test_the_demo_clinic_rehearses_joins_unlisted_keys_and_quantiles(tmp_path, people):
     write_clinic(tmp_path, people)
     done = steward.register(tmp_path / "clinic.yaml", dev=True)
-    steward.open_pot(State(tmp_path / "clinic.dither"), done.catalog, "total", rule="zcdp", rho="1", ceiling="1",
-                     delta_conversion="1e-6", delta_selection="1e-6", purpose=clinic.PURPOSE)  # fmt: skip
+    steward.open_pot(State(tmp_path / "clinic.dither"), done.catalog, "total", rule="zcdp", rho="1",
+        ceiling="1",
+                     delta_conversion="1e-6", delta_selection="1e-6",
+                     purpose=clinic.PURPOSE)  # fmt: skip
     con = connect(tmp_path / "clinic.yaml")
     counties = (
         "SELECT county, COUNT(*) AS n FROM visits JOIN patients USING (patient_id) GROUP BY county"

@@ -128,7 +128,8 @@ class TestPrices:
 
     def test_of_the_two_ways_the_one_with_less_noise_is_taken(self):
         measures = ("epsilon", "rho")
-        ways = {(r.rows, r.cells, r.rows_per_cell): [choose_ranges(r, measure) for measure in measures] for r in (
+        ways = {(r.rows, r.cells, r.rows_per_cell): [choose_ranges(r,
+            measure) for measure in measures] for r in (
             Reach(10, 10, 10), Reach(10, 10, 1), Reach(12, 3, 4), Reach(20, 1, 10))}  # fmt: skip
         assert ways[10, 10, 10] == [(10, 1), (10, 1)]
         assert ways[10, 10, 1] == [(10, 1), (1, 10)]

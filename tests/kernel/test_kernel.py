@@ -310,7 +310,8 @@ class TestReleases:
         kernel.release(request(COUNT))
         names = {file.name for file in place.root.rglob("*") if file.is_file()}
         assert names <= {
-            "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "id", "key", "lock", "source", "steward.log",
+            "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "id", "key", "lock",
+            "source", "steward.log",
             "catalog.json", "facts.json", "data.duckdb",
         }  # fmt: skip
 

@@ -46,7 +46,7 @@ def exact_delta(sigma: Fraction, shift: int, epsilon: Fraction) -> mpf:
     return gaussian_tail(sigma, t - shift) - e * gaussian_tail(sigma, t)
 
 
-def test_one_and_ten_to_the_minus_five_needs_slightly_more_than_the_continuous_sigma_and_less_than_the_classic():
+def test_epsilon_one_needs_slightly_more_than_the_continuous_sigma_and_less_than_the_classic():
     sigma = calibrations.fit_gaussian(1, 1e-5, ONE).sigma
     assert ANALYTIC < sigma < ANALYTIC * Fraction(101, 100) < CLASSIC
     with mp.workdps(50):

@@ -228,7 +228,8 @@ BUGS = {
     "geometric-one-cell-scale": Bug(
         "a vector of two moving cells at the scale of one",
         test_geometric_closeness,
-        ((IntegerLaplace, "for_epsilon", classmethod(lambda cls, e, s: cls(Fraction(s.linf) / e, s))),
+        ((IntegerLaplace, "for_epsilon", classmethod(lambda cls, e,
+        s: cls(Fraction(s.linf) / e, s))),
          (IntegerLaplace, "loss", lambda self: Pure(1))),
     ),
     "gaussian-continuous-sigma": Bug(
@@ -238,7 +239,8 @@ BUGS = {
             (
                 calibrations,
                 "fit_gaussian",
-                lambda epsilon, delta, sensitivity: IntegerGaussian(Fraction("3.73063"), sensitivity),
+                lambda epsilon, delta, sensitivity: IntegerGaussian(Fraction("3.73063"),
+                sensitivity),
             ),
         ),
     ),
@@ -249,7 +251,8 @@ BUGS = {
             (
                 IntegerGaussian,
                 "for_rho",
-                classmethod(lambda cls, rho, sensitivity, *_: cls(Fraction(math.isqrt(int(10**6 / (2 * rho))), 1000), ONE)),
+                classmethod(lambda cls, rho, sensitivity,
+                *_: cls(Fraction(math.isqrt(int(10**6 / (2 * rho))), 1000), ONE)),
             ),
         ),
     ),
@@ -261,6 +264,7 @@ BUGS = {
     "staircase-scaled-like-laplace": Bug(
         "stairs of width 1 for a sum that moves by the whole width",
         test_staircase_closeness,
-        ((staircase, "_draw", lambda e, width, reach, n, source, f=staircase._draw: f(e, 1, 1, n, source)),),
+        ((staircase, "_draw", lambda e, width, reach, n, source,
+        f=staircase._draw: f(e, 1, 1, n, source)),),
     ),
 }  # fmt: skip

@@ -158,7 +158,8 @@ def test_ends_closeness():
     mechanism = with_ends(UPPER, each=Fraction(1, 2), cells=3, rows_per_unit=2)
     sources = (Seeded(7), Seeded(8))
     drawn = [
-        np.array([np.dot([1, 3, 9], mechanism.release_sparse([0, 2], counts, cells=3, source=source))
+        np.array([np.dot([1, 3, 9], mechanism.release_sparse([0, 2], counts, cells=3,
+        source=source))
                   for _ in range(1_500)])
         for counts, source in zip(([34, 6], [34, 8]), sources, strict=True)
     ]  # fmt: skip

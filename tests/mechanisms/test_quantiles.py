@@ -30,8 +30,9 @@ def naive_scores(counts, q):
     total, found = sum(counts), []
     for cell in range(len(counts)):
         below, above = sum(counts[:cell]), sum(counts[cell + 1 :])
-        found.append(-max(0, q.denominator * below - q.numerator * total,
-                          q.denominator * above - (q.denominator - q.numerator) * total))  # fmt: skip
+        too_few_below = q.denominator * below - q.numerator * total
+        too_few_above = q.denominator * above - (q.denominator - q.numerator) * total
+        found.append(-max(0, too_few_below, too_few_above))
     return found
 
 

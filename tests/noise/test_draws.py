@@ -188,7 +188,7 @@ def test_sigma_for_sigma_squared_is_caught(monkeypatch, scale):
         check("gaussian", scale, MILLION)
 
 
-def test_a_tail_cut_at_fifty_three_bits_of_a_uniform_is_too_rare_for_statistics_and_left_to_chosen_words():
+def test_a_tail_cut_at_fifty_three_bits_is_too_rare_for_statistics_and_left_to_chosen_words():
     # honest about power: tests/noise/test_exact_tables.py feeds the words; here the biased
     # inversion passes
     def inverted(scale, n):

@@ -381,7 +381,9 @@ def restyle(tree: Members, choose: random.Random) -> None:
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    add_member, remove_member, move_member, change_member, rename_member, swap_values, duplicate_member,
-    hide_under_key, nest_value, flatten_object, split_name, retype_value, normalise_text, rearrange_list,
+    add_member, remove_member, move_member, change_member, rename_member, swap_values,
+    duplicate_member,
+    hide_under_key, nest_value, flatten_object, split_name, retype_value, normalise_text,
+    rearrange_list,
     respell_hex, change_version, forge_digests, restyle,
 )  # fmt: skip

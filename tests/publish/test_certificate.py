@@ -44,11 +44,14 @@ def made(tmp_path_factory):
         )
         place = State(folder / "clinic.dither")
         catalog = steward.register(folder / "clinic.yaml").catalog
-        steward.open_pot(place, catalog, "total", rule="zcdp", rho="1", ceiling="2", delta_conversion="1e-6",
+        steward.open_pot(place, catalog, "total", rule="zcdp", rho="1", ceiling="2",
+            delta_conversion="1e-6",
                          delta_selection="1e-7", purpose=clinic.PURPOSE)  # fmt: skip
         purpose = dict(clinic.PURPOSE)
-        steward.open_pot(place, catalog, "board", kind="purpose", inside="total", rule="zcdp", rho="0.5", ceiling="1",
-                         delta_conversion="1e-6", delta_selection="1e-7", purpose=purpose)  # fmt: skip
+        steward.open_pot(place, catalog, "board", kind="purpose", inside="total", rule="zcdp",
+            rho="0.5", ceiling="1",
+                         delta_conversion="1e-6", delta_selection="1e-7",
+                         purpose=purpose)  # fmt: skip
         kernel = Kernel(place)
         steps = (Step(Cells(PLAN, ("ward",), (Count(),)), "gaussian", F(1)),
                  Step(Cells(PLAN, ("ward",), (Sum("cost"),)), "gaussian", F(1)))  # fmt: skip
@@ -88,7 +91,8 @@ def test_it_says_what_issue_nine_asks(made):
     assert [each["mechanism"] for each in body["mechanisms"]] == ["IntegerGaussian"] * 2
     assert body["mechanisms"][0]["sensitivity"]["l2_squared"] == "9"  # three visits in one ward
     assert body["bounds"]["visits.cost"] == {
-        "lower": "-10", "upper": "500", "resolution": "0.01", "nulls": "keep", "provenance": "tariff",
+        "lower": "-10", "upper": "500", "resolution": "0.01", "nulls": "keep",
+        "provenance": "tariff",
     }  # fmt: skip
     assert body["bounds"]["visits.age"]["provenance"] == "life tables"
     assert "visits.score" not in body["bounds"]

@@ -18,7 +18,8 @@ from dither.privacy.losses import DiscreteLaplace, Gaussian, RandomizedResponse
 from dither.publish.interpret import Meaning, interpret, interpret_loss, interpret_pot
 
 PERSON = {"unit": "person", "neighbours": "add_remove"}
-PURPOSE = {"question": "How many visits are urgent, " "by age?", "population": "residents of the " "county in 2026",
+PURPOSE = {"question": "How many visits are urgent, " "by age?",
+    "population": "residents of the " "county in 2026",
            "recipient": "the county health board"}  # fmt: skip
 
 

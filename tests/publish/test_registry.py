@@ -35,12 +35,14 @@ LOSS = DiscreteLaplace(10, 7, **PERSON)
 
 def record(*columns: str) -> Record:
     request = {"steps": [{"query": {"keys": list(columns)}}]}
-    return Record(3, "ab" * 32, ("total",), {"total": charge_from_amounts(F(7, 10), F(0))}, LOSS.to_json(), "0" * 64,
+    return Record(3, "ab" * 32, ("total",), {"total": charge_from_amounts(F(7, 10), F(0))},
+        LOSS.to_json(), "0" * 64,
                   {"version": 1, "request": request}, "2026-03-01T12:00:00+00:00")  # fmt: skip
 
 
 def deployed(**changes) -> Deployment:
-    facts = {"catalog": CATALOG, "context": "prod", "pots": (POT,), "releases": (record("ward", "cost"),),
+    facts = {"catalog": CATALOG, "context": "prod", "pots": (POT,),
+        "releases": (record("ward", "cost"),),
              "incidents": ()}  # fmt: skip
     return Deployment(**(facts | changes))
 
@@ -138,7 +140,8 @@ def test_every_missing_field_is_named_and_none_can_be_added():
     ("path", "value"),
     [("status", "Done"), ("tier", 4), ("deployment.basic.publication_date", "March"),
      ("deployment.basic.data_curators", []), ("deployment.dp_variant.variant_name", "k-anonymity"),
-     ("deployment.privacy_loss.privacy_parameters.epsilon", "small"), ("deployment.accounting.composition", ""),
+     ("deployment.privacy_loss.privacy_parameters.epsilon", "small"),
+     ("deployment.accounting.composition", ""),
      ("tier", True), ("tier", "3"), ("deployment.privacy_loss.privacy_parameters.epsilon", "inf"),
      ("deployment.privacy_loss.privacy_parameters.epsilon", 10**400),
      ("deployment.privacy_loss.privacy_parameters.delta", float("nan"))],
@@ -159,7 +162,8 @@ def test_a_wrong_value_is_named(path, value):
         ({"pots": ()}, "no-budget"),
         ({"pots": (opened("total", 1, 4, **PERSON, **clinic.PURPOSE),)}, "large-epsilon"),
         ({"pots": (opened("total", 1, 1, **PERSON, **clinic.PURPOSE,
-                          rule=Rule("approx", delta=F(1, 10**6), delta_per_question=F(1, 10**8))),)},
+                          rule=Rule("approx", delta=F(1, 10**6), delta_per_question=F(1, 10**8))),
+                          )},
          "catastrophic-delta"),
         ({"pots": (opened("total", 1, 1, **PERSON, **clinic.PURPOSE,
                           rule=Rule("zcdp", delta_conversion=F(1, 10**4))),)}, "large-delta"),
@@ -168,11 +172,15 @@ def test_a_wrong_value_is_named(path, value):
         ({"incidents": (Incident(9, 8, "failed_after_reserve"),)}, "incidents"),
         ({"context": "dev"}, "dev"),
         ({"population_notes": ("lineage other (same people): epsilon 1",)}, "same-people"),
-        ({"catalog": parse(clinic.CATALOG.replace("provenance: tariff", "provenance: maximum " "of the data"))},
+        ({"catalog": parse(clinic.CATALOG.replace("provenance: tariff",
+        "provenance: maximum " "of the data"))},
          "bounds-from-data"),
-        ({"catalog": parse(clinic.CATALOG.replace("rows_per_unit: 3", "rows_per_unit: 30"))}, "contribution-bound"),
-        ({"catalog": parse(clinic.CATALOG.replace("unit: {kind: person}", "unit: {kind: row}").replace(
-            "    owner: {column: " "patient}\n", "").replace("rows_per_unit: 3", "rows_per_unit: 1").replace(
+        ({"catalog": parse(clinic.CATALOG.replace("rows_per_unit: 3", "rows_per_unit: 30"))},
+        "contribution-bound"),
+        ({"catalog": parse(clinic.CATALOG.replace("unit: {kind: person}",
+        "unit: {kind: row}").replace(
+            "    owner: {column: " "patient}\n", "").replace("rows_per_unit: 3",
+            "rows_per_unit: 1").replace(
             "protected: true", "protected: false, because: rows are the unit"))}, "event-level"),
         ({"catalog": parse(clinic.CATALOG.replace(
             "day:     {type: date, bounds: [2024-01-01, 2024-12-31], nulls: keep, provenance: the "

@@ -73,7 +73,8 @@ def report(**changes) -> ReportPage:
     whole = {
         "title": "T <script>", "lead": "l & l", "context": "dev", "meaning": ("m",),
         "questions": (
-            AnsweredQuestion("q", "SELECT '<'", "p", "e", draw_dots(POINTS, "q"), (("", "a"), (("x", "<1>"),)), "l"),
+            AnsweredQuestion("q", "SELECT '<'", "p", "e", draw_dots(POINTS, "q"),
+            (("", "a"), (("x", "<1>"),)), "l"),
         ),
         "staged": (Staged("s", ("clamps", "noise"), (("a", 10.0, (-1.0, 0.5), 9.5, 2.0),), "n"),),
         "paid": Paid("total", "rho", "0.1", "0.2", "0.4", (("r", 0.1),), "g", "no <more>"),

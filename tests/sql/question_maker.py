@@ -43,7 +43,7 @@ class Maker:
         return self.draw.choice(options)
 
     # -- rows
-    # ---------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def source(self) -> Source:
         pick = self.draw.randrange(13)
@@ -157,7 +157,8 @@ class Maker:
     @staticmethod
     def _more(source: Source, numbers: list[str], dates: list[str], sexes: list[str]) -> Source:
         return Source(
-            source.sql, source.numbers + numbers, source.dates + dates, source.truths, source.wards, source.texts,
+            source.sql, source.numbers + numbers, source.dates + dates, source.truths, source.wards,
+            source.texts,
             source.sexes + sexes, source.owner,
         )  # fmt: skip
 
@@ -342,5 +343,6 @@ class Maker:
 def _kinds(source: Source) -> dict:
     return {
         "numbers": list(source.numbers), "dates": list(source.dates), "truths": list(source.truths),
-        "wards": list(source.wards), "texts": list(source.texts), "sexes": list(source.sexes), "owner": source.owner,
+        "wards": list(source.wards), "texts": list(source.texts), "sexes": list(source.sexes),
+        "owner": source.owner,
     }  # fmt: skip

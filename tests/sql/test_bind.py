@@ -184,57 +184,113 @@ def test_first_days_of_months_are_keys_and_no_other_days():
 
 ERRORS = [
     ("", "the question is empty: write SELECT COUNT(*) FROM table"),
-    ("SELECT COUNT(*) FROM visits; DROP " "TABLE " "visits", "one question at a time: remove " "everything after the first ';'"),
+    ("SELECT COUNT(*) FROM visits; DROP TABLE visits",
+    "one question at a time: remove everything after the first ';'"),
     ("DELETE FROM visits", "only SELECT is answered, not DELETE: questions never change data"),
-    ("SELECT COUNT(*) FROM visit", "no table visit: did you mean visits?\n  " "SELECT " "COUNT(*) FROM " "visit\n                       ^^^^^"),
-    ("SELECT SUM(cots) FROM visit", "no table visit: did you mean visits?\n  " "SELECT " "SUM(cots) FROM " "visit\n                        ^^^^^"),
-    ("SELECT SUM(cots) FROM visits", "no column cots in visits: did you mean " "cost?\n  " "SELECT SUM(cots) " "FROM visits\n             ^^^^"),
-    ("SELECT SUM(v.cots) FROM visits v", "no column cots in v: did you mean " "cost?\n  " "SELECT SUM(v.cots) " "FROM visits v\n             ^^^^^^"),
-    ("SELECT SUM(w.cost) FROM visits v", "no table w in this FROM: there are v\n  " "SELECT " "SUM(w.cost) FROM " "visits v\n             ^^^^^^"),
-    ("SELECT age FROM visits", "a column that is neither a key nor inside an aggregate: " "it has many values " "in a group. Instead: " "add it to GROUP BY, or aggregate it, as in AVG(age) [rule: only noisy aggregates leave]\n"
+    ("SELECT COUNT(*) FROM visit",
+    "no table visit: did you mean visits?\n  SELECT COUNT(*) FROM visit\n                "
+        "       ^^^^^"),
+    ("SELECT SUM(cots) FROM visit",
+    "no table visit: did you mean visits?\n  SELECT SUM(cots) FROM visit\n               "
+        "         ^^^^^"),
+    ("SELECT SUM(cots) FROM visits",
+    "no column cots in visits: did you mean cost?\n  SELECT SUM(cots) FROM visits\n      "
+        "       ^^^^"),
+    ("SELECT SUM(v.cots) FROM visits v",
+    "no column cots in v: did you mean cost?\n  SELECT SUM(v.cots) FROM visits v\n       "
+        "      ^^^^^^"),
+    ("SELECT SUM(w.cost) FROM visits v",
+    "no table w in this FROM: there are v\n  SELECT SUM(w.cost) FROM visits v\n          "
+        "   ^^^^^^"),
+    ("SELECT age FROM visits",
+    "a column that is neither a key nor inside an aggregate: it has many values "
+        "in a group. Instead: add it to GROUP BY, or aggregate it, as in AVG(age) [rule: "
+            "only noisy aggregates leave]\n"
      "  SELECT age FROM visits\n         ^^^"),
-    ("SELECT patient, COUNT(*) FROM visits", "an id outside COUNT(DISTINCT ...), joins " "and GROUP BY in a " "subquery: ids name " "people or rows, and are never shown, grouped by or computed with. "
+    ("SELECT patient, COUNT(*) FROM visits",
+    "an id outside COUNT(DISTINCT ...), joins and GROUP BY in a subquery: ids name "
+        "people or rows, and are never shown, grouped by or computed with. "
      "Instead: COUNT(DISTINCT patient) counts people; GROUP BY patient works inside a subquery "
      "[rule: ids are never read]\n"
      "  SELECT patient, COUNT(*) FROM visits\n         ^^^^^^^"),
     ("SELECT COUNT(*) FROM visits GROUP BY patient", "an id outside COUNT(DISTINCT ...)"),
     ("SELECT COUNT(*) FROM visits WHERE patient = 'p1'", "an id outside COUNT(DISTINCT ...)"),
     ("SELECT COUNT(*) FROM visits WHERE visit = 'v1'", "an id outside COUNT(DISTINCT ...)"),
-    ("SELECT COUNT(*) FROM visits WHERE " "ward = " "'nort'", "ward has no declared label " "'nort': did you mean north?\n"
+    ("SELECT COUNT(*) FROM visits WHERE ward = 'nort'",
+    "ward has no declared label 'nort': did you mean north?\n"
      "  SELECT COUNT(*) FROM visits WHERE ward = 'nort'\n                                    ^^^^"),
-    ("SELECT COUNT(*) FROM visits WHERE " "ward < " "'north'", "ward is a category: compare " "it with = or <>\n"
-     "  SELECT COUNT(*) FROM visits WHERE ward < 'north'\n                      " "     " "     " "    ^^^^"),
-    ("SELECT COUNT(*) FROM visits WHERE " "ward = 3", "ward is a category: compare it " "with a " "quoted label\n"),
+    ("SELECT COUNT(*) FROM visits WHERE ward < 'north'",
+    "ward is a category: compare it with = or <>\n"
+     "  SELECT COUNT(*) FROM visits WHERE ward < 'north'\n                      "
+     "              ^^^^"),
+    ("SELECT COUNT(*) FROM visits WHERE ward = 3",
+    "ward is a category: compare it with a quoted label\n"),
     ("SELECT COUNT(*) FROM visits WHERE age = '40'", "age is a number: compare it with a number\n"),
-    ("SELECT COUNT(*) FROM visits WHERE " "urgent = 1", "urgent is a truth value: " "compare it " "with TRUE or FALSE\n"),
-    ("SELECT COUNT(*) FROM visits WHERE " "day = " "'2024-02-31'", "day is a date: compare " "it with DATE '2026-01-31'\n"),
-    ("SELECT COUNT(*) FROM visits WHERE " "day = " "DATE " "'2024-02-31'", "'2024-02-31' is no date that can be read"),
-    ("SELECT COUNT(*) FROM visits WHERE age", "age is no truth value: compare it, as in " "age = ...\n  SELECT " "COUNT(*) FROM visits " "WHERE age\n                                    ^^^"),
-    ("SELECT SUM(ward) FROM visits", "SUM needs a number with declared bounds; ward " "is a " "category\n  SELECT " "SUM(ward) FROM visits\n             ^^^^"),
-    ("SELECT MEDIAN(ward) FROM visits", "a quantile needs a number, date or timestamp; " "ward is a category\n " " SELECT MEDIAN(ward) " "FROM visits\n                ^^^^"),
-    ("SELECT ward FROM visits GROUP BY ward", "a question without an aggregate: rows are " "never shown. " "Instead: add one, " "such as COUNT(*) [rule: only noisy aggregates leave]"),
-    ("SELECT COUNT(*), COUNT(*) FROM " "visits", "two columns would be called count: " "rename " "one with AS"),
-    ("SELECT COUNT(*) AS n, SUM(age) AS n_low " "FROM " "visits", "two columns would be called " "n_low: rename one with AS"),
+    ("SELECT COUNT(*) FROM visits WHERE urgent = 1",
+    "urgent is a truth value: compare it with TRUE or FALSE\n"),
+    ("SELECT COUNT(*) FROM visits WHERE day = '2024-02-31'",
+    "day is a date: compare it with DATE '2026-01-31'\n"),
+    ("SELECT COUNT(*) FROM visits WHERE day = DATE '2024-02-31'",
+    "'2024-02-31' is no date that can be read"),
+    ("SELECT COUNT(*) FROM visits WHERE age",
+    "age is no truth value: compare it, as in age = ...\n  SELECT COUNT(*) FROM visits "
+        "WHERE age\n                                    ^^^"),
+    ("SELECT SUM(ward) FROM visits",
+    "SUM needs a number with declared bounds; ward is a category\n  SELECT "
+        "SUM(ward) FROM visits\n             ^^^^"),
+    ("SELECT MEDIAN(ward) FROM visits",
+    "a quantile needs a number, date or timestamp; ward is a category\n  SELECT MEDIAN(ward) FROM "
+    "visits\n                ^^^^"),
+    ("SELECT ward FROM visits GROUP BY ward",
+    "a question without an aggregate: rows are never shown. Instead: add one, "
+        "such as COUNT(*) [rule: only noisy aggregates leave]"),
+    ("SELECT COUNT(*), COUNT(*) FROM visits",
+    "two columns would be called count: rename one with AS"),
+    ("SELECT COUNT(*) AS n, SUM(age) AS n_low FROM visits",
+    "two columns would be called n_low: rename one with AS"),
     ("SELECT COUNT(*) FROM visits LIMIT ward", "LIMIT and OFFSET take a whole number"),
     ("SELECT COUNT(*) FROM visits ORDER BY 2", "there is no column 2: the positions are 1 to 1"),
     ("SELECT COUNT(*) FROM visits GROUP BY 7", "there is no column 7: the positions are 1 to 1"),
-    ("SELECT COUNT(*) FROM visits a JOIN visits a ON " "a.patient = " "a.patient", "two tables of one " "name: give one an alias, as in JOIN visits AS b\n"),
-    ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient = " "b.patient " "WHERE " "age > 3", "age is ambiguous: write a.age or b.age\n"),
-    ("SELECT SUM(ln(age)) FROM visits", "ln is refused: its last digits depend on the " "machine's libm, and " "no float goes " "towards the noise [rule: a function without a rule is refused]\n"),
-    ("SELECT COUNT(*) FROM visits WHERE kind ILIKE 'a%'", "ilike is refused: it depends " "on the engine's " "version of Unicode " "or on its collation [rule: a function without a rule is refused]\n"),
-    ("SELECT COUNT(*) FROM visits WHERE day < CURRENT_DATE", "current_date is refused: " "randomness and time " "come from the " "kernel, never from a question [rule: a function without a rule is refused]"),
-    ("SELECT ANY_VALUE(age) FROM visits", "any_value is refused: its value depends on the " "order of rows, and " "so on other people's " "rows [rule: a function without a rule is refused]\n"),
-    ("SELECT SUM(clmp(age, 0, 3)) FROM visits", "no function clmp: did you mean clamp? " "[rule: a function " "without a rule is " "refused]\n  SELECT SUM(clmp(age, 0, 3)) FROM visits\n             ^^^^^^^^^^^^^^"),
-    ("SELECT COUNT(*) FROM visits WHERE kind LIKE '%%%%%%%%%a'", "like: the pattern has " "at most 8 % and no " "backslash [rule: " "functions take their declared arguments]"),
-    ("SELECT COUNT(*) FROM visits HAVING " "COUNT(*)", "COUNT(*) is no truth value: " "compare " "it, as in COUNT(*) > 0"),
-    ("SELECT NOT SUM(age) AS x FROM visits", "SUM(age) is no truth value: compare it, as " "in SUM(age) > 0\n  " "SELECT NOT SUM(age) " "AS x FROM visits\n             ^^^^^^^"),
+    ("SELECT COUNT(*) FROM visits a JOIN visits a ON a.patient = a.patient",
+    "two tables of one name: give one an alias, as in JOIN visits AS b\n"),
+    ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient = b.patient WHERE age > 3",
+    "age is ambiguous: write a.age or b.age\n"),
+    ("SELECT SUM(ln(age)) FROM visits",
+    "ln is refused: its last digits depend on the machine's libm, and no float goes "
+        "towards the noise [rule: a function without a rule is refused]\n"),
+    ("SELECT COUNT(*) FROM visits WHERE kind ILIKE 'a%'",
+    "ilike is refused: it depends on the engine's version of Unicode or on its collation "
+        "[rule: a function without a rule is refused]\n"),
+    ("SELECT COUNT(*) FROM visits WHERE day < CURRENT_DATE",
+    "current_date is refused: randomness and time come from the kernel, never from a "
+        "question [rule: a function without a rule is refused]"),
+    ("SELECT ANY_VALUE(age) FROM visits",
+    "any_value is refused: its value depends on the order of rows, and so on other people's "
+        "rows [rule: a function without a rule is refused]\n"),
+    ("SELECT SUM(clmp(age, 0, 3)) FROM visits",
+    "no function clmp: did you mean clamp? [rule: a function without a rule is "
+        "refused]\n  SELECT SUM(clmp(age, 0, 3)) FROM visits\n             ^^^^^^^^^^^^^^"),
+    ("SELECT COUNT(*) FROM visits WHERE kind LIKE '%%%%%%%%%a'",
+    "like: the pattern has at most 8 % and no backslash [rule: functions take their "
+        "declared arguments]"),
+    ("SELECT COUNT(*) FROM visits HAVING COUNT(*)",
+    "COUNT(*) is no truth value: compare it, as in COUNT(*) > 0"),
+    ("SELECT NOT SUM(age) AS x FROM visits",
+    "SUM(age) is no truth value: compare it, as in SUM(age) > 0\n  SELECT NOT SUM(age) "
+        "AS x FROM visits\n             ^^^^^^^"),
     ("SELECT SUM(age) FROM visits HAVING", "the question is not SQL"),
     ("SELECT COUNT(*) FRM visits", "the question is not SQL"),
-    ("SELECT COUNT(*) FROM visits QUALIFY " "1 = 1", "window functions: their value " "depends " "on the order of rows"),
+    ("SELECT COUNT(*) FROM visits QUALIFY 1 = 1",
+    "window functions: their value depends on the order of rows"),
     ("SELECT COUNT(*) FROM other.visits", "FROM something that is no registered table or subquery"),
-    ("SELECT COUNT(*) FROM (VALUES (1)) t", "FROM something that is no " "registered " "table " "or subquery"),
-    ("SELECT HISTOGRAM(ward) FROM visits", "HISTOGRAM needs a number with " "declared " "bounds, not a " "category: GROUP BY it"),
-    ("SELECT SUM(age * age * age * age * age * age * age * age * age * age * age * age * " "age * age * age * age * age * age * age) FROM visits", "a value could have " "more than 37 digits: " "round it, or narrow the bounds it is computed from [rule: widths come from the catalog]"),
+    ("SELECT COUNT(*) FROM (VALUES (1)) t",
+    "FROM something that is no registered table or subquery"),
+    ("SELECT HISTOGRAM(ward) FROM visits",
+    "HISTOGRAM needs a number with declared bounds, not a category: GROUP BY it"),
+    ("SELECT SUM(age * age * age * age * age * age * age * age * age * age * age * age * "
+     "age * age * age * age * age * age * age) FROM visits",
+     "a value could have more than 37 digits: round it, or narrow the bounds it is computed "
+         "from [rule: widths come from the catalog]"),
 ]  # fmt: skip
 
 

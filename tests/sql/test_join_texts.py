@@ -15,7 +15,8 @@ QUESTIONS = [
     f"SELECT COUNT(*) AS n FROM visits WHERE {LABEL.format('score > 0', 'elm')} "
     "IN (SELECT county FROM counties WHERE region = 'coast')",
     "SELECT COUNT(*) AS n FROM visits WHERE ward IN (SELECT county FROM counties)",
-    f"SELECT COUNT(*) AS n FROM visits v JOIN (SELECT patient_id, {LABEL.format('age > 40', 'north')} "
+    "SELECT COUNT(*) AS n FROM visits v JOIN (SELECT patient_id, "
+    f"{LABEL.format('age > 40', 'north')} "
     "AS place FROM patients) p ON v.patient_id = p.patient_id AND v.ward = p.place",
 ]
 
@@ -28,7 +29,7 @@ def place():
 
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_lists_of_labels_meet_as_texts(place, sql):
-    """The oracle is DuckDB on the registered rows; the engine's own plan is compared with it too."""
+    """The oracle is DuckDB on the registered rows; the engine's own plan is compared too."""
     registered, connection = place
     recipe = bind(sql, registered.catalog, registered.facts)
     expected = connection.sql(sql).fetchall()[0][0]

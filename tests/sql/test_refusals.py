@@ -53,14 +53,16 @@ FIXTURES = [
      "                                                 ^^^^^^^^^^^^^^^"),
     ("SELECT COUNT(*) FROM patients p JOIN visits v ON p.patient_id = v.doctor_id",
      "a join of two private tables that does not say that both rows have the same owner"),
-    ("SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON " "v.county = " "c.county AND " "v.cost > c.beds",
+    ("SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND "
+        "v.cost > c.beds",
      "a condition on the left side, or on both, in the ON of a LEFT JOIN: the left side keeps all "
      "of its rows. "
      "Instead: put it in WHERE, which leaves out the rows where it fails, or in a CASE around the "
      "columns of the right side [rule: every row has one owner]\n"
      "  SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND v.cost > "
      "c.beds\n"
-     "                                              " "     " "     " "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"),
+     "                                                        "
+     "^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"),
     ("SELECT MAX(cost) OVER () FROM visits",
      "window functions: their value depends on the order of rows, or on other people's rows. "
      "Instead: aggregate per person in a "

@@ -85,12 +85,17 @@ BOUNDS = [
     (f"SELECT COUNT(*) FROM {BACKWARDS}", 160, 160),
     # a line each, or an order without lines, or a customer without orders
     (f"SELECT COUNT(*) FROM {LEFT_CHAIN}", 200, 6400),
-    ("SELECT COUNT(*) FROM orders o WHERE EXISTS (SELECT 1 FROM lineitem l WHERE l.okey = o.okey)", 40, 160),
-    ("SELECT COUNT(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM lineitem l WHERE l.okey = o.okey)", 40, 200),
-    ("SELECT COUNT(*) FROM orders o WHERE o.okey IN (SELECT l.okey FROM lineitem l WHERE qty > 9)", 40, 160),
+    ("SELECT COUNT(*) FROM orders o WHERE EXISTS (SELECT 1 FROM lineitem l WHERE l.okey = o.okey)",
+    40, 160),
+    ("SELECT COUNT(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM lineitem l WHERE l.okey = "
+     "o.okey)", 40, 200),
+    ("SELECT COUNT(*) FROM orders o WHERE o.okey IN (SELECT l.okey FROM lineitem l WHERE qty > 9)",
+    40, 160),
     # a customer has one segment, and one nation, whatever is joined
-    ("SELECT segment, COUNT(DISTINCT o.custkey) AS n FROM customer c JOIN orders o ON c.custkey = o.custkey GROUP BY segment", 1, 5),
-    ("SELECT region, COUNT(DISTINCT o.custkey) AS n FROM orders o JOIN customer c ON c.custkey = o.custkey JOIN nation ON nation = name GROUP BY region", 1, 2),
+    ("SELECT segment, COUNT(DISTINCT o.custkey) AS n FROM customer c JOIN orders o ON c.custkey = "
+     "o.custkey GROUP BY segment", 1, 5),
+    ("SELECT region, COUNT(DISTINCT o.custkey) AS n FROM orders o JOIN customer c ON c.custkey = "
+     "o.custkey JOIN nation ON nation = name GROUP BY region", 1, 2),
     # 40 rows of at most 2, 4, 4, 4, 10
     ("SELECT SUM(cost) FROM orders WHERE cost IN (1, 2)", 80, 2000),
     ("SELECT SUM(cost) FROM orders WHERE cost = 1 OR cost BETWEEN 2 AND 4", 160, 2000),
@@ -99,10 +104,13 @@ BOUNDS = [
     ("SELECT SUM(cost) FROM orders WHERE cost <= rating", 400, 2000),
     ("SELECT SUM(cost) FROM orders WHERE NOT (cost > 4)", 160, 2000),
     # an average of ratings is at most 10, a share at most 1; both in millionths
-    ("SELECT SUM(r) FROM (SELECT custkey, AVG(rating) AS r FROM orders GROUP BY custkey)", 10 * 10**6, 400 * 10**6),
-    ("SELECT SUM(r) FROM (SELECT custkey, COUNT(rating) / COUNT(*) AS r FROM orders GROUP BY custkey)", 10**6, 40 * 10**6),
+    ("SELECT SUM(r) FROM (SELECT custkey, AVG(rating) AS r FROM orders GROUP BY custkey)",
+    10 * 10**6, 400 * 10**6),
+    ("SELECT SUM(r) FROM (SELECT custkey, COUNT(rating) / COUNT(*) AS r FROM orders GROUP BY "
+     "custkey)", 10**6, 40 * 10**6),
     # 40 orders lie in groups that count 40 together; 40 days come or go
-    ("SELECT SUM(n) FROM (SELECT custkey, priority, COUNT(*) AS n FROM orders GROUP BY custkey, priority)", 40, 200),
+    ("SELECT SUM(n) FROM (SELECT custkey, priority, COUNT(*) AS n FROM orders GROUP BY custkey, "
+     "priority)", 40, 200),
     (f"SELECT SUM(n) FROM {BY_DAY}", 40, 80 * 10**6),
     (f"SELECT SUM(LEAST(n, 5)) FROM {BY_DAY}", 40, 400),
     # in steps of a half
@@ -111,7 +119,8 @@ BOUNDS = [
     # what a filter on the counts lets in is a whole group: 80 rows of at most 1,000,000
     (f"SELECT SUM(n) FROM {BY_DAY} WHERE n > 5", 80 * 10**6, 80 * 10**6),
     # two labels are left
-    ("SELECT priority, COUNT(DISTINCT custkey) AS n FROM orders WHERE priority IN ('u', 'v') GROUP BY priority", 2, 5),
+    ("SELECT priority, COUNT(DISTINCT custkey) AS n FROM orders WHERE priority IN ('u', 'v') "
+     "GROUP BY priority", 2, 5),
 ]  # fmt: skip
 
 
@@ -131,8 +140,10 @@ def test_a_person_moves_an_answer_by_no_more_than_it_can(question, newest, first
 @pytest.mark.parametrize(
     ("question", "keys", "first"),
     [
-        ("SELECT day, COUNT(*) AS n FROM orders WHERE day >= DATE '1998-12-01' GROUP BY day", 31, 2557),
-        ("SELECT FLOOR(price / 50000) * 50000 AS k, COUNT(*) AS n FROM orders GROUP BY k", 13, 600_001),
+        ("SELECT day, COUNT(*) AS n FROM orders WHERE day >= DATE '1998-12-01' GROUP BY day", 31,
+        2557),
+        ("SELECT FLOOR(price / 50000) * 50000 AS k, COUNT(*) AS n FROM orders GROUP BY k", 13,
+        600_001),
         ("SELECT rating, COUNT(*) AS n FROM orders WHERE rating > 7 GROUP BY rating", 3, 12),
     ],
 )  # fmt: skip

@@ -70,14 +70,20 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "c, REGR_R2(cost, age) AS d, REGR_AVGX(cost, age) AS e, REGR_AVGY(cost, age) AS f FROM visits "
     "v JOIN patients p ON v.patient_id = p.patient_id",
     "SELECT sex, CORR(score, cost) AS c FROM visits JOIN patients USING (patient_id) GROUP BY sex",
-    ("SELECT MEDIAN(cost) AS a, QUANTILE(cost, 0.25) AS b, PERCENTILE_CONT(0.9) WITHIN " "GROUP (ORDER BY " "cost) AS c, " "PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY cost DESC) AS d FROM visits",
-     "SELECT QUANTILE_DISC(cost, 0.5), QUANTILE_DISC(cost, " "0.25), " "QUANTILE_DISC(cost, " "0.9), QUANTILE_DISC(cost, 0.1) FROM visits"),
-    ("SELECT ward, APPROX_QUANTILE(score, 0.3) AS q, QUANTILE_DISC(score, 0.7) " "AS r " "FROM " "visits GROUP BY ward",
+    ("SELECT MEDIAN(cost) AS a, QUANTILE(cost, 0.25) AS b, PERCENTILE_CONT(0.9) WITHIN "
+     "GROUP (ORDER BY cost) AS c, PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY cost DESC) "
+         "AS d FROM visits",
+     "SELECT QUANTILE_DISC(cost, 0.5), QUANTILE_DISC(cost, 0.25), QUANTILE_DISC(cost, "
+         "0.9), QUANTILE_DISC(cost, 0.1) FROM visits"),
+    ("SELECT ward, APPROX_QUANTILE(score, 0.3) AS q, QUANTILE_DISC(score, 0.7) AS r FROM visits "
+     "GROUP BY ward",
      "SELECT ward, QUANTILE_DISC(score, 0.3), QUANTILE_DISC(score, 0.7) FROM visits GROUP BY ward"),
     ("SELECT MIN(cost) AS a, MAX(cost) AS b, MIN(date) AS c FROM visits WHERE urgent",
-     "SELECT QUANTILE_DISC(cost, 0.01), QUANTILE_DISC(cost, " "0.99), " "QUANTILE_DISC(date, " "0.01) FROM visits WHERE urgent"),
+     "SELECT QUANTILE_DISC(cost, 0.01), QUANTILE_DISC(cost, 0.99), QUANTILE_DISC(date, "
+         "0.01) FROM visits WHERE urgent"),
     ("SELECT HISTOGRAM(score, 4) AS n FROM visits",
-     "SELECT CASE WHEN score IS NOT NULL THEN -5 + 3 * ((score + 5) // 3) " "END, " "COUNT(*) " "FROM visits GROUP BY 1"),
+     "SELECT CASE WHEN score IS NOT NULL THEN -5 + 3 * ((score + 5) // 3) END, COUNT(*) FROM "
+     "visits GROUP BY 1"),
     ("SELECT urgent, HISTOGRAM(cost, 50) AS n FROM visits GROUP BY urgent",
      "SELECT urgent, FLOOR(cost / 100.01) * 100.01, COUNT(*) FROM visits GROUP BY ALL"),
     # arithmetic over aggregates
@@ -141,8 +147,10 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "SELECT AVG(date_diff('day', born, date)) AS d, AVG(date_diff('month', born, date)) AS m, "
     "AVG(date_diff('year', born, date)) AS y, AVG(date - born) AS e FROM visits JOIN patients "
     "USING (patient_id)",
-    ("SELECT age_years(born, DATE '2026-01-01') // 10 * 10 AS decade, COUNT(*) " "AS n " "FROM " "patients GROUP BY decade",
-     "SELECT date_sub('year', born, DATE '2026-01-01') // 10 * 10 AS " "decade, " "COUNT(*) " "FROM patients GROUP BY 1"),
+    ("SELECT age_years(born, DATE '2026-01-01') // 10 * 10 AS decade, COUNT(*) AS n FROM patients "
+     "GROUP BY decade",
+     "SELECT date_sub('year', born, DATE '2026-01-01') // 10 * 10 AS decade, COUNT(*) FROM "
+     "patients GROUP BY 1"),
     ("SELECT is_weekend(date) AS w, COUNT(*) AS n FROM visits GROUP BY w",
      "SELECT isodow(date) >= 6, COUNT(*) FROM visits GROUP BY 1"),
     # GROUP BY
@@ -151,7 +159,8 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "SELECT CASE WHEN cost > 500 THEN 'dear' WHEN cost <= 500 THEN 'cheap' END AS kind, ward, "
     "COUNT(*) AS n FROM visits GROUP BY 1, ward",
     "SELECT age // 10 AS decade, COUNT(*) AS n FROM patients GROUP BY age // 10",
-    ("SELECT bin(cost, 250) AS b, COUNT(*) AS n FROM " "visits " "GROUP BY b", "SELECT FLOOR(cost / " "250) * 250, COUNT(*) FROM visits GROUP BY 1"),
+    ("SELECT bin(cost, 250) AS b, COUNT(*) AS n FROM visits GROUP BY b",
+    "SELECT FLOOR(cost / 250) * 250, COUNT(*) FROM visits GROUP BY 1"),
     "SELECT score > 0 AS positive, COUNT(*) AS n FROM visits GROUP BY positive",
     "SELECT sex, urgent, COUNT(*) AS n FROM visits JOIN patients USING (patient_id) GROUP BY sex, "
     "urgent",
@@ -173,7 +182,8 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "SELECT diagnosis, ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP (diagnosis, ward)",
     # HAVING, ORDER BY, LIMIT
     "SELECT county, COUNT(*) AS n FROM visits GROUP BY county HAVING COUNT(*) > 26",
-    "SELECT county, AVG(cost) AS a FROM visits GROUP BY county HAVING n > " "26 AND " "county " "IS NOT NULL".replace("n > 26", "COUNT(*) > 26"),
+    "SELECT county, AVG(cost) AS a FROM visits GROUP BY county HAVING n > 26 AND county IS NOT "
+    "NULL".replace("n > 26", "COUNT(*) > 26"),
     "SELECT county, COUNT(*) AS n FROM visits GROUP BY county HAVING n > 25 AND county <> 'other'",
     "SELECT date_trunc('year', date) AS y, COUNT(*) AS n FROM visits GROUP BY y HAVING y >= DATE "
     "'2025-01-01'",
@@ -269,7 +279,8 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "v.patient_id = p.patient_id AND EXISTS (SELECT 1 FROM prescriptions r WHERE r.visit_id = "
     "v.visit_id AND r.dose > 5))",
     # subqueries
-    "SELECT AVG(n) AS a, MAX(n) - MIN(n) AS r FROM (SELECT patient_id, COUNT(*) " "AS n " "FROM " "visits GROUP BY patient_id)".replace(", MAX(n) - MIN(n) AS r", ""),
+    "SELECT AVG(n) AS a, MAX(n) - MIN(n) AS r FROM (SELECT patient_id, COUNT(*) "
+    "AS n FROM visits GROUP BY patient_id)".replace(", MAX(n) - MIN(n) AS r", ""),
     "SELECT n, COUNT(*) AS people FROM (SELECT patient_id, LEAST(COUNT(*), 5) AS n FROM visits "
     "GROUP BY patient_id) GROUP BY n",
     "SELECT AVG(total) AS a, STDDEV(total) AS s FROM (SELECT patient_id, SUM(cost) AS total FROM "
@@ -482,18 +493,21 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "SELECT 10 * CAST(FLOOR(age / 10) AS INTEGER) AS k, COUNT(*) AS n FROM patients GROUP BY k",
     "SELECT COALESCE(ward, 'none') AS w, COUNT(*) AS n FROM visits GROUP BY w",
     "SELECT UPPER(sex) AS s, COUNT(*) AS n FROM patients GROUP BY s",
-    "SELECT CASE WHEN ward = 'north' THEN 'up' ELSE ward END AS w, AVG(cost) AS a FROM visits GROUP "
+    "SELECT CASE WHEN ward = 'north' THEN 'up' ELSE ward END AS w, AVG(cost) AS a FROM visits "
+    "GROUP "
     "BY w",
     "SELECT LOWER(REPLACE(drug, 'a', 'X')) AS d, COUNT(*) AS n FROM prescriptions GROUP BY d",
     "SELECT AVG(a) AS m FROM (SELECT date, AVG(score) AS a FROM visits GROUP BY date)",
     "SELECT AVG(n) AS m, SUM(LEAST(n, 3)) AS s FROM (SELECT date, COUNT(*) AS n FROM visits GROUP "
     "BY date) WHERE date > DATE '2026-02-01'",
-    "SELECT SUM(r) AS s FROM (SELECT patient_id, COUNT_IF(urgent) / COUNT(*) AS r FROM visits GROUP "
+    "SELECT SUM(r) AS s FROM (SELECT patient_id, COUNT_IF(urgent) / COUNT(*) AS r FROM visits "
+    "GROUP "
     "BY patient_id)",
     "SELECT CORR(cost, score) AS c, REGR_SLOPE(cost, score) AS s, COVAR_POP(score, cost) AS v FROM "
     "visits",
     "SELECT sex, COUNT(*) AS n, COUNT(DISTINCT p.patient_id) AS u FROM patients p LEFT JOIN visits "
-    "v ON p.patient_id = v.patient_id LEFT JOIN prescriptions r ON r.visit_id = v.visit_id GROUP BY "
+    "v ON p.patient_id = v.patient_id LEFT JOIN prescriptions r ON r.visit_id = v.visit_id GROUP "
+    "BY "
     "sex",
 ]  # fmt: skip
 
@@ -776,8 +790,12 @@ def _computed_after_the_join(monkeypatch):
 PLANTED = [
     (_no_negation, "SELECT COUNT(*) FROM visits WHERE note NOT LIKE 'o%'"),
     (_pairs_with_nulls, "SELECT COVAR_POP(cost, score) AS a FROM visits"),
-    (_sum_of_nothing, "SELECT AVG(x) AS a FROM (SELECT patient_id, " "SUM(score) " "FILTER " "(WHERE urgent) AS x FROM visits GROUP BY 1)"),
-    (_computed_after_the_join, "SELECT sex, SUM(x) AS n FROM patients p LEFT JOIN (SELECT " "patient_id, " "COALESCE(cost, 7) AS " "x FROM visits) t ON p.patient_id = t.patient_id GROUP BY sex"),
+    (_sum_of_nothing,
+    "SELECT AVG(x) AS a FROM (SELECT patient_id, SUM(score) FILTER (WHERE urgent) AS x "
+        "FROM visits GROUP BY 1)"),
+    (_computed_after_the_join,
+    "SELECT sex, SUM(x) AS n FROM patients p LEFT JOIN (SELECT patient_id, COALESCE(cost, "
+        "7) AS x FROM visits) t ON p.patient_id = t.patient_id GROUP BY sex"),
 ]  # fmt: skip
 
 

@@ -21,11 +21,16 @@ FACTS = Facts(
     (("counties", "county", ("ash", "elm", "oak", "yew")),),
 )
 WORDS = """
-SELECT COUNT ( * ) SUM AVG cost FROM visits WHERE age > 3 AND OR NOT GROUP BY ward ' " ; -- /* */ , . = NULL IS IN BETWEEN
-CASE WHEN THEN ELSE END CAST AS DATE 1e999 -0 0x1 ::int [1] {a:1} $1 ? @x JOIN ON USING UNION ALL LIMIT patients p v
-patient_id visit_id date + - / // % || LIKE '%x' '2024-01-01' INTERVAL DAY HAVING ORDER DESC NULLS FIRST DISTINCT FILTER
-MEDIAN QUANTILE 0.5 MIN MAX ROLLUP CUBE GROUPING SETS EXISTS WITH LEFT counties county diagnosis note urgent score OVER
-PARTITION date_trunc 'month' EXTRACT year LEAST COALESCE CORR HISTOGRAM WITHIN TRUE prescriptions drug () (SELECT 1) seen
+SELECT COUNT ( * ) SUM AVG cost FROM visits WHERE age > 3 AND OR NOT GROUP BY ward ' " ; -- /* */
+, . = NULL IS IN BETWEEN
+CASE WHEN THEN ELSE END CAST AS DATE 1e999 -0 0x1 ::int [1] {a:1} $1 ? @x JOIN ON USING UNION ALL
+LIMIT patients p v
+patient_id visit_id date + - / // % || LIKE '%x' '2024-01-01' INTERVAL DAY HAVING ORDER DESC NULLS
+FIRST DISTINCT FILTER
+MEDIAN QUANTILE 0.5 MIN MAX ROLLUP CUBE GROUPING SETS EXISTS WITH LEFT counties county diagnosis
+note urgent score OVER
+PARTITION date_trunc 'month' EXTRACT year LEAST COALESCE CORR HISTOGRAM WITHIN TRUE prescriptions
+drug () (SELECT 1) seen
 """.split()
 
 
