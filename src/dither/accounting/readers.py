@@ -92,7 +92,8 @@ def parse_dp_event(
     """The loss of a DpEvent from its printed form, `repr(event)`; read as a syntax tree, never
     evaluated.
 
-    >>> parse_dp_event("SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=10.0), count=100)")
+    >>> text = "SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=10.0), count=100)"
+    >>> parse_dp_event(text)
     Repeated(loss=Gaussian(sigma=10, sensitivity=1), count=100, ...)
     """
     if not isinstance(text, str) or len(text) > _MOST_LENGTH:
@@ -166,7 +167,8 @@ def from_opacus(
     batches of fixed size are another mechanism, and cost up to ten times as much.
 
     >>> from_opacus([(1.1, 0.01, 100)])
-    Repeated(loss=PoissonSampled(q=1/100, loss=GaussianSum(sigma=11/10, clip_norm=1)), count=100, ...)
+    Repeated(loss=PoissonSampled(q=1/100, loss=GaussianSum(sigma=11/10, clip_norm=1)),
+             count=100, ...)
     """
     norm = exact(clip_norm, "clip_norm")
     phases: list[ls.Loss] = []

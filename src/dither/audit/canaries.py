@@ -4,7 +4,8 @@ guess the coins.
 For a mechanism that is (eps, delta)-DP towards each canary, with m coins of which r are guessed,
 the number of right guesses is at least v with probability at most
 
-    P[W >= v] + 2 m delta max over i >= 1 of P[v > W >= v - i] / i,   W binomial(r, e^eps / (1 + e^eps))
+    P[W >= v] + 2 m delta max over i >= 1 of P[v > W >= v - i] / i,
+    where W is binomial(r, e^eps / (1 + e^eps))
 
 (Steinke, Nasr, Jagielski 2023, theorem 5.2); with delta = 0 that is the binomial tail. Coins must
 be independent, and r fixed by the rule of guessing. docs/proofs/audit.md#one-run.

@@ -57,12 +57,15 @@ tables:
       visit_id:   {type: id}
       patient_id: {type: id}
       doctor_id:  {type: id}
-      day:        {type: date, bounds: [2025-01-01, 2025-12-31], nulls: drop, provenance: period of the extract}
-      ward:       {type: category, values: [emergency, surgery, cardiology, maternity], other: keep, nulls: drop}
+      day:        {type: date, bounds: [2025-01-01, 2025-12-31], nulls: drop,
+                   provenance: period of the extract}
+      ward:       {type: category, values: [emergency, surgery, cardiology, maternity],
+                   other: keep, nulls: drop}
       age:        {type: integer, bounds: [0, 110], nulls: drop, provenance: public life tables}
       urgent:     {type: boolean, nulls: {value: false}}
       wait:       {type: integer, bounds: [0, 240], nulls: keep, provenance: opening hours}
-      cost:       {type: decimal, bounds: [0, 2000], resolution: 0.01, nulls: keep, provenance: tariff 2025}
+      cost:       {type: decimal, bounds: [0, 2000], resolution: 0.01, nulls: keep,
+                   provenance: tariff 2025}
   prescriptions:
     kind: private
     from: prescriptions.csv
@@ -75,7 +78,8 @@ tables:
       visit_id:   {type: id}
       drug:       {type: category, values: undeclared, width: 20, nulls: drop}
       days:       {type: integer, bounds: [1, 90], nulls: drop, provenance: pharmacy rules}
-      price:      {type: decimal, bounds: [0, 200], resolution: 0.01, nulls: keep, provenance: price list 2025}
+      price:      {type: decimal, bounds: [0, 200], resolution: 0.01, nulls: keep,
+                   provenance: price list 2025}
   counties:
     kind: public
     from: counties.csv
@@ -219,7 +223,10 @@ def _list_visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[t
 
 
 def _draw_prescriptions(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
-    """Invented prescriptions: 0 to 9 for each visit, a few drugs make most, some cells are blank."""
+    """Draw the rows of invented prescriptions: 0 to 9 for each visit.
+
+    A few drugs are prescribed most of the time, and some cells are blank.
+    """
     per_visit = np.floor(-0.9 * np.log1p(-draw.uniform(len(visits["who"])))).astype(np.int64)
     visit_index = np.repeat(np.arange(len(per_visit)), np.minimum(per_visit, 9))
     count = len(visit_index)

@@ -7,7 +7,8 @@ compares every k and says so. Payload: k times (the coordinate, W(d - 1) bytes; 
 payload).
 
 >>> print(best_vector(1, 10).explain().splitlines()[0])
-chosen: 1 of 10 coordinates at epsilon 1 each, worst variance per user and coordinate 46.83 (splitting: 400.67)
+chosen: 1 of 10 coordinates at epsilon 1 each,
+worst variance per user and coordinate 46.83 (splitting: 400.67)
 """
 
 from __future__ import annotations

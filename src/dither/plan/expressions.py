@@ -5,7 +5,7 @@ follow SQL's three-valued logic. What a function means is said in the function t
 (`plan/functions`) and, independently, in `audit/naive_functions.py`.
 
 >>> Call("multiply", (Value("number", Fraction(2)), Column("salary")))
-Call(function='multiply', arguments=(Value(kind='number', value=Fraction(2, 1)), Column(name='salary')))
+Call(function='multiply', arguments=(Value(kind='number', value=Fraction(2, 1)), Column(...)))
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ A pass over tokens cuts what is not plain SQL and hands the rest to the stock pa
 the text are kept. Options may tighten what the catalog and the pot allow, never loosen it.
 Differences: docs/reference/dialects.md.
 
->>> question = read_dialect("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.5, privacy_unit_column=p) 1 FROM t")
+>>> options = "OPTIONS(epsilon=0.5, privacy_unit_column=p)"
+>>> question = read_dialect(f"SELECT WITH DIFFERENTIAL_PRIVACY {options} 1 FROM t")
 >>> question.sql.split(), float(question.epsilon), question.unit
 (['SELECT', '1', 'FROM', 't'], 0.5, 'p')
 >>> read_dialect("SELECT SUM(x, contribution_bounds_per_row => (0, 9)) FROM t").sql

@@ -43,7 +43,11 @@ def aggregate_sql(
         case CountDistinct(column):
             return f"CAST({_count_distinct(name(column), columns[column])} AS HUGEINT)"
         case Sum(column):
-            total = f"sum({name(column) if column in inside else _summand(name(column), columns[column])})"
+            total = (
+                f"sum({name(column)})"
+                if column in inside
+                else f"sum({_summand(name(column), columns[column])})"
+            )
             if by := shifts.get(column, 0):
                 total += f" - CAST({by} AS HUGEINT) * count(*)"
             return f"coalesce({total}, 0)"

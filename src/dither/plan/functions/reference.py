@@ -8,9 +8,9 @@ from dither.plan.functions import FAMILIES, REFUSED
 _HEAD = """\
 # Functions
 
-Every scalar function that a plan may call. Each is *total*: on every value that its arguments can have it gives a
-value of a known domain or null, whatever other rows there are. Numbers are exact, on a grid; bounds follow by interval
-arithmetic.
+Every scalar function that a plan may call. Each is *total*: on every value that its arguments can
+have it gives a value of a known domain or null, whatever other rows there are. Numbers are exact,
+on a grid; bounds follow by interval arithmetic.
 """
 
 

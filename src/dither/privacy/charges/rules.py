@@ -8,7 +8,7 @@ or to the filter (`accounting.CappedRule`).
 |---|---|---|---|
 | pure | epsilon | none | sums, Rogers, Roth, Ullman and Vadhan 2016 |
 | approx | epsilon | sum of deltas | sums, the same |
-| zcdp | rho | sum of selection deltas | approximate zCDP filter, Whitehouse, Ramdas, Rogers and Wu 2023 |
+| zcdp | rho | sum of selection deltas | zCDP filter, Whitehouse, Ramdas, Rogers and Wu 2023 |
 | rdp | D_alpha at one order | sum of selection deltas | Feldman and Zrnic 2021 |
 
 Amounts are exact rationals (`charges.measures`). Where they must be rounded they are rounded up in

@@ -51,7 +51,10 @@ def entry_hash(seq: int, kind: str, body_json: str, prev_hash: str) -> str:
 
     The body goes in as the very text that is stored.
     """
-    text = f'{{"body":{body_json},"kind":{_quoted(kind)},"prev_hash":{_quoted(prev_hash)},"seq":{seq}}}'
+    text = (
+        f'{{"body":{body_json},"kind":{_quoted(kind)},'
+        f'"prev_hash":{_quoted(prev_hash)},"seq":{seq}}}'
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
