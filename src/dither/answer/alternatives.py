@@ -155,6 +155,11 @@ class _Splitter:
         return self.numbers.setdefault(condition, len(self.numbers))
 
     def _case(self, arguments: tuple[Formula, ...]) -> _Choices:
+        """Split a CASE:
+
+        `arguments` are condition, value, condition, value, ..., and the ELSE if any. A value is
+        shown where its condition is true and all earlier ones are not.
+        """
         otherwise = arguments[-1] if len(arguments) % 2 else _NULL
         choices: _Choices = []
         skipped: _Chosen = {}
@@ -168,6 +173,7 @@ class _Splitter:
         return _check_count([*choices, *_add_conditions(skipped, self.split(otherwise))])
 
     def _coalesce(self, arguments: tuple[Formula, ...]) -> _Choices:
+        """Split a COALESCE: a value is shown where it is not null and all earlier ones are."""
         choices: _Choices = []
         skipped: _Chosen = {}
         for value in arguments[:-1]:
@@ -185,7 +191,11 @@ class _Splitter:
 
 
 def _split_function(name: str, arguments: list[_Choices]) -> _Choices:
-    """A function of choices is a choice among the function's values."""
+    """Split a function of arguments that are choices themselves, into one pair per combination.
+
+    Combinations whose conditions contradict each other are left out. Raises _TooMany above
+    MOST_ALTERNATIVES.
+    """
     combined: list[tuple[tuple[Formula, ...], _Chosen]] = [((), {})]
     for argument in arguments:
         combined = [

@@ -98,7 +98,7 @@ def _is_count(output: Output, recipe: Recipe) -> bool:
 
 
 def _compute_empty_bias(result: Result, column: ResultColumn) -> float:
-    """E max(0, noise)."""
+    """Compute E max(0, noise): by how much raising negative values lifts a count that is 0."""
     assert column.scale is not None
     law = find_error_law(result._release.priced.steps[column.steps[0]].mechanism)
     assert isinstance(law, AdditiveErrorLaw)
@@ -204,6 +204,7 @@ def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
 
 
 def _list_row_names(block: Block) -> list[tuple[Any, ...]]:
+    """List the keys of each row of a block as a tuple; empty tuples without keys."""
     return (
         list(zip(*(block.keys[key] for key in sorted(block.keys)), strict=True))
         if block.keys

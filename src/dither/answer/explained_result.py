@@ -95,7 +95,7 @@ class ExplainedResult(UnreleasedResult):
 
 
 def make_explained_result(explanation: Explanation, info: dict[str, Any]) -> ExplainedResult:
-    """The result of EXPLAIN PRIVACY."""
+    """Wrap an explanation as the result of EXPLAIN PRIVACY. It has no release: no data was read."""
     level = explanation.preview.confidence
     no_release = cast(Release, None)
     no_recipe = cast(Recipe, None)

@@ -106,7 +106,11 @@ class Noises:
         positions: Sequence[tuple[int, int]],
         bands: Bands = NO_BANDS,
     ) -> Noises:
-        """From the mechanisms of a priced request, one for each query."""
+        """Collect the noise laws of the atoms from the mechanisms of a priced request.
+
+        `mechanisms` has one for each query; `positions` has (query, column) of each atom. The law
+        is None where the error is not additive, as for quantiles.
+        """
         laws: list[NoiseLaw | None] = []
         for query, column in positions:
             error = find_error_law(mechanisms[query], column)
@@ -148,6 +152,7 @@ def compute_interval(
 def _compute_finite_ends(
     formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends:
+    """Compute the ends of a formula's interval; an end that is not finite becomes NaN."""
     with np.errstate(all="ignore"):
         ends = _compute_ends(
             formula, inputs, noises, find_base_level(formula, noises.base_facts, level)
@@ -157,7 +162,11 @@ def _compute_finite_ends(
 
 
 def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """The ends of a formula whose bases are each taken at this level."""
+    """Compute the ends of a formula's interval.
+
+    A formula is put together from bases, the noisy terms that have intervals of their own, and each
+    base is taken at this level.
+    """
     value = evaluate(formula, inputs)
     if not atoms_of(formula):
         return (value, value) if value.dtype != object else no_ends()
@@ -184,7 +193,11 @@ def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level
 def _weigh_positions(
     linear_form: Affine, noises: Noises
 ) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
-    """Weight and law of every released number that an affine function reads, in grid steps."""
+    """Find weight and noise law of every released number that an affine function reads.
+
+    The result maps (query, column) to (weight, law); weights are for one step of the grid. Atoms at
+    the same position are one number, so their weights add up.
+    """
     by_position: dict[tuple[int, int], tuple[float, NoiseLaw]] = {}
     for atom, weight in linear_form.weights:
         law = noises.laws[atom]
@@ -196,7 +209,7 @@ def _weigh_positions(
 
 
 def find_noise_deviation(linear_form: Affine, noises: Noises) -> float:
-    """The standard deviation of the noise of an affine function of atoms."""
+    """Compute the standard deviation of the noise of an affine function of atoms."""
     squares = [
         (weight * law.deviation) ** 2
         for weight, law in _weigh_positions(linear_form, noises).values()
@@ -224,7 +237,10 @@ def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) ->
 def _read_band(
     linear_form: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends | None:
-    """A quantile (or an affine function of one) between its ends, and never outside them."""
+    """Compute the ends of a quantile, or of an affine function of one, from its bought interval.
+
+    None where none was bought at this level. The quantile itself never lies outside its ends.
+    """
     if len(linear_form.weights) != 1:
         return None
     ((atom, weight),) = linear_form.weights
@@ -247,6 +263,7 @@ def _read_band(
 def _compute_ratio_ends(
     above: Affine, below: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends:
+    """Compute the ends of a ratio of two affine functions of atoms."""
     top = _weigh_positions(above, noises)
     bottom = _weigh_positions(below, noises)
     return find_ratio_ends(
@@ -255,6 +272,7 @@ def _compute_ratio_ends(
 
 
 def _evaluate_affine(linear_form: Affine, inputs: FormulaInputs) -> Floats:
+    """Compute the values of an affine function of atoms, row by row."""
     total = np.zeros(1) + float(linear_form.constant)
     for atom, weight in linear_form.weights:
         total = total + float(weight) * inputs.atoms[atom]
@@ -321,7 +339,10 @@ def _raise_public(formula: Apply, inputs: FormulaInputs, exponent: Ends) -> Ends
 def _pick_extreme(
     name: str, arguments: tuple[Formula, ...], inputs: FormulaInputs, ends: list[Ends]
 ) -> Ends:
-    """LEAST and GREATEST leave public nulls out."""
+    """Compute the ends of LEAST or GREATEST.
+
+    Arguments that are public and null are left out, as SQL does.
+    """
     pairs = []
     for argument, pair in zip(arguments, ends, strict=True):
         is_absent = (
@@ -332,7 +353,7 @@ def _pick_extreme(
 
 
 def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> Ends:
-    """Sums, differences, products and quotients.
+    """Compute the ends of a sum, a difference, a product or a quotient.
 
     Equal factors are a power: x times x is never negative.
     """

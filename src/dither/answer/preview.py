@@ -87,6 +87,7 @@ class Preview:
         yield from map(make_rich_text, self.lines())
 
     def _make_table(self) -> ShownTable:
+        """Make the table of a preview as it is shown to people: one row for each column."""
         level = f"± at {float(self.confidence) * 100:.4g}%"
         heads = [
             "column",
@@ -213,7 +214,7 @@ class Preview:
 
     @property
     def questions_left(self) -> int:
-        """How many questions like this one the pot could pay."""
+        """Compute how many questions like this one the pot could pay; 0 without a pot."""
         if self.balance is None:
             return 0
         by_amount = self.balance.left // self.charged.amount if self.charged.amount else 0
@@ -224,7 +225,10 @@ class Preview:
         )
 
     def column(self, name: str) -> PreviewColumn:
-        """A column by its name; the first of its grouping sets."""
+        """Return a column by its name, from the first grouping set that has it.
+
+        Raises ParameterError for a name that is none.
+        """
         for column in self.columns:
             if column.name == name:
                 return column

@@ -66,6 +66,7 @@ class Loss:
     unit: str = field(default="unit", kw_only=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Register a loss class under its stored type name, so that `read_loss` finds it."""
         super().__init_subclass__(**kwargs)
         if "type" in cls.__dict__:
             LOSS_TYPES[cls.type] = cls
@@ -120,7 +121,7 @@ class Loss:
         return hash(self.canonical)
 
     def _short(self) -> str:
-        """Type and parameters, without neighbours and unit."""
+        """Write the loss as text: its class and parameters, without neighbours and unit."""
         names = [field.name for field in fields(self) if field.name not in Adjacency._fields]
         arguments = [f"{name}={_write_parameter(getattr(self, name))}" for name in names]
         return f"{type(self).__name__}({', '.join(arguments)})"
@@ -130,6 +131,7 @@ class Loss:
 
 
 def _write_parameter(value: Any) -> str:
+    """Write one parameter as text; tuples and inner losses are written part by part."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_write_parameter, value))})"
     return value._short() if isinstance(value, Loss) else str(value)

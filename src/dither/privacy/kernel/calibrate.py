@@ -198,8 +198,11 @@ def _count_cells(analysed: AnalysedQuery) -> int:
 
 
 def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
-    """The analysed query of every step. Each step has a family of its kind, and unlisted keys leave
-    only through a selection over the same rows and keys."""
+    """Check the steps of a request against each other, and return the analysed query of each.
+
+    Raises RefusedError where there are too many aggregates, where a step's family does not serve
+    its query, and where unlisted keys would leave without a selection over the same rows and keys.
+    """
     aggregates = sum(len(getattr(step.query, "columns", ())) or 1 for step in request.steps)
     if aggregates > MOST_COLUMNS:
         raise RefusedError(
@@ -338,9 +341,9 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def first_step(holds: Callable[[int], bool], last: int) -> int | None:
-    """The first step from 0 to `last` at which `holds` is true; None where there is none.
+    """Find the first step from 0 to `last` at which `holds` is true, by doubling and bisection.
 
-    From that step on it must stay true.
+    Returns None where it is true at none. From the first such step on it must stay true.
 
     >>> first_step(lambda step: step >= 300, 512), first_step(lambda step: False, 512)
     (300, None)

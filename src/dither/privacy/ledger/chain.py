@@ -63,9 +63,9 @@ def _quoted(text: str) -> str:
 
 
 def commitment(nonce: bytes, arrow_bytes: bytes, meta_json: str) -> str:
-    """sha256(nonce ‖ length of the release in 8 bytes ‖ release ‖ meta).
+    """Hash a release: sha256(nonce ‖ length of the release in 8 bytes ‖ release ‖ meta).
 
-    It hides the release, and binds to it.
+    The hash hides the release, and no other release fits it.
     """
     if len(nonce) != NONCE_BYTES:
         raise ParameterError(f"a nonce has {NONCE_BYTES} bytes")

@@ -34,7 +34,7 @@ class Busy(Exception):
 
 
 def patiently(attempt: Callable[[], T]) -> T:
-    """The result of `attempt`, tried again while it raises Busy, for at most PATIENCE_S seconds.
+    """Call `attempt` again while it raises Busy, for at most PATIENCE_S seconds; return its result.
 
     Pauses grow from 1 to 16 ms; each is cut by a fraction that differs between processes, so that
     waiters do not march in step. The fraction hashes process id and clock: it need not be random,
@@ -88,7 +88,10 @@ class Transaction:
         return next(iter(self.rows(statement, values)), None)
 
     def run(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> None:
-        """A statement without rows."""
+        """Run a statement that returns no rows.
+
+        The text of a compiled statement is kept for its next run.
+        """
         if isinstance(statement, str):
             self._cursor.execute(statement)
             return
@@ -135,9 +138,9 @@ class Database(ABC):
 
     @property
     def engine(self) -> Engine:
-        """This process's engine.
+        """Return this process's engine; after a fork a new one is made.
 
-        One inherited through a fork is kept aside: even closing it could touch the store.
+        An inherited engine is kept aside: even closing it could touch the store.
         """
         if self._pid != os.getpid():
             self._inherited.append(self._engine)

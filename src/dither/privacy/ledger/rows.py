@@ -126,7 +126,10 @@ def openings(transaction: Transaction) -> dict[str, Pot]:
 def totals(
     transaction: Transaction, terms: Mapping[str, Pot], names: Iterable[str]
 ) -> dict[str, Pot]:
-    """The pots of these names with their running totals; many are read in one go."""
+    """Read the running totals of the pots of these names, as pots by name.
+
+    More than four are read in one go.
+    """
     requested = list(names)
     if len(requested) > 4:
         texts = all_texts(transaction)
@@ -212,7 +215,10 @@ def write_shares(transaction: Transaction, seq: int, names: Iterable[str]) -> No
 
 
 def entry(transaction: Transaction, seq: int) -> tuple[str, dict[str, Any], str]:
-    """Kind, body and hash of one entry."""
+    """Read kind, body and hash of one entry.
+
+    Raises RefusedError where the ledger has none of this number.
+    """
     row = transaction.first_row(_ENTRY_AT, {"at": seq})
     if row is None:
         raise RefusedError(f"the ledger has no entry {seq}", rule=PrivacyRule.COMMIT_ONCE)
@@ -220,7 +226,7 @@ def entry(transaction: Transaction, seq: int) -> tuple[str, dict[str, Any], str]
 
 
 def charges_from(body: dict[str, Any]) -> dict[str, Charge]:
-    """The charges of a reserve or share."""
+    """Read the charges, by pot name, from the body of a `reserve` or `share` entry."""
     return {
         name: charge_from_amounts(*map(Fraction, amounts))
         for name, amounts in body["charges"].items()
@@ -233,7 +239,7 @@ def charges_to(charges: Mapping[str, Charge]) -> dict[str, list[str]]:
 
 
 def registered(transaction: Transaction) -> Registered | None:
-    """The newest version."""
+    """Read the newest registered version of the data; None before the first."""
     body_json = transaction.scalar(_NEWEST, {"kind": "register"})
     if body_json is None:
         return None
@@ -242,14 +248,17 @@ def registered(transaction: Transaction) -> Registered | None:
 
 
 def incidents_open(transaction: Transaction) -> tuple[Incident, ...]:
-    """Failures after the last clear; not what was held back because of them."""
+    """List the failures since the steward last cleared them.
+
+    What was held back because of them is not among them.
+    """
     bodies = [(seq, json.loads(text)) for seq, text in transaction.rows(_INCIDENTS)]
     incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in bodies]
     return tuple(incident for incident in incidents if incident.code != REFUSED_MEANWHILE)
 
 
 def failed_leaves(transaction: Transaction) -> list[tuple[str, ...]]:
-    """The pots of the reserve of each open incident."""
+    """List, for each open incident, the names of the pots that its reserve charged."""
     return [
         tuple(entry(transaction, incident.reserve)[1]["pots"])
         for incident in incidents_open(transaction)
@@ -306,7 +315,7 @@ def list_pending(transaction: Transaction) -> list[tuple[int, str]]:
 
 
 def under_way(transaction: Transaction) -> Iterator[UnderWay]:
-    """Charges of living processes whose answer has not left.
+    """Yield the charges of living processes whose answer has not left.
 
     Not those of leases, whose answers leave early: a total without them would promise too much.
     """
