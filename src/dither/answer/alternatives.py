@@ -134,6 +134,7 @@ class _Splitter:
         self.numbers: dict[Formula, int] = {}
 
     def split(self, formula: Formula) -> _Choices:
+        """Split a formula into pairs (formula without choices, conditions under which it shows)."""
         match formula:
             case Apply("case", arguments):
                 return self._case(arguments)
@@ -155,10 +156,9 @@ class _Splitter:
         return self.numbers.setdefault(condition, len(self.numbers))
 
     def _case(self, arguments: tuple[Formula, ...]) -> _Choices:
-        """Split a CASE:
+        """Split a CASE; a value is shown where its condition is true and all earlier ones are not.
 
-        `arguments` are condition, value, condition, value, ..., and the ELSE if any. A value is
-        shown where its condition is true and all earlier ones are not.
+        `arguments` are condition, value, condition, value, ..., and the ELSE if there is one.
         """
         otherwise = arguments[-1] if len(arguments) % 2 else _NULL
         choices: _Choices = []

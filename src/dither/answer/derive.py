@@ -193,6 +193,10 @@ def _find_finest(recipe: Recipe) -> int:
 
 
 def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
+    """Whether the values of a number add up over groups, as counts and sums do.
+
+    It must hold in every grouping set.
+    """
     for grouping_set in recipe.sets:
         query, column = grouping_set.positions[formula.atom]
         released_query = recipe.queries[query]

@@ -209,7 +209,7 @@ def _nullif(value: Array, nulled_value: Array) -> Array:
 
 
 def _case(*branches: Array) -> Array:
-    """Evaluate CASE:
+    """Evaluate CASE.
 
     `branches` are condition, value, condition, value, ..., and the ELSE if any.
     """
@@ -249,10 +249,9 @@ def _compare(left: Array, right: Array, name: str) -> Array:
 
 
 def _compare_values(a: Any, b: Any, name: str) -> float:
-    """Compare two values:
+    """Compare two values; 1.0 is true, 0.0 false, and NaN says that one is null.
 
-    1.0 for true, 0.0 for false, NaN where one is null. A text that meets a number or a date is read
-    as one.
+    A text that meets a number or a date is read as one.
     """
     if a is None or b is None:
         return np.nan

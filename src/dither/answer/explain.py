@@ -117,7 +117,10 @@ class Explanation:
 def explain(
     sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses: Analyses
 ) -> Explanation:
-    """Explain a priced question: what each step asks, how far one unit moves it, noise and share."""
+    """Explain a priced question.
+
+    For each step: what it asks, how far one unit moves it, its noise and its share.
+    """
     total = sum((calibrated.step.weight for calibrated in priced.steps), Fraction(0))
     steps = []
     for calibrated in priced.steps:

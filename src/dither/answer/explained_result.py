@@ -44,7 +44,10 @@ class ExplainedResult(UnreleasedResult):
 
     @cached_property
     def table(self) -> pa.Table:
-        """One row for each step: what it asks, its mechanism, its share of the price."""
+        """Make a table of the steps, a row each.
+
+        It says what a step asks, its mechanism and its share of the price.
+        """
         steps = self._explained.steps
         return pa.table(
             {

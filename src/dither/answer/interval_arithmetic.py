@@ -146,7 +146,10 @@ def connect_ends(name: str, ends: list[Ends]) -> Ends:
 
 
 def extreme_ends(keep: Callable[[Floats, Floats], Floats], ends: list[Ends]) -> Ends:
-    """The least or the largest of several numbers: its ends are those of the ends."""
+    """Take the least or the largest of several intervals.
+
+    `keep` picks of two ends, as np.minimum or np.maximum does.
+    """
     low, high = ends[0]
     for other_low, other_high in ends[1:]:
         low = keep(low, other_low)

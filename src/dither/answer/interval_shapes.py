@@ -92,7 +92,7 @@ def read_remainder(formula: Formula) -> tuple[Formula, Formula] | None:
 
 
 def read_truncation(formula: Formula) -> Formula | None:
-    """Read sign(x) floor(|x|), which cuts the decimals off: return x; None for any other formula."""
+    """Read sign(x) floor(|x|), which cuts decimals off; return x, None for other formulas."""
     match formula:
         case Apply(
             "multiply", (Apply("sign", (value,)), Apply("floor", (Apply("abs", (same,)),)))

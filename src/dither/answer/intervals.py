@@ -224,6 +224,7 @@ def find_affine_half(linear_form: Affine, noises: Noises, level: Fraction) -> fl
 
 @lru_cache(maxsize=256)
 def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) -> float:
+    """Compute half the interval of a sum of weighted noises; `terms` are (weight, law)."""
     laws = tuple(law for _, law in terms)
     weights = tuple(weight for weight, _ in terms)
     count = draws.count_size_points(float(level))

@@ -86,7 +86,7 @@ class KeysResult(UnreleasedResult):
 def answer_declared_keys(
     question: Asked, catalog: Catalog, facts: Facts, pot: str
 ) -> KeysResult | None:
-    """Answer a question that asks for declared keys alone, for free; None for any other question."""
+    """Answer a question for declared keys alone, for free; None for any other question."""
     try:
         recipe = bind_declared_keys(read_dialect(question.sql, catalog).sql, catalog, facts)
     except QueryError:

@@ -57,7 +57,7 @@ class Offers:
         return bound
 
     def _first_analyses(self) -> Analyses:
-        """Return the analyses by the first rules of stability, kept while the version is the same."""
+        """Return the analyses by the first rules of stability; kept while the version is."""
         version = self._kernel.version
         if self._first is None or self._first[0] != version.number:
             self._first = (version.number, replace(version, rules=FIRST_RULES).analyses)
@@ -88,7 +88,10 @@ class Offers:
     def find_earlier(
         self, bound: Bound, question: Asked, price: Price, view: LedgerView
     ) -> Offered | None:
-        """The offer that release 0.1 made for a question; None where it would be the same one."""
+        """Return the offer that release 0.1 made for a question.
+
+        None where it would be the same one.
+        """
         key = ("priced otherwise", bound.key)
         if key not in self._remembered:
             newest = self._kernel.version.analyses

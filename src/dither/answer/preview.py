@@ -190,6 +190,10 @@ class Preview:
         return f"; afterwards {after:g}, about {max(0, self.questions_left - 1)} more"
 
     def _price(self) -> str:
+        """Write the line about the price.
+
+        It says what was asked, what would be charged, and how many rows come.
+        """
         price = (
             f"price: {self.measure} {float(self.price):g} asked, {self.charged_in} "
             f"{float(self.charged.amount):g}"

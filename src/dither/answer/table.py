@@ -224,7 +224,10 @@ def _cap_integers(values: list[Any]) -> list[Any]:
 def _compute_exact(
     recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction
 ) -> list[list[Any]]:
-    """A single released integer and its ends, exactly."""
+    """Compute a single released integer and its two ends, without floats.
+
+    Returns the lists of values, low ends and high ends.
+    """
     released = recipe.atoms[atom]
     law = noises.laws[atom]
     values = _read_integers(block, atom, released)

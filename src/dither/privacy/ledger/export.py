@@ -69,7 +69,7 @@ def _mechanisms(loss: dict[str, Any]) -> set[str]:
 
 
 def as_json(ledger: Reports) -> str:
-    """Write pots (terms and exact sums), releases and open incidents as one canonical JSON object."""
+    """Write pots (terms and exact sums), releases and open incidents as canonical JSON."""
     pots = [
         {
             "pot": pot.name,

@@ -43,7 +43,7 @@ def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
 
 
 def windows(pots: Mapping[str, Pot]) -> tuple[Pot, tuple[Pot, ...]] | None:
-    """Return the partition into windows and its windows in order; None without budgets per window."""
+    """Return the partition into windows and its windows; None without budgets per window."""
     partition = next((pot for pot in pots.values() if pot.is_windows), None)
     return (
         None
@@ -171,7 +171,10 @@ def _split(
 
 
 def _growth(pots: Mapping[str, Pot], name: str, reissue: bool) -> Charge:
-    """Compute by how much a partition must grow to reach its largest parts, after one of them paid."""
+    """Compute by how much a partition must grow to reach its largest parts.
+
+    It is asked after one of them paid.
+    """
     partition = pots[name]
     inner_pots = [pot for pot in pots.values() if pot.inside == name]
     amount_before = partition.reissued if reissue else partition.spent
