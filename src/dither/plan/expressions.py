@@ -106,7 +106,9 @@ Condition: TypeAlias = Compare | IsNull | Holds | Not | And | Or
 
 
 def conjuncts(condition: Condition) -> tuple[Condition, ...]:
-    """The conditions that all hold where `condition` is true, comparisons in expressions included.
+    """List the conditions that all hold where `condition` is true.
+
+    Comparisons in expressions are among them.
 
     >>> conjuncts(Holds(Call("lt", (Column("age"), Value("number", Fraction(25))))))
     (Compare(column='age', operator='<', constant=Fraction(25, 1)),)

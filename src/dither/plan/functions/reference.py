@@ -15,7 +15,7 @@ on a grid; bounds follow by interval arithmetic.
 
 
 def page() -> str:
-    """The whole page.
+    """Write the whole reference page of functions, as Markdown.
 
     >>> page().splitlines()[0]
     '# Functions'
