@@ -25,7 +25,8 @@ from dither.rules import PrivacyRule
 
 
 def build_by_exponential(terms: StepTerms) -> Built:
-    """One quantile by the exponential mechanism, or several by the joint one, in each cell."""
+    """Build one quantile by the exponential mechanism, or several by the joint one, in each
+    cell."""
     query = terms.query
     assert isinstance(query, Quantiles)
     rows, copies = _ranges_of(terms)
@@ -40,7 +41,10 @@ def build_by_exponential(terms: StepTerms) -> Built:
 
 
 def build_by_permute_and_flip(terms: StepTerms) -> Built:
-    """One quantile by permute-and-flip in each cell; its share is an epsilon."""
+    """Build one quantile by permute-and-flip in each cell; its share is an epsilon.
+
+    Raises RefusedError for several.
+    """
     query = terms.query
     assert isinstance(query, Quantiles)
     rows, copies = _ranges_of(terms)
@@ -59,7 +63,7 @@ def _share_of_points(query: Quantiles, share: Fraction) -> Fraction:
 def _with_ends(
     terms: StepTerms, point: Quantile | JointQuantiles, copies: int
 ) -> Quantile | JointQuantiles | QuantilesWithEnds:
-    """The quantiles with two ends for each, out of the part of the share that is for them."""
+    """Add two ends to each quantile, out of the part of the share that is for them."""
     query = terms.query
     assert isinstance(query, Quantiles)
     if query.ends is None:
@@ -75,7 +79,8 @@ def _ranges_of(terms: StepTerms) -> tuple[int, int]:
 
 
 def choose_ranges(reach: Reach, measure: Measure) -> tuple[int, int]:
-    """(rows per unit, copies) of the exponential mechanism with the smaller noise for one price.
+    """Choose (rows per unit, copies) of the exponential mechanism with the smaller noise for one
+    price.
 
     Ranges of cells add up, and each is in proportion to the rows of the unit there: together they
     are one range for all of its rows. Or g cells with at most r rows each. Noise goes with rows *

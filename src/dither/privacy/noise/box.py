@@ -31,7 +31,7 @@ _BLOCK = 1 << 14
 
 
 def box_noise(sides: tuple[int, ...], scale: Fraction, count: int, source: Words) -> NDArray[Any]:
-    """`count` independent draws, one row each.
+    """Draw `count` independent box noises, one row each.
 
     They are int64, or Python integers where a scale or an element needs them.
     """
@@ -80,7 +80,7 @@ def _accepted(
 
 
 def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """e**-x for 0 <= x <= 64, to 2**-45: a table at eighths times a Taylor polynomial."""
+    """Compute e**-x for 0 <= x <= 64, to 2**-45: a table at eighths times a Taylor polynomial."""
     eighths = (x * _PARTS).astype(np.int64)
     rest = x - eighths * (1 / _PARTS)
     power = np.full_like(rest, (-1) ** _DEGREE / math.factorial(_DEGREE))

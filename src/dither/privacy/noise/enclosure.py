@@ -40,7 +40,7 @@ def times(a: Enclosure, b: Enclosure, bits: int) -> Enclosure:
 
 
 def exp_minus(x: Fraction, bits: int) -> Enclosure:
-    """Enclosure of e**-x for rational x >= 0.
+    """Enclose e**-x for rational x >= 0.
 
     e**(x/2**r) by its Taylor series (all terms positive, remainder below twice the first term left
     out because x/2**r <= 1/2), then the reciprocal, then r squarings.
