@@ -32,8 +32,7 @@ from dither.privacy.noise import bernoulli
 
 
 def chance_of(canaries: int, guesses: int, right: int, epsilon: float, delta: float = 0.0) -> float:
-    """An upper bound on the probability of so many right guesses if the mechanism is (epsilon,
-    delta)-DP."""
+    """Bound the probability of so many right guesses if the mechanism is (epsilon, delta)-DP."""
     if not 0 <= right <= guesses <= canaries:
         raise ParameterError("need 0 <= right guesses <= guesses <= canaries")
     q = 1 / (1 + math.exp(-epsilon))
@@ -48,8 +47,10 @@ def chance_of(canaries: int, guesses: int, right: int, epsilon: float, delta: fl
 def epsilon_lower(
     canaries: int, guesses: int, right: int, *, delta: float = 0.0, alpha: float = 0.05
 ) -> float:
-    """The largest epsilon that so many right guesses refute with confidence 1 - alpha (0 if
-    none)."""
+    """Find the largest epsilon that so many right guesses refute with confidence 1 - alpha.
+
+    It is 0 if they refute none.
+    """
     check_alpha(alpha)
     if chance_of(canaries, guesses, right, 0.0, delta) > alpha:
         return 0.0
