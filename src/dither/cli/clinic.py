@@ -101,7 +101,10 @@ Floats = NDArray[np.float64]
 
 
 def write_clinic(folder: Path, people: int) -> None:
-    """clinic.yaml and its four CSV files into a folder that has none of them."""
+    """Write clinic.yaml and its four CSV files into a folder that has none of them.
+
+    Raises ParameterError where it has one.
+    """
     for name in ("clinic.yaml", *FILES):
         if (folder / name).exists():
             raise ParameterError(f"{folder / name} exists already: choose an empty folder")
@@ -153,6 +156,7 @@ class Draws:
 
 
 def _draw_patients(draw: Draws, people: int) -> dict[str, NDArray[Any]]:
+    """Draw the columns of invented patients, before anything is lost."""
     age = np.clip(44 + 23 * draw.normal(people), 0, 103).astype(np.int64)
     return {
         "age": age,
@@ -163,6 +167,7 @@ def _draw_patients(draw: Draws, people: int) -> dict[str, NDArray[Any]]:
 
 
 def _draw_visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Draw the columns of invented visits: most people have few, some have many."""
     people = len(patients["age"])
     age = patients["age"]
     mean = 0.6 + age / 35 + 0.7 * patients["smoker"]
@@ -192,6 +197,7 @@ def _draw_visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, ND
 
 
 def _list_patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
+    """List the rows of patients.csv, with some values blank or wrong."""
     people = len(patients["age"])
     lost = draw.uniform(people)
     sex = np.where(lost < 0.01, "", patients["sex"])
@@ -205,6 +211,7 @@ def _list_patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterab
 
 
 def _list_visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
+    """List the rows of visits.csv, with some values blank or unreadable."""
     count = len(visits["who"])
     lost = draw.uniform(count)
     day = np.datetime64("2025-01-01") + draw.below(365, count).astype("timedelta64[D]")

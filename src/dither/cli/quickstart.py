@@ -178,6 +178,7 @@ def _register_and_open(
 
 
 def _refuse_existing(catalog_file: Path) -> None:
+    """Raise DitherError where the catalog exists: quickstart changes no dataset."""
     if catalog_file.exists():
         raise DitherError(
             f"{catalog_file} exists already: quickstart begins a dataset and changes none. Go on "
@@ -192,7 +193,7 @@ def _write_catalog(console: Console, catalog_file: Path, text: str) -> None:
 
 
 def _offer_bounds(console: Console, catalog_file: Path, decisions: QuickDecisions) -> None:
-    """How to buy bounds for columns that have wide ones."""
+    """Print how to buy bounds for columns that have wide ones."""
     names = name_columns(decisions)
     for source, kind in decisions.kinds:
         if kind is KINDS["wide"]:
