@@ -159,10 +159,8 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
 
 
 def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
-    """Join a wide bracket of the contour with that of another engine.
-
-    Both brackets hold, so does their overlap.
-    """
+    """Join a wide bracket of the contour with another engine's: both hold, so does their
+    overlap."""
     try:
         second = _solve_by_fading(laws, target)
     except OutOfReach:
@@ -268,10 +266,8 @@ def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
 
 
 def _sampled_once_curve(law: SampledGaussianFactor) -> Curve:
-    """Make the curve of one sampled Gaussian, in closed form.
-
-    The likelihood ratio is monotone, so the worst event is a half-line (320 digits).
-    """
+    """Make the closed curve of one sampled Gaussian: its worst event is a half-line (320
+    digits)."""
 
     def curve(epsilon: float) -> Bounds:
         bounds = _delta_of_one_step(law, epsilon, 80, 40)
@@ -305,10 +301,8 @@ def _delta_of_one_step(
 
 
 def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
-    """Bracket by the contour engine; the contour is kept, and grown by the next question.
-
-    Raises OutOfReach for laws that it has no transform of.
-    """
+    """Bracket by the contour, which is kept for the next question; OutOfReach without
+    transforms."""
     kinds = set(map(type, laws))
     if kinds & _GRID_ONLY or kinds == {AtomsFactor}:
         raise OutOfReach

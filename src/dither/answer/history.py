@@ -57,10 +57,9 @@ class History:
     _anchor: Callable[[], None] = lambda: None
 
     def raw(self, release_id: str) -> Values:
-        """Read the released integers of one of these releases.
+        """Read the released integers of one of these releases; RefusedError for those of others.
 
-        Raises RefusedError for a release that this pot did not pay for. The ledger is anchored
-        first.
+        The ledger is anchored first.
         """
         if str(release_id) not in {release.release_id for release in self.releases}:
             raise RefusedError(

@@ -106,10 +106,10 @@ class Noises:
         positions: Sequence[tuple[int, int]],
         bands: Bands = NO_BANDS,
     ) -> Noises:
-        """Collect the noise laws of the atoms from the mechanisms of a priced request.
+        """Collect the noise laws of the atoms, from one mechanism for each query.
 
-        `mechanisms` has one for each query; `positions` has (query, column) of each atom. The law
-        is None where the error is not additive, as for quantiles.
+        `positions` has (query, column) of each atom. Errors that are not additive have no law:
+        None.
         """
         laws: list[NoiseLaw | None] = []
         for query, column in positions:
@@ -162,11 +162,7 @@ def _compute_finite_ends(
 
 
 def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """Compute the ends of a formula's interval.
-
-    A formula is put together from bases, the noisy terms that have intervals of their own, and each
-    base is taken at this level.
-    """
+    """Compute the ends of a formula's interval, each noisy term (base) at this level."""
     value = evaluate(formula, inputs)
     if not atoms_of(formula):
         return (value, value) if value.dtype != object else no_ends()
@@ -193,10 +189,9 @@ def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level
 def _weigh_positions(
     linear_form: Affine, noises: Noises
 ) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
-    """Find weight and noise law of every released number that an affine function reads.
+    """Map (query, column) to (weight in grid steps, law) of the numbers an affine function reads.
 
-    The result maps (query, column) to (weight, law); weights are for one step of the grid. Atoms at
-    the same position are one number, so their weights add up.
+    Atoms at the same position are one number, so their weights add up.
     """
     by_position: dict[tuple[int, int], tuple[float, NoiseLaw]] = {}
     for atom, weight in linear_form.weights:
@@ -238,10 +233,7 @@ def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) ->
 def _read_band(
     linear_form: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends | None:
-    """Compute the ends of a quantile, or of an affine function of one, from its bought interval.
-
-    None where none was bought at this level. The quantile itself never lies outside its ends.
-    """
+    """Compute the ends of a quantile, or of an affine function of one; None if none was bought."""
     if len(linear_form.weights) != 1:
         return None
     ((atom, weight),) = linear_form.weights
@@ -340,10 +332,7 @@ def _raise_public(formula: Apply, inputs: FormulaInputs, exponent: Ends) -> Ends
 def _pick_extreme(
     name: str, arguments: tuple[Formula, ...], inputs: FormulaInputs, ends: list[Ends]
 ) -> Ends:
-    """Compute the ends of LEAST or GREATEST.
-
-    Arguments that are public and null are left out, as SQL does.
-    """
+    """Compute the ends of LEAST or GREATEST; arguments that are public and null are left out."""
     pairs = []
     for argument, pair in zip(arguments, ends, strict=True):
         is_absent = (
@@ -354,10 +343,7 @@ def _pick_extreme(
 
 
 def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> Ends:
-    """Compute the ends of a sum, a difference, a product or a quotient.
-
-    Equal factors are a power: x times x is never negative.
-    """
+    """Compute the ends of +, -, * or /. Equal factors are a power: x times x is never negative."""
     if name == "subtract":
         return add_ends(ends[0], negate_ends(ends[1]))
     if name == "divide":

@@ -203,10 +203,9 @@ class Result:
         return signed
 
     def opening(self, file: str | Path | None = None) -> dict[str, Any]:
-        """Return the table and the nonce that ties it to its certificate.
+        """Return the table and the nonce that ties it to its certificate, for those who may see it.
 
-        It is for those who may see the values. Written to `file` too, for `dither verify
-        CERTIFICATE --values FILE`.
+        Written to `file` too, for `dither verify CERTIFICATE --values FILE`.
         """
         opening = {"columns": self.to_dict(), "nonce": self._nonce}
         if file is not None:

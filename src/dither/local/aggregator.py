@@ -185,9 +185,9 @@ class Aggregator:
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Aggregator:
-        """Read the collection that `to_bytes` wrote.
+        """Read the collection that `to_bytes` wrote; refuses one that was cut, damaged or made up.
 
-        Raises ParameterError for one that was cut, damaged or made up.
+        It raises ParameterError.
         """
         if stored[:5] != _MAGIC:
             raise ParameterError("not a stored aggregator in format 1")

@@ -112,10 +112,10 @@ class Client:
     # --- reporting
     # ---------------------------------------------------------------------------------------------
     def report(self, value: Any) -> bytes:
-        """Make one report, ready to send.
+        """Make one report, ready to send; raises BudgetError instead of passing the lifetime
+        budget.
 
-        It may charge the budget, and raises BudgetError instead of exceeding it for the lifetime of
-        the device.
+        A new answer is charged and stored before anything leaves.
         """
         try:
             memo = self._get_answer(self._encode_value(value))

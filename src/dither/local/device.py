@@ -98,10 +98,7 @@ class DeviceBudget:
         return sum(self._answers.values())
 
     def charge(self, protocol: str, epsilon: Fraction) -> None:
-        """Enter a charge, and keep the budget.
-
-        Raises BudgetError where it would pass the lifetime budget.
-        """
+        """Enter a charge, or raise BudgetError: the lifetime budget is never passed."""
         with self._lock:
             price = self.require(epsilon)  # first: it may widen the ledger's units
             self._left -= price
@@ -166,9 +163,9 @@ class DeviceBudget:
 
     @classmethod
     def from_json(cls, state: dict[str, Any], *, known_answers: int = 0) -> DeviceBudget:
-        """Read the budget that `to_json` wrote.
+        """Read the budget that `to_json` wrote; refuses one with fewer answers than were given.
 
-        Raises ParameterError if it has fewer answers than are known to have been given.
+        It raises ParameterError; `known_answers` is how many the device is known to have given.
         """
         budget = cls(state["lifetime_epsilon"], unit=state["unit"])
         budget._renewals = [

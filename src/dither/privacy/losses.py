@@ -66,7 +66,7 @@ class Loss:
     unit: str = field(default="unit", kw_only=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Register a loss class under its stored type name, so that `read_loss` finds it."""
+        """Register a loss class by its stored type name, for `read_loss`."""
         super().__init_subclass__(**kwargs)
         if "type" in cls.__dict__:
             LOSS_TYPES[cls.type] = cls
@@ -131,7 +131,6 @@ class Loss:
 
 
 def _write_parameter(value: Any) -> str:
-    """Write one parameter as text; tuples and inner losses are written part by part."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_write_parameter, value))})"
     return value._short() if isinstance(value, Loss) else str(value)

@@ -79,7 +79,7 @@ def bind(
 def _explain_refusal(
     error: QueryError, query: exp.Query, context: Context, max_groups: int | None
 ) -> QueryError:
-    """Add to an error the other reasons and, where there is one, a question that means the same."""
+    """Add to an error its other reasons and, if there is one, a question that means the same."""
 
     def bind_again(changed: exp.Query) -> Recipe:
         return _bind(changed, Context(context.sql, context.catalog, context.facts), max_groups)
@@ -154,11 +154,7 @@ def _read_query(
 def _find_answer_in_from(
     query: exp.Select, context: Context, names: Names
 ) -> tuple[exp.Expr, Context, Names] | None:
-    """Find the aggregated subquery that a SELECT without aggregates reads; None where there is
-    none.
-
-    Such a SELECT only rearranges the answer.
-    """
+    """Find the aggregated subquery that a SELECT without aggregates rearranges, or None."""
     if has_aggregates(query) or any(
         query.args.get(clause) for clause in ("group", "having", "joins")
     ):
@@ -185,8 +181,7 @@ def _find_answer_in_from(
 
 
 def _check_rows(scope: Scope, query: exp.Select, max_groups: int | None) -> None:
-    """Raise QueryError if only public tables are read, or `max_groups` is asked of rows without
-    owner."""
+    """Raise QueryError for public tables alone, or `max_groups` of rows without an owner."""
     node = scope.context.analyse(scope.relation.plan, query.args["from_"]).node
     if isinstance(node, Public):
         raise make_refusal("public only", scope.context, query.args["from_"])
@@ -195,8 +190,7 @@ def _check_rows(scope: Scope, query: exp.Select, max_groups: int | None) -> None
 
 
 def _read_select(query: exp.Select, question: QuestionDraft) -> _ReadQuestion:
-    """Read all clauses of a SELECT whose rows are bound: keys, outputs, HAVING, ORDER BY and
-    LIMIT."""
+    """Read the clauses of a SELECT whose rows are bound: keys, outputs, HAVING, ORDER, LIMIT."""
     context = question.scope.context
     distinct = query.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
@@ -315,10 +309,7 @@ def _check_names(outputs: list[Output], context: Context) -> None:
 def _read_histogram(
     node: exp.Anonymous, name: str, question: QuestionDraft, sets: Sets
 ) -> list[Output]:
-    """Read HISTOGRAM as two outputs: a key with the bin's lower edge, and the count of its rows.
-
-    The key is added to every grouping set in `sets`.
-    """
+    """Read HISTOGRAM as two outputs: the bin's lower edge, a key of all `sets`, and its count."""
     _, key, low = read_histogram(node, question)
     if any(existing.name == "bin" for existing in question.keys):
         raise question.scope.context.error("one HISTOGRAM in a question", node)
@@ -341,10 +332,7 @@ def _is_noisy(value: Formula) -> bool:
 
 
 def _read_order(node: exp.Expr, outputs: list[Output], outer: Outer) -> Order:
-    """Read one term of ORDER BY: a position, the name of an output, or an expression.
-
-    Nulls come last unless it says otherwise.
-    """
+    """Read one term of ORDER BY: a position, an output, or an expression; nulls last."""
     ordered = node.this.unnest()
     descending = bool(node.args.get("desc"))
     first = bool(node.args.get("nulls_first"))
@@ -364,8 +352,7 @@ def _read_order(node: exp.Expr, outputs: list[Output], outer: Outer) -> Order:
 def _check_outputs(
     query: exp.Select, question: QuestionDraft, outputs: list[Output], sets: Sets, is_distinct: bool
 ) -> None:
-    """Raise QueryError for a question without noise, an unclear DISTINCT, or a public table without
-    keys."""
+    """Raise QueryError for no noise, an unclear DISTINCT, or a public table without keys."""
     context = question.scope.context
     is_open = any(question.scope.domain(key.value).undeclared for key in question.keys)
     if not question.atoms and not is_open:
@@ -382,8 +369,7 @@ def _check_outputs(
 
 
 def _require_public_keys(question: QuestionDraft, built: QuestionQueries) -> list[Formula]:
-    """List, for `public LEFT JOIN private`, the conditions that a key is one of the public
-    table's."""
+    """List conditions that keys of `public LEFT JOIN private` are the public table's."""
     conditions: list[Formula] = []
     for index, key in enumerate(built.keys):
         if key.column not in question.scope.relation.listed:
@@ -396,10 +382,7 @@ def _require_public_keys(question: QuestionDraft, built: QuestionQueries) -> lis
 
 
 def _read_limit(node: exp.Expr | None, context: Context) -> int | None:
-    """Read the constant of LIMIT, OFFSET or FETCH; None without one.
-
-    Raises QueryError for what is no whole number.
-    """
+    """Read the whole number of LIMIT, OFFSET or FETCH; None without one, QueryError for others."""
     if node is None:
         return None
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression

@@ -280,10 +280,8 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
 
 
 def anchor_line(state: State) -> str:
-    """Sign a line that says how far the ledger has come.
-
-    It is to be kept where this user cannot rewrite it.
-    """
+    """Sign a line that says how far the ledger has come, to be kept where this user cannot rewrite
+    it."""
     ledger = open_ledger(state)
     try:
         anchor = ledger.newest_entry()

@@ -89,10 +89,9 @@ def _compare_table(
 
 
 def recognise_source(path: Path, engine: Engine | None = None) -> SourceFiles:
-    """Recognise the source that a path names, by the endings of names.
+    """Recognise the source at a path: a CSV, Parquet or DuckDB file, or a folder of the first two.
 
-    That is a CSV, Parquet or DuckDB file, or a folder of CSV or Parquet files. Raises DitherError
-    where it is none.
+    Decided by the endings of names. Raises DitherError where it is none.
     """
     if not path.exists():
         raise DitherError(f"there is no {path}: name a file or a folder of files")

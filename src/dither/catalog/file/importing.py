@@ -79,10 +79,7 @@ class _Table:
 
 
 def import_catalog(kind: str, text: str, file: str = "the file") -> str:
-    """Write a catalog in our format from another's file, with ??? wherever a person must decide.
-
-    Raises CatalogError where the file cannot be read.
-    """
+    """Write a catalog in our format from another's file, with ??? where a person must decide."""
     if kind not in KINDS:
         raise CatalogError(
             f"catalogs are imported from {', '.join(KINDS)}, not {kind!r}", file=file, line=1
@@ -211,7 +208,6 @@ def _fold_note(note: str) -> str:
 
 
 def _check_name(name: str, file: str) -> str:
-    """Return a name that SQL takes. Raises CatalogError for any other."""
     if not scalars.is_name(name):
         raise CatalogError(
             f"{name!r} is no name that SQL takes: rename it at the source", file=file, line=1
@@ -224,7 +220,7 @@ def _is_true(value: Any) -> bool:
 
 
 def _read_smartnoise(tree: Any, file: str) -> list[_Table]:
-    """Read SmartNoise metadata: database -> schema -> table -> columns beside settings."""
+    """Read SmartNoise metadata: database, schema, table, columns beside settings."""
     tables = []
     for schemas in _list_mappings(tree, file):
         for schema in _list_mappings(schemas, file):
@@ -356,10 +352,7 @@ _ITEM = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,']+?))\s*(?:,|$)")
 
 
 def _read_snowflake(text: str, file: str) -> list[_Table]:
-    """Read CREATE/ALTER statements with PRIVACY DOMAIN and ENTITY KEY.
-
-    Everything else in them is left alone.
-    """
+    """Read the PRIVACY DOMAIN and ENTITY KEY of CREATE and ALTER statements, and nothing else."""
     tables: dict[str, _Table] = {}
     for statement in re.sub(r"--[^\n]*", "", text).split(";"):
         altered = _ALTER.search(statement)

@@ -388,10 +388,7 @@ def _name_parsed(column: str) -> str:
 
 
 def _list_labels(registering: _Registering, column: object) -> tuple[str, ...]:
-    """List the labels of a category; none for other columns.
-
-    Raises RegistrationError where nulls become a text that is no label.
-    """
+    """List the labels of a category; none for other columns. Checks what nulls become."""
     if isinstance(column, Category) and not isinstance(column.values, Undeclared):
         labels = labels_of(column, registering.facts)
         if isinstance(column.nulls.value, str) and column.nulls.value not in labels:

@@ -52,10 +52,7 @@ _LAST_REST = np.uint64(2**56 - 1)
 
 
 def check_share(q: Number, name: str = "q") -> Fraction:
-    """Read a share in [0, 1] with a denominator of at most 2**20.
-
-    Raises ParameterError for any other.
-    """
+    """Read a share in [0, 1] with a denominator of at most 2**20; ParameterError for others."""
     share = exact(q, name)
     if not 0 <= share <= 1 or share.denominator > _LARGEST_PART:
         raise ParameterError(
@@ -183,10 +180,7 @@ class Quantile(RowsOfUnits):
     def release_sparse(
         self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> int:
-        """Choose a cell of a grid of any size, given the cells that hold rows, in order.
-
-        The law is that of `release`.
-        """
+        """Choose a cell as `release` does, given the cells that hold rows, in order."""
         filled, rows = check_filled_cells(filled_cells, counts, cells)
         return choose(
             filled, rows, 0, cells - 1, self.q, self.scale, check_source(source), race=self._race
@@ -276,10 +270,7 @@ def choose(
 def by_gumbel(
     grid: GridRows, scale: Fraction, first: int, last: int, source: Words
 ) -> tuple[int, int]:
-    """Choose a run of cells by the exponential mechanism; return its start and length.
-
-    First a coin decides whether one of the far runs wins.
-    """
+    """Choose a run (start, length) by the exponential mechanism; first a coin for the far runs."""
     starts, lengths, scores = _runs(grid, first, last)
     if first > 0 or last < len(grid.filled):
         far = partial(_far, grid, scale, first, last)
@@ -343,10 +334,7 @@ def _near(upto: NDArray[Any], target: Fraction, width: Fraction) -> tuple[int, i
 
 
 def _runs(grid: GridRows, first: int, last: int) -> Runs:
-    """List the runs of filled[first:last] and of the gaps around them: gap, cell, gap, ..., gap.
-
-    Returns their starts, lengths and scores.
-    """
+    """List starts, lengths and scores of filled[first:last] and the gaps: gap, cell, ..., gap."""
     filled, upto, low, high, q, goal = grid
     cells = filled[first:last]
     ends = upto[first:last]
