@@ -146,8 +146,11 @@ def quickstart(
 def _register_and_open(
     console: Console, catalog_file: Path, purpose: dict[str, str], relations: dict[str, str]
 ) -> None:
-    """Register the rows as what they are, never as invented ones, and open the budget. How many
-    rows were read or repaired is in the steward's log, and is not printed."""
+    """Register the rows as what they are, never as invented ones, and open the budget.
+
+    If nothing was registered, the new catalog file is removed again. How many rows were read or
+    repaired is in the steward's log, and is not printed.
+    """
     state = State.beside(catalog_file)
     try:
         done = register_with_progress(console, catalog_file, state=state)

@@ -173,7 +173,8 @@ class Haar(Oracle):
     def contribute(self, weights: Floats) -> tuple[Contributions, Floats]:
         """Compute one report's contributions to weighted sums of the leaves, and their means.
 
-        A report names one coordinate of one level, so the second moment is the same for all users.
+        `weights` has a row for each sum. A report names one coordinate of one level, so the second
+        moment is the same for all users.
         """
         gain = float(self.sign.gain)
         moments = np.zeros(len(weights))

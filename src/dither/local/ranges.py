@@ -210,7 +210,8 @@ class Hierarchy(Oracle):
     def contribute(self, weights: Floats) -> tuple[Contributions, Floats]:
         """Compute one report's contributions to weighted sums of the leaves, and their means.
 
-        The level is drawn uniformly and its estimates are scaled by the number of levels.
+        `weights` has a row for each sum. The level is drawn uniformly and its estimates are scaled
+        by the number of levels.
         """
         moments = np.zeros_like(weights)
         means = np.zeros_like(weights)

@@ -198,7 +198,10 @@ def _check_id_column(
 
 
 def _one_protected_owner_per_table(catalog: Catalog) -> Iterator[CatalogError]:
-    """Yield an error for each column that would give a row a second protected owner."""
+    """Yield an error for each column that would give a row a second protected owner.
+
+    Also for one that names the owner of the row, but is listed as not protected.
+    """
     people = {person.key: person.protected for person in catalog.people}
     for table in catalog.private_tables:
         owner = catalog.owner_column(table)

@@ -337,7 +337,7 @@ def is_bad_value(error: Exception) -> bool:
 
 
 def check_totals(transaction: Transaction, replay: Replay) -> None:
-    """Check that stored totals, and who shared what, are those that the entries add up to."""
+    """Raise Broken unless stored totals, and who shared what, are what the entries add up to."""
     stored = {row[0]: row[1:] for row in transaction.rows(_TOTALS)}
     for name, pot in replay.pots.items():
         derived = rows.texts(pot)

@@ -58,7 +58,11 @@ def box_noise(sides: tuple[int, ...], scale: Fraction, count: int, source: Words
 def _accepted(
     values: NDArray[Any], sides: tuple[int, ...], scale: Fraction, source: Words
 ) -> NDArray[np.bool_]:
-    """Whether each proposal is kept: with probability exp(-(max y - mean y))."""
+    """Decide which proposals are kept, by drawing: True where one is.
+
+    A proposal is kept with probability exp(-(max y - mean y)), where y are its sizes |value| /
+    (side * scale).
+    """
     uniforms = source.words(len(values), _BITS).view(np.int64)
     sizes = np.abs(values.astype(np.float64)) * np.array(
         [float(1 / (length * scale)) for length in sides]

@@ -25,7 +25,7 @@ def ceil_shift(value: int, bits: int) -> int:
 
 
 def fixed(x: Fraction, bits: int) -> Enclosure:
-    """Enclosure of a rational number.
+    """Enclose 2**bits * x between two integers, for a rational x.
 
     >>> fixed(Fraction(1, 3), 4)
     Enclosure(low=5, high=6)
