@@ -214,13 +214,13 @@ def _split_function(name: str, arguments: list[_Choices]) -> _Choices:
 
 
 def _add_conditions(conditions: _Chosen, choices: _Choices) -> _Choices:
-    """Alternatives that show under more conditions; those that contradict them never do."""
+    """Add conditions to alternatives; those that contradict them are left out."""
     joined = ((value, _join_conditions(conditions, chosen)) for value, chosen in choices)
     return [(value, together) for value, together in joined if together is not None]
 
 
 def _join_conditions(first: _Chosen, second: _Chosen) -> _Chosen | None:
-    """All conditions at once; None if they contradict each other."""
+    """Join two sets of conditions; None if they contradict each other."""
     if any(first.get(number, is_true) != is_true for number, is_true in second.items()):
         return None
     return {**first, **second}

@@ -41,7 +41,8 @@ class Arranged:
 
 
 def arrange_alone(recipe: Recipe) -> Arranged:
-    """Every number with a noise of its own, in the order in which the question names them."""
+    """Arrange every number with a noise of its own, in the order in which the question names
+    them."""
     return _arrange(recipe, _list_numbers(recipe))
 
 

@@ -164,7 +164,7 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
 
 
 def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
-    """Fitted rows share their noise.
+    """Compute the level of intervals of fitted rows, which share their noise.
 
     Where noise chose some, all intervals must hold at once (union bound).
     """

@@ -98,7 +98,7 @@ def count_size_points(level: float) -> int:
 
 
 def count_block_points(level: float, rows: int) -> int:
-    """As `count_points`, in blocks and for few rows: up to four million points.
+    """Count the points to draw in blocks, for few rows: up to four million points.
 
     Returns 0 where so many are out of reach.
     """
@@ -108,7 +108,7 @@ def count_block_points(level: float, rows: int) -> int:
 
 
 def draw_blocks(laws: tuple[NoiseLaw, ...], count: int) -> Iterator[Floats]:
-    """Noise at `count` points, at most `BLOCK` of them in memory at once."""
+    """Yield noise at `count` points, at most `BLOCK` of them in memory at once."""
     for start in range(0, count, BLOCK):
         yield draw_noise(laws, min(BLOCK, count - start), start, count)
 

@@ -126,5 +126,5 @@ def epsilon_of_order(renyi: Fraction, alpha: Fraction, delta: Fraction) -> Fract
 
 
 def on_grain(value: Fraction) -> Fraction:
-    """The next multiple of 10^-18 at or above."""
+    """Round a number up to the next multiple of 10^-18."""
     return Fraction(-(-value.numerator * _GRAIN // value.denominator), _GRAIN)

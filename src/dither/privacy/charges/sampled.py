@@ -180,5 +180,5 @@ def _exp_up(x: Fraction) -> tuple[int, int]:
 
 
 def up(value: Fraction) -> Fraction:
-    """The next multiple of 10^-30 at or above, so that sums stay short."""
+    """Round a number up to the next multiple of 10^-30, so that sums stay short."""
     return Fraction(-(-value.numerator * _GRAIN // value.denominator), _GRAIN)

@@ -233,7 +233,10 @@ def _check_columns(steps: tuple[Step, ...]) -> None:
 
 
 def _name_columns(query: Query) -> tuple[str, tuple[str, ...], tuple[Aggregate, ...]]:
-    """The rows, keys and columns of a query. The hash of a plan, unlike `==`, tells 1 from True."""
+    """Return rows, keys and columns of a query, to compare it with others.
+
+    The hash of a plan, unlike `==`, tells 1 from True.
+    """
     return query.plan.hash, query.keys, query.columns if isinstance(query, Cells) else ()
 
 
@@ -364,6 +367,6 @@ def first_step(holds: Callable[[int], bool], last: int) -> int | None:
 
 
 def loss_of(steps: tuple[Calibrated, ...]) -> Loss:
-    """The loss of all steps together, as data."""
+    """Compose the losses of all steps into one."""
     losses = [step.loss() for step in steps]
     return losses[0] if len(losses) == 1 else compose(*losses)

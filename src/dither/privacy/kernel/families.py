@@ -137,7 +137,7 @@ def build_gaussian_keys(terms: StepTerms) -> Built:
 
 
 def _keys_per_unit(terms: StepTerms) -> int:
-    """At most so many keys per unit; the mechanism itself doubles them under replace."""
+    """Return how many keys one unit can have; the mechanism itself doubles them under replace."""
     cells = terms.analysed.reach.cells
     return -(-cells // 2) if terms.analysed.neighbours == "replace" else cells
 

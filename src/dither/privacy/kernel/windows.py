@@ -57,7 +57,7 @@ class Windows:
     first: int
 
     def between(self, span: Span) -> tuple[str, ...]:
-        """The labels of a span of windows."""
+        """List the labels of a span of windows, given by its first and last number."""
         return self.labels[max(0, span[0] - self.first) : max(0, span[1] - self.first + 1)]
 
 

@@ -65,26 +65,26 @@ class Transaction:
     def rows(
         self, statement: ClauseElement | str, values: dict[str, Any] | None = None
     ) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+        """Run a query and return all its rows."""
         self.run(statement, values)
         return list(self._cursor.fetchall())
 
     def stream(
         self, statement: ClauseElement, values: dict[str, Any] | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query one by one: for walking the whole chain."""
+        """Run a query and yield its rows one by one: for walking the whole chain."""
         self.run(statement, values)
         yield from self._cursor
 
     def scalar(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> Any:
-        """The first column of the first row, None where there is none."""
+        """Run a query; return the first column of the first row, None where there is none."""
         row = self.first_row(statement, values)
         return row[0] if row else None
 
     def first_row(
         self, statement: ClauseElement | str, values: dict[str, Any] | None = None
     ) -> tuple[Any, ...] | None:
-        """The first row of a query, None where there is none."""
+        """Run a query and return its first row, None where there is none."""
         return next(iter(self.rows(statement, values)), None)
 
     def run(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> None:

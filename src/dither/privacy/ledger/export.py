@@ -32,7 +32,7 @@ COLUMNS = (
 
 
 def as_rows(ledger: Reports) -> list[dict[str, Any]]:
-    """One row for each pot and release, in the order of the charges.
+    """List one row for each pot and release, in the order of the charges.
 
     Only what was released is listed.
     """

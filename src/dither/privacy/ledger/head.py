@@ -99,7 +99,7 @@ class Head:
         )
 
     def check_writable(self) -> None:
-        """Fails now rather than after a charge."""
+        """Raise RefusedError if the head cannot be written: now, rather than after a charge."""
         with self._reported():
             os.close(self._lock_file())
 

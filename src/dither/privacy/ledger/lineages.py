@@ -59,7 +59,7 @@ def _folder(installation: str) -> Path:
 
 
 def list_other_datasets(installation: str) -> tuple[Known, ...]:
-    """Every dataset on this machine but this one."""
+    """List every dataset on this machine but this one."""
     return tuple(dataset for dataset in _all(installation) if dataset.installation != installation)
 
 
@@ -135,7 +135,7 @@ def remember(this: Known) -> None:
 
 
 def forget(installation: str) -> None:
-    """For a dev lineage that is thrown away."""
+    """Remove a dataset from the list of this machine, for a dev lineage that is thrown away."""
     (_folder(installation) / f"{installation}.json").unlink(missing_ok=True)
 
 

@@ -21,7 +21,7 @@ def is_url(location: Location) -> bool:
 
 
 def database_at(location: Location) -> Database:
-    """The store at a location."""
+    """Make the store at a location: PostgreSQL for a URL, else SQLite."""
     return Postgres(str(location)) if is_url(location) else SQLite(Path(location))
 
 

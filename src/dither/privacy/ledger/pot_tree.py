@@ -201,5 +201,5 @@ def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction])
 
 
 def worst_case(pots: Mapping[str, Pot]) -> Pot:
-    """All groups together: the dataset's total, whatever the policy."""
+    """Return the dataset's total: what all groups together can spend, whatever the policy."""
     return next(pot for pot in pots.values() if pot.inside is None)

@@ -297,7 +297,7 @@ def cannot_pay_now(pot: Pot, loss: Loss) -> BudgetError:
 
 
 def price_text(measure: str, taken: Charge, unit: str) -> str:
-    """A charge for people to read: an amount means nothing without its delta and whom it protects.
+    """Write a charge for people: an amount means nothing without its delta and whom it protects.
 
     >>> price_text("epsilon", charge_from_amounts(Fraction(1, 2), Fraction(0)), "person")
     'epsilon 0.5, delta 0, for one person'

@@ -67,7 +67,7 @@ class Reports(Readings):
 
     @classmethod
     def from_ledger(cls, ledger: Readings) -> Self:
-        """The reports of a ledger that is open already."""
+        """Make the reports of a ledger that is open already; they share its connection."""
         return cls(ledger._database)
 
     def pots(self, *, under_way: bool = True) -> tuple[Pot, ...]:
@@ -90,7 +90,7 @@ class Reports(Readings):
         return tuple(terms[outer] for outer in pot_tree.path(terms, name))
 
     def incidents_open(self) -> tuple[Incident, ...]:
-        """Incidents since the steward last cleared them."""
+        """List the incidents since the steward last cleared them."""
         with self._database.transaction(write=False) as transaction:
             return rows.incidents_open(transaction)
 
@@ -173,5 +173,5 @@ class Reports(Readings):
 
 
 def _read_hashes(transaction: Transaction, kind: str) -> dict[int, str]:
-    """The hashes of the entries of one kind."""
+    """Map the numbers of the entries of one kind to their hashes."""
     return {int(row[0]): str(row[1]) for row in transaction.rows(_HASHES, {"kind": kind})}

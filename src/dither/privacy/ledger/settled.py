@@ -90,13 +90,13 @@ def _growth_payers(terms: Mapping[str, Pot], partition: str) -> tuple[str, ...]:
 
 
 def _up_to_partition(terms: Mapping[str, Pot], name: str) -> tuple[str, ...]:
-    """All that a pot is inside of, up to the next partition, which is left out."""
+    """List all that a pot is inside of, up to the next partition, which is left out."""
     outer = pot_tree.path(terms, name)[1:]
     return tuple(takewhile(lambda name: terms[name].kind != "partition", outer))
 
 
 def _partitions(terms: Mapping[str, Pot], totals: Mapping[str, Pot]) -> list[str]:
-    """The partitions, innermost first."""
+    """List the partitions, innermost first."""
     names = [name for name, pot in totals.items() if pot.kind == "partition"]
     return sorted(names, key=lambda name: len(pot_tree.path(terms, name)), reverse=True)
 

@@ -318,7 +318,7 @@ class Ledger(queries.Readings):
 
     @contextmanager
     def _appending(self, *, anchored: bool = True) -> Iterator[tuple[Transaction, Append]]:
-        """A writing transaction, and what appends an entry in it."""
+        """Open a writing transaction; yield it, and the function that appends an entry in it."""
         with self._writing(anchored=anchored) as (transaction, writer):
             yield transaction, writer.append
 
@@ -344,7 +344,7 @@ class Ledger(queries.Readings):
                 self._head.advance(writer.last)
 
     def _build_writer(self, transaction: Transaction, tail: chain.Tail) -> Writer:
-        """What appends in a transaction; a replay puts another in its place."""
+        """Make what appends entries in a transaction; a subclass that replays makes another."""
         return Writer(self._database, transaction, tail, self._seal)
 
     def _follow(self, transaction: Transaction, anchor: Anchor) -> chain.Tail:

@@ -90,7 +90,7 @@ class OwnersOfKeys:
         return f"{self.moved:,} keys"
 
     def sensitivity_document(self) -> Mapping[str, Any]:
-        """Nothing: the loss says it."""
+        """Return nothing to store: the loss says how far one unit moves the keys."""
         return {}
 
 
@@ -151,7 +151,7 @@ class TruncatedGeometricKeys(OwnersOfKeys):
 
     @property
     def parameters(self) -> Mapping[str, Fraction]:
-        """None beside its loss."""
+        """Return no parameter: the loss has them all."""
         return {}
 
     def describe(self) -> str:

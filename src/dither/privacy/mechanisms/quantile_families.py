@@ -56,7 +56,7 @@ def build_by_permute_and_flip(terms: StepTerms) -> Built:
 
 
 def _share_of_points(query: Quantiles, share: Fraction) -> Fraction:
-    """What is left for the quantiles themselves."""
+    """Return the part of a share that is left for the quantiles themselves, without their ends."""
     return share if query.ends is None else share * (1 - query.ends[1])
 
 
@@ -98,7 +98,7 @@ def epsilon_of_ranges(share: Fraction, levels: int, measure: Measure) -> Fractio
 
 
 def root_down(x: Fraction) -> Fraction:
-    """A rational at most sqrt(x), to about 60 bits.
+    """Compute a rational at most sqrt(x), to about 60 bits.
 
     >>> root_down(Fraction(9)), root_down(Fraction(2)) ** 2 < 2
     (Fraction(3, 1), True)

@@ -41,7 +41,7 @@ def argmax_gumbel(
     weights: Sequence[int] | NDArray[Any] | None = None,
     source: Words | None = None,
 ) -> int:
-    """An index, drawn in proportion to weights[i] * exp(scores[i] / scale).
+    """Draw an index in proportion to weights[i] * exp(scores[i] / scale).
 
     It is the index of the largest score / scale + Gumbel noise.
 

@@ -29,7 +29,7 @@ from dither.privacy.noise.wide_tables import below_exp
 
 
 def geometric(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """P(g) proportional to exp(-g / scale) on 0, 1, 2, ..."""
+    """Draw g on 0, 1, 2, ... with P(g) proportional to exp(-g / scale)."""
     return sample("laplace", read_scale(scale, "scale"), False, size, source)
 
 

@@ -20,7 +20,7 @@ class Enclosure(NamedTuple):
 
 
 def ceil_shift(value: int, bits: int) -> int:
-    """Smallest integer that is at least value / 2**bits."""
+    """Return the smallest integer that is at least value / 2**bits."""
     return -(-value >> bits)
 
 
@@ -35,7 +35,7 @@ def fixed(x: Fraction, bits: int) -> Enclosure:
 
 
 def times(a: Enclosure, b: Enclosure, bits: int) -> Enclosure:
-    """Enclosure of the product of two non-negative numbers."""
+    """Enclose the product of two non-negative numbers."""
     return Enclosure(a.low * b.low >> bits, ceil_shift(a.high * b.high, bits))
 
 

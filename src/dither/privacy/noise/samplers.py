@@ -102,18 +102,18 @@ def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> 
 
 
 def sample(family: Family, scale: Fraction, signed: bool, size: Size, source: Words | None) -> Any:
-    """Draws of the given size from one family of noise."""
+    """Draw from one family of noise, in the shape asked for."""
     plan = plan_for(family, scale, signed)
     return give_shape(draw(plan, count_draws(size), check_source(source)), size)
 
 
 def discrete_laplace(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """Two-sided geometric noise: P(z) proportional to exp(-|z| / scale)."""
+    """Draw two-sided geometric noise: P(z) proportional to exp(-|z| / scale)."""
     return sample("laplace", read_scale(scale, "scale"), True, size, source)
 
 
 def discrete_gaussian(sigma: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """Discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)).
+    """Draw discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)).
 
     Canonne, Kamath, Steinke 2020.
     """

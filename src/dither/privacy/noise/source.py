@@ -34,7 +34,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def fresh_bytes(count: int) -> bytes:
-    """`count` bytes from the operating system, for keys and nonces."""
+    """Draw `count` bytes from the operating system, for keys and nonces."""
     return os.urandom(count)
 
 
