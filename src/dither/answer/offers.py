@@ -33,6 +33,7 @@ class Offers:
         self._kernel = kernel
         self._pot = pot
         self._remembered: dict[tuple[Any, ...], Any] = {}
+        # (version, its analyses by the first rules)
         self._first: tuple[int, Analyses] | None = None
 
     def bind(self, question: Asked, rules: int = NEWEST_RULES) -> Bound:
@@ -59,9 +60,11 @@ class Offers:
     def _first_analyses(self) -> Analyses:
         """Return the analyses by the first rules of stability; kept while the version is."""
         version = self._kernel.version
-        if self._first is None or self._first[0] != version.number:
-            self._first = (version.number, replace(version, rules=FIRST_RULES).analyses)
-        return self._first[1]
+        number, analyses = self._first or (None, None)
+        if analyses is None or number != version.number:
+            analyses = replace(version, rules=FIRST_RULES).analyses
+            self._first = (version.number, analyses)
+        return analyses
 
     def offer(self, bound: Bound, question: Asked, price: Price, view: LedgerView) -> Offered:
         """Choose the mechanisms for a bound question at a price: its offer.

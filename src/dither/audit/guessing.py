@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -239,6 +239,24 @@ def _find_cells(values: Numbers, edges: Numbers, exact: bool) -> Integers:
     return cells.astype(np.int64)
 
 
+class _Pool(NamedTuple):
+    """Neighbouring cells that are counted together: outputs of each input, and how many cells."""
+
+    first: float
+    second: float
+    cells: int
+
+    @property
+    def share_of_first(self) -> float:
+        """The share of outputs that came from the first input; a half where there are none."""
+        total = self.first + self.second
+        return self.first / total if total else 0.5
+
+    def join(self, pool: _Pool) -> _Pool:
+        """Return both pools as one."""
+        return _Pool(self.first + pool.first, self.second + pool.second, self.cells + pool.cells)
+
+
 def _fit_monotone(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     """Pool counts of neighbouring cells until the share of the first input is monotone.
 
@@ -250,20 +268,16 @@ def _fit_monotone(first: Floats, second: Floats) -> tuple[Floats, Floats]:
         positions @ second[body]
     ) / max(1.0, second[body].sum())
     order = -1 if falls else 1
-    blocks: list[list[float]] = []
-    for c1, c2 in zip(first[body][::order], second[body][::order], strict=True):
-        blocks.append([c1, c2, 1])
-        while len(blocks) > 1 and _share_first(blocks[-2]) >= _share_first(blocks[-1]):
-            last = blocks.pop()
-            blocks[-1] = [x + y for x, y in zip(blocks[-1], last, strict=True)]
-    sizes = [int(block[2]) for block in blocks]
-    pooled = [np.repeat([block[i] for block in blocks], sizes)[::order] for i in (0, 1)]
-    return np.append(pooled[0], first[-1]), np.append(pooled[1], second[-1])
-
-
-def _share_first(block: list[float]) -> float:
-    total = block[0] + block[1]
-    return block[0] / total if total else 0.5
+    pools: list[_Pool] = []
+    for first_count, second_count in zip(first[body][::order], second[body][::order], strict=True):
+        pools.append(_Pool(first_count, second_count, 1))
+        while len(pools) > 1 and pools[-2].share_of_first >= pools[-1].share_of_first:
+            last = pools.pop()
+            pools[-1] = pools[-1].join(last)
+    sizes = [pool.cells for pool in pools]
+    pooled_first = np.repeat([pool.first for pool in pools], sizes)[::order]
+    pooled_second = np.repeat([pool.second for pool in pools], sizes)[::order]
+    return np.append(pooled_first, first[-1]), np.append(pooled_second, second[-1])
 
 
 def _predict(
