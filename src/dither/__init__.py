@@ -43,7 +43,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names that bring an engine along are imported when they are asked for: the rest loads without
+    """Import a name that brings an engine along, when it is asked for: the rest loads without
     one."""
     if name in ("Catalog", "Connection", "Preview", "Result", "connect"):
         from dither import session

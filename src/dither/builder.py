@@ -239,6 +239,7 @@ class Question:
         return result  # type: ignore[no-any-return]
 
     def _require_connection(self) -> Asker:
+        """Return the connection of the question. Raises ParameterError where it has none."""
         if self._con is None:
             raise ParameterError(
                 "this question belongs to no connection: start it with con.table(...)"
@@ -260,6 +261,7 @@ def _join_conditions(conditions: tuple[str, ...]) -> str:
 
 
 def _write_literal(value: Any) -> str:
+    """Write a number as it stands in SQL. Raises ParameterError for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ParameterError(
             f"an aggregate combines with aggregates and numbers, got {quote(value)}"
@@ -269,7 +271,10 @@ def _write_literal(value: Any) -> str:
 
 
 def _quote_name(text: str) -> str:
-    """A name as it is, or quoted where SQL needs it."""
+    """Write a name as it is, or quoted where SQL needs it.
+
+    Raises ParameterError for a name with quotes.
+    """
     if not isinstance(text, str) or not text or '"' in text:
         raise ParameterError(f"a name is a text without quotes, got {quote(text)}")
     plain = (
@@ -281,7 +286,10 @@ def _quote_name(text: str) -> str:
 
 
 def _check_expression(text: str, what: str) -> str:
-    """The text, checked to be one SQL expression that stays one inside parentheses."""
+    """Return the text, if it is one SQL expression that stays one inside parentheses.
+
+    Raises QueryError or ParameterError where it is not; `what` names it there.
+    """
     if not isinstance(text, str) or not text.strip():
         raise ParameterError(f"{what} is SQL text such as 'age >= 18', got {quote(text)}")
     if "--" in text or "/*" in text or ";" in text:

@@ -136,7 +136,10 @@ def _too_long(name: str) -> ParameterError:
 
 
 def positive(value: Number, name: str, remedy: str = "") -> Fraction:
-    """`exact(value)`, refused unless above zero."""
+    """Read `value` as an exact number.
+
+    Raises ParameterError, with the remedy, unless it is above zero.
+    """
     number = exact(value, name)
     if number <= 0:
         raise ParameterError(
@@ -147,7 +150,7 @@ def positive(value: Number, name: str, remedy: str = "") -> Fraction:
 
 
 def number_text(value: Fraction) -> str:
-    """A number of any size for a message: six digits, as people write it.
+    """Write a number of any size for a message: six digits, as people write it.
 
     >>> number_text(Fraction(1, 2)), number_text(Fraction(10) ** 400), number_text(-Fraction(1,
     ...     3 * 10**999))
@@ -170,7 +173,7 @@ def number_text(value: Fraction) -> str:
 
 
 def quote(value: object) -> str:
-    """A value from outside as a message quotes it: short, and in ASCII."""
+    """Write a value from outside as a message quotes it: short, and in ASCII."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value) if -(10**30) < value < 10**30 else number_text(Fraction(value))
     if isinstance(value, Fraction):

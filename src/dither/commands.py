@@ -42,7 +42,7 @@ def name_catalog(message: str, file: str | Path) -> str:
 
 @contextmanager
 def naming_catalog(file: str | Path) -> Iterator[None]:
-    """Errors that leave name the catalog's file in their commands."""
+    """Let errors that leave the block name the catalog's file in their commands."""
     try:
         yield
     except DitherError as error:

@@ -10,8 +10,10 @@ from dither.errors import ParameterError
 
 
 def as_float(value: Number, name: str) -> float:
-    """The float nearest to a number from outside, refused where floats have none: above 1e300, or
-    below 1e-300."""
+    """Return the float nearest to a number from outside.
+
+    Raises ParameterError where floats have none: above 1e300, or below 1e-300.
+    """
     number = exact(value, name)
     if number and not 1 <= abs(number) * MOST_FLOAT <= MOST_FLOAT**2:
         raise ParameterError(
@@ -21,7 +23,10 @@ def as_float(value: Number, name: str) -> float:
 
 
 def whole_number(value: int, name: str, most: int = 2**63 - 1, remedy: str = "") -> int:
-    """A whole number from 1 to `most`; refuses truth values, floats and everything else."""
+    """Return a whole number from 1 to `most`.
+
+    Raises ParameterError for truth values, floats and everything else.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ParameterError(
             f"{name} must be a positive whole number, got {quote(value)}"

@@ -116,7 +116,7 @@ class Connection:
         self._check_catalog()
 
     def _check_catalog(self) -> None:
-        """The catalog that this connection was opened with is the registered one."""
+        """Raise RefusedError unless the catalog of this connection is the registered one."""
         if self._kernel.version.catalog_hash != self._catalog_hash:
             raise RefusedError(
                 f"catalog changed since version {self._kernel.version.number}: run "
@@ -271,7 +271,11 @@ class Connection:
             )
 
     def _ask(self, question: Asked, fresh: bool, dry_run: bool) -> Result:
-        """The answer to one question that needs data."""
+        """Answer one question that needs data: bind it, choose mechanisms, release, make the
+        result.
+
+        It charges the pot, unless the answer is stored or this is a dry run.
+        """
         view = self._view()
         bound = self._offers.bind(question)
         price = read_price(question, bound.dialect)
@@ -385,7 +389,10 @@ class Connection:
     def _certificate(
         self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
-        """What was promised for a release, signed with the dataset's key."""
+        """Write and sign what was promised for a release, with the dataset's key.
+
+        Raises ParameterError for dry runs and data frames.
+        """
         if release.version.context == DRY_RUN:
             raise ParameterError(
                 "a dry run is about nobody and promises nothing: ask without dry_run=True"
@@ -457,6 +464,7 @@ class Connection:
         return earlier
 
     def _release(self, priced: Priced, fresh: bool) -> Release:
+        """Let the kernel answer a priced request; `fresh` buys an answer that is stored anew."""
         if not priced.view.path:
             self._refuse_pot()
         try:
@@ -469,7 +477,10 @@ class Connection:
             raise
 
     def _rehearse(self, request: Request) -> Release:
-        """The request on an invented table; what invents it is imported for the first rehearsal."""
+        """Answer the request on an invented table.
+
+        What invents it is imported for the first rehearsal.
+        """
         if self._rehearsals is None:
             from dither.steward.rehearsal import Rehearsals
 
@@ -477,6 +488,10 @@ class Connection:
         return self._rehearsals.rehearse(self._kernel.price(replace(request, context=DRY_RUN)))
 
     def _refuse_pot(self) -> None:
+        """Raise BudgetError: the pot of this connection is not open.
+
+        It says which are, and the remedy.
+        """
         names = [pot.name for pot in self._reports.pots(under_way=False)]
         raise BudgetError(
             f"there is no pot {self._pot!r}"
@@ -530,6 +545,10 @@ def connect(
 
 
 def _connect_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number) -> Connection:
+    """Copy data frames, and connect to the copy; it is removed with the connection.
+
+    Warns that no total is promised.
+    """
     from dither.steward.frames import POT, copy_frames
 
     copy = copy_frames(frames, catalog, epsilon)

@@ -87,7 +87,7 @@ class State:
         return self.versions / f"{number:04d}"
 
     def installation_id(self) -> str:
-        """The name of the ledger's head; refused where nothing was registered."""
+        """Read the name of the ledger's head. Raises DitherError where nothing was registered."""
         try:
             return self.id_file.read_text().strip()
         except OSError:

@@ -34,7 +34,10 @@ def read_json(
     allow_floats: bool = False,
     allow_empty_keys: bool = False,
 ) -> Any:
-    """The document that the text holds; ValueError if readers could differ, or past a bound."""
+    """Read the document that the text holds.
+
+    Raises ValueError if readers could differ, or past a bound.
+    """
     if len(text) > max_characters:
         raise ValueError(f"the text has more than {max_characters} characters")
     _check_depth(text)
@@ -62,8 +65,10 @@ def read_json(
 
 
 def read_document(text: str, name: str, *, allow_floats: bool = False) -> Any:
-    """As `read_json`, for the doors: whatever cannot be read is a ParameterError that calls the
-    text by its name."""
+    """Read JSON as `read_json` does, for texts from outside.
+
+    Whatever cannot be read is a ParameterError that calls the text by its name.
+    """
     try:
         return read_json(text, allow_floats=allow_floats)
     except (ValueError, RecursionError) as error:

@@ -77,6 +77,7 @@ def escape_json(document: str) -> str:
 
 
 def _spell_json_character(match: re.Match[str]) -> str:
+    """Spell out a hidden character as JSON escapes; return any other as it is."""
     character = match.group()
     if character in "\n\t" or not is_hidden(character):
         return character

@@ -38,7 +38,7 @@ _FRACTION = re.compile(r"-?[0-9]+(/[0-9]+)?")
 
 
 def write(value: Any) -> Any:
-    """The JSON tree of a value.
+    """Write a value as a JSON tree.
 
     It may hold text, truth values, null, numbers, tuples, mappings, and stored classes.
     """
@@ -59,8 +59,10 @@ def write(value: Any) -> Any:
 
 
 def read(tree: Any, kind: type[T], types: Sequence[type]) -> T:
-    """The value of type `kind` that `write` wrote; ParameterError for anything else. `types` are
-    all it may contain."""
+    """Read the value of type `kind` that `write` wrote.
+
+    Raises ParameterError for anything else. `types` are all it may contain.
+    """
     names = {stored_name(cls): cls for cls in types}
     try:
         value = _read(tree, names)
@@ -110,7 +112,7 @@ def _read_class(tree: dict[str, Any], names: dict[str, type]) -> Any:
 
 
 def _read_fraction(text: Any) -> Fraction:
-    """Only the one spelling of a number that `write` uses."""
+    """Read a fraction in the one spelling that `write` uses; ValueError for any other."""
     if not isinstance(text, str) or len(text) > MOST_DIGITS or not _FRACTION.fullmatch(text):
         raise ValueError("a fraction that is no text p/q, or too long")
     number = Fraction(text)
@@ -131,7 +133,7 @@ def _read_float(text: Any) -> float:
 
 @cache
 def _hints(cls: type) -> dict[str, Any]:
-    """The declared type of every field that a constructor takes."""
+    """Map every field that a constructor takes to its declared type."""
     hints = get_type_hints(cls)
     names = (
         cls._fields

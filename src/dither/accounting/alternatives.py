@@ -14,8 +14,10 @@ _COMPOUND = (ls.Composed, ls.Repeated, ls.Parallel, ls.PoissonSampled)
 
 
 def _split_repetition(loss: ls.Loss) -> tuple[ls.Loss, int]:
-    """The event and how often, of a loss that is one event or its repetition; else a count of
-    zero."""
+    """Split a loss into one event and how often it happens; the result is kept on the loss.
+
+    A loss that is neither one event nor its repetition gets a count of 0.
+    """
     event_and_count: tuple[ls.Loss, int] | None = loss.__dict__.get("_accounting_event")
     if event_and_count is None:
         event_and_count = (loss.loss, loss.count) if isinstance(loss, ls.Repeated) else (loss, 1)
@@ -40,8 +42,10 @@ def merge_rates(loss: ls.Loss) -> ls.Loss:
 
 
 def alternatives(loss: ls.Loss) -> list[Events]:
-    """Every multiset of elementary events that one unit may meet; more than one only below
-    `Parallel`."""
+    """List every multiset of elementary events that one unit may meet.
+
+    There is more than one only below `Parallel`. Raises RefusedError where there are too many.
+    """
     if isinstance(loss, ls.Composed):
         multisets = [Events()]
         for component in loss.losses:
@@ -87,6 +91,7 @@ def alternatives(loss: ls.Loss) -> list[Events]:
 
 
 def _too_many() -> RefusedError:
+    """Make the refusal of a loss with more alternatives than are looked at."""
     return RefusedError(
         f"more than {_MOST_ALTERNATIVES} ways in which one unit can lie in the parts: account the "
         f"parts apart, "

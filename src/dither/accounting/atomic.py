@@ -34,6 +34,8 @@ class Atoms:
     missing: float
 
     def delta(self, epsilon: float) -> Bounds:
+        """Bracket delta at epsilon: the sum of mass * (1 - e^(epsilon - loss)) over larger
+        losses."""
         gap = epsilon - self.losses
         blur = self.place_error + UNIT * 2 * (abs(epsilon) + np.abs(self.losses))
         high = self.masses * np.maximum(-np.expm1(np.minimum(gap - blur, 0.0)), 0.0)
@@ -47,8 +49,11 @@ class Atoms:
 
 
 def _binomial(factor: AtomsFactor) -> Atoms:
-    """`count` copies of a two-atom law: masses by ratios outward from the mode, normalised at the
-    end."""
+    """Compose `count` copies of a law with two atoms.
+
+    The masses come by ratios outward from the mode, normalised at the end. Raises OutOfReach where
+    they are too many.
+    """
     low, high = factor.losses
     p_low, p_high = factor.masses
     count = factor.count
@@ -81,6 +86,10 @@ def _binomial(factor: AtomsFactor) -> Atoms:
 
 
 def _product(first: Atoms, second: Atoms) -> Atoms:
+    """Compose two finite laws: losses add, masses multiply.
+
+    Raises OutOfReach where that is too large.
+    """
     if len(first.losses) * len(second.losses) > _MOST:
         raise OutOfReach
     return Atoms(
@@ -93,8 +102,10 @@ def _product(first: Atoms, second: Atoms) -> Atoms:
 
 
 def atomic(factors: Sequence[AtomsFactor], most: int = _MOST) -> Atoms:
-    """The composition of two-atom laws (any count) and other finite laws (count one), while it
-    stays small."""
+    """Compose laws of two atoms (any count) and other finite laws (count one).
+
+    Raises OutOfReach where the result has more than `most` atoms.
+    """
     size = 1
     for factor in factors:
         two = len(factor.losses) == 2

@@ -41,7 +41,10 @@ class BoundedRangeFactor:
     count: int
 
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
-        """s eta + log(expm1(-(2s+1) eta) / ((2s+1) expm1(-eta)))."""
+        """Compute log M(c + iy), and a bound of its error, for each y.
+
+        The formula is s eta + log(expm1(-(2s+1) eta) / ((2s+1) expm1(-eta))) with s = c + iy.
+        """
         eta = float(self.epsilon)
         s = c + 1j * y
         shrunk = -(2 * s + 1) * eta
@@ -59,7 +62,10 @@ class BoundedRangeFactor:
         return self.count * logs, self.count * error
 
     def decay(self, c: float, y: float) -> float:
-        """Layers below the tilted density (D1), or the triangle inequality on the closed form."""
+        """Bound log |M(c+iy)| / M(c) from above.
+
+        It uses layers below the tilted density (D1), or the triangle inequality on the closed form.
+        """
         eta = float(self.epsilon)
         kappa = c + 0.5
         # the tilted density falls like e^{-kappa length} from its top at eta
@@ -76,7 +82,7 @@ class BoundedRangeFactor:
         return self.count * float(self.epsilon) * (1 + 1e-14)
 
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
-        """On the grid; the loss is bounded, so `edge` has nothing to cut."""
+        """Put the law on a grid of losses. The loss is bounded, so `edge` has nothing to cut."""
         eta = float(self.epsilon)
         last = math.ceil(eta / step) + 1
         if 2 * last > MOST_POINTS:
@@ -93,7 +99,8 @@ class BoundedRangeFactor:
 
 
 def bounded_range_delta(width: Fraction, epsilon: Fraction) -> Bounds:
-    """delta of one mechanism of range `width` at an epsilon in [0, width), to the last digit.
+    """Bracket delta of one mechanism of range `width` at an epsilon in [0, width), to the last
+    digit.
 
     >>> round(bounded_range_delta(Fraction(1), Fraction(0)).upper, 12)
     0.244918662404
@@ -107,7 +114,8 @@ def bounded_range_delta(width: Fraction, epsilon: Fraction) -> Bounds:
 
 
 def two_losses(width: Fraction, share: Fraction, count: int) -> AtomsFactor:
-    """`count` exponential mechanisms whose loss is share * width, or that less the width.
+    """Make the law of `count` exponential mechanisms whose loss is share * width, or that less
+    width.
 
     The larger one has probability (e^eta - e^t)/(e^eta - 1) = expm1(-(eta - t))/expm1(-eta).
     """

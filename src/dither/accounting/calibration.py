@@ -135,6 +135,10 @@ def _build_step(
     neighbours: ls.Neighbours,
     unit: str,
 ) -> ls.Loss:
+    """Build the loss of one step: this noise at this scale, for a vector of this norm.
+
+    Raises ParameterError for integer noise with a norm that is no integer.
+    """
     if noise == "gaussian" and rate < 1 and neighbours == "replace":
         return ls.GaussianSum(scale, norm, neighbours=neighbours, unit=unit)
     if noise == "gaussian":
@@ -154,7 +158,10 @@ def _find_rate(goal: Fraction, measure: Callable[[Fraction], float]) -> Fraction
 
 
 def _clt_steps(noise: Fraction, rate: Fraction, goal: Fraction | None, target: Fraction) -> int:
-    """Where to start looking: the Gaussian limit of sampled Gaussians, which is no bound."""
+    """Guess the number of steps at which to start looking.
+
+    It is that of the Gaussian limit of sampled Gaussians, which is no bound.
+    """
     assert goal is not None
     if target == 0:
         return 1

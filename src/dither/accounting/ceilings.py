@@ -40,7 +40,7 @@ class Ceiling(NamedTuple):
 
 
 def largest_loss(events: Events, direction: str) -> Ceiling | None:
-    """The largest loss of all events together, or None where no bound is known."""
+    """Bound the largest loss of all events together; None where no bound is known."""
     ceilings: list[tuple[Ceiling, int]] = []
     for event, count in events.items():
         ceiling = _event_ceiling(event, direction)
@@ -54,6 +54,7 @@ def largest_loss(events: Events, direction: str) -> Ceiling | None:
 
 
 def _event_ceiling(event: ls.Loss, direction: str) -> Ceiling | None:
+    """Bound the largest loss of one event in a direction; None where it has no bound."""
     if isinstance(event, ls.PoissonSampled) and event.neighbours == "add_remove":
         return _sampled_ceiling(event, direction)
     if isinstance(event, DIRECTED):
@@ -71,6 +72,7 @@ def _event_ceiling(event: ls.Loss, direction: str) -> Ceiling | None:
 
 
 def _sampled_ceiling(event: ls.PoissonSampled, direction: str) -> Ceiling | None:
+    """Bound the largest loss of a Poisson sample; None where it has no bound."""
     inner = pure_epsilon(event.loss)
     if inner is None and (direction == "remove" or event.q == 1):
         return None
@@ -81,7 +83,10 @@ def _sampled_ceiling(event: ls.PoissonSampled, direction: str) -> Ceiling | None
 
 
 def _find_training_ceiling(event: ls.Loss, direction: str) -> Ceiling | None:
-    """Bounded where a unit is added that may well not have been drawn."""
+    """Bound the largest loss of a training event; None where it has no bound.
+
+    It is bounded where a unit is added that may well not have been drawn.
+    """
     if direction == "remove":
         return None
     if isinstance(event, TruncatedPoissonSampled) and event.q < 1:
@@ -95,7 +100,10 @@ def _find_training_ceiling(event: ls.Loss, direction: str) -> Ceiling | None:
 
 @lru_cache(maxsize=4096)
 def _find_sampled_loss(q: Fraction, inner: Fraction | None, direction: str) -> Fraction:
-    """The formulas above to about sixty digits; `inner` None stands for an unbounded loss."""
+    """Compute the formulas above to about sixty digits.
+
+    `inner` None stands for an unbounded loss.
+    """
     if inner == 0:
         return Fraction(0)
     with mpmath.workdps(80):

@@ -29,8 +29,10 @@ _MOST_NODES = 60_000
 
 
 def _cumulants(factors: Sequence[Factor], c: float) -> tuple[float, float, float]:
-    """log M and its first two derivatives at c, roughly: they choose the contour and prove
-    nothing."""
+    """Compute log M and its first two derivatives at c, roughly.
+
+    They choose the contour and prove nothing.
+    """
     level = first = second = 0.0
     tiny = 1e-3 * min(1.0, c) if c < 1e3 else 1e-3
     for factor in factors:
@@ -48,7 +50,7 @@ def _cumulants(factors: Sequence[Factor], c: float) -> tuple[float, float, float
 
 
 def _bound_logs(factors: Sequence[Factor], real_parts: Sequence[float]) -> Real:
-    """Proved upper bounds on log M at several c."""
+    """Compute proved upper bounds on log M at several c."""
     total = np.zeros(len(real_parts))
     for factor in factors:
         if isinstance(factor, SampledGroup):
@@ -168,7 +170,8 @@ class Contour:
     def build(
         factors: Sequence[Factor], log_delta: float | None = None, epsilon: float | None = None
     ) -> Contour:
-        """Nodes for the epsilon at which delta = exp(log_delta), or for the delta at `epsilon`."""
+        """Build the nodes for the epsilon at which delta = exp(log_delta), or for the delta at
+        `epsilon`."""
         factors = group_sampled(factors)
         c, near_epsilon = _find_saddle(factors, log_delta, epsilon)
         level, _, second = _cumulants(factors, c)
@@ -212,7 +215,7 @@ class Contour:
         )
 
     def extended(self, factors: Sequence[Factor], near_epsilon: float) -> Contour:
-        """The same nodes with more events, for epsilons around `near_epsilon`.
+        """Return the same nodes with more events, for epsilons around `near_epsilon`.
 
         (T1) holds as it stands, since no event has |M(c+iy)| above M(c); the rest is added up anew.
         """
@@ -257,7 +260,7 @@ class Contour:
         return 2 * math.pi / self.step
 
     def delta(self, epsilon: float) -> Bounds:
-        """A bracket of delta at epsilon."""
+        """Bracket delta at epsilon, from the sum over the nodes."""
         if (
             epsilon > self.farthest
         ):  # the phase's roundoff was counted up to there; delta does not increase
@@ -340,6 +343,7 @@ def build_contour(
 
 
 def _aliases(c: float, step: float, chernoff: tuple[tuple[float, float], ...]) -> _Aliases:
+    """Collect what bounds the aliases of the sum: periods below, and Chernoff points above (T2)."""
     period = 2 * math.pi / step
     above = [(other, level, (other - c) * period) for other, level in chernoff]
     return _Aliases(
@@ -351,6 +355,7 @@ def _aliases(c: float, step: float, chernoff: tuple[tuple[float, float], ...]) -
 
 
 def _log_alias(aliases: _Aliases, epsilon: float) -> float:
+    """Bound the logarithm of the aliases at epsilon: the sum of both kinds."""
     below = aliases.below
     above = math.inf
     for other, level in aliases.above:
@@ -360,7 +365,7 @@ def _log_alias(aliases: _Aliases, epsilon: float) -> float:
 
 
 def _bound_by_chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float, float], ...]:
-    """(c', log M(c') + log payoff) for a few c' > c, each proved."""
+    """List (c', log M(c') + log payoff) for a few c' > c, each proved."""
     points: list[tuple[float, float]] = []
     for ratios in (
         (1.0, 1.02, 1.06, 1.2, 2.0),
@@ -390,7 +395,10 @@ def choose_step(
     chernoff: tuple[tuple[float, float], ...],
     share: float = _GOAL,
 ) -> float:
-    """The largest step whose aliases are below `share` of delta (T2)."""
+    """Choose the largest step whose aliases are below `share` of delta (T2).
+
+    Raises OutOfReach where none is.
+    """
     step = 2 * math.pi * c / (max(0.0, -log_delta) + 30.0)
     for _ in range(60):
         if _log_alias(_aliases(c, step, chernoff), epsilon) <= log_delta + math.log(share):
@@ -402,7 +410,7 @@ def choose_step(
 def _find_reach(
     factors: Sequence[Factor], c: float, step: float, epsilon: float, level: float, log_delta: float
 ) -> tuple[float, float]:
-    """Where to stop, and the proved size of what is left out, relative to M(c) e^{-c eps} (T1)."""
+    """Choose where to stop, and bound what is left out, relative to M(c) e^{-c eps} (T1)."""
     goal = log_delta - (level - c * epsilon) + math.log(_GOAL) + math.log(math.pi)
 
     def bound_rest(y: float) -> float:

@@ -21,11 +21,11 @@ def invert(
     slope: float,
     certain: bool = False,
 ) -> tuple[Bounds, float]:
-    """Where a non-increasing curve known by brackets crosses a target between `target` and
-    `target_upper`.
+    """Bracket where a non-increasing curve crosses a target between `target` and `target_upper`.
 
-    Also the slope of its logarithm there. `certain` saves a look at zero, where the curve may start
-    below the target; without that look the answer is just wider.
+    The curve is known by brackets. Also returns the slope of its logarithm there. `certain` saves a
+    look at zero, where the curve may start below the target; without that look the answer is just
+    wider.
     """
     brackets: dict[float, Bounds] = {}
 

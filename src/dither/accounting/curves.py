@@ -88,7 +88,7 @@ def delta(
 def read_epsilon(
     loss: ls.Loss, delta: Number, *, direction: Direction | None = None, engine: str | None = None
 ) -> CurveReading:
-    """`epsilon` with the engine and direction that gave it."""
+    """Bracket epsilon at delta, as `epsilon` does, with the engine and direction that gave it."""
     check_door(loss, direction, engine)
     target = exact(delta, "delta")
     if not 0 <= target < 1:
@@ -107,7 +107,7 @@ def read_epsilon(
 def read_delta(
     loss: ls.Loss, epsilon: Number, *, direction: Direction | None = None, engine: str | None = None
 ) -> CurveReading:
-    """`delta` with the engine and direction that gave it."""
+    """Bracket delta at epsilon, as `delta` does, with the engine and direction that gave it."""
     check_door(loss, direction, engine)
     target = exact(epsilon, "epsilon")
     if target < 0:
@@ -122,7 +122,10 @@ def read_delta(
 def _read_negative(
     loss: ls.Loss, size: Fraction, direction: Direction | None, engine: str | None
 ) -> CurveReading:
-    """delta(-x) = 1 - e^-x (1 - delta'(x)), delta' that of the opposite direction."""
+    """Bracket delta at the epsilon -`size`.
+
+    It is delta(-x) = 1 - e^-x (1 - delta'(x)), with delta' that of the opposite direction.
+    """
     opposite: dict[Direction, Direction] = {"remove": "add", "add": "remove"}
     reading = read_delta(
         loss, size, direction=None if direction is None else opposite[direction], engine=engine
@@ -147,10 +150,10 @@ def _shrink(size: Fraction, delta: float) -> float:
 def _find_worst(
     loss: ls.Loss, direction: Direction | None, ask: Callable[[Workload, Direction, float], Answer]
 ) -> CurveReading:
-    """The largest bracket over alternatives and directions; joined last.
+    """Find the largest bracket over alternatives and directions.
 
-    Each is told what is certain already: one that is seen not to exceed it needs no bracket of its
-    own.
+    `ask` brackets one of them. Each is told what is certain already: one that is seen not to exceed
+    it needs no bracket of its own.
     """
     best: CurveReading | None = None
     for events in alternatives(loss):
@@ -172,6 +175,7 @@ def _find_worst(
 
 
 def _round_outward(value: Fraction) -> Bounds:
+    """Enclose an exact number between two floats; both are it where it is a float."""
     near = float(value)
     if Fraction(near) == value:
         return Bounds(near, near)
@@ -250,8 +254,10 @@ def _try_epsilon(
     engine: str | None,
     floor: float = 0.0,
 ) -> Answer:
-    """The engines' bracket; below what they reach, a lower end from the least delta that they
-    reach."""
+    """Bracket epsilon by the engines.
+
+    Below what they reach, the lower end comes from the least delta that they reach.
+    """
     blur = workload.blur
     target = Target(delta=widen_target(rest, blur), floor=floor if blur == NO_BLUR else 0.0)
     try:
@@ -264,7 +270,7 @@ def _try_epsilon(
 
 
 def _try_least_delta(laws: Sequence[Law], engine: str | None) -> Answer:
-    """A lower end for every delta below the least that the engines reach."""
+    """Find a lower end of epsilon for every delta below the least that the engines reach."""
     try:
         least = solve(laws, Target(delta=(LEAST_DELTA, LEAST_DELTA)), engine=engine)
     except OutOfReach:
@@ -275,6 +281,7 @@ def _try_least_delta(laws: Sequence[Law], engine: str | None) -> Answer:
 def _solve_delta(
     workload: Workload, neighbours: str, target: Fraction, direction: Direction, engine: str | None
 ) -> Answer:
+    """Bracket delta at the epsilon `target`, with the mass at infinity added."""
     low_mass, high_mass = mass_at_infinity(workload.events)
     answer = _solve_finite_delta(workload, neighbours, target, direction, engine)
     if not high_mass:
@@ -288,8 +295,10 @@ def _solve_delta(
 def _solve_finite_delta(
     workload: Workload, neighbours: str, target: Fraction, direction: Direction, engine: str | None
 ) -> Answer:
-    """The bracket of delta apart from the mass at infinity: zero above the largest loss, and
-    nowhere else."""
+    """Bracket delta apart from the mass at infinity.
+
+    It is zero above the largest loss, and nowhere else.
+    """
     largest = largest_loss(workload.events, direction)
     if largest is not None and largest.upper <= target:
         return Answer(Bounds(0.0, 0.0), PURE)
@@ -323,6 +332,7 @@ def _try_delta(
     engine: str | None,
     is_upper: bool = True,
 ) -> Answer:
+    """Bracket delta by the engines; anything from 0 to 1 where they cannot."""
     if is_upper and workload.vague:
         return _ANYTHING
     blur = workload.blur

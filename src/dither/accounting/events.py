@@ -58,6 +58,7 @@ def _key(loss: ls.Loss) -> Hashable:
 
 
 def _build_key(loss: ls.Loss) -> Hashable:
+    """Make a hashable key of a loss: its type and parameters, with inner losses as their keys."""
     values: list[Hashable] = [loss.type]
     for name in _names(loss):
         value = getattr(loss, name)

@@ -61,7 +61,10 @@ class LossExplanation:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for `json.dumps` (floats are for reading, the bracket for using)."""
+        """Write the explanation as plain data for `json.dumps`.
+
+        Floats are for reading, the bracket for using.
+        """
         return {
             "loss": self.loss.to_json(),
             "delta": self.delta,
@@ -75,7 +78,7 @@ class LossExplanation:
         }
 
     def plot(self, axes: Any = None) -> Any:
-        """A bar for every rung (needs the `plot` extra); returns the matplotlib axes."""
+        """Draw a bar for every rung (needs the `plot` extra), and return the matplotlib axes."""
         axes = _axes(axes)
         names = [rung.name for rung in self.rungs]
         axes.barh(names[::-1], [rung.epsilon for rung in self.rungs][::-1], color="#4c72b0")
@@ -86,7 +89,7 @@ class LossExplanation:
 
 @refuse_beyond_floats
 def explain(loss: ls.Loss, delta: Number) -> LossExplanation:
-    """Which theorem and engine give which number for this loss.
+    """List which theorem and engine give which epsilon for this loss.
 
     >>> from dither.privacy.losses import Laplace
     >>> ladder = explain(Laplace(10) * 100, 1e-6)
@@ -119,6 +122,7 @@ def explain(loss: ls.Loss, delta: Number) -> LossExplanation:
 
 
 def _list_epsilons(events: Events) -> list[tuple[float, int]] | None:
+    """List (epsilon, count) of all events; None where one of them is not pure."""
     pairs = []
     for event, count in events.items():
         epsilon = pure_epsilon(event)
@@ -136,6 +140,7 @@ def _basic(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
 
 
 def _advanced(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
+    """Compute epsilon by advanced composition; None where an event is not pure."""
     pairs = _list_epsilons(events)
     rest = target - mass_at_infinity(events)[1]
     if pairs is None or rest <= 0:
@@ -145,6 +150,7 @@ def _advanced(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
 
 
 def _concentrated(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
+    """Compute epsilon by zCDP; None where the delta is spent already."""
     rho, mass = zcdp(loss)
     if target <= mass:
         return None
@@ -153,6 +159,7 @@ def _concentrated(loss: ls.Loss, events: Events, target: Fraction) -> float | No
 
 
 def _renyi(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
+    """Compute epsilon by the best Renyi order; None where the delta is spent already."""
     mass = mass_at_infinity(events)[1]
     if target <= mass:
         return None
@@ -167,6 +174,10 @@ def _renyi(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
 
 
 def _axes(axes: Any) -> Any:
+    """Return the axes given, or new ones.
+
+    Raises ImportError, with the remedy, without matplotlib.
+    """
     if axes is not None:
         return axes
     try:

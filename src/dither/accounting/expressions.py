@@ -62,6 +62,10 @@ MOST_PARENTHESES = 100
 
 class _Parser:
     def __init__(self, text: str, common: dict[str, Any]) -> None:
+        """Cut the text into tokens (kind, text, position).
+
+        Raises QueryError at a character that is none.
+        """
         self.text = text
         self.common = common
         self.tokens: list[tuple[str, str, int]] = []
@@ -79,6 +83,10 @@ class _Parser:
         self.next = 0
 
     def error(self, message: str, position: int | None = None) -> QueryError:
+        """Make the error for a position, by default that of the next token.
+
+        The caller raises it.
+        """
         start = (
             position
             if position is not None
@@ -105,6 +113,7 @@ class _Parser:
         self.next += 1
 
     def sum(self) -> ls.Loss:
+        """Read losses joined by `+` as their composition."""
         terms = [self.product()]
         while self.peek() == "+":
             self.next += 1
@@ -112,6 +121,7 @@ class _Parser:
         return terms[0] if len(terms) == 1 else ls.compose(*terms)
 
     def product(self) -> ls.Loss:
+        """Read numbers and one loss joined by `*` as that loss, repeated."""
         loss: ls.Loss | None = None
         count = Fraction(1)
         start = self.next
@@ -136,6 +146,7 @@ class _Parser:
         return loss if count == 1 else loss * int(count)
 
     def factor(self) -> ls.Loss | Fraction:
+        """Read a number, a loss, or a sum in parentheses."""
         kind = self.kind()
         text = self.peek()
         if kind == "number":
@@ -189,6 +200,7 @@ class _Parser:
             raise self.error(f"{name}: {error}", start) from None
 
     def argument(self) -> ls.Loss | Fraction:
+        """Read an argument of a call: a number, or a loss."""
         following = self.tokens[self.next + 1][1] if self.next + 1 < len(self.tokens) else ""
         if self.kind() == "number" and following in (",", ")"):
             number = self.number(self.peek())
@@ -206,7 +218,10 @@ class _Parser:
 def parse(
     text: str, *, neighbours: ls.Neighbours | None = None, unit: str | None = None
 ) -> ls.Loss:
-    """The loss that a text denotes; neighbours and unit, where given, hold for all its events.
+    """Read the loss that a text denotes.
+
+    Neighbours and unit, where given, hold for all its events. Raises QueryError with the position
+    of a mistake.
 
     >>> parse("3 * gaussian(10) + laplace(2, sensitivity=4)").neighbours
     'add_remove'

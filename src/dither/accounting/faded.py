@@ -78,7 +78,10 @@ class FadedStep:
         return np.asarray(sum(log_ndtr((y - bottom) / self.fade) for bottom in bottoms))
 
     def cut(self, positions: Sequence[float]) -> list[FadedStep]:
-        """Steps whose weights add up to this one's: below, between and above the places (W5)."""
+        """Cut a step into steps whose weights add up to its own.
+
+        They lie below, between and above the positions (W5).
+        """
         pieces = []
         rest = self
         for position in positions:
@@ -124,7 +127,7 @@ class LineBound:
 
     @cached_property
     def bounds(self) -> Real:
-        """The ends of the cells."""
+        """Choose the ends of the cells: fine where the weight fades, coarse elsewhere."""
         step = self.step
         sigma = step.sigma
         coarse = sigma / 64
@@ -168,7 +171,7 @@ class LineBound:
 
     @cached_property
     def _base(self) -> Real:
-        """log of width * density * weight, at their largest, cell by cell."""
+        """Compute log of width * density * weight, at their largest, cell by cell."""
         y = self.bounds
         step = self.step
         nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
@@ -183,7 +186,7 @@ class LineBound:
 
     @cached_property
     def _moduli(self) -> Real:
-        """power * log |r| on each line, at its largest in each cell."""
+        """Compute power * log |r| on each line, at its largest in each cell."""
         odds = self._odds
         share = odds / (1 + odds) ** 2
         bend = np.sin(self.angles / 2)[:, None] ** 2
@@ -203,8 +206,10 @@ class LineBound:
         return np.asarray(cost[:, None] + self._base + self._moduli)
 
     def read(self, y: float, *, rising: bool) -> Real:
-        """log of the bound on each line at Im s = y: with the argument's help, or `rising` against
-        it."""
+        """Compute the log of the bound on each line at Im s = y.
+
+        It is with the argument's help, or with `rising` against it.
+        """
         if rising:
             cells = self._lines + y * self._arguments[:, 1:]
         else:
@@ -213,7 +218,7 @@ class LineBound:
         return np.asarray(np.logaddexp(sum_logs(cells), rest) + 1e-9)
 
     def _rest(self, y: float) -> Real:
-        """log of a bound on what lies beyond the cells, on each line (W3)."""
+        """Bound the log of what lies beyond the cells, on each line (W3)."""
         step = self.step
         angles = self.angles
         cost = step.line_cost * angles**2
@@ -252,7 +257,7 @@ class LineBound:
         return float(np.min(self._rest(0.0)))
 
     def layers(self, level: float) -> tuple[Real, Real]:
-        """(mass, length) of uniform layers below the tilted density of the loss (D4, W3).
+        """Compute (mass, length) of uniform layers below the tilted density of the loss (D4, W3).
 
         `level` is an upper bound of log M(c).
         """
@@ -275,7 +280,7 @@ class LineBound:
 def _cut_line(
     first: float, last: float, coarse: float, fades: list[tuple[float, float]], fine: float
 ) -> Real:
-    """Ends of cells from first to last: fine ones in the fades, coarse ones elsewhere."""
+    """List the ends of cells from first to last: fine ones in the fades, coarse ones elsewhere."""
     stops = sorted({first, last, *(stop for fade in fades for stop in fade if first < stop < last)})
     pieces = []
     for start, end in pairwise(stops):
@@ -292,8 +297,7 @@ def sum_logs(logs: Real) -> Real:
 
 
 def log_faded_share(step: FadedStep, tilt: float) -> float:
-    """log of an upper bound of E[(1 - W) r^-tilt] under N(0, sigma^2): what is faded out, by its
-    loss (F1).
+    """Bound log of E[(1 - W) r^-tilt] under N(0, sigma^2): what is faded out, by its loss (F1).
 
     1 - W increases and r^-tilt decreases along the line, so each cell takes the ends that are
     worst.
@@ -315,7 +319,7 @@ def log_faded_share(step: FadedStep, tilt: float) -> float:
 
 
 def bound_bulk(step: FadedStep, tilt: float, edge: float) -> float:
-    """An upper bound of log E[W e^{tilt Z}; y <= edge] in the remove direction (S3).
+    """Bound log E[W e^{tilt Z}; y <= edge] in the remove direction (S3).
 
     The integrand less one is bounded cell by cell: from above where r > 1, from below where r < 1.
     """

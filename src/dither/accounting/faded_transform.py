@@ -31,7 +31,11 @@ class Panel:
 
 
 def evaluate(step: FadedStep, lines: LineBound, y: Real, count: int, *, less_one: bool) -> Panel:
-    """The transform of a faded step (Q1 to Q3 with the weight: W4)."""
+    """Compute the transform of a faded step at each y, with its error (Q1 to Q3 with the weight:
+    W4).
+
+    Raises OutOfReach where that takes too much.
+    """
     reach = float(y[-1])
     on_axis = lines.on_axis
     top = float(on_axis.max())
@@ -68,7 +72,7 @@ def evaluate(step: FadedStep, lines: LineBound, y: Real, count: int, *, less_one
 
 
 def _sum_in_chunks(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
-    """The turning part of the sums, so many nodes at a time that memory stays small."""
+    """Compute the turning part of the sums, so many nodes at a time that memory stays small."""
     pieces = []
     harder = 1.0
     for start in range(0, len(loss), _CHUNK):
@@ -81,7 +85,7 @@ def _sum_in_chunks(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
 def _choose_pitch(
     step: FadedStep, lines: LineBound, reach: float, log_total: float, count: int
 ) -> tuple[float, float]:
-    """The trapezoid's step, and its error by the strip theorem (Q1)."""
+    """Choose the trapezoid's step, and bound its error by the strip theorem (Q1)."""
     angles = lines.angles
     rising = lines.read(reach, rising=True)
     finest = 38.0 + min(math.log(max(count, 1)), 8.0)
@@ -104,7 +108,7 @@ def _choose_pitch(
 def _choose_nodes(
     step: FadedStep, lines: LineBound, pitch: float, log_total: float, count: int
 ) -> tuple[Real, float]:
-    """The trapezoid's nodes, and a bound on what they leave out (Q2)."""
+    """Choose the trapezoid's nodes, and bound what they leave out (Q2)."""
     cells = np.exp(lines.on_axis - log_total)
     allowed = math.exp(-42.0) / count
     bounds = lines.bounds
@@ -146,7 +150,8 @@ def evaluate_at_zero(step: FadedStep, count: int, *, less_one: bool) -> tuple[fl
 
 
 def evaluate_in_pieces(jump: FadedStep, y: Real, count: int, log_jumps: float) -> Panel:
-    """The transform of the jumps, large ones apart: they turn fast, and fall off soon (W5)."""
+    """Compute the transform of the jumps, large ones apart: they turn fast, and fall off soon
+    (W5)."""
     width = max(14 * jump.fade, 1.5 * jump.variance)
     cuts = math.floor((jump.top - jump.bottom) / width) - 1
     positions = [jump.bottom + width * (i + 1) for i in range(min(cuts, _MOST_CUTS))]
@@ -165,7 +170,7 @@ def evaluate_in_pieces(jump: FadedStep, y: Real, count: int, log_jumps: float) -
 
 
 def _find_end(lines: LineBound, y: Real, goal: float) -> tuple[int, float]:
-    """How many of the y a piece needs, and a bound on log |J| at all that follow."""
+    """Find how many of the y a piece needs, and bound log |J| at all that follow."""
     low = 1
     high = len(y)
     bound = math.inf

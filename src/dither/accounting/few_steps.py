@@ -68,7 +68,8 @@ class FarLosses:
     level: float = math.inf
 
     def delta(self, epsilon: float) -> Bounds:
-        """What the faded losses add to delta: at least P(A) - e^epsilon Q(A), at most P(A)."""
+        """Bracket what the faded losses add to delta: at least P(A) - e^epsilon Q(A), at most
+        P(A)."""
         total = -math.expm1(self.count * math.log1p(-self.mass))
         stays = self.count * math.log1p(-self.other_mass)
         shrinks = self.count * math.log1p(-self.surplus / (1 - self.other_mass))
@@ -103,7 +104,7 @@ class FadedContour:
     bulk: BulkBound | None = None
 
     def delta(self, epsilon: float) -> Bounds:
-        """A bracket of delta at epsilon."""
+        """Bracket delta at epsilon: the contour, what was faded out, and the bulk."""
         lower, upper = self.contour.delta(epsilon)
         if self.far is not None:
             far = self.far.delta(epsilon)
@@ -115,7 +116,7 @@ class FadedContour:
 
 
 def build(law: RoughLaw, epsilon: float) -> FadedContour:
-    """A contour for deltas around exp(log_delta) at epsilons around `epsilon`."""
+    """Build a contour for deltas around exp(log_delta) at epsilons around `epsilon`."""
     steps = law.steps
     log_delta = law.log_delta
     far = law.choose_far(epsilon)
@@ -130,6 +131,7 @@ def build(law: RoughLaw, epsilon: float) -> FadedContour:
 
 
 def _fade_out(steps: SampledSteps, tilts: Tilts, far: Far | None, log_delta: float) -> FadedStep:
+    """Choose where the weight of one step fades out; in the direction "add" it does not."""
     if steps.direction == "add":
         return FadedStep("add", steps.q, steps.sigma, tilts.c, math.inf, steps.sigma)
     fade = choose_fade(steps, tilts, lambda fade: find_top(steps, log_delta, fade, far))
@@ -144,7 +146,7 @@ def _bound_level(step: FadedStep, count: int) -> float:
 
 
 def _bound_far(step: FadedStep, far: Far | None, count: int) -> FarLosses | None:
-    """What is faded out of the steps (F1)."""
+    """Bound what is faded out of the steps (F1); None where nothing is."""
     if step.top == math.inf:
         return None
     unmoved = step.faded_mass(0.0)
@@ -173,6 +175,7 @@ def _bound_far(step: FadedStep, far: Far | None, count: int) -> FarLosses | None
 def _build_whole(
     steps: SampledSteps, tilts: Tilts, far: Far | None, epsilon: float, log_delta: float
 ) -> FadedContour:
+    """Build the contour of all losses together, without a split into bulk and jumps."""
     count = steps.count
     c = tilts.c
     step = _fade_out(steps, tilts, far, log_delta)
@@ -212,7 +215,10 @@ def _build_whole(
 def _bound_by_chernoff(
     tilts: Tilts, bound_level: Callable[[float], float]
 ) -> tuple[tuple[float, float], ...]:
-    """(c', log of Chernoff's bound at epsilon = 0) for a c' > c: the first within reach (T2)."""
+    """Find one pair (c', log of Chernoff's bound at epsilon = 0) with c' > c (T2).
+
+    It is the first within reach.
+    """
     for root in (1, 2, 4, 8):
         other = tilts.c * (tilts.larger / tilts.c) ** (1 / root)
         try:
@@ -281,7 +287,7 @@ def _build_split(
 
 
 def _bound_bulk(bulk: FadedStep, split: Split, count: int) -> BulkBound:
-    """Bounds on the delta of small losses alone (S3)."""
+    """Bound the delta of small losses alone (S3)."""
     edge = bulk.top + 10 * bulk.fade
     beyond = (1 - bulk.q) * float(ndtr(-edge / bulk.sigma))
     beyond += bulk.q * float(ndtr((1 - edge) / bulk.sigma))
@@ -293,7 +299,7 @@ def _bound_bulk(bulk: FadedStep, split: Split, count: int) -> BulkBound:
 
 
 def _subtract_bulk(bulk: Panel, jump: Panel, count: int) -> tuple[Complex, Real]:
-    """log of (B + J)^count - B^count, and a bound on its relative error as a logarithm (S2)."""
+    """Compute log of (B + J)^count - B^count, and bound its relative error as a logarithm (S2)."""
     log_bulk = log1p_complex(bulk.values)
     sizes = np.abs(1 + bulk.values)
     ratio = jump.values / (1 + bulk.values)
@@ -324,6 +330,7 @@ class _Fall:
     count: int
 
     def read(self, y: float) -> float:
+        """Bound the log of |M(c+iy)|^count / M(c)^count from above, by layers and by lines."""
         mass, lengths = self.layers
         gap = float(np.sum(mass * sinc_envelope_gap(0.5 * y * lengths))) * (1 - 1e-9)
         fall = math.log1p(-min(max(gap, 0.0), 1 - 1e-16))
@@ -341,7 +348,7 @@ class _Fall:
 def _find_reach(
     read_fall: Callable[[float], float], pitch: float, goal: float
 ) -> tuple[float, float]:
-    """Where to stop, and log of what is left out, relative to the value at c (T1)."""
+    """Choose where to stop, and bound log of what is left out, relative to the value at c (T1)."""
 
     def bound_rest(y: float) -> float:
         return read_fall(y) - math.log(max(y - pitch, pitch / 2))

@@ -169,6 +169,8 @@ class Spent:
         return Spent(self.rule, tuple(a + b for a, b in zip(self.spent, cost.amounts, strict=True)))
 
     def _cannot_pay(self, cost: Charge) -> BudgetError:
+        """Make the refusal of a charge that the budget cannot pay, with what is left of each
+        amount."""
         figures = [
             f"{name}: asked {number_text(amount)}, left {number_text(room)}"
             for name, amount, room in zip(self.rule.names, cost.amounts, self.left, strict=True)
@@ -180,6 +182,7 @@ class Spent:
         )
 
     def _check(self, cost: Charge) -> None:
+        """Raise an error unless `cost` is a charge that was computed for this rule."""
         if not isinstance(cost, Charge):
             raise TypeError("only a Charge can be spent: charge(loss, rule)")
         if cost.rule != self.rule:
@@ -191,11 +194,11 @@ class Spent:
 def parallel_spent(
     children: Mapping[str, Spent] | Iterable[Spent], neighbours: Neighbours
 ) -> tuple[Fraction, ...]:
-    """What children on the parts of one partition cost their parent (rule parts-follow-the-unit).
+    """Compute what children on the parts of one partition cost their parent.
 
-    The part must be a function of the unit. add_remove: the largest running total, per component;
-    replace: the sum of the two largest, since a unit may move. Different partitionings of one table
-    add.
+    (Rule parts-follow-the-unit.) The part must be a function of the unit. add_remove: the largest
+    running total, per component; replace: the sum of the two largest, since a unit may move.
+    Different partitionings of one table add.
 
     >>> rule = PureRule(Fraction(1))
     >>> a, b = Spent(rule, (Fraction(1, 2),)), Spent(rule, (Fraction(1, 3),))

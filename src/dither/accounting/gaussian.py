@@ -24,8 +24,10 @@ _SQRT2 = math.sqrt(2.0)
 
 
 def log_delta(mu: float, epsilon: float) -> float:
-    """log delta of mu-GDP at epsilon in floats, relative error about 1e-12 of delta; for root
-    finding only."""
+    """Compute log delta of mu-GDP at epsilon in floats; for root finding only.
+
+    The relative error is about 1e-12 of delta.
+    """
     a = epsilon / mu - mu / 2
     b = a + mu
     if a > -5:
@@ -44,7 +46,10 @@ def log_delta(mu: float, epsilon: float) -> float:
 
 
 def _delta_mp(mu_squared: Fraction, epsilon: Fraction) -> mpmath.mpf:
-    """delta in mpmath to forty digits: those that the two differences eat are added before."""
+    """Compute delta in mpmath to forty digits.
+
+    Those that the two differences eat are added before.
+    """
     mu_float = math.sqrt(mu_squared)
     a_float = float(epsilon) / mu_float - mu_float / 2
     guess = log_delta(mu_float, float(epsilon))
@@ -78,8 +83,7 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Bounds:
 
 
 def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> Bounds:
-    """The smallest epsilon >= 0 with delta(epsilon) <= `delta`, as a bracket, for a delta of any
-    size.
+    """Bracket the smallest epsilon >= 0 with delta(epsilon) <= `delta`, for a delta of any size.
 
     >>> gaussian_epsilon(Fraction(1), Fraction(1, 10**6)).upper
     4.88655411746221...

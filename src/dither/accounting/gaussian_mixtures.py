@@ -46,6 +46,8 @@ class GaussianMixtureLaw:
         return -self.count * math.log(probability) * (1 + 1e-14)
 
     def _loss(self, y: Real) -> Real:
+        """Compute the loss of each outcome y: the log of the mixture's density over that of no
+        shift."""
         variance = float(self.sigma) ** 2
         terms = [
             math.log(probability) + (2 * float(shift) * y - float(shift) ** 2) / (2 * variance)
@@ -54,7 +56,10 @@ class GaussianMixtureLaw:
         return np.asarray(np.logaddexp.reduce(terms, axis=0))
 
     def _invert_loss(self, losses: Real, low: float, high: float) -> Real:
-        """Outcomes at which the loss takes given values, by bisection; ends where it does not."""
+        """Find by bisection the outcomes at which the loss takes given values.
+
+        Where it takes none, the end of the range is returned.
+        """
         left = np.full(len(losses), low)
         right = np.full(len(losses), high)
         for _ in range(64):
@@ -65,7 +70,10 @@ class GaussianMixtureLaw:
         return np.asarray((left + right) / 2)
 
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
-        """Cells between the outcomes at which the loss crosses the grid."""
+        """Put the law on a grid, in cells between the outcomes at which the loss crosses it.
+
+        `side` says whether the result lies above or below the truth.
+        """
         sigma = float(self.sigma)
         top = float(self.pairs[-1][0])
         low = -edge * sigma

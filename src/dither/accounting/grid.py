@@ -41,7 +41,7 @@ _FFT = 10 * UNIT
 
 
 def _cumulant(measures: Sequence[Measure], step: float, c: float) -> float:
-    """log of the total tilted mass."""
+    """Compute the log of the total mass, tilted by e^(c loss), of all measures together."""
     total = 0.0
     for measure in measures:
         z = (measure.start + np.arange(len(measure.masses))) * step
@@ -69,7 +69,7 @@ class LossGrid:
     side: Side
 
     def delta(self, epsilon: float) -> float:
-        """An upper (or lower) bound of delta at epsilon."""
+        """Compute an upper (or lower) bound of delta at epsilon."""
         epsilon = epsilon - self.shift
         above = self.losses > epsilon
         gap = self.losses[above] - epsilon
@@ -165,7 +165,7 @@ def _take_single(measure: Measure) -> Measure:
 def _transform_measure(
     measure: Measure, step: float, c: float, size: int
 ) -> tuple[NDArray[np.complex128], float]:
-    """The FFT of one tilted, normalised copy, and a bound on the error of every coefficient."""
+    """Compute the FFT of one tilted, normalised copy, and bound the error of every coefficient."""
     z = (measure.start + np.arange(len(measure.masses))) * step
     logs = np.where(measure.masses > 0, np.log(np.maximum(measure.masses, 1e-320)) + c * z, -1e6)
     level = _cumulant([_take_single(measure)], step, c)
@@ -184,7 +184,7 @@ def _transform_measure(
 def measures(
     laws: Sequence[GridLaw], step: Fraction, side: Side, edge: float = FAR
 ) -> list[Measure]:
-    """Each law on the grid, above or below the truth."""
+    """Put each law on the grid, above or below the truth."""
     placed = []
     for law in laws:
         if isinstance(law, AtomsFactor):
@@ -195,8 +195,7 @@ def measures(
 
 
 def exact_step(laws: Sequence[GridLaw]) -> Fraction | None:
-    """The common lattice of the laws, where they all have rational places and it is not too
-    fine."""
+    """Find the common lattice of the laws; None where there is none, or it is too fine."""
     step = Fraction(0)
     span = Fraction(0)
     for law in laws:
@@ -265,6 +264,11 @@ def _find_tilt(
     epsilon: float | None,
     steepest: float,
 ) -> float:
+    """Find the tilt c of the saddle point, for a delta or an epsilon, by bisection.
+
+    Any tilt is sound; this one loses few digits.
+    """
+
     def away(c: float) -> float:
         level = _cumulant(measures, step, c)
         more = _cumulant(measures, step, c * 1.001)

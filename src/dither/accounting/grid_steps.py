@@ -17,8 +17,10 @@ from dither.accounting.transforms import AtomsFactor
 
 
 def _deviation(law: GridLaw) -> float:
-    """Roughly the standard deviation of one copy of the loss: it chooses the grid and proves
-    nothing."""
+    """Estimate the standard deviation of one copy of the loss.
+
+    It chooses the grid and proves nothing.
+    """
     if isinstance(law, AtomsFactor):
         mean = float(np.sum(law.masses * law.losses))
         return math.sqrt(max(float(np.sum(law.masses * (law.losses - mean) ** 2)), 1e-12))
@@ -38,7 +40,7 @@ def _deviation(law: GridLaw) -> float:
 
 
 def _square_moment(law: GaussianMixtureLaw) -> float:
-    """E[(P/Q)^2] - 1 under Q, with the exponents bounded."""
+    """Compute E[(P/Q)^2] - 1 under Q, with the exponents bounded."""
     variance = float(law.sigma) ** 2
     return math.fsum(
         float(first_weight * second_weight)
@@ -49,7 +51,7 @@ def _square_moment(law: GaussianMixtureLaw) -> float:
 
 
 def _span(law: GridLaw) -> float:
-    """Roughly the range of losses that one copy puts on the grid."""
+    """Estimate the range of losses that one copy puts on the grid."""
     if isinstance(law, AtomsFactor):
         return float(np.ptp(law.losses)) / 64
     if isinstance(law, (LaplaceLaw, BoundedRangeFactor)):
@@ -62,8 +64,10 @@ def _span(law: GridLaw) -> float:
 
 
 def grid_step(laws: Sequence[GridLaw], resolution: int) -> Fraction:
-    """A step of a small fraction of the smallest deviation, that divides the one epsilon of atoms
-    and Laplaces."""
+    """Choose a step of a small fraction of the smallest deviation.
+
+    It divides the one epsilon of atoms and Laplaces, where there is only one.
+    """
     total = math.sqrt(sum(law.count * _deviation(law) ** 2 for law in laws))
     span = max(_span(law) for law in laws)
     step = max(

@@ -83,7 +83,7 @@ def forget() -> None:
 
 
 def contours(factors: Sequence[Factor], aim: Goal) -> Iterator[Grown]:
-    """Contours for the factors: one grown from what is kept, if there is one, then one built
+    """Yield contours for the factors: one grown from what is kept, if any, then one built
     afresh."""
     for old in reversed(_kept.get(aim, ())):
         more = _find_extra(factors, old, _MOST_NEW)
@@ -124,8 +124,10 @@ def is_below(factors: Sequence[Factor], aim: Goal, floor: float) -> bool:
 
 
 def _find_extra(factors: Sequence[Factor], old: Grown, most: int) -> list[Factor] | None:
-    """What the factors hold beyond a contour; None if they lack something of it, or have much
-    more."""
+    """List what the factors hold beyond a contour.
+
+    None if they lack something of it, or have more than `most` beyond it.
+    """
     kept = len(old.factors)
     if len(factors) >= kept and all(map(is_, old.factors, factors)):  # appended to
         return list(factors[kept:]) if len(factors) - kept <= most else None
@@ -168,6 +170,7 @@ class _FactorGroups(NamedTuple):
 
 
 def _group_factors(factors: Sequence[Factor]) -> _FactorGroups:
+    """Group factors of one kind: sampled Gaussians by their floats, Gaussians as one rho."""
     sampled: dict[Hashable, SampledGaussianFactor] = {}
     rho = Fraction(0)
     laplaces = None
@@ -192,8 +195,10 @@ def _counts(laplaces: LaplaceFactor | None) -> dict[Fraction, int]:
 
 
 def _more(new: _FactorGroups, old: _FactorGroups, most: int) -> list[_Simple] | None:
-    """What the new workload has beyond the old one; None if it lacks something, or has much
-    more."""
+    """List what the new workload has beyond the old one.
+
+    None if it lacks something, or has more than `most` beyond it.
+    """
     if new.rho < old.rho or len(new.sampled) - len(old.sampled) > most:
         return None
     extra: list[_Simple] = []

@@ -27,8 +27,10 @@ _STATED = (
 
 
 def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
-    """(sensitivity/sigma)^2 of a continuous Gaussian or of several together; None for anything
-    else."""
+    """Compute (sensitivity/sigma)^2 of a continuous Gaussian or of several together.
+
+    None for anything else.
+    """
     if isinstance(loss, ls.Gaussian):
         return (loss.sensitivity / loss.sigma) ** 2
     if isinstance(loss, ls.GaussianSum):
@@ -47,8 +49,10 @@ def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
 
 
 def sigma_fraction(mu_squared: Fraction, side: str) -> Fraction:
-    """sigma / shift with mu = shift / sigma, exact if it is rational, else rounded against the side
-    asked for."""
+    """Compute sigma / shift with mu = shift / sigma.
+
+    It is exact if it is rational, else rounded against the side asked for.
+    """
     ratio = 1 / mu_squared
     top = math.isqrt(ratio.numerator)
     bottom = math.isqrt(ratio.denominator)
@@ -65,7 +69,7 @@ def amplified_epsilon(epsilon: Fraction, q: Fraction) -> Fraction:
 
 
 def pure_epsilon(event: ls.Loss) -> Fraction | None:
-    """An epsilon for which the event is epsilon-DP up to its mass at infinity, or None."""
+    """Return an epsilon for which the event is epsilon-DP up to its mass at infinity, or None."""
     if isinstance(event, _STATED):
         return event.epsilon
     if isinstance(event, ls.ZCDP) and event.rho == 0:
@@ -102,8 +106,7 @@ def pure_epsilon(event: ls.Loss) -> Fraction | None:
 
 
 def infinite_mass(event: ls.Loss, side: str = "upper") -> Fraction:
-    """The delta that an event spends whatever epsilon: the mass of its loss at infinity, or a bound
-    on it."""
+    """Bound the delta that an event spends whatever epsilon: the mass of its loss at infinity."""
     if isinstance(event, (ls.Approx, ls.ZCDP)):
         return event.delta
     if isinstance(event, ls.PoissonSampled):

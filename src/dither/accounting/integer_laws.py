@@ -45,7 +45,7 @@ def randomized_response(epsilon: Fraction, count: int) -> AtomsFactor:
 
 
 def discrete_laplace(scale: Fraction, sensitivity: int, count: int) -> AtomsFactor:
-    """P(z) ~ exp(-|z|/scale) on the integers against its shift by `sensitivity`."""
+    """Make the law of P(z) ~ exp(-|z|/scale) on the integers against its shift by `sensitivity`."""
     if sensitivity > MOST_ATOMS:
         raise OutOfReach
     ratio = float(1 / scale)
@@ -71,7 +71,10 @@ def count_atoms(sigma: Fraction, sensitivity: int) -> int:
 
 
 def discrete_gaussian(sigma: Fraction, sensitivity: int, count: int) -> AtomsFactor:
-    """P(x) ~ exp(-x^2 / 2 sigma^2) on the integers against its shift by `sensitivity`."""
+    """Make the law of P(x) ~ exp(-x^2 / 2 sigma^2) on the integers against its shift.
+
+    The shift is `sensitivity`.
+    """
     spread = float(sigma)
     reach = math.ceil(spread * math.sqrt(2 * _TAIL)) + 1
     if count_atoms(sigma, sensitivity) > MOST_ATOMS:
@@ -102,10 +105,10 @@ def discrete_gaussian(sigma: Fraction, sensitivity: int, count: int) -> AtomsFac
 
 
 def poisson_sampled(law: AtomsFactor, rate: Fraction, direction: str, count: int) -> AtomsFactor:
-    """One direction of the law run on a Poisson sample: the pair (1-q)Q + qP against Q, or its
-    reverse.
+    """Make one direction of the law run on a Poisson sample.
 
-    `law` is given as P against Q with Q having mass masses * exp(-losses) at each atom.
+    It is the pair (1-q)Q + qP against Q, or its reverse. `law` is given as P against Q with Q
+    having mass masses * exp(-losses) at each atom.
     """
     q = float(rate)
     loss, loss_relative = log_ratio(q, law.losses)
@@ -124,8 +127,10 @@ def poisson_sampled(law: AtomsFactor, rate: Fraction, direction: str, count: int
 
 
 def drawn(law: AtomsFactor, rate: Fraction, count: int) -> AtomsFactor:
-    """The law met with probability `rate`, a loss of zero else: a Poisson sample under replace,
-    seen with the draw."""
+    """Make the law that is met with probability `rate`, with a loss of zero else.
+
+    It is a Poisson sample under replace, seen with the draw.
+    """
     number = len(law.losses)
     lattice = None
     if law.lattice is not None and law.lattice[0] == 0:

@@ -26,11 +26,10 @@ MOST = 500
 
 @lru_cache(maxsize=16)
 def _rows(count: int) -> dict[int, list[int]]:
-    """For j from count // 2 up, the coefficients of (x+1)^{j-1} (x-1)^{count-j-1}, highest power
-    first.
+    """Map each j from count // 2 up to the coefficients of (x+1)^{j-1} (x-1)^{count-j-1}.
 
-    From one j to the next a factor x - 1 is taken out and x + 1 put in; j = count has a series up
-    to x^{count-1}.
+    The highest power comes first. From one j to the next a factor x - 1 is taken out and x + 1 put
+    in; j = count has a series up to x^{count-1}.
     """
     last = []
     running = 0
@@ -59,7 +58,7 @@ def _rows(count: int) -> dict[int, list[int]]:
 
 
 def _coefficient(row: list[int], count: int, half_tau: Fraction, bits: int) -> int:
-    """2^bits times the coefficient of x^{count-1} in row(x) e^{x tau/2}, for tau > 0.
+    """Compute 2^bits times the coefficient of x^{count-1} in row(x) e^{x tau/2}, for tau > 0.
 
     With x = 2s + 1 the residue at s = -1/2 is e^{-tau/2} 2^{1-count} times it.
     """
@@ -91,7 +90,7 @@ def laplace_delta(query_epsilon: Fraction, count: int, epsilon: Fraction) -> Bou
 
 
 def _delta(query_epsilon: Fraction, count: int, epsilon: Fraction, exactness: int) -> Bounds:
-    """To an absolute error of 2^-exactness."""
+    """Bracket delta of `count` Laplace queries to an absolute error of 2^-exactness."""
     bits = exactness + count + 4 * count.bit_length() + int(count * query_epsilon).bit_length() + 8
     total = 0
     for j in range(count, count // 2 - 1, -1):

@@ -44,8 +44,9 @@ def _sensitivity(value: int) -> int:
 
 
 def delta_discrete_laplace(scale: Fraction, sensitivity: int, epsilon: Number) -> Bounds:
-    """delta(epsilon) of integer Laplace noise on a count that one unit moves by at most
-    `sensitivity`.
+    """Bracket delta(epsilon) of integer Laplace noise on a count.
+
+    One unit moves the count by at most `sensitivity`.
 
     >>> delta_discrete_laplace(Fraction(10), 1, 0.1)
     Bounds(lower=0.0, upper=0.0)
@@ -69,8 +70,9 @@ def delta_discrete_laplace(scale: Fraction, sensitivity: int, epsilon: Number) -
 
 
 def delta_discrete_gaussian(sigma: Fraction, sensitivity: int, epsilon: Number) -> Bounds:
-    """delta(epsilon) of integer Gaussian noise on a count that one unit moves by at most
-    `sensitivity`.
+    """Bracket delta(epsilon) of integer Gaussian noise on a count.
+
+    One unit moves the count by at most `sensitivity`.
 
     >>> lower, upper = delta_discrete_gaussian(Fraction("3.73063"), 1, 1)
     >>> 1.0345e-5 < lower <= upper < 1.0346e-5
@@ -98,8 +100,10 @@ def delta_discrete_gaussian(sigma: Fraction, sensitivity: int, epsilon: Number) 
 
 
 def _by_sums(sigma: Fraction, shift: int, eps: Fraction, t: int) -> Bounds:
-    """Term by term, over x = shift + y; terms left out lie past 40 sigma and weigh less than 1e-300
-    together."""
+    """Bracket delta by summing term by term, over x = shift + y.
+
+    Terms left out lie past 40 sigma and weigh less than 1e-300 together.
+    """
     s = float(sigma)
     d = float(shift)
     reach = math.ceil(40 * s) + 1
@@ -122,7 +126,8 @@ def _by_sums(sigma: Fraction, shift: int, eps: Fraction, t: int) -> Bounds:
 
 
 def _by_integrals(sigma: Fraction, shift: int, eps: Fraction, t: int) -> Bounds:
-    """Midpoint rule: a sum from n on is the integral from a = n - 1/2 plus f'(a) / 24.
+    """Bracket delta by the midpoint rule: a sum from n on is the integral from a = n - 1/2 plus
+    f'(a) / 24.
 
     It errs by at most 1/384 of the variation of the third derivative. The total is sigma sqrt(2 pi)
     (1 + 2 sum exp(-2 pi^2 sigma^2 k^2)), whose second factor is below 1 + 1e-300 here.

@@ -59,8 +59,11 @@ class GaussianLaw:
         return math.inf
 
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
-        """On the grid; what lies beyond `edge` standard deviations counts as infinite (above) or is
-        dropped (below)."""
+        """Put the law on a grid of losses.
+
+        What lies beyond `edge` standard deviations counts as infinite (side "upper") or is dropped
+        (side "lower").
+        """
         q = float(self.q)
         sigma = float(self.sigma)
         low, high = -edge * sigma, 1 + edge * sigma
@@ -105,6 +108,7 @@ class GaussianLaw:
         return replace(placed, infinite=beyond)
 
     def _loss(self, y: float) -> float:
+        """Compute the loss of an outcome y, by the kind of sampling."""
         if self.kind == "plain":
             return (2 * y - 1) / (2 * float(self.sigma) ** 2)
         x = np.array([(2 * y - 1), (-2 * y - 1)]) / (2 * float(self.sigma) ** 2)
@@ -116,7 +120,7 @@ class GaussianLaw:
         )
 
     def _invert_loss(self, loss: Real) -> Real:
-        """The y at which the loss takes a value, monotone; +-infinity outside the range."""
+        """Compute the y at which the loss takes a value, monotone; +-infinity outside the range."""
         q = float(self.q)
         variance = float(self.sigma) ** 2
         if self.kind == "plain":
@@ -137,7 +141,7 @@ class GaussianLaw:
 
 
 def gaussian_mass(middle: Real, width: Real) -> Real:
-    """P(|N - middle| < width/2) to relative accuracy, also for narrow and far cells."""
+    """Compute P(|N - middle| < width/2) to relative accuracy, also for narrow and far cells."""
     half = width / 2
     far = np.abs(middle)
     square = (half * middle) ** 2
@@ -173,7 +177,11 @@ def place_cells(
     count: int,
     shift: float,
 ) -> Measure:
-    """Cells [g_j, g_{j+1}], j = first.., to grid masses."""
+    """Move the masses p of cells [g_j, g_{j+1}], j = first.., to points of the grid.
+
+    `q` are the masses under the other law. `side` says whether the result lies above or below the
+    truth; `shift` is the error of the losses.
+    """
     losses = (first + np.arange(len(p))) * step
     with np.errstate(over="ignore", invalid="ignore"):
         lifted = np.where(
@@ -199,11 +207,11 @@ def place_cells(
 
 
 def _shares(mass: Real, have: Real, lack: Real) -> Real:
-    """The share of each cell that is merged upwards: as much as the chosen lower part of the next
-    cell can balance.
+    """Choose the share of each cell that is merged upwards, into the next cell.
 
-    Any shares in [0, 1] that keep `lower part of the next * have >= share * lack` are sound; a
-    lower part of 1/2 - (slope of the masses)/8 leaves nothing unbalanced up to third order.
+    It is as much as the chosen lower part of the next cell can balance. Any shares in [0, 1] that
+    keep `lower part of the next * have >= share * lack` are sound; a lower part of 1/2 - (slope of
+    the masses)/8 leaves nothing unbalanced up to third order.
     """
     slope = np.zeros(len(mass))
     middle = np.maximum(mass[1:-1], 1e-300)
@@ -220,8 +228,10 @@ def _shares(mass: Real, have: Real, lack: Real) -> Real:
 def _symmetrise(
     p: Real, q: Real, relative: Real, step: float, side: Side, count: int, shift: float
 ) -> Measure:
-    """The curve of sampling without replacement: cells above zero, their mirror images, and the
-    rest at zero."""
+    """Put the curve of sampling without replacement on the grid.
+
+    It has cells above zero, their mirror images, and the rest at zero.
+    """
     above = p * (1 + relative) if side == "upper" else p * (1 - relative)
     right = place_cells(0, above, p, q, relative, step, side, count, shift)
     left = place_cells(-len(p), q[::-1], q[::-1], p[::-1], relative[::-1], step, side, count, shift)
@@ -318,7 +328,7 @@ def place_atoms(
     shift: float,
     infinite: float = 0.0,
 ) -> Measure:
-    """Atoms anywhere to grid masses: split between neighbours (above), or merged cell by cell
+    """Move atoms to points of the grid: split between neighbours (above), or merged cell by cell
     (below)."""
     index = np.floor(z / step)
     index = np.where(np.abs(z - (index + 1) * step) < 1e-12 * step, index + 1, index)
@@ -344,7 +354,7 @@ def place_atoms(
 
 
 def atoms_measure(factor: AtomsFactor, step: Fraction, side: Side) -> Measure:
-    """A finite law on the grid; exact when its lattice step is a multiple of the grid's."""
+    """Put a finite law on the grid; exact when its lattice step is a multiple of the grid's."""
     infinite = factor.missing if side == "upper" else 0.0
     if factor.lattice is not None:
         offset, spacing, indices = factor.lattice

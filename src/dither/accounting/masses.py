@@ -31,7 +31,10 @@ _WITH_MASS = (
 
 
 def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
-    """Bounds on 1 - prod (1 - delta_j)."""
+    """Bound 1 - prod (1 - delta_j), the delta that the events spend whatever epsilon.
+
+    Returns (low, high).
+    """
     low: list[tuple[Fraction, int]] = []
     high: list[tuple[Fraction, int]] = []
     for event, count in events.items():
@@ -46,7 +49,9 @@ def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
 
 
 def compose_masses(masses: list[tuple[Fraction, int]]) -> tuple[Fraction, Fraction]:
-    """Bounds on 1 - prod (1 - mass)^count; equal where the product is short.
+    """Bound 1 - prod (1 - mass)^count; both bounds are equal where the product is short.
+
+    `masses` are pairs (mass, count).
 
     >>> compose_masses([(Fraction(1, 10**5), 2)])
     (Fraction(199999, 10000000000), Fraction(199999, 10000000000))

@@ -26,6 +26,8 @@ class MixtureFactor:
     count: int
 
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
+        """Compute log M(c + iy) and a bound of its error: the log of the weighted sum over
+        components."""
         share = tolerance / (len(self.components) * self.count)
         logs, errors = zip(
             *(component.log_mgf(c, y, share) for component in self.components), strict=True
@@ -48,7 +50,8 @@ class MixtureFactor:
         return self.count * value, self.count * error
 
     def decay(self, c: float, y: float) -> float:
-        """|M(c+iy')| is at most the sum of its terms, each of which decays by its own bound."""
+        """Bound log |M(c+iy)| / M(c). |M(c+iy')| is at most the sum of its terms, each of which
+        decays by its own bound."""
         highs = []
         lows = []
         falls = []
@@ -69,7 +72,7 @@ class MixtureFactor:
         return self.count * max(component.largest() for component in self.components)
 
     def on_grid(self) -> GridMixture:
-        """The same law for the grid engine."""
+        """Return the same law in the representation of the grid engine."""
         laws = tuple(
             GaussianLaw(component.kind, component.q, component.sigma, 1)
             for component in self.components
@@ -92,7 +95,10 @@ class GridMixture:
         return self.count * max(component.largest() for component in self.components)
 
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
-        """Masses add; what is not listed is infinite above, and dropped below."""
+        """Put the mixture on the grid: masses add.
+
+        What is not listed is infinite above, and dropped below.
+        """
         placed = [component.measure(step, side, edge) for component in self.components]
         start = min(measure.start for measure in placed)
         end = max(measure.start + len(measure.masses) for measure in placed)

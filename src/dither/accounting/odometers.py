@@ -39,6 +39,7 @@ class Meter(NamedTuple):
 
 
 def _check(delta: Fraction, delta_selection: Fraction) -> None:
+    """Raise ParameterError unless delta lies in (0, 1) and the cap on selection deltas below 1."""
     if not 0 < delta < 1 or not 0 <= delta_selection < 1:
         raise ParameterError(
             "an odometer fixes its delta in (0, 1), and a cap on the sum of selection deltas below "
@@ -47,6 +48,7 @@ def _check(delta: Fraction, delta_selection: Fraction) -> None:
 
 
 def _more(spent: Fraction, gained: Fraction, cap: Fraction) -> Fraction:
+    """Add a delta to what was spent. Raises BudgetError above the cap that was fixed at opening."""
     if spent + gained > cap:
         raise BudgetError(
             f"the sum of deltas would exceed {number_text(cap)}, fixed when the odometer was "
@@ -73,7 +75,11 @@ class ZcdpOdometer:
             raise ParameterError("the first rung of an odometer is a positive rho")
 
     def add(self, loss: ls.Loss) -> ZcdpOdometer:
-        """After one more answer, its price chosen after seeing the earlier ones."""
+        """Return the odometer after one more answer, its price chosen after seeing the earlier
+        ones.
+
+        Raises BudgetError where the deltas pass their cap.
+        """
         rho, delta = charges.zcdp(loss)
         return replace(
             self,
@@ -91,7 +97,8 @@ class ZcdpOdometer:
 
 
 def _lines(delta: Fraction, first: Fraction) -> list[tuple[Fraction, Fraction]]:
-    """(t_k, log(1/delta_k)) with delta_k = delta / ((k+1)(k+2)), which sum to less than delta."""
+    """List (t_k, log(1/delta_k)) with delta_k = delta / ((k+1)(k+2)), which sum to less than
+    delta."""
     lines = []
     for k in range(_RUNGS):
         log = log_up((k + 1) * (k + 2) / delta)
@@ -117,7 +124,11 @@ class RenyiOdometer:
             raise ParameterError("an odometer of Renyi divergence fixes one order above 1")
 
     def add(self, loss: ls.Loss) -> RenyiOdometer:
-        """After one more answer, its price chosen after seeing the earlier ones."""
+        """Return the odometer after one more answer, its price chosen after seeing the earlier
+        ones.
+
+        Raises BudgetError where the deltas pass their cap.
+        """
         renyi, delta = charges.rdp(loss, self.alpha)
         return replace(
             self,

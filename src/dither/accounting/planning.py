@@ -30,8 +30,10 @@ MOST_STEPS = 10**12
 def find_smallest(
     fits: Callable[[Fraction], bool], start: Fraction, *, relative: float = 1e-9
 ) -> Fraction:
-    """The smallest number that fits, to a relative 1e-9 and from above, for a property that larger
-    numbers keep."""
+    """Find the smallest number that fits, to a relative 1e-9 and from above.
+
+    Larger numbers must fit too. Raises ParameterError where none does.
+    """
     low = Fraction(0)
     high = start
     for _ in range(200):
@@ -61,7 +63,7 @@ def find_smallest_below(
     least: Fraction = Fraction(0),
     relative: float = 1e-9,
 ) -> Fraction:
-    """The smallest number from `least` on whose measure is at most `goal`, from above.
+    """Find the smallest number from `least` on whose measure is at most `goal`, from above.
 
     The measure does not increase. Like `find_smallest`, with a secant on logarithms between the
     bisections, since a measure costs far more than a step of the search.
@@ -110,6 +112,7 @@ def _aim_between(
 
 
 def _shorten(value: Fraction) -> Fraction:
+    """Round a number to a fraction with a short denominator."""
     return (
         Fraction(float(value)).limit_denominator(10**15)
         if value < 10**6
@@ -118,7 +121,10 @@ def _shorten(value: Fraction) -> Fraction:
 
 
 def find_largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = MOST_STEPS) -> int:
-    """The largest count that fits, for a property that smaller counts keep; zero is refused."""
+    """Find the largest count that fits; smaller counts must fit too.
+
+    Raises ParameterError where not even one does.
+    """
     low = 0
     high = max(1, min(guess, most))
     if fits(high):
@@ -145,7 +151,7 @@ def find_largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = 
 
 @refuse_beyond_floats
 def most_queries(loss: ls.Loss, epsilon: Number, delta: Number) -> int:
-    """How many times the loss fits below (epsilon, delta), for a plan fixed in advance.
+    """Compute how many times the loss fits below (epsilon, delta), for a plan fixed in advance.
 
     >>> most_queries(ls.Pure(0.1), 1, 0)
     10
@@ -184,8 +190,7 @@ def split(
     sensitivities: Sequence[Number],
     rule: Literal["pure", "zcdp"] = "pure",
 ) -> tuple[Fraction, ...]:
-    """The parts of a budget that minimise the sum of weight * variance; they sum to `total`
-    exactly.
+    """Split a budget so that the sum of weight * variance is least; the parts sum to it exactly.
 
     pure (Laplace): eps_j ~ (w_j D_j^2)^(1/3); zCDP (Gaussian): rho_j ~ D_j sqrt(w_j).
 
@@ -280,8 +285,10 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
 
 
 def _drawn_rate(sample_size: int, population_size: int, size: int) -> Fraction:
-    """The probability that a sample of fixed size holds some of `size` units, rounded up to a short
-    fraction."""
+    """Compute the probability that a sample of fixed size holds some of `size` units.
+
+    It is rounded up to a short fraction.
+    """
     missed = Fraction(1)
     for i in range(min(size, population_size)):
         missed *= Fraction(max(0, population_size - sample_size - i), population_size - i)
@@ -295,11 +302,10 @@ def _drawn_rate(sample_size: int, population_size: int, size: int) -> Fraction:
 
 @refuse_beyond_floats
 def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Fraction]:
-    """(eps', delta') of an (eps, delta)-DP mechanism on a sample: log(1 + q (e^eps - 1)), q delta
-    (theorem 3.28).
+    """Compute (eps', delta') of an (eps, delta)-DP mechanism on a sample (theorem 3.28).
 
-    For Poisson sampling under add_remove and fixed-size sampling (q = m/n) under replace; not for
-    all-or-nothing.
+    They are log(1 + q (e^eps - 1)) and q delta. For Poisson sampling under add_remove and
+    fixed-size sampling (q = m/n) under replace; not for all-or-nothing.
 
     >>> round(amplify(1, 0.01)[0].upper, 12)
     0.017036863236
@@ -325,11 +331,11 @@ def unamplify(epsilon: Number, q: Number) -> float:
 
 @refuse_beyond_floats
 def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> float | None:
-    """A root-mean-square error that no (epsilon, delta)-DP algorithm beats on every dataset of
-    `units` answers.
+    """Compute a root-mean-square error that no (epsilon, delta)-DP algorithm beats on every
+    dataset.
 
-    For the means of `queries` yes/no questions (theorem 3.24): needs delta <= 1/(100 n) and at
-    least 200 (e^eps - 1)^2 n questions; None where the theorem says nothing.
+    For the means of `queries` yes/no questions over `units` answers (theorem 3.24): needs delta <=
+    1/(100 n) and at least 200 (e^eps - 1)^2 n questions; None where the theorem says nothing.
 
     >>> round(accuracy_floor(1, 1e-6, 1000, 1_000_000), 7)
     0.0363735
@@ -348,7 +354,7 @@ def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> 
 
 @refuse_beyond_floats
 def cautions(loss: ls.Loss, delta: Number, units: int | None = None) -> list[str]:
-    """What a reader of the number should be told."""
+    """List what a reader of the number should be told, such as a delta that is too large."""
     target = exact(delta, "delta")
     notes = []
     if units is not None and target * whole_number(units, "units") >= 1:

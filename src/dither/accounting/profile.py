@@ -33,8 +33,10 @@ class Profile:
     deltas: tuple[Bounds, ...]
 
     def __call__(self, epsilon: Number) -> Bounds:
-        """A bracket of delta at any epsilon from the stored points alone: non-increasing, hence
-        sound, not tight."""
+        """Bracket delta at any epsilon from the stored points alone.
+
+        The curve does not increase, so that is sound; it is not tight.
+        """
         goal = as_float(epsilon, "epsilon")
         lower, upper = 0.0, 1.0
         for point, bounds in zip(self.epsilons, self.deltas, strict=True):
@@ -54,7 +56,7 @@ class Profile:
 
 @refuse_beyond_floats
 def profile(loss: ls.Loss, epsilons: Sequence[Number] | None = None) -> Profile:
-    """The curve at `epsilons`, or at places chosen from delta = 0.1 down to 1e-15.
+    """Compute the curve at `epsilons`, or at points chosen from delta = 0.1 down to 1e-15.
 
     >>> from dither.privacy.losses import Gaussian
     >>> curve = profile(Gaussian(1), [0, 1, 2])

@@ -40,6 +40,10 @@ def from_dp_event(
 
 
 def _read(name: str, event: Any, neighbours: ls.Neighbours, unit: str) -> ls.Loss:
+    """Build the loss of an event by the name of its class.
+
+    Raises RefusedError for events without a proved meaning.
+    """
     common: dict[str, Any] = {"neighbours": neighbours, "unit": unit}
 
     def inner(inner_event: Any) -> ls.Loss:
@@ -89,10 +93,12 @@ _MOST_LENGTH = 100_000
 def parse_dp_event(
     text: str, *, neighbours: ls.Neighbours = "add_remove", unit: str = "unit"
 ) -> ls.Loss:
-    """The loss of a DpEvent from its printed form, `repr(event)`; read as a syntax tree, never
-    evaluated.
+    """Read the loss of a DpEvent from its printed form, `repr(event)`.
 
-    >>> parse_dp_event("SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=10.0), count=100)")
+    The text is read as a syntax tree, never evaluated.
+
+    >>> text = "SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=10.0), count=100)"
+    >>> parse_dp_event(text)
     Repeated(loss=Gaussian(sigma=10, sensitivity=1), count=100, ...)
     """
     if not isinstance(text, str) or len(text) > _MOST_LENGTH:
@@ -107,8 +113,10 @@ def parse_dp_event(
 
 
 def _read_node(node: ast.expr) -> Any:
-    """A call as an object of a class of that name, a list as a list, a number as itself; nothing
-    else."""
+    """Read a call as an object of a class of that name, a list as a list, a number as itself.
+
+    Raises RefusedError for anything else.
+    """
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, (ast.Name, ast.Attribute))
@@ -134,8 +142,11 @@ def _refused(name: str, remedy: str) -> RefusedError:
 
 
 def _randomized_response(event: Any, common: dict[str, Any]) -> ls.Loss:
-    """k buckets, keep with probability 1 - p, else uniform: eps = log(1 + k (1-p)/p), rounded
-    up."""
+    """Build the loss of randomised response over k buckets.
+
+    It keeps the value with probability 1 - p, else it draws one uniformly: eps = log(1 + k
+    (1-p)/p), rounded up.
+    """
     p = float(event.noise_parameter)
     buckets = int(event.num_buckets)
     if p <= 0:
@@ -166,7 +177,8 @@ def from_opacus(
     batches of fixed size are another mechanism, and cost up to ten times as much.
 
     >>> from_opacus([(1.1, 0.01, 100)])
-    Repeated(loss=PoissonSampled(q=1/100, loss=GaussianSum(sigma=11/10, clip_norm=1)), count=100, ...)
+    Repeated(loss=PoissonSampled(q=1/100, loss=GaussianSum(sigma=11/10, clip_norm=1)),
+             count=100, ...)
     """
     norm = exact(clip_norm, "clip_norm")
     phases: list[ls.Loss] = []

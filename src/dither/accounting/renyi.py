@@ -56,8 +56,10 @@ _GRID_ONLY = (GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw)
 
 
 def renyi_upper(events: Events, neighbours: str, alpha: float, direction: Direction) -> float:
-    """An upper bound on the Renyi divergence of a composition in one direction (mass at infinity
-    apart)."""
+    """Bound the Renyi divergence of a composition in one direction from above.
+
+    The mass at infinity is counted apart.
+    """
     total = 0.0
     for event, count in events.items():
         value = _renyi_event(event, alpha, direction)
@@ -122,6 +124,7 @@ def _cut(laws: Sequence[Law]) -> bool:
 
 
 def _from_laws(event: ls.Loss, alpha: float, direction: Direction) -> float:
+    """Bound the Renyi divergence of an event from above, by the transforms of its laws."""
     total = 0.0
     for law in build_workload(Events([(event, 1)]), event.neighbours).upper[direction]:
         assert not isinstance(law, _GRID_ONLY)
@@ -141,8 +144,10 @@ def _from_laws(event: ls.Loss, alpha: float, direction: Direction) -> float:
 
 
 def _sampled_between(event: ls.PoissonSampled, alpha: float, direction: Direction) -> float:
-    """Theorem 3.33 at the integers around, and the chord of the convex (order - 1) D_order; never
-    above the whole."""
+    """Bound the Renyi divergence of a Poisson sample at any order; never above the unsampled one.
+
+    Theorem 3.33 at the integers around, and the chord of the convex (order - 1) D_order.
+    """
     unsampled = max(_renyi_event(event.loss, alpha, either) for either in DIRECTIONS)
     low = math.floor(alpha)
     if event.neighbours == "replace" or low >= 2000:
@@ -155,8 +160,10 @@ def _sampled_between(event: ls.PoissonSampled, alpha: float, direction: Directio
 
 
 def _sampled_integer_order(event: ls.PoissonSampled, order: int) -> float:
-    """Theorem 3.33 (both directions, theorem 3.34): the sharp bound at an integer order from the
-    inner curve."""
+    """Bound the Renyi divergence of a Poisson sample at an integer order, from the inner curve.
+
+    Theorem 3.33 (both directions, theorem 3.34), which is sharp.
+    """
     p = float(event.q)
     log_p = math.log(p)
     log_rest = math.log1p(-p)
@@ -173,8 +180,8 @@ def _sampled_integer_order(event: ls.PoissonSampled, order: int) -> float:
 
 
 def conversion_epsilon(curve: Callable[[float], float], log_delta: float) -> tuple[float, float]:
-    """(epsilon, alpha): the best tight conversion of a Renyi curve at delta = exp(log_delta), over
-    real orders."""
+    """Convert a Renyi curve to (epsilon, alpha) at delta = exp(log_delta), by the best real
+    order."""
 
     def value(log_order: float) -> float:
         order = math.exp(log_order)  # alpha - 1
@@ -187,7 +194,7 @@ def conversion_epsilon(curve: Callable[[float], float], log_delta: float) -> tup
 
 
 def conversion_log_delta(curve: Callable[[float], float], epsilon: float) -> tuple[float, float]:
-    """(log delta, alpha): the same the other way round."""
+    """Convert a Renyi curve to (log delta, alpha) at epsilon, by the best real order."""
 
     def value(log_order: float) -> float:
         order = math.exp(log_order)
@@ -201,8 +208,10 @@ def conversion_log_delta(curve: Callable[[float], float], epsilon: float) -> tup
 
 
 def _minimise(value: Callable[[float], float]) -> tuple[float, float]:
-    """Any point is sound; a scan and a golden section find a good one between alpha - 1 = 1e-3 and
-    1e5."""
+    """Find a small value between alpha - 1 = 1e-3 and 1e5; return (argument, value).
+
+    Any point is sound; a scan and a golden section find a good one.
+    """
     grid = [math.log(1e-3) + i * 0.46 for i in range(41)]
     heights = [value(point) for point in grid]
     best = min(range(len(grid)), key=heights.__getitem__)
@@ -230,7 +239,9 @@ def _minimise(value: Callable[[float], float]) -> tuple[float, float]:
 
 @refuse_beyond_floats
 def rdp(loss: ls.Loss, alpha: Number) -> Bounds:
-    """A bracket of the Renyi divergence of order alpha, the worse direction and alternative.
+    """Bracket the Renyi divergence of order alpha, in the worse direction and alternative.
+
+    Raises RefusedError for losses with a delta of their own.
 
     >>> from dither.privacy.losses import Gaussian
     >>> round(rdp(Gaussian(1), 2).upper, 9)
@@ -258,6 +269,7 @@ def rdp(loss: ls.Loss, alpha: Number) -> Bounds:
 
 
 def _renyi_lower(events: Events, neighbours: str, alpha: float) -> float:
+    """Bound the Renyi divergence of the events from below, in the worse direction."""
     workload = build_workload(events, neighbours)
     best = 0.0
     for direction in DIRECTIONS:
@@ -316,6 +328,7 @@ def zcdp(loss: ls.Loss) -> Concentrated:
 
 
 def _rho(event: ls.Loss) -> Bounds:
+    """Bracket the rho of one event."""
     mu_squared = gaussian_mu_squared(event)
     if mu_squared is not None:
         return _both(float(mu_squared / 2))

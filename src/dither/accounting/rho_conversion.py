@@ -12,7 +12,7 @@ _SMALLEST = 5e-324
 
 
 def delta_from_rho(rho: Number, epsilon: Number) -> float:
-    """A delta (rounded up) such that rho-zCDP implies (epsilon, delta)-DP.
+    """Compute a delta, rounded up, such that rho-zCDP implies (epsilon, delta)-DP.
 
     >>> round(delta_from_rho(0.5, 5.221534) * 1e6, 4)
     1.0

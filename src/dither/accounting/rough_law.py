@@ -125,7 +125,7 @@ class RoughLaw:
 
     @property
     def levels(self) -> Real:
-        """log M^count at each tilt, of the law as it is faded now."""
+        """Compute log M^count at each tilt, of the law as it is faded now."""
         faded = float(self.mass @ (1 - self.weights))
         largest = float(self.loss[self.weights > 1e-200].max())
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -133,7 +133,7 @@ class RoughLaw:
         return np.where(self.tilts * largest < _OVERFLOW, levels, math.inf)
 
     def guess_epsilon(self) -> float:
-        """Roughly the epsilon at this delta: by the saddle point, or far out by a lattice."""
+        """Guess the epsilon at this delta: by the saddle point, or far out by a lattice."""
         grown = (self.excess + self.mass) * self.weights
         total = grown.sum(axis=1)
         first = (grown @ self.loss) / total
@@ -153,7 +153,7 @@ class RoughLaw:
         return self._guess_on_lattice(max(3 * guess, 6 * self.deviation))
 
     def _guess_on_lattice(self, highest: float) -> float:
-        """The epsilon below `highest`, from sums on a coarse lattice; larger losses alone."""
+        """Guess the epsilon below `highest`, from sums on a coarse lattice; larger losses alone."""
         pitch = (highest + 10 * self.deviation) / _LATTICE
         size = 2 * _LATTICE
         near = self.loss < highest
@@ -191,7 +191,7 @@ class RoughLaw:
         return far < -40.0 - math.log(steps.count)
 
     def choose_tilts(self, levels: Real, epsilon: float) -> Tilts:
-        """The tilt that needs few nodes and loses few digits, and one that bounds aliases.
+        """Choose the tilt that needs few nodes and loses few digits, and one that bounds aliases.
 
         `levels` are the logarithms of the transform at `self.tilts`.
         """
@@ -210,7 +210,10 @@ class RoughLaw:
         return Tilts(float(c[chosen]), float(c[np.argmin(above[chosen])]))
 
     def choose_far(self, epsilon: float) -> Far | None:
-        """Where losses begin that the other steps cannot undo; the law is faded out there."""
+        """Find where losses begin that the other steps cannot undo, and fade the law out there.
+
+        None where there is no such point.
+        """
         if self.steps.direction == "add":
             return None
         c = self.tilts[:, None]
@@ -232,8 +235,10 @@ class RoughLaw:
         return far
 
     def choose_split(self, epsilon: float) -> Split | None:
-        """The largest noise below which the losses alone will not add up to epsilon; none where the
-        whole law does as well."""
+        """Find the largest noise below which the losses alone will not add up to epsilon.
+
+        None where the whole law does as well.
+        """
         if self.steps.direction == "add" or self.steps.sigma > _LIGHT:
             return None
         c = self.tilts
@@ -261,7 +266,7 @@ class RoughLaw:
 
 
 def find_top(steps: SampledSteps, log_delta: float, fade: float, far: Far | None = None) -> float:
-    """Where to fade out: above the far losses, or where a small share of delta is left."""
+    """Find where to fade out: above the far losses, or where a small share of delta is left."""
     if steps.direction == "add":
         return math.inf
     if far is not None:
@@ -273,7 +278,10 @@ def find_top(steps: SampledSteps, log_delta: float, fade: float, far: Far | None
 
 
 def choose_fade(steps: SampledSteps, tilts: Tilts, find_start: Callable[[float], float]) -> float:
-    """The widest fade after whose start the tilted density rises by little."""
+    """Choose the widest fade after whose start the tilted density rises by little.
+
+    Raises OutOfReach where none does.
+    """
     variance = steps.sigma**2
     for halvings in range(24):
         fade = steps.widest_fade * 2.0 ** (-halvings / 2)

@@ -86,8 +86,11 @@ def log_fraction(value: Fraction) -> float:
 
 
 def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> Answer:
-    """The bracket for one direction; `engine` forces "contour", "faded" or "grid" (for
-    cross-checks)."""
+    """Bracket delta or epsilon for one direction, whichever the target leaves open.
+
+    `engine` forces "contour", "faded" or "grid" (for cross-checks). Raises OutOfReach where no
+    engine can.
+    """
     if not laws:
         floor = Bounds(0.0, 0.0)
         return Answer(floor, "nothing is spent")
@@ -117,6 +120,7 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
 
 
 def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
+    """Try the engines in order, and return the first answer that is sharp enough."""
     routes: list[tuple[str, Callable[[Sequence[Law], Target], Answer]]] = [
         ("exact", _solve_exactly),
         ("contour", _solve_by_contour),
@@ -155,8 +159,8 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
 
 
 def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
-    """A contour that could not be made sharp (far below a heavy tail): both brackets hold, so does
-    their overlap."""
+    """Join a wide bracket of the contour with another engine's: both hold, so does their
+    overlap."""
     try:
         second = _solve_by_fading(laws, target)
     except OutOfReach:
@@ -170,6 +174,7 @@ def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer
 
 
 def _gaussian(law: GaussianFactor, target: Target) -> Answer:
+    """Bracket a single Gaussian by its closed form."""
     name = "closed Gaussian (proposition 3.3, erfcx form)"
     if target.epsilon is not None:
         return Answer(gaussian_delta(2 * law.rho, target.epsilon), name)
@@ -261,8 +266,8 @@ def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
 
 
 def _sampled_once_curve(law: SampledGaussianFactor) -> Curve:
-    """One sampled Gaussian: the likelihood ratio is monotone, so the worst event is a half-line
-    (320 digits)."""
+    """Make the closed curve of one sampled Gaussian: its worst event is a half-line (320
+    digits)."""
 
     def curve(epsilon: float) -> Bounds:
         bounds = _delta_of_one_step(law, epsilon, 80, 40)
@@ -276,7 +281,7 @@ def _sampled_once_curve(law: SampledGaussianFactor) -> Curve:
 def _delta_of_one_step(
     law: SampledGaussianFactor, epsilon: float, digits: int, certain: int
 ) -> Bounds:
-    """The closed form, worked out in `digits` digits of which `certain` are taken for right."""
+    """Compute the closed form in `digits` digits, of which `certain` are taken for right."""
     with mpmath.workdps(digits):
         q, sigma = (mpmath.mpf(x.numerator) / x.denominator for x in (law.q, law.sigma))
         grow = mpmath.exp(mpmath.mpf(epsilon) * (1 if law.kind == "remove" else -1))
@@ -296,6 +301,8 @@ def _delta_of_one_step(
 
 
 def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
+    """Bracket by the contour, which is kept for the next question; OutOfReach without
+    transforms."""
     kinds = set(map(type, laws))
     if kinds & _GRID_ONLY or kinds == {AtomsFactor}:
         raise OutOfReach
@@ -324,9 +331,9 @@ def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
 
 
 def _solve_by_fading(laws: Sequence[Law], target: Target, first: bool = False) -> Answer:
-    """One sampled Gaussian, repeated: the contour with the far tail faded out.
+    """Bracket one sampled Gaussian, repeated, by the contour with the far tail faded out.
 
-    Asked `first`, it leaves to the contour what suits the contour.
+    Asked `first`, it leaves to the contour what suits the contour. Raises OutOfReach for others.
     """
     if len(laws) != 1 or not isinstance(laws[0], SampledGaussianFactor) or laws[0].q == 1:
         raise OutOfReach
@@ -365,7 +372,7 @@ def _solve_by_fading(laws: Sequence[Law], target: Target, first: bool = False) -
 
 
 def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
-    """The same laws in the representation of the grid engine."""
+    """Convert the laws to the representation of the grid engine."""
     converted: list[GridLaw] = []
     for law in laws:
         if isinstance(law, GaussianFactor):
@@ -387,6 +394,7 @@ def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
 
 
 def _solve_by_grid(laws: Sequence[Law], target: Target, resolution: int = 8192) -> Answer:
+    """Bracket by the grid of losses; where it would be too large, on a coarser one."""
     upper = grid_laws(laws, "upper")
     lower = grid_laws(laws, "lower")
     step = exact_step(upper) or grid_step(upper, resolution)

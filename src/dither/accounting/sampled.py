@@ -84,8 +84,8 @@ class SampledGaussianFactor:
         return self.alone.decay(c, y)
 
     def level_bound(self, c: float) -> float:
-        """An upper bound of count * log M(c) in closed form, for small rates; infinite where none
-        is known (C1)."""
+        """Bound count * log M(c) in closed form, for small rates; infinite where none is known
+        (C1)."""
         q, _, variance = self.floats
         if self.kind != "add" or q > 0.1 or variance < 0.05 or c > 1e3:
             return math.inf
@@ -135,7 +135,8 @@ class SampledGroup:
     def log_mgf_and_levels(
         self, c: float, y: Real, tolerance: float, real_parts: Sequence[float]
     ) -> tuple[Complex, Real, Real]:
-        """The same, and proved upper bounds on log M at several other real places."""
+        """Compute log M(c + iy), a bound of its error, and proved upper bounds on log M at
+        `real_parts`."""
         goal = [_row(factor, c, tolerance / len(self.factors)) for factor in self.factors]
         still = [
             _row(factor, real_part, 1e-12) for real_part in real_parts for factor in self.factors
@@ -159,8 +160,10 @@ class SampledGroup:
         return np.asarray(factor_levels @ self.arrays[2])
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
-        """log M and its first two derivatives at c, roughly and cheaply: they choose the contour
-        and prove nothing."""
+        """Compute log M and its first two derivatives at c, roughly and cheaply.
+
+        They choose the contour and prove nothing; they are kept for the next call.
+        """
         keys = [(self.kind, *factor.floats, c) for factor in self.factors]
         missing = [key for key in keys if key not in _kept_cumulants]
         if missing:
@@ -176,6 +179,7 @@ class SampledGroup:
         return float(total[0]), float(total[1]), float(total[2])
 
     def decay(self, c: float, y: float) -> float:
+        """Bound log |M(c+iy)| / M(c) of the whole group from above; the result is kept."""
         kept_fall = _falls.get((self.key, c, y))
         if kept_fall is not None:
             return kept_fall
@@ -189,7 +193,7 @@ class SampledGroup:
         return fall
 
     def _layers(self, c: float) -> tuple[Real, Real]:
-        """The layers of every factor, those that are not known yet made together."""
+        """Collect the layers of every factor; those that are not known yet are made together."""
         keys = [(self.kind, *factor.floats, c) for factor in self.factors]
         missing = [index for index, key in enumerate(keys) if key not in _staircases]
         if missing:
@@ -227,7 +231,7 @@ def _trim(kept: dict[Any, Any]) -> None:
 
 
 def grouped(factors: Sequence[SampledGaussianFactor]) -> list[SampledGroup]:
-    """The same factors, one group for each kind."""
+    """Group the factors by their kind."""
     kinds = dict.fromkeys(factor.kind for factor in factors)
     return [
         SampledGroup(kind, tuple(factor for factor in factors if factor.kind == kind))
@@ -251,6 +255,8 @@ _staircases: dict[tuple[object, ...], tuple[Real, Real]] = {}
 
 
 def _cumulants(kind: Kind, laws: Sequence[tuple[Any, ...]]) -> Real:
+    """Compute rows (log M, its mean, its variance) of sampled Gaussians by plain sums over
+    nodes."""
     q, sigma, _, c = np.array([law[1:] for law in laws]).T[:, :, None]
     right = 7 * sigma + (c + 1 if kind != "add" else 0.0)
     left = 7 * sigma + (np.minimum(c, 12 * sigma) if kind == "add" else 0.0)
@@ -330,7 +336,10 @@ def _layers(
 
 
 def stack_layers(heights: Real, lengths: Real) -> tuple[Real, Real]:
-    """(mass, length) of uniform layers below staircases, a row each, made unimodal first (D4)."""
+    """Compute (mass, length) of uniform layers below staircases, a row each (D4).
+
+    They are made unimodal first.
+    """
     cells = heights.shape[1] + 1
     # running minima outwards from the peak: to its right of what was, to its left of what comes
     peak = np.argmax(heights, axis=1)[:, None]

@@ -34,8 +34,10 @@ def _divergence(x: float, p: float) -> float:
 
 
 def _window(count: int, p: float) -> tuple[int, int]:
-    """The values outside which Bin(count, p) has a probability below 2 e^-120 (Chernoff), counting
-    one more each."""
+    """Find the values outside which Bin(count, p) has a probability below 2 e^-120 (Chernoff).
+
+    One more value is counted at each end.
+    """
     mode = min(count, int((count + 1) * p))
     goal = _TAIL / count * (1 + 1e-9)
     ends = []
@@ -55,8 +57,10 @@ def _window(count: int, p: float) -> tuple[int, int]:
 
 
 def _binomial(count: int, p: float, relative: float) -> tuple[NDArray[np.int64], Real, Real]:
-    """(values, masses, relative errors) of Bin(count, p) on its window, by ratios from the mode;
-    odds to `relative`."""
+    """Compute (values, masses, relative errors) of Bin(count, p) on its window.
+
+    The masses come by ratios from the mode; the odds are known to `relative`.
+    """
     first, last = _window(count, p)
     if last - first > _MOST:
         raise OutOfReach
@@ -75,7 +79,10 @@ def _binomial(count: int, p: float, relative: float) -> tuple[NDArray[np.int64],
 
 @lru_cache(maxsize=64)
 def clones(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
-    """The pair that dominates `count` shuffled rounds, on either side."""
+    """Make the pair that dominates `count` shuffled rounds, on either side.
+
+    Raises OutOfReach where it is too large.
+    """
     eps = float(epsilon)
     if eps > 24:  # hardly anybody reports at random: nothing is gained
         raise OutOfReach
@@ -116,8 +123,10 @@ def clones(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
 
 @lru_cache(maxsize=64)
 def responses(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
-    """One mechanism that the theorem is about: shuffled randomised response, everybody else holding
-    a zero."""
+    """Make one mechanism that the theorem is about, for a lower bound.
+
+    It is shuffled randomised response, everybody else holding a zero.
+    """
     eps = float(epsilon)
     truth = 1 / (1 + math.exp(-eps))
     if users == 1:

@@ -26,10 +26,10 @@ def dpsgd(
     clip_norm: Number = 1,
     unit: str = "unit",
 ) -> ls.Loss:
-    """DP-SGD with Poisson samples of `batch` out of `n` examples on average, add/remove.
+    """Make the loss of DP-SGD with Poisson samples of `batch` out of `n` examples on average.
 
-    `sigma` is the noise multiplier: the noise on the sum of clipped gradients, over the clip norm.
-    The number of steps is rounded up.
+    Neighbours are add/remove. `sigma` is the noise multiplier: the noise on the sum of clipped
+    gradients, over the clip norm. The number of steps is rounded up.
 
     >>> dpsgd(n=60_000, batch=256, epochs=60, sigma=1.1)
     Repeated(loss=PoissonSampled(q=8/1875, loss=GaussianSum(sigma=11/10, clip_norm=1)),
@@ -92,7 +92,7 @@ def epsilon_curve(step: ls.Loss, counts: Sequence[int], delta: Number) -> tuple[
 
 @refuse_beyond_floats
 def estimate_gdp(loss: ls.Loss, delta: Number = "1e-5") -> float:
-    """The mu of the Gaussian mechanism that has the same epsilon at this delta; an estimate.
+    """Estimate the mu of the Gaussian mechanism that has the same epsilon at this delta.
 
     For comparing runs, and no guarantee: at other deltas the loss may lie above that curve.
 

@@ -24,7 +24,7 @@ from dither.rules import PrivacyRule
 def read_training_event(
     name: str, event: Any, common: dict[str, Any], inner: Callable[[Any], ls.Loss]
 ) -> ls.Loss | None:
-    """The loss of a training event; None for any other event."""
+    """Build the loss of a training event; None for any other event."""
     if name == "MixtureOfGaussiansDpEvent":
         pairs = list(zip(event.sensitivities, event.sampling_probs, strict=True))
         return GaussianMixture(event.standard_deviation, pairs, **common)
@@ -43,6 +43,10 @@ def read_training_event(
 
 
 def _read_with_replacement(event: Any, loss: ls.Loss) -> ls.Loss:
+    """Build the loss of samples with replacement.
+
+    Raises RefusedError unless they are of a Gaussian under neighbours='replace'.
+    """
     if not isinstance(loss, ls.Gaussian) or loss.neighbours != "replace":
         raise RefusedError(
             "SampledWithReplacementDpEvent is read around a Gaussian under neighbours='replace': "
@@ -63,6 +67,10 @@ def _read_trees(event: Any, common: dict[str, Any]) -> ls.Loss:
 
 
 def _read_best_of(event: Any, loss: ls.Loss) -> ls.Loss:
+    """Build the loss of the best of several runs.
+
+    Raises RefusedError unless the mean number of runs is finite and at least 1.
+    """
     mean = exact(event.mean, "mean") if event.mean != math.inf else None
     if mean is None or mean < 1:
         raise RefusedError(
@@ -79,7 +87,7 @@ def _read_best_of(event: Any, loss: ls.Loss) -> ls.Loss:
 
 
 def find_halting(shape: Fraction, mean: Fraction) -> Fraction:
-    """A halting probability whose mean number of runs is at least `mean`, and hardly more.
+    """Find a halting probability whose mean number of runs is at least `mean`, and hardly more.
 
     >>> round(float(find_halting(Fraction(1), Fraction(10))), 9)
     0.1

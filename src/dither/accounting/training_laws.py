@@ -44,7 +44,8 @@ def is_loose(event: ls.Loss) -> bool:
 def build_training_laws(
     event: ls.Loss, count: int, side: str, kind: Kind
 ) -> list[TrainingLaw] | None:
-    """The pair of a training loss above or below, in one direction; None for any other loss."""
+    """Build the pair of a training loss above or below, in one direction; None for any other
+    loss."""
     match event:
         case KaryResponse():
             return [kary_response(event.epsilon, event.buckets, count)]
@@ -59,7 +60,10 @@ def build_training_laws(
 
 
 def kary_response(epsilon: Fraction, buckets: int, count: int) -> AtomsFactor:
-    """Loss +eps where the true value is reported, -eps at the other one's, 0 elsewhere."""
+    """Make the law of k-ary response.
+
+    Its loss is +eps where the true value is reported, -eps at the other one's, 0 elsewhere.
+    """
     eps = float(epsilon)
     rest = math.exp(-eps)
     whole = 1 + (buckets - 1) * rest
@@ -80,7 +84,8 @@ def kary_response(epsilon: Fraction, buckets: int, count: int) -> AtomsFactor:
 
 @lru_cache(maxsize=256)
 def overflow_probability(trials: int, q: Fraction, limit: int) -> Fraction:
-    """P(Bin(trials, q) >= limit) rounded up: some terms, and a geometric series for the rest.
+    """Compute P(Bin(trials, q) >= limit) rounded up: some terms, and a geometric series for the
+    rest.
 
     >>> round(float(overflow_probability(10, Fraction(1, 2), 9)), 12)    # 11/1024
     0.0107421875
@@ -113,7 +118,10 @@ def overflow_probability(trials: int, q: Fraction, limit: int) -> Fraction:
 def _truncated(
     event: TruncatedPoissonSampled, sigma: Fraction, count: int, side: str, kind: Kind
 ) -> TrainingLaw:
-    """Above: a full batch costs twice the shift. Below: everybody else's vector is zero."""
+    """Make the law of Poisson samples that are cut at a batch limit.
+
+    Above: a full batch costs twice the shift. Below: everybody else's vector is zero.
+    """
     full = overflow_probability(event.population_size, event.q, event.batch_limit)
     whole = SampledGaussianFactor(kind, event.q, sigma, 1)
     if side == "lower":
@@ -128,8 +136,11 @@ def _truncated(
 def _with_replacement(
     event: SampledWithReplacement, sigma: Fraction, count: int, side: str
 ) -> TrainingLaw:
-    """Above: the number of copies is seen, at the rate of at least one. Below: all others at the
-    far end, so that the copies add up."""
+    """Make the law of samples with replacement.
+
+    Above: the number of copies is seen, at the rate of at least one. Below: all others at the far
+    end, so that the copies add up.
+    """
     draws = event.sample_size
     single = Fraction(1, event.population_size)
     weights: list[Fraction] = []
@@ -169,7 +180,7 @@ _ORDERS = tuple(1 + 1.25**k for k in range(-20, 50))
 
 
 def mean_runs(shape: Fraction, halting: Fraction) -> float:
-    """The mean of the truncated negative binomial law, rounded up.
+    """Compute the mean of the truncated negative binomial law, rounded up.
 
     >>> round(mean_runs(Fraction(1), Fraction(1, 10)), 9)
     10.0
@@ -186,6 +197,10 @@ def mean_runs(shape: Fraction, halting: Fraction) -> float:
 def _best_of_negative_binomial(
     event: BestOfNegativeBinomial, inner: Curve, alpha: float, pure: float | None
 ) -> float:
+    """Bound the Renyi divergence of the best of a negative binomial number of runs.
+
+    `inner` is the curve of one run, `pure` its epsilon if it is pure.
+    """
     weight = float(1 + event.shape)
     stop = -math.log(event.halting)
     extra = [
@@ -198,7 +213,10 @@ def _best_of_negative_binomial(
 
 
 def _best_of_poisson(event: BestOfPoisson, inner: Curve, alpha: float) -> float:
-    """Needs a delta of one run at epsilon = log(1 + 1/(alpha - 1)), here by its own Renyi curve."""
+    """Bound the Renyi divergence of the best of a Poisson number of runs.
+
+    It needs a delta of one run at epsilon = log(1 + 1/(alpha - 1)), here by its own Renyi curve.
+    """
     epsilon = math.log1p(1 / (alpha - 1)) * (1 - 1e-12)
     log_delta = 0.0
     for order in _ORDERS:

@@ -41,8 +41,11 @@ def _read_halting(value: Any, name: str) -> Fraction:
 
 
 def _read_components(value: Any, name: str) -> str:
-    """Shifts with their probabilities, as pairs or as the text that is stored, in canonical
-    order."""
+    """Read shifts with their probabilities, and write them as the text that is stored.
+
+    They come as pairs or as that text; the result is in canonical order. Raises ParameterError
+    unless the probabilities sum to 1.
+    """
     pairs = value
     if isinstance(value, str):
         pairs = [tuple(entry.split(":")) for entry in value.split(" ")]
@@ -97,7 +100,7 @@ class GaussianMixture(Loss):
 
     @property
     def pairs(self) -> tuple[tuple[Fraction, Fraction], ...]:
-        """(shift, probability), the smallest shift first."""
+        """Read the stored text as pairs (shift, probability), the smallest shift first."""
         assert isinstance(self.components, str)
         entries = (entry.split(":") for entry in self.components.split(" "))
         return tuple(
@@ -172,6 +175,7 @@ class BestOfPoisson(WrappingLoss):
 
 
 def _refuse_relation(loss: Loss, relation: Neighbours) -> None:
+    """Raise ParameterError unless a loss is stated for the neighbours that it is proved for."""
     if loss.neighbours != relation:
         raise ParameterError(
             f"{type(loss).__name__} is proved for neighbours={relation!r}: state it, and what it "
@@ -180,6 +184,7 @@ def _refuse_relation(loss: Loss, relation: Neighbours) -> None:
 
 
 def _refuse_other_sums(loss: Loss, inner: Loss) -> None:
+    """Raise ParameterError unless a loss holds a GaussianSum."""
     if not isinstance(inner, GaussianSum):
         raise ParameterError(
             f"{type(loss).__name__} holds a GaussianSum(sigma, clip_norm), got "

@@ -48,7 +48,8 @@ class Factor(Protocol):
 
 
 def log1p_complex(value: Complex) -> Complex:
-    """log(1 + value) to full relative accuracy near zero (numpy's own complex log1p is not)."""
+    """Compute log(1 + value) to full relative accuracy near zero (numpy's own complex log1p is
+    not)."""
     a = value.real
     b = value.imag
     one_plus = 1 + a
@@ -142,6 +143,7 @@ class LaplaceFactor:
         ]
 
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
+        """Compute log M(c + iy) and a bound of its error, for all Laplace queries together."""
         eps, counts = self._arrays
         s = (c + 1j * y)[None, :]
         # e^{-s eps} M(s) - 1 = s (e^{-(2s+1) eps} - 1) / (2s+1): exact algebra, no cancellation for
@@ -176,8 +178,11 @@ class LaplaceFactor:
         return pairwise((counts * logs).T), np.asarray(np.sum(counts * error, axis=0) + spread)
 
     def decay(self, c: float, y: float) -> float:
-        """Layers of the exponential density (D2), or the triangle inequality on the closed form
-        (D3)."""
+        """Bound log |M(c+iy)| / M(c) from above.
+
+        By layers of the exponential density (D2), or the triangle inequality on the closed form
+        (D3).
+        """
         eps, counts = self._arrays
         # tilted law: density proportional to e^{kappa z} on (-eps, eps), kappa = c + 1/2, plus two
         # atoms
@@ -228,6 +233,7 @@ class AtomsFactor:
     loss_relative: float | Real = 4 * UNIT
 
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
+        """Compute log M(c + iy) and a bound of its error, for a finite law."""
         exponent = c * self.losses
         top = float(np.max(exponent))
         weight = self.masses * np.exp(exponent - top)

@@ -70,7 +70,11 @@ def rows(kind: Kind, goal: Sequence[QuadratureRow], y: Real) -> tuple[Complex, R
 def rows_and_levels(
     kind: Kind, goal: Sequence[QuadratureRow], y: Real, still: Sequence[QuadratureRow]
 ) -> tuple[Complex, Real, list[float]]:
-    """The same, and upper bounds of log M(c) for the few rows `still`, taken along with them."""
+    """Compute log M for the rows `goal` with error bounds, and upper bounds of log M(c) for
+    `still`.
+
+    The few rows `still` are taken along with them.
+    """
     uniform = len(y) == 1 or (y[0] == 0.0 and bool(np.all(y == np.arange(len(y)) * y[1])))
     pitch = float(y[1]) if len(y) > 1 else 0.0
     logs = np.empty((len(goal), len(y)), complex)

@@ -134,6 +134,7 @@ class _Splitter:
         self.numbers: dict[Formula, int] = {}
 
     def split(self, formula: Formula) -> _Choices:
+        """Split a formula into pairs (formula without choices, conditions under which it shows)."""
         match formula:
             case Apply("case", arguments):
                 return self._case(arguments)
@@ -155,6 +156,10 @@ class _Splitter:
         return self.numbers.setdefault(condition, len(self.numbers))
 
     def _case(self, arguments: tuple[Formula, ...]) -> _Choices:
+        """Split a CASE; a value is shown where its condition is true and all earlier ones are not.
+
+        `arguments` are condition, value, condition, value, ..., and the ELSE if there is one.
+        """
         otherwise = arguments[-1] if len(arguments) % 2 else _NULL
         choices: _Choices = []
         skipped: _Chosen = {}
@@ -168,6 +173,7 @@ class _Splitter:
         return _check_count([*choices, *_add_conditions(skipped, self.split(otherwise))])
 
     def _coalesce(self, arguments: tuple[Formula, ...]) -> _Choices:
+        """Split a COALESCE: a value is shown where it is not null and all earlier ones are."""
         choices: _Choices = []
         skipped: _Chosen = {}
         for value in arguments[:-1]:
@@ -185,7 +191,11 @@ class _Splitter:
 
 
 def _split_function(name: str, arguments: list[_Choices]) -> _Choices:
-    """A function of choices is a choice among the function's values."""
+    """Split a function of arguments that are choices themselves, into one pair per combination.
+
+    Combinations whose conditions contradict each other are left out. Raises _TooMany above
+    MOST_ALTERNATIVES.
+    """
     combined: list[tuple[tuple[Formula, ...], _Chosen]] = [((), {})]
     for argument in arguments:
         combined = [
@@ -204,13 +214,13 @@ def _split_function(name: str, arguments: list[_Choices]) -> _Choices:
 
 
 def _add_conditions(conditions: _Chosen, choices: _Choices) -> _Choices:
-    """Alternatives that show under more conditions; those that contradict them never do."""
+    """Add conditions to alternatives; those that contradict them are left out."""
     joined = ((value, _join_conditions(conditions, chosen)) for value, chosen in choices)
     return [(value, together) for value, together in joined if together is not None]
 
 
 def _join_conditions(first: _Chosen, second: _Chosen) -> _Chosen | None:
-    """All conditions at once; None if they contradict each other."""
+    """Join two sets of conditions; None if they contradict each other."""
     if any(first.get(number, is_true) != is_true for number, is_true in second.items()):
         return None
     return {**first, **second}

@@ -41,7 +41,8 @@ class Arranged:
 
 
 def arrange_alone(recipe: Recipe) -> Arranged:
-    """Every number with a noise of its own, in the order in which the question names them."""
+    """Arrange every number with a noise of its own, in the order in which the question names
+    them."""
     return _arrange(recipe, _list_numbers(recipe))
 
 
@@ -72,8 +73,10 @@ def find_positions(alone: Arranged, together: Arranged) -> list[tuple[int, int]]
 
 
 def _list_numbers(recipe: Recipe) -> list[tuple[int, int | None]]:
-    """Each number once, as (query, column), in the order in which the question names them;
-    quantiles and keys whole."""
+    """List each number that the question needs once, as (query, column), in the question's order.
+
+    The column is None for quantiles and keys, which are asked for as a whole.
+    """
     numbers: dict[tuple[int, int | None], None] = {}
     for grouping in recipe.sets:
         if grouping.selection is not None:

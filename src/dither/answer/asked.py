@@ -128,13 +128,16 @@ def read_price(question: Asked, dialect: DialectQuestion) -> Price:
 
 
 def read_epsilon(epsilon: Number | None) -> Fraction | None:
-    """An epsilon as an exact number."""
+    """Read an epsilon as an exact number; None stays None.
+
+    Raises ParameterError unless positive.
+    """
     advice = "choose e.g. epsilon=0.5, or run preview() to see what it buys"
     return None if epsilon is None else positive(epsilon, "epsilon", advice)
 
 
 def read_rho(rho: Number | None) -> Fraction | None:
-    """A rho as an exact number."""
+    """Read a rho as an exact number; None stays None. Raises ParameterError unless positive."""
     return None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1")
 
 

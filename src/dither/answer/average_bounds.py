@@ -80,6 +80,7 @@ def find_average_bounds(formula: Formula, recipe: Recipe, analyses: Analyses) ->
 
 
 def _read_average(formula: Formula) -> _Average | None:
+    """Read a formula of the form sum / count, or middle + sum / count; None for any other."""
     match formula:
         case Apply("divide", (Noisy(total), Noisy(count))):
             return _Average(Fraction(0), total, count)
@@ -116,7 +117,11 @@ def _counts_summands(plan: Plan, summed: str, counted_plan: Plan, counted: str) 
 
 
 def _find_expression(plan: Plan, column: str) -> Expression | Aggregate:
-    """What a column of a plan is computed from, by the node that computes columns."""
+    """Find what a column of a plan is computed from.
+
+    Below nodes that keep columns as they are, it is a projection's expression, else the column
+    itself.
+    """
     while isinstance(plan, (Filter, LimitGroups, SampleUnits)):  # these keep columns as they are
         plan = plan.source
     computed = plan.columns if isinstance(plan, Project) else ()

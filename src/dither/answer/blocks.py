@@ -30,7 +30,7 @@ class Block:
     atoms: tuple[NDArray[Any], ...]
 
     def take_rows(self, rows: NDArray[Any]) -> Block:
-        """Some of the rows, in the given order."""
+        """Return a block with some of the rows, in the given order."""
         keys = {key: [values[row] for row in rows] for key, values in self.keys.items()}
         return Block(self.grouping_set, len(rows), keys, tuple(atom[rows] for atom in self.atoms))
 

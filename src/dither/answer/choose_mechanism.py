@@ -90,8 +90,10 @@ def choose_mechanisms(
 
 
 def _level_of_shown_value(recipe: Recipe, level: Fraction) -> Fraction:
-    """The level of what is shown where noisy values choose it: one of m values is shown at 1 - (1 -
-    level) / m."""
+    """Compute the level at which one shown value is taken, where noise chooses what is shown.
+
+    One of m values is shown at level 1 - (1 - level) / m; without such a choice at `level`.
+    """
     formulas = [output.formula for output in recipe.outputs if output.role == "value"]
     is_cut = recipe.having is not None or recipe.limit is not None or bool(recipe.offset)
     if not is_cut and not any(map(is_chosen_by_noise, formulas)):

@@ -52,8 +52,11 @@ class Rows:
         return self.by_noise and self.shown_count < self.candidate_count
 
     def level(self, level: Fraction) -> Fraction:
-        """The level at which intervals of the rows shown are taken, in a column that has a value in
-        each of them."""
+        """Compute the level at which intervals of the rows shown are taken.
+
+        It holds for a column that has a value in each of them, and is higher than `level` where
+        noisy values chose the rows.
+        """
         return (
             IntervalSelection(self.shown_count, self.candidate_count).level(level)
             if self.is_choice
@@ -128,6 +131,7 @@ def list_conjuncts(formula: Formula | None) -> list[Formula]:
 
 
 def _check_conditions(conditions: list[Formula], recipe: Recipe, block: Block) -> NDArray[np.bool_]:
+    """Return a mask of the rows of a block at which all conditions are true."""
     kept = np.ones(block.rows, np.bool_)
     for condition in conditions:
         kept = kept & np.broadcast_to(

@@ -98,7 +98,7 @@ def _is_count(output: Output, recipe: Recipe) -> bool:
 
 
 def _compute_empty_bias(result: Result, column: ResultColumn) -> float:
-    """E max(0, noise)."""
+    """Compute E max(0, noise): by how much raising negative values lifts a count that is 0."""
     assert column.scale is not None
     law = find_error_law(result._release.priced.steps[column.steps[0]].mechanism)
     assert isinstance(law, AdditiveErrorLaw)
@@ -164,7 +164,7 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
 
 
 def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
-    """Fitted rows share their noise.
+    """Compute the level of intervals of fitted rows, which share their noise.
 
     Where noise chose some, all intervals must hold at once (union bound).
     """
@@ -193,6 +193,10 @@ def _find_finest(recipe: Recipe) -> int:
 
 
 def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
+    """Whether the values of a number add up over groups, as counts and sums do.
+
+    It must hold in every grouping set.
+    """
     for grouping_set in recipe.sets:
         query, column = grouping_set.positions[formula.atom]
         released_query = recipe.queries[query]
@@ -204,6 +208,7 @@ def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
 
 
 def _list_row_names(block: Block) -> list[tuple[Any, ...]]:
+    """List the keys of each row of a block as a tuple; empty tuples without keys."""
     return (
         list(zip(*(block.keys[key] for key in sorted(block.keys)), strict=True))
         if block.keys

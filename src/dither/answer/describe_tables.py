@@ -116,6 +116,7 @@ def _describe_limit(catalog: Catalog, table: Table) -> str:
 
 
 def _describe_values(column: Column) -> str:
+    """Describe in words which values the catalog allows in a column."""
     match column:
         case Id():
             return "names a person or a row: never shown"
@@ -139,6 +140,7 @@ def _describe_values(column: Column) -> str:
 
 
 def _describe_labels(column: Category) -> str:
+    """Describe in words which labels a category has; the first few, and how many more."""
     if isinstance(column.values, Undeclared):
         return "labels that nobody listed: shown if enough people share them"
     if isinstance(column.values, FromPublic):

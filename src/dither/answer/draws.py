@@ -98,7 +98,7 @@ def count_size_points(level: float) -> int:
 
 
 def count_block_points(level: float, rows: int) -> int:
-    """As `count_points`, in blocks and for few rows: up to four million points.
+    """Count the points to draw in blocks, for few rows: up to four million points.
 
     Returns 0 where so many are out of reach.
     """
@@ -108,7 +108,7 @@ def count_block_points(level: float, rows: int) -> int:
 
 
 def draw_blocks(laws: tuple[NoiseLaw, ...], count: int) -> Iterator[Floats]:
-    """Noise at `count` points, at most `BLOCK` of them in memory at once."""
+    """Yield noise at `count` points, at most `BLOCK` of them in memory at once."""
     for start in range(0, count, BLOCK):
         yield draw_noise(laws, min(BLOCK, count - start), start, count)
 
@@ -122,13 +122,12 @@ def draw_sizes(laws: tuple[NoiseLaw, ...], count: int) -> Floats:
 
 
 def draw_noise(laws: tuple[NoiseLaw, ...], count: int, start: int = 0, total: int = 0) -> Floats:
-    """Noise at the points, one row for every point.
+    """Draw noise at `count` points: one row for every point, one column for every law.
 
-    Numbers that share their noise are drawn together, all others independently.
-
-    The size of the first box rises from point to point (of `total`). Its tail is then a run of
-    neighbours, which fill the other directions evenly; a direction of its own would leave the few
-    points of a tail where they happen to lie.
+    Numbers that share their noise are drawn together, all others independently. The size of the
+    first box rises from point to point (of `total`). Its tail is then a run of neighbours, which
+    fill the other directions evenly; a direction of its own would leave the few points of a tail
+    where they happen to lie.
     """
     kept = make_points if count < BLOCK else make_points.__wrapped__  # large blocks are used once
     groups = _group_laws(laws)
@@ -156,9 +155,9 @@ def draw_noise(laws: tuple[NoiseLaw, ...], count: int, start: int = 0, total: in
 
 
 def _group_laws(laws: tuple[NoiseLaw, ...]) -> list[list[tuple[int, int]]]:
-    """The indices of laws that are drawn together, with their numbers of the cell.
+    """Group the laws that are drawn together, as lists of (index of the law, number of the cell).
 
-    The number is -1 for noise of its own.
+    The number of the cell is -1 for noise of its own.
     """
     groups: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
     for index, law in enumerate(laws):
@@ -174,8 +173,11 @@ def _count_dimensions(group: list[tuple[int, int]]) -> int:
 
 
 def find_size_quantile(sums: Floats, level: float) -> float:
-    """A bound that at least this share of |sums| keeps, by order statistic: outward by what so few
-    points beyond it leave open, half the square root of their number."""
+    """Find a bound that at least the share `level` of |sums| keeps, by order statistic.
+
+    It is moved outward by what so few points beyond it leave open, half the square root of their
+    number.
+    """
     sizes = np.abs(sums)
     beyond = len(sizes) * (1 - raise_level(level))
     rank = min(len(sizes) - 1, math.ceil(len(sizes) - beyond + math.sqrt(beyond) / 2))
@@ -188,8 +190,10 @@ def raise_level(level: float) -> float:
 
 
 def keep_tails(values: Floats, before: Tails | None, count: int) -> Tails:
-    """The `count` least and largest of a block and of those before; what has no value counts as
-    beyond both ends."""
+    """Keep the `count` least and the `count` largest values of a block and of the tails before it.
+
+    What has no value (NaN) counts as beyond both ends.
+    """
     unknown = np.isnan(values)
     least = np.where(unknown, -np.inf, values)
     largest = np.where(unknown, np.inf, values)

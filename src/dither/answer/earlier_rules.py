@@ -90,7 +90,7 @@ def _is_plain(query: Query, catalog: Catalog) -> bool:
 
 
 def _describe(query: AnalysedQuery) -> tuple[object, ...]:
-    """Everything that a price, a noise or a plan is made from."""
+    """Collect everything of a query that a price, a noise or a plan is made from, to compare it."""
     domains = _list_domains(query.rows, _list_read_columns(query.query))
     if isinstance(query.query, Cells):
         return domains, query.reach, query.sensitivity, query.box, query.largest_values

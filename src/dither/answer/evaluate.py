@@ -100,6 +100,10 @@ def evaluate(formula: Formula, inputs: FormulaInputs) -> Array:
 
 
 def _evaluate(formula: Formula, inputs: FormulaInputs) -> Array:
+    """Compute the values of a formula in all rows.
+
+    Numbers and conditions are floats with NaN for null, other values are objects with None.
+    """
     match formula:
         case Noisy(atom):
             return inputs.atoms[atom]
@@ -123,6 +127,11 @@ def _evaluate(formula: Formula, inputs: FormulaInputs) -> Array:
 
 
 def _divide(above: Array, below: Array, guarded: bool) -> Array:
+    """Divide; null where the divisor is 0.
+
+    With `guarded` and several draws (one a row), it is also null where a draw of the divisor has
+    another sign than the first.
+    """
     usable = below != 0
     if guarded and below.ndim == 2:
         usable = usable & (np.sign(below) == np.sign(below[:1]))
@@ -143,6 +152,7 @@ def _to_numbers(value: Array) -> Array:
 
 
 def _to_number(value: Any) -> float:
+    """Turn a date into days and a time into seconds since 1970; NaN for what is no number."""
     if isinstance(value, datetime.datetime):
         return (value - _EPOCH).total_seconds()
     if isinstance(value, datetime.date):
@@ -185,6 +195,7 @@ def _to_objects(value: Array) -> Array:
 
 
 def _coalesce(*values: Array) -> Array:
+    """Return in each row the first value that is not null."""
     result, *fallbacks = _align_kinds(*values)
     for fallback in fallbacks:
         result = np.where(is_null(result), fallback, result)
@@ -198,6 +209,10 @@ def _nullif(value: Array, nulled_value: Array) -> Array:
 
 
 def _case(*branches: Array) -> Array:
+    """Evaluate CASE.
+
+    `branches` are condition, value, condition, value, ..., and the ELSE if any.
+    """
     *values, otherwise = (
         _align_kinds(*branches[1::2], branches[-1])
         if len(branches) % 2
@@ -224,6 +239,7 @@ _ORDER: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _compare(left: Array, right: Array, name: str) -> Array:
+    """Compare two columns row by row by the operator `name`: 1, 0, or NaN where one is null."""
     if left.dtype != object and right.dtype != object:
         return np.where(np.isnan(left) | np.isnan(right), np.nan, _ORDER[name](left, right))
     pairs = np.broadcast(*_align_kinds(left, right))
@@ -233,6 +249,10 @@ def _compare(left: Array, right: Array, name: str) -> Array:
 
 
 def _compare_values(a: Any, b: Any, name: str) -> float:
+    """Compare two values; 1.0 is true, 0.0 false, and NaN says that one is null.
+
+    A text that meets a number or a date is read as one.
+    """
     if a is None or b is None:
         return np.nan
     if isinstance(a, str) != isinstance(b, str):
@@ -260,6 +280,7 @@ def _read(value: Any, beside: Any) -> float | None:
 
 
 def _and(*values: Array) -> Array:
+    """Compute AND as SQL does: 0 where a value is false, else null where one is null, else 1."""
     conjunction = np.array(1.0)
     for value in map(_to_numbers, values):
         false = (conjunction == 0) | (value == 0)
@@ -290,6 +311,7 @@ def _sum(*values: Array) -> Array:
 
 
 def _product(*values: Array) -> Array:
+    """Multiply all values, row by row."""
     product = values[0]
     for value in values[1:]:
         product = product * value

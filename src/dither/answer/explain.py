@@ -81,6 +81,7 @@ class Explanation:
         yield self.preview
 
     def _make_table(self) -> ShownTable:
+        """Make the table of steps, one row each, as it is shown to people."""
         heads = ("step", "asks", "one unit moves it by", "mechanism", "noise scale", "share")
         rows = []
         for i, step in enumerate(self.steps):
@@ -90,7 +91,7 @@ class Explanation:
         return ShownTable(heads, tuple(rows), frozenset({4, 5}))
 
     def _list_lines(self) -> list[str]:
-        """What each step does, and the plans, each printed once."""
+        """List the lines below the table: what each step does, and the plans, each printed once."""
         lines = [f"step {i}: {step.describes}" for i, step in enumerate(self.steps)]
         printed_plans: list[tuple[str, ...]] = []
         for i, step in enumerate(self.steps):
@@ -116,7 +117,10 @@ class Explanation:
 def explain(
     sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses: Analyses
 ) -> Explanation:
-    """Explain a priced question."""
+    """Explain a priced question.
+
+    For each step: what it asks, how far one unit moves it, its noise and its share.
+    """
     total = sum((calibrated.step.weight for calibrated in priced.steps), Fraction(0))
     steps = []
     for calibrated in priced.steps:

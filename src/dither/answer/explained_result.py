@@ -44,7 +44,10 @@ class ExplainedResult(UnreleasedResult):
 
     @cached_property
     def table(self) -> pa.Table:
-        """One row for each step: what it asks, its mechanism, its share of the price."""
+        """Make a table of the steps, a row each.
+
+        It says what a step asks, its mechanism and its share of the price.
+        """
         steps = self._explained.steps
         return pa.table(
             {
@@ -95,7 +98,7 @@ class ExplainedResult(UnreleasedResult):
 
 
 def make_explained_result(explanation: Explanation, info: dict[str, Any]) -> ExplainedResult:
-    """The result of EXPLAIN PRIVACY."""
+    """Wrap an explanation as the result of EXPLAIN PRIVACY. It has no release: no data was read."""
     level = explanation.preview.confidence
     no_release = cast(Release, None)
     no_recipe = cast(Recipe, None)

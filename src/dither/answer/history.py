@@ -57,7 +57,10 @@ class History:
     _anchor: Callable[[], None] = lambda: None
 
     def raw(self, release_id: str) -> Values:
-        """The released integers of one of these releases; others' are not shown."""
+        """Read the released integers of one of these releases; RefusedError for those of others.
+
+        The ledger is anchored first.
+        """
         if str(release_id) not in {release.release_id for release in self.releases}:
             raise RefusedError(
                 f"pot {self.pot!r} paid for no release {release_id}", rule=PrivacyRule.PAID_VALUES
@@ -74,6 +77,7 @@ class History:
         yield self._make_table()
 
     def _make_table(self) -> ShownTable:
+        """Make the table of releases, one row each, as it is shown to people."""
         rows = []
         for release in self.releases:
             asks = (release.sql or release.asks) + (
@@ -165,6 +169,7 @@ def _describe_aggregate(tree: dict[str, Any]) -> str:
 
 
 def _list_tables(plan: Any) -> list[str]:
+    """List the tables that a plan scans; `plan` is its JSON."""
     if not isinstance(plan, dict):
         return []
     if plan.get("type") == "scan":

@@ -72,7 +72,7 @@ def absolute_ends(ends: Ends) -> Ends:
 
 
 def raise_ends(base: Ends, exponent: Floats) -> Ends:
-    """x to a public power.
+    """Raise an interval to a public power.
 
     Even powers have their least value at 0, roots need x >= 0, negative powers invert.
     """
@@ -134,7 +134,10 @@ def compare_ends(name: str, difference: Ends) -> Ends:
 
 
 def connect_ends(name: str, ends: list[Ends]) -> Ends:
-    """AND, OR and NOT of truth values; one that is unknown may be either."""
+    """Combine intervals of truth values (0 to 1) by AND, OR or NOT.
+
+    One that is unknown may be either.
+    """
     truths = [(np.clip(low, 0, 1), np.clip(high, 0, 1)) for low, high in ends]
     if name == "not":
         ((low, high),) = truths
@@ -143,7 +146,10 @@ def connect_ends(name: str, ends: list[Ends]) -> Ends:
 
 
 def extreme_ends(keep: Callable[[Floats, Floats], Floats], ends: list[Ends]) -> Ends:
-    """The least or the largest of several numbers: its ends are those of the ends."""
+    """Take the least or the largest of several intervals.
+
+    `keep` picks of two ends, as np.minimum or np.maximum does.
+    """
     low, high = ends[0]
     for other_low, other_high in ends[1:]:
         low = keep(low, other_low)

@@ -39,6 +39,10 @@ def find_usable_quantiles(
 def _list_used(
     formula: Formula, base_facts: BaseFacts, level: Fraction, bought_level: Fraction
 ) -> frozenset[int]:
+    """List the atoms of quantiles whose bought intervals the interval of this formula uses.
+
+    A value that would need a higher level than was bought uses none.
+    """
     used: frozenset[int] = frozenset()
     for value in list_noisy_values(formula):
         if find_base_level(value, base_facts, level) <= bought_level:

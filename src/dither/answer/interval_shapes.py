@@ -80,7 +80,10 @@ def list_inner_values(formula: Formula) -> tuple[Formula, ...]:
 
 
 def read_remainder(formula: Formula) -> tuple[Formula, Formula] | None:
-    """Number and public divisor of `x % m`, which is x - m trunc(x / m)."""
+    """Read `x % m`, written as x - m trunc(x / m): return x and m; None for any other formula.
+
+    The divisor m must be public.
+    """
     match formula:
         case Apply("subtract", (left, Apply("multiply", (right, whole)))) if not atoms_of(right):
             if read_truncation(whole) == Apply("divide", (left, right)):
@@ -89,7 +92,7 @@ def read_remainder(formula: Formula) -> tuple[Formula, Formula] | None:
 
 
 def read_truncation(formula: Formula) -> Formula | None:
-    """The number that loses its decimals, sign(x) floor(|x|)."""
+    """Read sign(x) floor(|x|), which cuts decimals off; return x, None for other formulas."""
     match formula:
         case Apply(
             "multiply", (Apply("sign", (value,)), Apply("floor", (Apply("abs", (same,)),)))
@@ -99,7 +102,10 @@ def read_truncation(formula: Formula) -> Formula | None:
 
 
 def read_determination(formula: Formula) -> tuple[Formula, Formula] | None:
-    """The correlation b / sqrt(s t) and the exponent 2, of REGR_R2 = b b / (s t)."""
+    """Read REGR_R2 = b b / (s t): return the correlation b / sqrt(s t) and the exponent 2.
+
+    None for any other formula.
+    """
     match formula:
         case Apply(
             "divide",
@@ -177,7 +183,7 @@ _Moment = tuple[Affine, Affine, Affine, Affine]
 
 
 def _list_moments(formula: Formula) -> tuple[_Moment, ...]:
-    """The central moments that a statistic is made of; none for other formulas."""
+    """List the central moments that a statistic is made of; none for other formulas."""
     alone = _read_central_moment(formula)
     if alone is not None:
         return (alone,)
@@ -196,8 +202,11 @@ def _list_all_moments(*formulas: Formula) -> tuple[_Moment, ...]:
 
 
 def _read_central_moment(formula: Formula) -> _Moment | None:
-    """a - b c / n, all affine and noisy, where a reads a number that the others do not: SUM(xy) -
-    SUM(x) SUM(y) / n."""
+    """Read a - b c / n, as in SUM(xy) - SUM(x) SUM(y) / n: return the four affine terms.
+
+    None for any other formula. All but a must be noisy, and a must read a number that the others do
+    not.
+    """
     match formula:
         case Apply("subtract", (sums, Apply("divide", (Apply("multiply", (left, right)), count)))):
             first, second, third, fourth = (affine(term) for term in (sums, left, right, count))

@@ -106,7 +106,11 @@ class Noises:
         positions: Sequence[tuple[int, int]],
         bands: Bands = NO_BANDS,
     ) -> Noises:
-        """From the mechanisms of a priced request, one for each query."""
+        """Collect the noise laws of the atoms, from one mechanism for each query.
+
+        `positions` has (query, column) of each atom. Errors that are not additive have no law:
+        None.
+        """
         laws: list[NoiseLaw | None] = []
         for query, column in positions:
             error = find_error_law(mechanisms[query], column)
@@ -148,6 +152,7 @@ def compute_interval(
 def _compute_finite_ends(
     formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends:
+    """Compute the ends of a formula's interval; an end that is not finite becomes NaN."""
     with np.errstate(all="ignore"):
         ends = _compute_ends(
             formula, inputs, noises, find_base_level(formula, noises.base_facts, level)
@@ -157,7 +162,7 @@ def _compute_finite_ends(
 
 
 def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """The ends of a formula whose bases are each taken at this level."""
+    """Compute the ends of a formula's interval, each noisy term (base) at this level."""
     value = evaluate(formula, inputs)
     if not atoms_of(formula):
         return (value, value) if value.dtype != object else no_ends()
@@ -184,7 +189,10 @@ def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level
 def _weigh_positions(
     linear_form: Affine, noises: Noises
 ) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
-    """Weight and law of every released number that an affine function reads, in grid steps."""
+    """Map (query, column) to (weight in grid steps, law) of the numbers an affine function reads.
+
+    Atoms at the same position are one number, so their weights add up.
+    """
     by_position: dict[tuple[int, int], tuple[float, NoiseLaw]] = {}
     for atom, weight in linear_form.weights:
         law = noises.laws[atom]
@@ -196,7 +204,7 @@ def _weigh_positions(
 
 
 def find_noise_deviation(linear_form: Affine, noises: Noises) -> float:
-    """The standard deviation of the noise of an affine function of atoms."""
+    """Compute the standard deviation of the noise of an affine function of atoms."""
     squares = [
         (weight * law.deviation) ** 2
         for weight, law in _weigh_positions(linear_form, noises).values()
@@ -211,6 +219,7 @@ def find_affine_half(linear_form: Affine, noises: Noises, level: Fraction) -> fl
 
 @lru_cache(maxsize=256)
 def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) -> float:
+    """Compute half the interval of a sum of weighted noises; `terms` are (weight, law)."""
     laws = tuple(law for _, law in terms)
     weights = tuple(weight for weight, _ in terms)
     count = draws.count_size_points(float(level))
@@ -224,7 +233,7 @@ def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) ->
 def _read_band(
     linear_form: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends | None:
-    """A quantile (or an affine function of one) between its ends, and never outside them."""
+    """Compute the ends of a quantile, or of an affine function of one; None if none was bought."""
     if len(linear_form.weights) != 1:
         return None
     ((atom, weight),) = linear_form.weights
@@ -247,6 +256,7 @@ def _read_band(
 def _compute_ratio_ends(
     above: Affine, below: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends:
+    """Compute the ends of a ratio of two affine functions of atoms."""
     top = _weigh_positions(above, noises)
     bottom = _weigh_positions(below, noises)
     return find_ratio_ends(
@@ -255,6 +265,7 @@ def _compute_ratio_ends(
 
 
 def _evaluate_affine(linear_form: Affine, inputs: FormulaInputs) -> Floats:
+    """Compute the values of an affine function of atoms, row by row."""
     total = np.zeros(1) + float(linear_form.constant)
     for atom, weight in linear_form.weights:
         total = total + float(weight) * inputs.atoms[atom]
@@ -321,7 +332,7 @@ def _raise_public(formula: Apply, inputs: FormulaInputs, exponent: Ends) -> Ends
 def _pick_extreme(
     name: str, arguments: tuple[Formula, ...], inputs: FormulaInputs, ends: list[Ends]
 ) -> Ends:
-    """LEAST and GREATEST leave public nulls out."""
+    """Compute the ends of LEAST or GREATEST; arguments that are public and null are left out."""
     pairs = []
     for argument, pair in zip(arguments, ends, strict=True):
         is_absent = (
@@ -332,10 +343,7 @@ def _pick_extreme(
 
 
 def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> Ends:
-    """Sums, differences, products and quotients.
-
-    Equal factors are a power: x times x is never negative.
-    """
+    """Compute the ends of +, -, * or /. Equal factors are a power: x times x is never negative."""
     if name == "subtract":
         return add_ends(ends[0], negate_ends(ends[1]))
     if name == "divide":

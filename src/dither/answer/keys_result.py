@@ -52,6 +52,7 @@ class KeysResult(UnreleasedResult):
         return self._add_metadata(self._make_table(intervals=False))
 
     def _make_table(self, *, intervals: bool) -> pa.Table:
+        """Make the table of declared keys; it has no intervals, since nothing is noisy."""
         recipe = self._recipe
         rows = choose_rows(recipe, ())
         noises = [
@@ -85,7 +86,7 @@ class KeysResult(UnreleasedResult):
 def answer_declared_keys(
     question: Asked, catalog: Catalog, facts: Facts, pot: str
 ) -> KeysResult | None:
-    """The result of a question for declared keys alone; None for any other question."""
+    """Answer a question for declared keys alone, for free; None for any other question."""
     try:
         recipe = bind_declared_keys(read_dialect(question.sql, catalog).sql, catalog, facts)
     except QueryError:

@@ -56,6 +56,7 @@ def check_bins(recipe: Recipe, is_paid: Callable[[], bool]) -> None:
 
 
 def _ask_for_bin(key: KeyColumn) -> str | None:
+    """Write the advice to group by a bin, for a numeric key of very many values; else None."""
     if key_kind(key) not in ("integer", "number"):
         return None
     numbers = [value for value in list_keys(key) if isinstance(value, (int, float, Fraction))]

@@ -33,10 +33,14 @@ class Offers:
         self._kernel = kernel
         self._pot = pot
         self._remembered: dict[tuple[Any, ...], Any] = {}
+        # (version, its analyses by the first rules)
         self._first: tuple[int, Analyses] | None = None
 
     def bind(self, question: Asked, rules: int = NEWEST_RULES) -> Bound:
-        """The bound question; one that was bound before stands while the version does."""
+        """Bind a question, that is: turn its text into a recipe.
+
+        A bound question is kept and returned again while the registered version is the same.
+        """
         version = self._kernel.version
         key = (
             "bound",
@@ -54,14 +58,19 @@ class Offers:
         return bound
 
     def _first_analyses(self) -> Analyses:
-        """Analyses by the first rules of stability, kept while the version stands."""
+        """Return the analyses by the first rules of stability; kept while the version is."""
         version = self._kernel.version
-        if self._first is None or self._first[0] != version.number:
-            self._first = (version.number, replace(version, rules=FIRST_RULES).analyses)
-        return self._first[1]
+        number, analyses = self._first or (None, None)
+        if analyses is None or number != version.number:
+            analyses = replace(version, rules=FIRST_RULES).analyses
+            self._first = (version.number, analyses)
+        return analyses
 
     def offer(self, bound: Bound, question: Asked, price: Price, view: LedgerView) -> Offered:
-        """The offer for a bound question; one made before stands while the terms of the pot do."""
+        """Choose the mechanisms for a bound question at a price: its offer.
+
+        An offer is kept and returned again while the terms of the pot are the same.
+        """
         weights = check_weights(question.weights, bound.recipe)
         key = ("offered", bound.key, price, tuple(weights.items()), question.ends)
         offered: Offered | None = self._remembered.get(key)
@@ -82,7 +91,10 @@ class Offers:
     def find_earlier(
         self, bound: Bound, question: Asked, price: Price, view: LedgerView
     ) -> Offered | None:
-        """The offer that release 0.1 made for a question; None where it would be the same one."""
+        """Return the offer that release 0.1 made for a question.
+
+        None where it would be the same one.
+        """
         key = ("priced otherwise", bound.key)
         if key not in self._remembered:
             newest = self._kernel.version.analyses
@@ -93,7 +105,10 @@ class Offers:
         return self.offer(self.bind(question, FIRST_RULES), question, price, view)
 
     def find_earlier_wish(self, recipe: Recipe, price: Price, view: LedgerView) -> Offered | None:
-        """As `find_earlier`, for a bound or limit that is bought."""
+        """Return the offer that release 0.1 made for a bound or limit that is bought.
+
+        None where it would be the same one.
+        """
         newest = self._kernel.version.analyses
         if not was_priced_otherwise(recipe, self._first_analyses(), newest):
             return None

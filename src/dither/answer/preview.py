@@ -87,6 +87,7 @@ class Preview:
         yield from map(make_rich_text, self.lines())
 
     def _make_table(self) -> ShownTable:
+        """Make the table of a preview as it is shown to people: one row for each column."""
         level = f"± at {float(self.confidence) * 100:.4g}%"
         heads = [
             "column",
@@ -189,6 +190,10 @@ class Preview:
         return f"; afterwards {after:g}, about {max(0, self.questions_left - 1)} more"
 
     def _price(self) -> str:
+        """Write the line about the price.
+
+        It says what was asked, what would be charged, and how many rows come.
+        """
         price = (
             f"price: {self.measure} {float(self.price):g} asked, {self.charged_in} "
             f"{float(self.charged.amount):g}"
@@ -213,7 +218,7 @@ class Preview:
 
     @property
     def questions_left(self) -> int:
-        """How many questions like this one the pot could pay."""
+        """Compute how many questions like this one the pot could pay; 0 without a pot."""
         if self.balance is None:
             return 0
         by_amount = self.balance.left // self.charged.amount if self.charged.amount else 0
@@ -224,7 +229,10 @@ class Preview:
         )
 
     def column(self, name: str) -> PreviewColumn:
-        """A column by its name; the first of its grouping sets."""
+        """Return a column by its name, from the first grouping set that has it.
+
+        Raises ParameterError for a name that is none.
+        """
         for column in self.columns:
             if column.name == name:
                 return column

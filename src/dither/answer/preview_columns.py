@@ -299,7 +299,7 @@ def _find_widest(
     inputs: FormulaInputs | None,
     level: Fraction | None,
 ) -> float | None:
-    """Half the length of the widest interval that a column may show.
+    """Find half the length of the widest interval that a column may show.
 
     None where one of them is not known.
     """
@@ -326,9 +326,9 @@ def _list_widest(
 def _find_half(
     formula: Formula, noises: Noises, inputs: FormulaInputs | None, level: Fraction
 ) -> float | None:
-    """Half the length of an interval.
+    """Find half the length of a formula's interval; None where it is not known.
 
-    For affine functions it is known; for others it is taken at the reference cell.
+    For affine functions it is exact; for others it is taken at the reference cell `inputs`.
     """
     if any(noises.laws[atom] is None for atom in atoms_of(formula)):
         return None
@@ -343,6 +343,7 @@ def _find_half(
 
 
 def _find_deviation(formula: Formula, noises: Noises) -> float | None:
+    """Compute the standard deviation of an affine formula's noise; None for any other formula."""
     whole = affine(formula)
     if whole is None or any(noises.laws[atom] is None for atom, _ in whole.weights):
         return None
@@ -357,10 +358,10 @@ def _find_deviation(formula: Formula, noises: Noises) -> float | None:
 def make_reference_cell(
     recipe: Recipe, grouping_set: GroupingSet, analyses: Analyses, group_size: int | None
 ) -> FormulaInputs | None:
-    """The reference cell of one group size; None without a group size.
+    """Make the cell at which a preview computes: counts of `group_size`, sums half-way in bounds.
 
-    Repeated as the answer repeats it, up to four rows: points that serve one row may be too few for
-    several.
+    None without a group size. Repeated as the answer repeats it, up to four rows: points that serve
+    one row may be too few for several.
     """
     if group_size is None:
         return None

@@ -14,7 +14,9 @@ from dither.question.recipe import GroupingSet, Recipe
 
 
 def note_noise(half: float | None, span: float | None) -> tuple[str, ...]:
-    """A note where an interval is wider than all answers that are possible.
+    """Write a note where an interval is wider than all answers that are possible; else none.
+
+    `half` is half the interval, `span` the distance from the least to the largest answer.
 
     >>> note_noise(75_000.0, 10.0)
     ('this answer would be noise: ± 75,000 is more than the 10 between its least and largest \
@@ -33,7 +35,7 @@ possible value',)
 def find_span(
     formula: Formula, recipe: Recipe, of: GroupingSet, analysed: list[AnalysedQuery]
 ) -> float | None:
-    """How far apart the least and the largest possible value of a count, a sum or an average are.
+    """Find how far apart the least and the largest value of a count, a sum or an average can be.
 
     Counts and sums: by the largest number of rows that the catalog allows. None for others.
     """
@@ -53,7 +55,7 @@ def find_span(
 def _find_width(
     atom: int, recipe: Recipe, of: GroupingSet, analysed: list[AnalysedQuery]
 ) -> float | None:
-    """The width of the bounds of what is summed."""
+    """Find the width of the bounds of the column that an atom sums; None where it is no sum."""
     number, column = of.positions[atom]
     query = analysed[number].query
     aggregate = query.columns[column] if isinstance(query, Cells) else None

@@ -67,6 +67,7 @@ def count_fewest_shown(recipe: Recipe, formula: Formula) -> IntervalSelection:
 
 
 def _count_candidates(recipe: Recipe, formula: Formula) -> int:
+    """Count the values of a formula among which noise may choose what is shown."""
     values = list_noisy_values(formula)
     is_public = any(
         alternative.public_conditions() for same in values.values() for alternative in same
@@ -105,6 +106,7 @@ def _make_empty_cells(recipe: Recipe) -> tuple[tuple[int, ...], ...]:
 
 
 def _make_zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
+    """Make the released integers of a query as if all were 0."""
     keys = next(
         grouping_set.keys
         for grouping_set in recipe.sets

@@ -53,6 +53,7 @@ def _read_width(width: Number, name: str) -> float:
 
 
 def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:
+    """Raise ParameterError where no interval of this output can be foreseen before it is asked."""
     if not list_noisy_values(formula):
         raise ParameterError(
             f"{name} has no interval: noise chooses between constants; leave it out of within"
@@ -65,6 +66,7 @@ def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:
 
 
 def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
+    """Whether a formula reads a quantile in any grouping set."""
     queries = {
         grouping_set.positions[atom][0]
         for grouping_set in recipe.sets

@@ -99,7 +99,7 @@ class Bands:
     def note(
         self, atom: int, level: Fraction, laws: Sequence[RankErrorLaw], is_bound: bool = True
     ) -> str:
-        """What a reader must know about the interval of a quantile; empty for other atoms.
+        """Write what a reader must know about the interval of a quantile; empty for other atoms.
 
         `laws` are those of all quantiles that the column reads. `is_bound`: whether the ends of the
         quantile bound it.

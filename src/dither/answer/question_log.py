@@ -39,7 +39,10 @@ def record_question(root: Path, release_id: str, pot: str, sql: str) -> None:
 
 
 def read_questions(root: Path) -> Questions:
-    """Read the log; lines that a crash cut off are left out."""
+    """Read the log as a dict from (release, pot) to the text of the question.
+
+    Lines that a crash cut off are left out.
+    """
     try:
         lines = find_question_log(root).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

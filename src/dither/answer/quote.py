@@ -11,9 +11,9 @@ from dither.sql.dialect_question import DialectQuestion
 
 
 def quote_charge(pot: Pot | None, priced: Priced) -> Charge:
-    """What the pot would take.
+    """Compute what the pot would take, without taking it.
 
-    Refused here, for free, where its rule has no charge for the loss.
+    Raises an error where the pot's rule has no charge for the loss.
     """
     if pot is not None:
         return charge(priced.loss, pot.rule)

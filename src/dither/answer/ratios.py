@@ -36,7 +36,11 @@ _TURNING = Fraction(1, 50)
 
 
 def find_ratio_ends(top: Weights, bottom: Weights, y: Floats, x: Floats, level: Fraction) -> Ends:
-    """All r whose |N - r D| its own noise explains, for numerators y and denominators x."""
+    """Find the interval of a ratio: all r for which noise alone can explain |N - r D|.
+
+    `top` and `bottom` are the weighted noises of numerator N and denominator D, `y` and `x` their
+    released values, one for each row.
+    """
     positions = sorted({*top, *bottom})
     laws = tuple((top.get(position) or bottom[position])[1] for position in positions)
     upper = np.array([top[position][0] if position in top else 0.0 for position in positions])
@@ -49,8 +53,10 @@ def find_ratio_ends(top: Weights, bottom: Weights, y: Floats, x: Floats, level: 
 
 
 def _find_unit(deviations: Floats, values: Floats) -> float:
-    """The unit of one side of a ratio. Any will do; one far below the values would leave no digits
-    to the angles."""
+    """Choose the unit in which numerator or denominator is counted.
+
+    Any will do; one far below the values would leave no digits to the angles.
+    """
     return (
         max(float(np.linalg.norm(deviations)), _DIGITS * float(np.abs(values).max(initial=0.0)))
         or 1.0
@@ -88,7 +94,7 @@ def _tabulate_bounds(
 def _tabulate_sizes(
     laws: tuple[NoiseLaw, ...], upper: Floats, lower: Floats, level: Fraction
 ) -> Floats:
-    """The size of the noise at twice as many angles, from one quarter turn to the other."""
+    """Find the size of the noise at twice as many angles, from one quarter turn to the other."""
     angles = np.linspace(-math.pi / 2, math.pi / 2, 2 * _ANGLES + 1)
     weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
     # Noise is symmetric: then an angle and its mirror image have one size.
@@ -111,7 +117,7 @@ def _tabulate_sizes(
 
 
 def _invert_test(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
-    """Outermost kept angles on both sides of the released one.
+    """Find the outermost kept angles on both sides of the released one, as ends of the ratio.
 
     No bound if the vertical (D = 0) is kept.
     """
@@ -127,11 +133,11 @@ def _invert_test(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
 
 
 def _find_outermost(x: Floats, y: Floats, bounds: Floats) -> Ends:
-    """The least and the largest phi with |y cos(phi) - x sin(phi)| <= s, where s is constant on
-    each segment of angles.
+    """Find the least and the largest phi with |y cos(phi) - x sin(phi)| <= s in each row.
 
-    The left side is r |sin(phi - centre)|: on a segment the kept angles are those within asin(s/r)
-    of the centre, or of the centre and half a turn, which is the same line.
+    The bound s is constant on each segment of angles. The left side is r |sin(phi - centre)|: on a
+    segment the kept angles are those within asin(s/r) of the centre, or of the centre and half a
+    turn, which is the same line.
     """
     edges = _make_angles()
     segment = np.maximum(bounds[:-1], bounds[1:])

@@ -74,7 +74,7 @@ class Result:
 
     @cached_property
     def _selections(self) -> dict[Output, IntervalSelection]:
-        """What noisy values chose to show in every value column."""
+        """Count, for every output, how many values noise chose to show and among how many."""
         nothing = IntervalSelection(0, 0)
         return {
             output: count_selection(self._recipe, output, self._rows)
@@ -85,7 +85,7 @@ class Result:
 
     @cached_property
     def columns(self) -> tuple[ResultColumn, ...]:
-        """Every column of the table: its role, noise, limits and notes."""
+        """Describe every column of the table: its role, noise, limits and notes."""
         columns: list[ResultColumn] = []
         for output in self._recipe.outputs:
             role: Literal["key", "value"] = "key" if output.role == "key" else "value"
@@ -120,6 +120,7 @@ class Result:
         return make_raw_table(self._release)
 
     def _make_table(self, *, intervals: bool) -> pa.Table:
+        """Make the table of all rows; with `intervals` each value has its two ends beside it."""
         steps = self._release.priced.steps
         noises = list_noises(
             self._recipe, [calibrated.mechanism for calibrated in steps], self._bands
@@ -152,7 +153,10 @@ class Result:
         return dict((self.table if intervals else self._values()).to_pydict())
 
     def to_pandas(self, *, intervals: bool = True) -> Any:
-        """A DataFrame; `info` is in `.attrs["dither"]`."""
+        """Convert the table to a pandas DataFrame; `info` is in `.attrs["dither"]`.
+
+        Raises DitherError where pandas is not installed.
+        """
         try:
             frame = self.to_arrow(intervals=intervals).to_pandas()
         except ImportError:
@@ -161,7 +165,10 @@ class Result:
         return frame
 
     def to_polars(self, *, intervals: bool = True) -> Any:
-        """A polars DataFrame."""
+        """Convert the table to a polars DataFrame.
+
+        Raises DitherError where polars is not installed.
+        """
         try:
             import polars
         except ImportError:
@@ -169,7 +176,7 @@ class Result:
         return polars.from_arrow(self.to_arrow(intervals=intervals))
 
     def interval(self, level: Number) -> Result:
-        """The same release with intervals at another level; free, since nothing new leaves.
+        """Compute the same release with intervals at another level; free, since nothing new leaves.
 
         A derived result stays derived: what nonnegative() and consistent() did is done again, in
         the same order.
@@ -181,7 +188,7 @@ class Result:
         return replace(result, _derived=self._derived)
 
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
-        """What was promised for this release, as signed JSON.
+        """Make and sign a certificate, as JSON: what was promised for this release.
 
         Written to `file` too, for `dither verify FILE`.
         """
@@ -196,8 +203,7 @@ class Result:
         return signed
 
     def opening(self, file: str | Path | None = None) -> dict[str, Any]:
-        """The table, and the nonce that shows the certificate to be of this table: for those who
-        may see the values.
+        """Return the table and the nonce that ties it to its certificate, for those who may see it.
 
         Written to `file` too, for `dither verify CERTIFICATE --values FILE`.
         """
@@ -220,7 +226,10 @@ class Result:
         return replace(derive(self), _derived=(*self._derived, derive))
 
     def consistent(self) -> Result:
-        """Rollups that add up: least squares over all grouping sets; a new result that says so."""
+        """Derive a result whose rollups add up, by least squares over all grouping sets.
+
+        Its notes say so.
+        """
         from dither.answer.derive import fit_totals
 
         def derive(result: Result) -> Result:
@@ -295,11 +304,10 @@ def list_noises(
 
 
 def make_raw_table(release: Release) -> pa.Table:
-    """The released integers (and selected keys), one column per step.
+    """Make a table of the released integers (and selected keys), one column per step.
 
-    Steps of fewer cells end in nulls.
-
-    Where a step asks for several numbers of a cell, they follow each other, cell by cell.
+    Steps of fewer cells end in nulls. Where a step asks for several numbers of a cell, they follow
+    each other, cell by cell.
     """
     longest = max(map(len, release.values), default=0)
     arrays = []

@@ -91,6 +91,10 @@ def _find_ends(columns: Sequence[ResultColumn], index: int) -> list[str]:
 def _explain_bounds(
     column: ResultColumn, ends: Sequence[str], rows: Sequence[Row]
 ) -> Iterator[str]:
+    """Yield a footnote where noise moved an average or an end beyond the declared bounds.
+
+    `ends` are the names of the columns of its interval.
+    """
     if column.bounds is None:
         return
     low, high = map(float, column.bounds)
@@ -104,6 +108,7 @@ def _explain_bounds(
 
 
 def _explain_nulls(column: ResultColumn, ends: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a footnote for each kind of null in a column: value, both ends, or one end."""
     if any(row[column.name] is None for row in rows):
         yield _NULL_VALUE
     missing = [
@@ -131,6 +136,7 @@ def make_shown_table(columns: Sequence[ResultColumn], rows: Sequence[Row]) -> Sh
 
 
 def _list_cells(columns: Sequence[ResultColumn], row: Row) -> Iterator[str]:
+    """Yield the texts of one row: keys, values, and one text for the two ends of an interval."""
     for index, column in enumerate(columns):
         if column.role == "low":
             yield _write_interval(column, row, [column.name, columns[index + 1].name])
@@ -167,7 +173,7 @@ def clamp_value(value: Any, bounds: Bounds | None) -> Any:
 
 
 def clamp_interval(low: Any, high: Any, bounds: Bounds | None) -> tuple[Any, Any]:
-    """The interval less what lies beyond the bounds; as it is where nothing of it is within.
+    """Cut from an interval what lies beyond the bounds; one that lies wholly beyond stays as it is.
 
     It covers as often as before, since the exact answer lies within the bounds.
     """
@@ -198,6 +204,7 @@ def _write_head(column: ResultColumn) -> Html:
 
 
 def _list_html_cells(columns: Sequence[ResultColumn], row: Row) -> Iterator[Html]:
+    """Yield the HTML cells of one row: keys, and values with their intervals below."""
     for index, column in enumerate(columns):
         if column.role == "key":
             yield write_element("td", _format_label(row[column.name]))
@@ -233,6 +240,7 @@ def draw_chart(columns: Sequence[ResultColumn], rows: Sequence[Row]) -> Html:
 def _make_point(
     column: ResultColumn, keys: Sequence[str], ends: Sequence[str], row: Row
 ) -> ChartPoint:
+    """Make the point of a chart for one row: label from its keys, clamped value and interval."""
     label = ", ".join(_format_label(row[key]) for key in keys)
     low, high = clamp_interval(row[ends[0]], row[ends[1]], column.bounds)
     value = clamp_value(row[column.name], column.bounds)
@@ -256,6 +264,7 @@ def _write_level(column: ResultColumn) -> str:
 
 
 def _describe_noise(column: ResultColumn) -> str:
+    """Describe a column in words: its aggregate, mechanism, noise scale and interval."""
     noise = (
         f", {column.mechanism} with scale {float(column.scale):g}"
         if column.scale is not None
@@ -270,6 +279,7 @@ def _format_number(text: str) -> str:
 
 
 def _format_value(value: Any) -> str:
+    """Format a value for people: thousands with commas, floats with two decimals or four digits."""
     if value is None:
         return "NULL"
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):

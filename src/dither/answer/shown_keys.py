@@ -18,6 +18,7 @@ def list_shown_keys(domain: Domain) -> list[Key]:
 
 
 def _label_grid_point(domain: Domain, grid: int) -> Key:
+    """Turn an integer of the grid into the value that people read, such as a label or a date."""
     match domain.kind:
         case "category":
             return domain.labels[grid]

@@ -78,7 +78,7 @@ def _make_step(
 
 
 def find_family(query: Query, family: Family, allow_permute_and_flip: bool = False) -> Family:
-    """The family that answers a query where counts and sums are answered by `family`.
+    """Find the family that answers a query where counts and sums are answered by `family`.
 
     `allow_permute_and_flip`: only epsilons are added up, so that one quantile may be chosen by
     permute-and-flip, which errs less than the exponential mechanism for one epsilon, and has no
@@ -230,9 +230,9 @@ def _add_demand(
 
 
 def _square_sensitivity(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
-    """(importance times sensitivity)^2 of an atom, in its own units.
+    """Compute (importance times sensitivity)^2 of an atom, in its own units.
 
-    A quantile stands for itself.
+    It is 1 for a quantile.
     """
     sensitivity = mechanism.column_sensitivity()
     if sensitivity is None:

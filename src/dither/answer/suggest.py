@@ -71,7 +71,7 @@ class Suggestion:
 
     @property
     def catalog_text(self) -> str:
-        """What to paste into the catalog."""
+        """Write the line to paste into the catalog."""
         if self.what == "bounds":
             low = Fraction(0) if self.low is None else self.low
             return (
@@ -90,6 +90,7 @@ class Suggestion:
 
     @property
     def sentence(self) -> str:
+        """Write what the suggested bounds or limit keep, and what happens to the rest."""
         share = f"{float(self.keep) * 100:.4g}%"
         if self.what == "bounds":
             low = "" if self.low is None else f"{_format_number(self.low)} to "
@@ -160,6 +161,7 @@ def read_wish(what: str, column_path: str, keep: Number, catalog: Catalog, facts
 
 
 def _find_column(table: Table, name: str) -> Any:
+    """Return a declared column. Raises ParameterError where the table has none of this name."""
     try:
         return table.column(name)
     except KeyError:
@@ -211,7 +213,7 @@ def list_magnitudes(low: int, high: int) -> tuple[int, ...]:
 
 
 def _add_terms(terms: tuple[Call, ...]) -> Call:
-    """Their sum; `add` takes at most fifty arguments."""
+    """Add up the terms in groups, since `add` takes at most fifty arguments."""
     while len(terms) > 1:
         groups = [terms[i : i + 40] for i in range(0, len(terms), 40)]
         terms = tuple(group[0] if len(group) == 1 else Call("add", group) for group in groups)
@@ -284,7 +286,7 @@ def make_suggestion(
 
 
 def round_up_to_two_digits(value: Fraction) -> Fraction:
-    """A positive number rounded up to two digits, so that what is kept is at least what was bought.
+    """Round a positive number up to two digits, so that no less is kept than was bought.
 
     >>> round_up_to_two_digits(Fraction(4712, 10)), round_up_to_two_digits(Fraction(30))
     (Fraction(480, 1), Fraction(30, 1))

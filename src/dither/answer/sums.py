@@ -37,7 +37,10 @@ _MANY = 16
 def find_union_bound(
     laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction
 ) -> float:
-    """A bound of the sum by the union bound: every noise lies inside its own, wider bound."""
+    """Bound a weighted sum of noises: every noise lies inside its own, wider bound.
+
+    The probability of the miss is shared equally (the union bound).
+    """
     own_level = 1 - (1 - level) / max(1, len(laws))
     return sum(
         abs(weight) * law.half_width(own_level) for law, weight in zip(laws, weights, strict=True)
@@ -48,9 +51,10 @@ def find_union_bound(
 def find_sum_bound(
     laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction, cells: int = 0
 ) -> float:
-    """A w with P(|sum of weight * noise| <= w) at least the level.
+    """Find a w with P(|sum of weight * noise| <= w) at least the level.
 
-    The union bound where that is smaller.
+    It is computed by convolution of the laws, rounded up, on `cells` steps; never above the union
+    bound.
     """
     terms = [(law, abs(weight)) for law, weight in zip(laws, weights, strict=True) if weight]
     union_bound = find_union_bound(laws, weights, level)
@@ -82,8 +86,10 @@ def find_sum_bound(
 
 
 def _round_law_up(law: NoiseLaw, weight: float, step: float, size: int) -> Floats:
-    """P(noise rounded up = k step) for k = -size..size; all below counts as the lowest, all above
-    is left out."""
+    """Compute P(noise rounded up = k step) for k = -size..size.
+
+    All below counts as the lowest, all above is left out.
+    """
     edges = np.arange(-size - 1, size + 1, dtype=np.float64) * step / weight
     more = law.error.above(np.floor(edges - np.abs(edges) * 1e-15 - 1e-9))
     more[0] = 1.0

@@ -58,6 +58,7 @@ class Triple:
     high: list[Any] | None = None
 
     def arrays(self) -> tuple[pa.Array, ...]:
+        """Convert the values, and the ends where there are any, to Arrow arrays."""
         type_ = _WIDE if self.wide else _TYPES[self.kind]
         lists = [values for values in (self.value, self.low, self.high) if values is not None]
         if self.wide:
@@ -132,7 +133,11 @@ def _compute_floats(
     kind: DisplayKind,
     count: int,
 ) -> list[list[Any]]:
-    """A piece of a column that is no sum of released integers; ends are null where the value is."""
+    """Compute a piece of a column that is no sum of released integers.
+
+    Returns the list of values and, unless `count` is 1, those of the two ends, which are null where
+    the value is.
+    """
     values = np.broadcast_to(evaluate(piece.value, inputs), (piece.count,))
     lists = [show_values(values, kind)]
     if count == 1:
@@ -154,6 +159,10 @@ def _compute_floats(
 def _join_lists(
     located_lists: list[tuple[NDArray[np.int64], list[list[Any]]]], rows: int, lists: int
 ) -> list[list[Any]]:
+    """Put the pieces of a column back in the order of rows.
+
+    `located_lists` has, for each piece, its row positions and `lists` lists of values.
+    """
     if len(located_lists) == 1 and np.array_equal(located_lists[0][0], np.arange(rows)):
         return located_lists[0][1]
     joined: list[list[Any]] = [[None] * rows for _ in range(lists)]
@@ -215,7 +224,10 @@ def _cap_integers(values: list[Any]) -> list[Any]:
 def _compute_exact(
     recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction
 ) -> list[list[Any]]:
-    """A single released integer and its ends, exactly."""
+    """Compute a single released integer and its two ends, without floats.
+
+    Returns the lists of values, low ends and high ends.
+    """
     released = recipe.atoms[atom]
     law = noises.laws[atom]
     values = _read_integers(block, atom, released)
@@ -238,7 +250,7 @@ def _compute_exact(
 
 
 def _read_integers(block: Block, atom: int, released: Atom) -> list[int]:
-    """A released column in its own units, never through a float."""
+    """Read a released column in its own units, never through a float."""
     values = [int(value) for value in block.atoms[atom].tolist()]
     return (
         [int(value * released.unit + released.offset) for value in values]
@@ -267,6 +279,10 @@ def show_values(values: Array, kind: DisplayKind, rounding: Any = round) -> list
 
 
 def _show_value(value: float, kind: DisplayKind, rounding: Any) -> Any:
+    """Turn a number into a value of the kind that is shown; `rounding` makes it an integer.
+
+    Dates and times are cut to the years 1 to 9999.
+    """
     match kind:
         case "integer":
             return int(rounding(value))

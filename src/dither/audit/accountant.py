@@ -53,7 +53,10 @@ class Claim:
 
 
 def draw_loss(loss: Loss, size: int, *, first: bool) -> Floats:
-    """Draws of ln P1/P2 with outputs from P1 (or from P2)."""
+    """Draw the privacy loss ln P1/P2 `size` times, with outputs from P1 (`first`) or from P2.
+
+    Raises ParameterError for losses that have no law to draw from.
+    """
     if isinstance(loss, Composed):
         return np.asarray(sum(draw_loss(term, size, first=first) for term in loss.losses))
     if isinstance(loss, Repeated):
@@ -112,8 +115,10 @@ def _compute_gaussian_loss(noise: Floats, loss: Gaussian | DiscreteGaussian, fir
 def audit_loss(
     loss: Loss, *, runs: int, alpha: float, claimed: Callable[[Loss, float], float] | None = None
 ) -> list[Claim]:
-    """The accountant's delta at several epsilons against what `runs` draws on each side show at
-    least."""
+    """Compare the accountant's delta at several epsilons with what draws show at least.
+
+    There are `runs` draws on each side.
+    """
     check_alpha(alpha)
     promise = claimed or (lambda composition, epsilon: accounted(composition, epsilon).upper)
     pilot_losses = draw_loss(loss, min(runs // 4, 200_000), first=True)
@@ -136,7 +141,7 @@ def audit_loss(
 
 
 def random_composition() -> Loss:
-    """A few mechanisms of random kind, scale and number."""
+    """Compose a few mechanisms of random kind, scale and number."""
     kinds: list[Callable[[], Loss]] = [
         lambda: DiscreteLaplace(Fraction(2 + uniform_below(20), 2), 1 + uniform_below(3)),
         lambda: DiscreteGaussian(Fraction(4 + uniform_below(20), 4), 1 + uniform_below(2)),
@@ -154,8 +159,10 @@ def random_composition() -> Loss:
 def audit_accountant(
     compositions: int = 10, *, runs: int = 200_000, alpha: float = 1e-6
 ) -> list[Claim]:
-    """Random compositions, each with an equal share of alpha; an empty list of refuted claims is
-    what we hope for."""
+    """Audit random compositions, each with an equal share of alpha.
+
+    An empty list of refuted claims is what we hope for.
+    """
     return [
         claim
         for _ in range(compositions)

@@ -332,7 +332,7 @@ def _find_ceiling(spend: Budget, own_events: int, delta: float) -> float:
 
 
 def _list_limits(read: Reader, unexamined: tuple[str, ...]) -> list[str]:
-    """Sentences about what these outputs left unexamined."""
+    """List sentences about what these outputs left unexamined."""
     sentences = []
     if read.left_out:
         sentences.append(
@@ -351,8 +351,10 @@ def _list_limits(read: Reader, unexamined: tuple[str, ...]) -> list[str]:
 def _compute_roc(
     view: View, first: list[Batch], kept: list[Batch]
 ) -> tuple[tuple[float, float], ...]:
-    """False against true positives of an attacker who learned likelihood ratios from the first
-    part: an estimate."""
+    """Estimate false against true positives of an attacker who learned from the first part.
+
+    It is one who learned likelihood ratios; `kept` are the runs that are judged.
+    """
     score = view.of
     values, p, q = count_cells(score(first[0]), score(first[1]), exact=True)
     if len(values) < 2:

@@ -4,7 +4,8 @@ guess the coins.
 For a mechanism that is (eps, delta)-DP towards each canary, with m coins of which r are guessed,
 the number of right guesses is at least v with probability at most
 
-    P[W >= v] + 2 m delta max over i >= 1 of P[v > W >= v - i] / i,   W binomial(r, e^eps / (1 + e^eps))
+    P[W >= v] + 2 m delta max over i >= 1 of P[v > W >= v - i] / i,
+    where W is binomial(r, e^eps / (1 + e^eps))
 
 (Steinke, Nasr, Jagielski 2023, theorem 5.2); with delta = 0 that is the binomial tail. Coins must
 be independent, and r fixed by the rule of guessing. docs/proofs/audit.md#one-run.
@@ -31,8 +32,7 @@ from dither.privacy.noise import bernoulli
 
 
 def chance_of(canaries: int, guesses: int, right: int, epsilon: float, delta: float = 0.0) -> float:
-    """An upper bound on the probability of so many right guesses if the mechanism is (epsilon,
-    delta)-DP."""
+    """Bound the probability of so many right guesses if the mechanism is (epsilon, delta)-DP."""
     if not 0 <= right <= guesses <= canaries:
         raise ParameterError("need 0 <= right guesses <= guesses <= canaries")
     q = 1 / (1 + math.exp(-epsilon))
@@ -47,8 +47,10 @@ def chance_of(canaries: int, guesses: int, right: int, epsilon: float, delta: fl
 def epsilon_lower(
     canaries: int, guesses: int, right: int, *, delta: float = 0.0, alpha: float = 0.05
 ) -> float:
-    """The largest epsilon that so many right guesses refute with confidence 1 - alpha (0 if
-    none)."""
+    """Find the largest epsilon that so many right guesses refute with confidence 1 - alpha.
+
+    It is 0 if they refute none.
+    """
     check_alpha(alpha)
     if chance_of(canaries, guesses, right, 0.0, delta) > alpha:
         return 0.0

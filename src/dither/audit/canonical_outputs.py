@@ -93,7 +93,7 @@ class _Walk:
         self._open: list[Any] = []  # the values around the one that is written
 
     def write(self, value: Any, path: str) -> str:
-        """The text of a value; its leaves are noted below `path`."""
+        """Write the text of a value; its leaves are noted below `path`."""
         if type(value) in _PLAIN:
             return self._write_plain(value, path)
         inside_itself = any(outer is value for outer in self._open)
@@ -146,7 +146,8 @@ class _Walk:
         return f"<{kind}>"
 
     def _read_text(self, text: str, path: str) -> None:
-        """Leaves inside a text: those of the JSON in it, else its numbers, words and signs."""
+        """Note the leaves inside a text: those of the JSON in it, else its numbers, words and
+        signs."""
         self.leaves[f"length of {path}"] = len(text)
         document = _parse_json(text)
         if document is not None:
@@ -161,7 +162,7 @@ class _Walk:
 
 
 def _parse_json(text: str) -> Any:
-    """The list or mapping that a text spells as JSON; None if it spells none."""
+    """Read the list or mapping that a text spells as JSON; None if it spells none."""
     if not text.lstrip().startswith(_OPENERS):
         return None
     try:
@@ -185,7 +186,7 @@ def _name_type(value: Any) -> str:
 
 
 def _list_attributes(value: Any) -> dict[str, Any]:
-    """The attributes of an object: those in its dict, and those in slots."""
+    """Collect the attributes of an object: those in its dict, and those in slots."""
     slots = [
         name
         for kind in type(value).__mro__
@@ -230,7 +231,7 @@ def _write_set(walk: _Walk, value: Any, path: str) -> str:
 
 
 def _write_dict(walk: _Walk, value: Any, path: str) -> str:
-    """The entries in their order, which a reader of the output sees as well."""
+    """Write the entries in their order, which a reader of the output sees as well."""
     _note_length(walk, path, len(value))
     texts = []
     for key, element in value.items():
@@ -261,7 +262,7 @@ def _write_array(walk: _Walk, value: Any, path: str) -> str:
 
 
 def _write_scalar(walk: _Walk, value: Any, path: str) -> str:
-    """A number of numpy: its type is in the name, its value is the leaf."""
+    """Write a number of numpy: its type is in the name, its value is the leaf."""
     plain = value.item()
     text = walk.write(plain, path) if type(plain) in _PLAIN else repr(value)
     if isinstance(value, (np.integer, np.floating, np.bool_)) or type(plain) not in _PLAIN:

@@ -69,11 +69,11 @@ def ceiling(runs: int, alpha: float, delta: float = 0.0) -> float:
 def power(
     likely: float, rare: float, runs: int, epsilon: float, delta: float, alpha: float
 ) -> float:
-    """A lower bound on the chance that an event of probabilities `likely` and `rare` is seen to
-    break the claim.
+    """Bound from below the chance that an event is seen to break the claim.
 
-    The claim is refuted if lower(X) > e^epsilon upper(Y) + delta. For every threshold x the pair (X
-    >= x, Y <= y(x)) refutes it, and X and Y are independent: the best product over x is a bound.
+    The event has the probabilities `likely` and `rare`. The claim is refuted if lower(X) >
+    e^epsilon upper(Y) + delta. For every threshold x the pair (X >= x, Y <= y(x)) refutes it, and X
+    and Y are independent: the best product over x is a bound.
 
     >>> power(0.5, 0.1, 10_000, 1.0, 0.0, 1e-9) > 0.99, power(0.5, 0.19, 100, 1.0, 0.0, 1e-9) < 0.01
     (True, True)
@@ -90,8 +90,9 @@ def power(
 def runs_needed(
     likely: float, rare: float, epsilon: float, delta: float, alpha: float, wanted: float = 0.99
 ) -> int | None:
-    """The runs on each side that give at least this power, within 2%; None above 10^15 or if the
-    event breaks nothing.
+    """Find the runs on each side that give at least this power, within 2%.
+
+    None above 10^15 or if the event breaks nothing.
 
     >>> runs_needed(0.5, 0.1, 1.0, 0.0, 1e-9) < 3_000
     True
@@ -114,8 +115,10 @@ def runs_needed(
 
 
 def _largest_quiet(low: float, runs: int, epsilon: float, delta: float, alpha: float) -> int:
-    """The largest y with low > e^epsilon upper(y) + delta, or -1: where P[Binomial(runs, bar) <= y]
-    < alpha."""
+    """Find the largest y with low > e^epsilon upper(y) + delta, or -1.
+
+    That is where P[Binomial(runs, bar) <= y] < alpha.
+    """
     bar = (low - delta) * math.exp(-epsilon)
     if not 0 < bar <= 1 or upper(0, runs, alpha) >= bar:
         return -1

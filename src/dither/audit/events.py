@@ -40,7 +40,7 @@ class Event:
     text: str
 
     def holds(self, batch: Batch) -> NDArray[np.bool_]:
-        """For every output, whether it lies in the event."""
+        """Return, for every output, True where it lies in the event."""
         value = self.view.of(batch)
         if self.kind == "holds":
             return np.asarray(value, np.bool_)
@@ -57,10 +57,10 @@ class Event:
 
 
 def event(name: str, holds: Callable[[Any], Any]) -> Event:
-    """An event of one's own: `holds(outputs)` gets the outputs (an array where they are numbers)
-    and marks some.
+    """Make an event of one's own: `holds(outputs)` gets the outputs and marks some with True.
 
-    It is tested whatever the search finds, so its power can be computed in advance.
+    The outputs are an array where they are numbers. The event is tested whatever the search finds,
+    so its power can be computed in advance.
     """
     return Event(
         View(name, lambda batch: np.asarray(holds(_read_outputs(batch)), np.bool_)),
@@ -197,8 +197,10 @@ def _make_interval(view: View, first: float, last: float) -> Event:
 
 
 def _make_set(view: View, numbers: Numbers, value_count: int) -> Event:
-    """The event that a view takes one of these values; few values are listed, unless they are
-    hashes."""
+    """Make the event that a view takes one of these values.
+
+    Few values are listed, unless they are hashes.
+    """
     kept = tuple(np.sort(numbers).tolist())
     if view.name != "whole output" and 1 < len(kept) <= 12:
         return Event(view, "among", kept, f"{view.name} is one of {', '.join(map(str, kept))}")
@@ -226,10 +228,10 @@ def _make_point(view: View, sample: Batch, cell: Any) -> Event:
 
 
 def _list_sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[CandidateEvent]:
-    """Single cells, and unions of those of largest likelihood ratio; ranked on every other run,
-    weighed on the rest.
+    """Yield single cells, and unions of those of largest likelihood ratio, as events.
 
-    Ranked and weighed on the same runs, a set of outputs that came once would always look best.
+    They are ranked on every other run and weighed on the rest. Ranked and weighed on the same runs,
+    a set of outputs that came once would always look best.
     """
     values, p, q = count_cells(a[::2], b[::2], exact=True)
     if len(values) < 2 or values.dtype.kind == "f":
@@ -261,7 +263,7 @@ def _list_sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[Ca
 
 
 def count_cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floats]:
-    """Values (or upper ends of bins) in order, with their shares on both sides."""
+    """List values (or upper ends of bins) in order, with their shares on both sides."""
     if exact and a.dtype.kind in "bi":
         values, positions = np.unique(np.concatenate([a, b]), return_inverse=True)
         if len(values) <= _MOST_CELLS:
@@ -304,7 +306,11 @@ def _find_best_run(gain: Floats) -> tuple[int, int]:
 
 
 def learn_score(left: Batch, right: Batch) -> Sequence[View]:
-    """The score of a logistic classifier between the two sides, fitted on some of the runs."""
+    """Fit a logistic classifier between the two sides on some of the runs; return its score as a
+    view.
+
+    The list is empty where there is too little to learn from.
+    """
     if left.rows.shape[1] < 2 or min(len(left), len(right)) < 200:
         return []
     half = min(len(left), len(right), _TRAIN) // 2
@@ -359,7 +365,10 @@ def _make_features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
 
 
 def _fit_logistic(x: Floats, y: Floats, steps: int = 8, ridge: float = 1e-3) -> Floats | None:
-    """Newton's method; a little ridge keeps separable data finite."""
+    """Fit a logistic regression by Newton's method; None where it fails.
+
+    A little ridge keeps separable data finite.
+    """
     x = np.hstack([x, np.ones((len(x), 1))])
     weights = np.zeros(x.shape[1])
     for _ in range(steps):

@@ -37,8 +37,10 @@ def hockey_stick(left: Law, right: Law, epsilon: float | Fraction) -> Bounds:
 
 
 def smallest_epsilon(left: Law, right: Law, delta: float = 0.0) -> Bounds:
-    """A bracket of the smallest epsilon whose delta is at most `delta`; infinite if one side lacks
-    an output."""
+    """Bracket the smallest epsilon whose delta is at most `delta`.
+
+    It is infinite if one side lacks an output.
+    """
     if delta == 0:
         worst = max(_log_ratio(left, right, x) for x in {*left, *right})
         return Bounds(worst * (1 - _FLOAT_ERROR), worst * (1 + _FLOAT_ERROR))
@@ -132,7 +134,7 @@ def _log_ratio(left: Law, right: Law, x: Any) -> float:
 
 
 def renyi(left: Law, right: Law, order: float) -> float:
-    """The Renyi divergence of two float laws at an order above 1, both ways, the larger."""
+    """Compute the Renyi divergence of two float laws at an order above 1, both ways, the larger."""
     divergences = []
     for a, b in ((left, right), (right, left)):
         if any(float(p) > 0 and float(b.get(x, 0)) == 0 for x, p in a.items()):

@@ -29,7 +29,10 @@ Floats = NDArray[np.float64]
 
 
 def tail(right: Integers, wrong: Integers, chance: float) -> float:
-    """P[W >= the weights of the right guesses], from above; entry k - 1 counts weight k."""
+    """Bound P[W >= the weights of the right guesses] from above.
+
+    Entry k - 1 of `right` and `wrong` counts guesses of weight k.
+    """
     weights = np.arange(1, len(right) + 1)
     counts = (right + wrong).astype(np.float64)
     total = int(weights @ right)
@@ -49,7 +52,7 @@ def tail(right: Integers, wrong: Integers, chance: float) -> float:
 
 
 def _find_tilt(weights: Integers, counts: Floats, chance: float, total: int) -> float:
-    """The tilt under which the mean is `total`, by bisection."""
+    """Find the tilt under which the mean is `total`, by bisection."""
     low = 0.0
     high = 1.0
     while _tilted_mean(weights, counts, chance, high) < total:
@@ -88,8 +91,10 @@ def _sum_window(
 def discount_failures(
     right: Integers, trials: int, delta: float, alpha: float
 ) -> tuple[Integers, float]:
-    """The right guesses less those that failures of probability delta may have given, heaviest
-    first, and what is left of alpha."""
+    """Take from the right guesses those that failures of probability delta may have given.
+
+    The heaviest go first. Returns the rest, and what is left of alpha.
+    """
     if delta <= 0:
         return right, alpha
     failures = int(binom.isf(_DELTA_PART * alpha, trials, delta)) + 1
@@ -104,7 +109,8 @@ def discount_failures(
 def epsilon_lower(
     right: Integers, wrong: Integers, trials: int, delta: float, alpha: float
 ) -> float:
-    """The largest epsilon that these guesses refute at this delta (0 if none), to three digits.
+    """Find the largest epsilon that these guesses refute at this delta (0 if none), to three
+    digits.
 
     The tail falls with epsilon, so the refuted ones are those below it.
     """
@@ -127,7 +133,9 @@ def epsilon_lower(
 
 
 def guess_ceiling(trials: int, delta: float, alpha: float) -> float:
-    """The largest epsilon that so many guesses could refute, if all were right: q^trials <= alpha.
+    """Compute the largest epsilon that so many guesses could refute, if all were right.
+
+    It solves q^trials <= alpha.
 
     >>> round(guess_ceiling(1000, 0.0, 0.05), 5)  # as audit.one_run with 1000 of 1000 right
     5.80907

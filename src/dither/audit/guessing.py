@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,9 +103,9 @@ def choose_guesser(
     runs: int,
     alpha: float,
 ) -> Guesser | None:
-    """The guesser and the point (epsilon, delta) of the claim that promise most.
+    """Choose the guesser and the point (epsilon, delta) of the claim that promise most.
 
-    Learned on every other choosing run, compared on the rest, then learned again on all.
+    It is learned on every other choosing run, compared on the rest, then learned again on all.
     """
     best: tuple[float, View, bool, tuple[float, float]] | None = None
     for view in views:
@@ -140,7 +140,7 @@ def count_guesses(signed: Integers, *, first: bool) -> tuple[Integers, Integers]
 def judge_guesses(
     guesser: Guesser, right: Integers, wrong: Integers, trials: int, alpha: float
 ) -> Guesses:
-    """The statement that these guesses make about the claim."""
+    """Make the statement that these guesses allow about the claim."""
     kept, level = discount_failures(right, trials, guesser.delta, alpha)
     chance = tail(kept, wrong, 1 / (1 + math.exp(-guesser.epsilon))) * alpha / level
     return Guesses(
@@ -167,7 +167,11 @@ class _CellTable:
     second: Floats
 
     def set_levels(self, epsilon: float) -> Integers:
-        """The guess and weight of every cell: what it tells beyond the claim, in LEVELS steps."""
+        """Compute the guess and weight of every cell: what it tells beyond the claim, in LEVELS
+        steps.
+
+        The sign is the guess, positive for the first input.
+        """
         bar = 1 / (1 + math.exp(-epsilon))
         total = self.first + self.second + _SHRINK
         for_first = (self.first + _SHRINK * bar) / total - bar
@@ -181,7 +185,10 @@ class _CellTable:
 
 
 def _count_cells(a: Numbers, b: Numbers, *, monotone: bool) -> _CellTable | None:
-    """Cells of one view: its values where they are few integers, else quantile bins."""
+    """Count the cells of one view: its values where they are few integers, else quantile bins.
+
+    None where there are no numbers.
+    """
     both = np.concatenate([a, b])
     exact = both.dtype.kind in "bi"
     exact = exact and not (monotone and len(np.unique(both)) > _MOST_CELLS)
@@ -206,7 +213,7 @@ def _list_common_values(values: Numbers) -> Numbers:
 
 
 def _find_quantiles(values: Numbers) -> Numbers:
-    """Ends of bins: equally frequent, and finer in both tails, where claims break first."""
+    """Find ends of bins: equally frequent, and finer in both tails, where claims break first."""
     numbers = values[~np.isnan(values)] if values.dtype.kind == "f" else values
     if not len(numbers):
         return numbers
@@ -217,8 +224,11 @@ def _find_quantiles(values: Numbers) -> Numbers:
 
 
 def _find_cells(values: Numbers, edges: Numbers, exact: bool) -> Integers:
-    """The cell of every value: that of the next edge; the last but one for values above all edges,
-    the last for NaN, and for values that are no edge where cells are exact."""
+    """Find the cell of every value: that of the next edge.
+
+    The last cell but one is for values above all edges, the last for NaN, and for values that are
+    no edge where cells are exact.
+    """
     cells = np.searchsorted(edges, values)
     unseen = len(edges) + 1
     if exact:
@@ -229,29 +239,45 @@ def _find_cells(values: Numbers, edges: Numbers, exact: bool) -> Integers:
     return cells.astype(np.int64)
 
 
+class _Pool(NamedTuple):
+    """Neighbouring cells that are counted together: outputs of each input, and how many cells."""
+
+    first: float
+    second: float
+    cells: int
+
+    @property
+    def share_of_first(self) -> float:
+        """The share of outputs that came from the first input; a half where there are none."""
+        total = self.first + self.second
+        return self.first / total if total else 0.5
+
+    def join(self, pool: _Pool) -> _Pool:
+        """Return both pools as one."""
+        return _Pool(self.first + pool.first, self.second + pool.second, self.cells + pool.cells)
+
+
 def _fit_monotone(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Counts pooled over neighbouring cells until the share of the first input is monotone (pool
-    adjacent violators), in the direction that the samples show. The last cell stays alone."""
+    """Pool counts of neighbouring cells until the share of the first input is monotone.
+
+    (Pool adjacent violators, in the direction that the samples show.) The last cell stays alone.
+    """
     positions = np.arange(len(first) - 1)
     body = slice(0, len(first) - 1)
     falls = float(positions @ first[body]) / max(1.0, first[body].sum()) < float(
         positions @ second[body]
     ) / max(1.0, second[body].sum())
     order = -1 if falls else 1
-    blocks: list[list[float]] = []
-    for c1, c2 in zip(first[body][::order], second[body][::order], strict=True):
-        blocks.append([c1, c2, 1])
-        while len(blocks) > 1 and _share_first(blocks[-2]) >= _share_first(blocks[-1]):
-            last = blocks.pop()
-            blocks[-1] = [x + y for x, y in zip(blocks[-1], last, strict=True)]
-    sizes = [int(block[2]) for block in blocks]
-    pooled = [np.repeat([block[i] for block in blocks], sizes)[::order] for i in (0, 1)]
-    return np.append(pooled[0], first[-1]), np.append(pooled[1], second[-1])
-
-
-def _share_first(block: list[float]) -> float:
-    total = block[0] + block[1]
-    return block[0] / total if total else 0.5
+    pools: list[_Pool] = []
+    for first_count, second_count in zip(first[body][::order], second[body][::order], strict=True):
+        pools.append(_Pool(first_count, second_count, 1))
+        while len(pools) > 1 and pools[-2].share_of_first >= pools[-1].share_of_first:
+            last = pools.pop()
+            pools[-1] = pools[-1].join(last)
+    sizes = [pool.cells for pool in pools]
+    pooled_first = np.repeat([pool.first for pool in pools], sizes)[::order]
+    pooled_second = np.repeat([pool.second for pool in pools], sizes)[::order]
+    return np.append(pooled_first, first[-1]), np.append(pooled_second, second[-1])
 
 
 def _predict(
@@ -261,7 +287,8 @@ def _predict(
     runs: int,
     alpha: float,
 ) -> float:
-    """By how many standard deviations `runs` more outputs of each input would exceed the claim."""
+    """Predict by how many standard deviations `runs` more outputs of each input exceed the
+    claim."""
     counts = [count_guesses(levels[side], first=i == 0) for i, side in enumerate(cells)]
     right = (counts[0][0] + counts[1][0]).astype(np.float64)
     wrong = (counts[0][1] + counts[1][1]).astype(np.float64)

@@ -47,7 +47,10 @@ class LeafColumn:
         return f'{subject} is "{self.text}"'
 
     def measure(self, value: Any) -> float:
-        """The entry for a leaf of this value; NaN where a number is asked for and there is none."""
+        """Compute the entry for a leaf of this value.
+
+        NaN where a number is asked for and there is none.
+        """
         if self.kind == "number":
             return to_float(value) if is_number(value) else float("nan")
         if self.kind == "type":
@@ -61,7 +64,7 @@ class LeafColumn:
 
 
 def list_leaf_columns(samples: Sequence[list[Leaves]]) -> tuple[LeafColumn, ...]:
-    """Columns for all leaves of the samples."""
+    """List the columns for all leaves of the samples."""
     values_by_path: dict[str, list[Any]] = {}
     for sample in samples:
         for leaves in sample:
@@ -73,8 +76,11 @@ def list_leaf_columns(samples: Sequence[list[Leaves]]) -> tuple[LeafColumn, ...]
 
 
 def _list_columns(path: str, values: list[Any]) -> list[LeafColumn]:
-    """Columns of one leaf: its number, its types where there are several, its common texts, and a
-    hash where there are more texts, or numbers that floats do not hold."""
+    """List the columns of one leaf.
+
+    These are its number, its types where there are several, its common texts, and a hash where
+    there are more texts, or numbers that floats do not hold.
+    """
     numbers = [value for value in values if is_number(value)]
     columns = [LeafColumn(path, "number")] if numbers else []
     types = sorted({type(value).__name__ for value in numbers})

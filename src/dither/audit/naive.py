@@ -85,7 +85,8 @@ def _borrows_labels(table: Table) -> bool:
 
 
 def owner_of(raw: Raw, table: Table, catalog: Catalog, raws: dict[str, list[Raw]]) -> str | None:
-    """The person a raw row belongs to, along the path of foreign keys."""
+    """Find the person a raw row belongs to, along the path of foreign keys; None where it has
+    none."""
     if isinstance(table.owner, OwnerColumn):
         return raw[table.owner.column] or None
     if isinstance(table.owner, OwnerReference):
@@ -171,7 +172,8 @@ def _register_private(
 
 
 def _rank_rows(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]:
-    """One owner's rows by the digest of (key, owner, content, ordinal among identical ones)."""
+    """Order one owner's rows by the digest of (key, owner, content, ordinal among identical
+    ones)."""
     copies: dict[tuple[Any, ...], int] = defaultdict(int)
     digests: list[tuple[str, int, Row]] = []
     for row in rows:
@@ -204,7 +206,7 @@ def _repair_row(raw: Raw, columns: tuple[Column, ...], lists: Lists) -> Row:
 
 
 def repair(raw: str | None, column: Column, lists: Lists | None = None) -> Any:
-    """A raw text as its registered value; `_GONE` if the row is dropped because of it."""
+    """Turn a raw text into its registered value; `_GONE` if the row is dropped because of it."""
     if isinstance(column, Id):
         return raw
     if isinstance(column, Text) or (
@@ -240,8 +242,10 @@ def _repair_null(column: Any, labels: tuple[str, ...]) -> Any:
 
 
 def _read_grid_value(text: str, column: Column) -> int | None:
-    """The grid integer that a text denotes, before the clamp on the grid; None if it is no value of
-    the type."""
+    """Read the grid integer that a text denotes, before the clamp on the grid.
+
+    None if it is no value of the type.
+    """
     if isinstance(column, Integer):
         return int(text.split(".")[0]) if re.fullmatch(r"[+-]?[0-9]{1,30}(\.0*)?", text) else None
     if isinstance(column, Boolean):

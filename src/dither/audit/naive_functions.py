@@ -22,7 +22,7 @@ _ZERO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def apply(expression: Any, row: dict[str, Any]) -> Any:
-    """The value of an expression in a row."""
+    """Compute the value of an expression in a row."""
     if isinstance(expression, Column):
         return row[expression.name]
     if isinstance(expression, Value):
@@ -44,7 +44,10 @@ def apply(expression: Any, row: dict[str, Any]) -> Any:
 
 
 def compare(operator: str, left: Any, right: Any) -> bool | None:
-    """A comparison with a constant: days and truth values may be given as numbers."""
+    """Compare a value with a constant; None where one is null.
+
+    Days and truth values may be given as numbers.
+    """
     if left is None or right is None:
         return None
     if isinstance(right, Fraction) and isinstance(left, datetime.datetime):

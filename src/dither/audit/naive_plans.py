@@ -56,7 +56,7 @@ class Label(str):
 
 
 def decode_value(value: Any, column: Column, lists: dict[tuple[str, str], tuple[str, ...]]) -> Any:
-    """A registered value in its own units."""
+    """Turn a registered value into its own units: labels, dates, numbers."""
     if value is None or isinstance(column, (Id, Text)):
         return value
     if isinstance(column, Category):
@@ -182,7 +182,7 @@ def _join(plan: plans.Join, database: NaiveDatabase) -> list[Owned]:
 
 
 def _list_columns(plan: Plan, database: NaiveDatabase) -> list[str]:
-    """The names of a plan's columns, also if it has no row."""
+    """List the names of a plan's columns, also if it has no row."""
     match plan:
         case plans.Project(_, columns):
             return [column.name for column in columns]
@@ -246,7 +246,7 @@ def _sortable(value: Any) -> Any:
 
 
 def holds(condition: plans.Condition, row: Row) -> bool | None:
-    """SQL's three-valued truth; None is unknown."""
+    """Evaluate a condition in a row by SQL's three-valued truth; None is unknown."""
     match condition:
         case plans.IsNull(column):
             return row[column] is None
@@ -268,7 +268,7 @@ def holds(condition: plans.Condition, row: Row) -> bool | None:
 
 
 def aggregate(aggregation: Any, group: list[Owned]) -> Any:
-    """An exact aggregate of some rows; nulls are skipped."""
+    """Compute an exact aggregate of some rows; nulls are skipped."""
     if isinstance(aggregation, plans.Count):
         return Fraction(len(group))
     if isinstance(aggregation, plans.CountUnits):
@@ -291,7 +291,7 @@ def _number(value: Any) -> Fraction:
 
 
 def grouped(query: Cells, database: NaiveDatabase) -> dict[tuple[Any, ...], list[Fraction]]:
-    """The groups that occur, by key in its own units, with their aggregates in theirs."""
+    """Map each key that occurs, in its own units, to its aggregates, in theirs."""
     groups: dict[tuple[Any, ...], list[Owned]] = defaultdict(list)
     for owner, row in rows(query.plan, database):
         groups[tuple(row[key] for key in query.keys)].append((owner, row))
@@ -304,8 +304,10 @@ def grouped(query: Cells, database: NaiveDatabase) -> dict[tuple[Any, ...], list
 
 
 def evaluate(query: Cells, catalog: Catalog, registered: list[Row]) -> list[list[int]]:
-    """Of a plain table: one list per declared key, in order, with one grid integer per
-    aggregate."""
+    """Answer a query over a plain table.
+
+    The result has one list per declared key, in order, with one grid integer per aggregate.
+    """
     plan: Plan = query.plan
     while not isinstance(plan, plans.Scan):
         plan = plans.sources_of(plan)[0]
@@ -329,7 +331,7 @@ def _step(aggregation: Any, table: Any) -> Fraction:
 
 
 def _list_keys(column: Column) -> list[Any]:
-    """Key values in order, null last if it is kept."""
+    """List key values in order, null last if it is kept."""
     if isinstance(column, Category):
         assert isinstance(column.values, tuple)
         grid = range(len(column.values) + (column.other == "keep"))

@@ -82,7 +82,7 @@ class Reader:
 
     @classmethod
     def of(cls, *samples: Any) -> Reader:
-        """A reader for outputs like these samples."""
+        """Make a reader for outputs like these samples."""
         signatures = {_find_signature(sample) for sample in samples}
         (signature,) = signatures if len(signatures) == 1 else (None,)
         matrices = [] if signature is None else [_make_matrix(sample) for sample in samples]
@@ -149,8 +149,10 @@ class Reader:
         return Batch(rows, self.names, whole, texts_by_hash, rows, unread)
 
     def _read_misfits(self, outputs: Any) -> Batch:
-        """Outputs of another type than those seen first: a row of the least number, and the hash of
-        their text."""
+        """Read outputs of another type than those seen first.
+
+        Each is a row of the least number, and the hash of its text.
+        """
         whole_numbers, shape = self.signature[2], self.signature[1]
         width = int(np.prod(shape)) if shape else 1
         kind = np.int64 if whole_numbers else np.float64
@@ -170,8 +172,10 @@ class Reader:
 
 
 def _find_signature(outputs: Any) -> Any:
-    """The one type of all outputs (types, shape, whether all are whole numbers); None if they are
-    not numbers, or of several types: False, 0 and 0.0 are equal, and differ."""
+    """Find the one type of all outputs: types, shape, and whether all are whole numbers.
+
+    None if they are not numbers, or of several types: False, 0 and 0.0 are equal, and differ.
+    """
     if is_number_array(outputs):
         kind = outputs.dtype
         return (kind.str, outputs.shape[1:], kind.kind != "f")
@@ -202,7 +206,7 @@ def _is_whole(kind: Any) -> bool:
 
 
 def _make_matrix(outputs: Any) -> NDArray[Any] | None:
-    """A matrix, one row an output; None if a number does not fit without loss."""
+    """Make a matrix, one row an output; None if a number does not fit without loss."""
     if is_number_array(outputs):
         kind = np.float64 if outputs.dtype.kind == "f" else np.int64
         return np.asarray(outputs.reshape(len(outputs), -1).astype(kind, copy=False))
@@ -224,7 +228,7 @@ def _holds_wide_integer(output: Any) -> bool:
 
 
 def _hash_rows(rows: NDArray[Any]) -> NDArray[np.int64]:
-    """Equal rows have equal hashes; of one integer column it is the value itself."""
+    """Hash each row: equal rows have equal hashes; of one integer column it is the value itself."""
     if rows.shape[1] == 1 and rows.dtype.kind == "i":
         return rows[:, 0].astype(np.int64)
     bits = rows.astype(np.float64 if rows.dtype.kind == "f" else np.int64).view(np.uint64)
@@ -237,7 +241,7 @@ def _hash_rows(rows: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _sample_leaves(outputs: Any) -> list[Leaves]:
-    """Leaves of the first outputs, until there are many."""
+    """Read the leaves of the first outputs, until there are many."""
     samples: list[Leaves] = []
     leaf_count = 0
     for output in outputs[:_SAMPLE]:

@@ -33,8 +33,10 @@ def counts(largest: int = 1) -> list[Pair]:
 
 
 def vectors(length: int, move: int = 1) -> list[Pair]:
-    """Answers of `length` queries, each moved by at most `move`: the patterns of Ding et al. (2018,
-    table 2)."""
+    """List pairs of answers of `length` queries, each moved by at most `move`.
+
+    They are the patterns of Ding et al. (2018, table 2).
+    """
     zero = [0] * length
     lifted = [move] * length
     half = length // 2
@@ -52,7 +54,7 @@ def vectors(length: int, move: int = 1) -> list[Pair]:
 
 
 def tables(rows: Sequence[Any], most: int = 3) -> list[Pair]:
-    """Small tables and each of them with one row more: {} / {a}, {a} / {a, b}, ..."""
+    """List small tables, each with itself plus one row: {} / {a}, {a} / {a, b}, ..."""
     pairs: list[Pair] = []
     for size in range(most + 1):
         for row in rows:
@@ -62,8 +64,10 @@ def tables(rows: Sequence[Any], most: int = 3) -> list[Pair]:
 
 
 def climb(pair: Pair, length: int, move: int = 1) -> Iterator[Pair]:
-    """Pairs near a pair of integer vectors: one coordinate of both sides or of one side changed,
-    still neighbours."""
+    """Yield pairs near a pair of integer vectors, still neighbours.
+
+    One coordinate of both sides or of one side is changed.
+    """
     first = list(pair[0])
     second = list(pair[1])
     for i in range(length):
@@ -121,8 +125,11 @@ class _Pilot:
     budget: Budget
 
     def rate_pair(self, pair: Pair) -> tuple[float, float]:
-        """How bad a pair looks: by how much its guesses would exceed the claim in the full test,
-        if clearly; among others, a rough epsilon of the best event."""
+        """Rate how bad a pair looks.
+
+        It is by how much its guesses would exceed the claim in the full test, if clearly; among
+        others, a rough epsilon of the best event.
+        """
         many = is_vectorised(self.mechanism)
         raw = [draw(self.mechanism, data, self.runs, vectorised=many) for data in pair]
         read = Reader.of(*raw)

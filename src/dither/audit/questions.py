@@ -221,8 +221,10 @@ Files = dict[str, str]
 
 
 def neighbours() -> tuple[Files, Files]:
-    """The files of a tiny database, and of the same with one more person, who may have more rows
-    than the limit."""
+    """Invent the files of a tiny database, and of the same with one more person.
+
+    That person may have more rows than the limit.
+    """
     people = uniform_below(4)
     patients = [_patient(f"p{i}") for i in range(people)]
     visits = [_visit(f"v{i}", f"p{uniform_below(max(1, people))}") for i in range(uniform_below(6))]

@@ -77,7 +77,7 @@ def finite(tree: Any) -> Any:
 
 
 def to_html(title: str, sections: Sequence[Section]) -> str:
-    """One page without a single outside resource."""
+    """Write one page without a single outside resource."""
     return write_page(
         title,
         [PageSection(section.title, _show_section(section)) for section in sections],
@@ -93,7 +93,7 @@ def _show_section(section: Section) -> Html:
 
 
 def _show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
-    """A table whose sentences stand below each row, not in columns of their own."""
+    """Write a table whose sentences stand below each row, not in columns of their own."""
     short = [name for name in head if name not in _NOTES]
     lines = []
     for row in rows:
@@ -174,7 +174,7 @@ def _largest_area(verdict: Verdict) -> float:
 
 
 def _list_allowed_rates(verdict: Verdict, steps: int) -> list[tuple[float, float]]:
-    """True against false positives of the best attack that (epsilon, delta) leaves."""
+    """List (false, true) positives of the best attack that (epsilon, delta) leaves."""
     grow = math.exp(min(50.0, verdict.epsilon))
     delta = verdict.delta
     false_positives = [i / steps for i in range(steps + 1)]
@@ -185,7 +185,7 @@ def _list_allowed_rates(verdict: Verdict, steps: int) -> list[tuple[float, float
 
 
 def _draw_scale(verdict: Verdict) -> Html:
-    """Epsilon on one line: what was shown, what was claimed, what could have been shown."""
+    """Draw epsilon on one line: what was shown, what was claimed, what could have been shown."""
     epsilon_lower = (
         verdict.epsilon_lower if math.isfinite(verdict.epsilon_lower) else verdict.ceiling
     )
@@ -232,7 +232,7 @@ def _draw_profile(verdict: Verdict) -> Html:
 
 
 def _read_promise(verdict: Verdict, epsilon: float, claimed_delta: float) -> float:
-    """The delta that the claim allows at `epsilon`: that of its curve, or that which one point
+    """Compute the delta that the claim allows at `epsilon`: by its curve, or by what one point
     implies.
 
     A claim (E, delta) implies 1 - (1 - delta)(1 + e^epsilon)/(1 + e^E) at an epsilon below E

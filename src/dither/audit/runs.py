@@ -33,7 +33,7 @@ def is_vectorised(mechanism: Callable[..., Any]) -> bool:
 
 
 def draw(mechanism: Callable[..., Any], data: Any, size: int, *, vectorised: bool) -> Any:
-    """The outputs of `size` independent runs: an array, or a list of snapshots."""
+    """Run a mechanism `size` times independently; return an array, or a list of snapshots."""
     if not vectorised:
         return [_run_once(mechanism, copy_input(data)) for _ in range(size)]
     outputs = mechanism(copy_input(data), size=size)
@@ -49,7 +49,9 @@ def draw(mechanism: Callable[..., Any], data: Any, size: int, *, vectorised: boo
 
 
 def copy_input(data: Any) -> Any:
-    """A copy of an input, so that a run cannot change what the next one gets.
+    """Copy an input, so that a run cannot change what the next one gets.
+
+    Raises ParameterError for what cannot be copied.
 
     >>> row = [1, [2]]
     >>> copy_input(row)[1] is row[1]
@@ -80,7 +82,8 @@ def _run_once(mechanism: Callable[..., Any], data: Any) -> Any:
 
 
 def take_snapshot(output: Any) -> Any:
-    """The output as it is now: numbers and rows of numbers as they are, all else read in full."""
+    """Keep the output as it is now: numbers and rows of numbers as they are, all else read in
+    full."""
     if type(output) in _FIXED:
         return output
     if type(output) in (list, tuple) and is_row_of_numbers(output):

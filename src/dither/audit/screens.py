@@ -22,7 +22,8 @@ Floats = NDArray[np.float64]
 
 
 def screen_columns(left: NDArray[Any], right: NDArray[Any]) -> Floats:
-    """For every column, by how many standard deviations its histograms differ (chi-square)."""
+    """Compute for every column by how many standard deviations its histograms differ
+    (chi-square)."""
     rows = max(_FEWEST_ROWS, _CELLS // max(1, left.shape[1]))
     return np.array(
         [
@@ -33,7 +34,7 @@ def screen_columns(left: NDArray[Any], right: NDArray[Any]) -> Floats:
 
 
 def compare_values(a: Floats, b: Floats) -> float:
-    """The standardised chi-square distance of two samples over quantile bins; NaN is a bin.
+    """Compute the standardised chi-square distance of two samples over quantile bins; NaN is a bin.
 
     >>> compare_values(np.zeros(100), np.ones(100)) > 20
     True

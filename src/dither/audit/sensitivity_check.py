@@ -73,7 +73,7 @@ def list_broken_claims(
 
 
 def flatten_measured(query: Query, measured: Any) -> dict[Spot, int]:
-    """All measured integers, each by its unlisted keys, its code, and its aggregate or point."""
+    """Map (unlisted keys, code, aggregate or point) to each measured integer."""
     if isinstance(query, Keys):
         return {(key, 0, 0): int(owners) for key, owners in measured.items()}
     if isinstance(query, Quantiles):
@@ -93,7 +93,7 @@ def flatten_measured(query: Query, measured: Any) -> dict[Spot, int]:
 
 
 def describe_query(query: Query, catalog: Catalog, facts: Facts) -> str:
-    """What was compared, in words."""
+    """Describe in words what was compared."""
     unlisted = " of unlisted keys" if open_keys(query, catalog, facts) else ""
     names: dict[type[Any], str] = {
         Cells: f"cells{unlisted}",

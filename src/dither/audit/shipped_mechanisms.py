@@ -52,7 +52,7 @@ class Subject:
 
 
 def _run_cells(mechanism: Any) -> Callable[..., Any]:
-    """Vectorised: the mechanism on `size` copies of a vector of cells."""
+    """Make a function that runs a mechanism on `size` copies of a vector of cells at once."""
 
     def run(values: list[int], size: int) -> Any:
         cells = np.array(values, np.int64)
@@ -63,7 +63,10 @@ def _run_cells(mechanism: Any) -> Callable[..., Any]:
 
 
 def _run_boxes(mechanism: m.IntegerBox) -> Callable[..., Any]:
-    """Vectorised: a box on `size` copies of some cells, whose numbers stand one after the other."""
+    """Make a function that runs a box on `size` copies of some cells at once.
+
+    The numbers of the cells stand one after the other.
+    """
 
     def run(values: list[int], size: int) -> Any:
         released = mechanism.release(
@@ -79,8 +82,10 @@ def _run_once(mechanism: Any) -> Callable[[Any], Any]:
 
 
 def _run_keys(rule: Any, release: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Vectorised: rules for keys treat every key on its own, so `size` copies of the counts are one
-    long list."""
+    """Make a function that runs a rule for keys on `size` copies of the counts at once.
+
+    Such rules treat every key on its own, so the copies are one long list.
+    """
 
     def run(counts: list[int], size: int) -> Any:
         """Release `size` copies of the counts at once, one row of kept keys for each copy."""
@@ -249,7 +254,7 @@ def list_central() -> list[Subject]:
 
 
 def list_local() -> list[Subject]:
-    """Local randomisers: any two values are neighbours."""
+    """List the local randomisers to audit; any two values are neighbours."""
     chosen: list[tuple[local.Protocol, Any, Any]] = [
         (local.Direct(Fraction(1), 4), 0, 3),
         (local.SymmetricUnary(Fraction(1), 4), 0, 3),

@@ -201,8 +201,10 @@ def _answer_or_refusal(connection: Connection, sql: str) -> Any:
 
 
 def _describe_shape(answer: Any, *, chosen: bool) -> Any:
-    """Everything that is not a noisy value: names, types, public facts; keys and rows unless noise
-    chose them."""
+    """Describe everything that is not a noisy value: names, types, public facts.
+
+    Keys and rows are part of it unless noise chose them.
+    """
     if isinstance(answer, str):
         return answer
     table = answer.to_arrow(intervals=True)
@@ -237,8 +239,10 @@ def _check_rows(
     oracles: list[naive.NaiveDatabase],
     connection: Connection,
 ) -> None:
-    """Symmetric difference of the plan's rows: of owned rows only the newcomer's move, and no more
-    than claimed."""
+    """Note a fault where the plan's rows move by more than was claimed.
+
+    It is about the symmetric difference: of owned rows only the newcomer's may move.
+    """
     without, within = (
         Counter(
             (owner, repr(sorted(row.items(), key=str)))
@@ -280,7 +284,7 @@ def _black_box(databases: list[RegisteredDatabase], sql: str, runs: int, alpha: 
 
 
 def _name_kind(sql: str) -> str:
-    """A short name for a kind of question."""
+    """Write a short name for a kind of question."""
     kinds = (
         "COUNT(*)",
         "COUNT(DISTINCT",

@@ -151,7 +151,7 @@ class Verdict:
         return f"{self.name}: {self.outcome}. {claim}; {reach}{missing}"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain data."""
+        """Write everything as plain data."""
         plain = {
             name: getattr(self, name)
             for name in ("name", "outcome", "epsilon", "delta", "epsilon_lower", "ceiling")

@@ -32,7 +32,7 @@ class View:
 
 
 def list_views(sample: Batch, other_sample: Batch) -> list[View]:
-    """The views that make sense for outputs like these, of the two inputs."""
+    """List the views that make sense for outputs like these, of the two inputs."""
     single = len(sample.names) == 1 and sample.rows.dtype.kind == "i"
     chosen_views = [View("value" if single else "whole output", lambda b: b.whole, ordered=single)]
     for i, name in enumerate(sample.names):
@@ -52,7 +52,7 @@ def list_views(sample: Batch, other_sample: Batch) -> list[View]:
 
 
 def _choose_bit_columns(sample: Batch, other_sample: Batch) -> list[int]:
-    """The columns of fractions whose lowest bits differ most between the two inputs."""
+    """Choose the columns of fractions whose lowest bits differ most between the two inputs."""
     if sample.rows.dtype.kind != "f":
         return []
     columns = [i for i in range(len(sample.names)) if _has_fractions(sample.rows[:, i])]
@@ -79,7 +79,9 @@ def _take_low_bit(index: int) -> Callable[[Batch], Numbers]:
 
 
 def lowest_bit(values: Numbers) -> NDArray[np.int64]:
-    """e for a float that is an odd multiple of 2^e: how finely its last rounding can have been.
+    """Compute e for a float that is an odd multiple of 2^e.
+
+    It says how finely its last rounding can have been.
 
     >>> lowest_bit(np.array([1.0, 0.75, 3.0, 0.1])).tolist()
     [0, -2, 0, -55]

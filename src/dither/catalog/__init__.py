@@ -75,7 +75,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The names that the kernel does not need."""
+    """Import a name that the kernel does not need, when it is asked for."""
     if name not in __all__:
         raise AttributeError(f"module 'dither.catalog' has no attribute {name!r}")
     from dither.catalog import explain, storage

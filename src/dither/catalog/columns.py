@@ -189,11 +189,10 @@ class Category(_Valued):
     other: Literal["keep", "drop"] | None
 
     def key_rows(self, labels: tuple[str, ...] | None = None) -> tuple[str | None, ...]:
-        """The keys of a GROUP BY in the order of their codes: labels, then `other` if kept, then
-        NULL if kept.
+        """List the keys of a GROUP BY in the order of their codes.
 
-        `labels` is needed only where the list lives in a public table (facts of the registered
-        version).
+        These are labels, then `other` if kept, then NULL if kept. `labels` is needed only where the
+        list lives in a public table (facts of the registered version).
         """
         if labels is None:
             if not isinstance(self.values, tuple):

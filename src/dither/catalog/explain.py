@@ -34,7 +34,7 @@ _WIDTH = 100
 
 
 def guarantee(catalog: Catalog) -> str:
-    """What the catalog promises, and what it does not, as a page of text."""
+    """Write what the catalog promises, and what it does not, as a page of text."""
     head = f"{catalog.dataset}: lineage {catalog.lineage}, population {catalog.population}"
     sections = [
         ("Protected", [_describe_protected(catalog)]),
@@ -64,6 +64,7 @@ def _name_unit(catalog: Catalog) -> str:
 
 
 def _describe_protected(catalog: Catalog) -> str:
+    """Describe in a sentence whom the guarantee protects."""
     tables = _join_words([table.name for table in catalog.private_tables])
     unit = catalog.unit
     if unit.one_row_is is not None:
@@ -123,9 +124,9 @@ def _number_window(catalog: Catalog, column: Date | Timestamp, grid: int) -> int
 
 
 def _describe_person_level(catalog: Catalog) -> list[str]:
-    """What the figure of one window is worth for a whole person.
+    """Describe what the figure of one window is worth for a whole person.
 
-    By group privacy: docs/proofs/composition.md.
+    By group privacy: docs/proofs/composition.md. Empty where the unit is no window.
     """
     windows = horizon(catalog)
     every = catalog.unit.every
@@ -153,6 +154,7 @@ def _write_tenths(windows: int) -> str:
 
 
 def _describe_hidden(catalog: Catalog) -> list[str]:
+    """Describe what about a unit is hidden, and what hidden means."""
     unit = _name_unit(catalog)
     is_row = catalog.unit.kind == "row" and catalog.unit.one_row_is is None
     content = "everything in it" if is_row else "everything in their rows"
@@ -170,6 +172,7 @@ def _describe_hidden(catalog: Catalog) -> list[str]:
 
 
 def _describe_limit(catalog: Catalog, table: Table) -> str:
+    """Describe how much one unit can count in a table."""
     path = " -> ".join(step.name for step in catalog.owner_path(table))
     owner = f", found through {path}" if "->" in path else ""
     if catalog.unit.kind == "row":
@@ -182,6 +185,7 @@ def _describe_limit(catalog: Catalog, table: Table) -> str:
 
 
 def _describe_unprotected(catalog: Catalog) -> list[str]:
+    """List the people whom the guarantee does not protect, with the reasons."""
     sentences = [
         f"people named by {person.key}, because: {person.because}."
         for person in catalog.people
@@ -194,6 +198,7 @@ def _describe_unprotected(catalog: Catalog) -> list[str]:
 
 
 def _describe_public(catalog: Catalog) -> list[str]:
+    """List what is shown without noise: the catalog, public tables, bounds and labels."""
     sentences = ["this catalog: names, types, bounds, labels, limits."]
     sentences += [
         f"table {table.name}, every row of it."
@@ -214,6 +219,7 @@ def _describe_public(catalog: Catalog) -> list[str]:
 
 
 def _write_section(title: str, lines: list[str]) -> str:
+    """Write a section of the page: its title, and its lines as a wrapped list."""
     wrapped = [
         textwrap.fill(line, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
         for line in lines

@@ -6,9 +6,9 @@ from dither.catalog.model import Catalog, OwnerReference, Table
 
 
 def owner_names(catalog: Catalog, table: Table) -> frozenset[str]:
-    """The columns of a table that name the owner of its rows.
+    """Collect the columns of a table that name the owner of its rows.
 
-    The owner column, and keys that refer to one.
+    These are the owner column, and keys that refer to one.
     """
     owner = table.owner
     column = catalog.owner_column(table)

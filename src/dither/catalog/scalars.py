@@ -31,7 +31,7 @@ def number(text: str) -> Fraction | None:
 
 
 def days(text: str) -> int | None:
-    """Days from 1970-01-01 to a date written as YYYY-MM-DD."""
+    """Count the days from 1970-01-01 to a date written as YYYY-MM-DD; None for other texts."""
     if not _DAY.fullmatch(text):
         return None
     try:
@@ -41,7 +41,8 @@ def days(text: str) -> int | None:
 
 
 def seconds(text: str, offset_seconds: int) -> int | None:
-    """Seconds from 1970-01-01T00:00:00 UTC to a time at that offset.
+    """Count the seconds from 1970-01-01T00:00:00 UTC to a time at that offset; None for other
+    texts.
 
     The time is written as YYYY-MM-DDTHH:MM:SS.
     """
@@ -54,7 +55,7 @@ def seconds(text: str, offset_seconds: int) -> int | None:
 
 
 def offset(text: str) -> int | None:
-    """Seconds east of UTC: `UTC` or a fixed offset.
+    """Read the seconds east of UTC: `UTC` or a fixed offset; None for other texts.
 
     Named zones change by law, so they are no public constant.
     """

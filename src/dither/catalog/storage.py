@@ -51,7 +51,8 @@ def catalog_hash(catalog: Catalog) -> str:
 
 
 def to_json(catalog: Catalog) -> dict[str, Any]:
-    """A tree of dicts, lists, text, integers and booleans for `canonical.dumps`."""
+    """Write a catalog as a tree of dicts, lists, text, integers and booleans for
+    `canonical.dumps`."""
     return {
         "type": "catalog",
         "v": VERSION,
@@ -67,7 +68,10 @@ def to_json(catalog: Catalog) -> dict[str, Any]:
 
 
 def from_json(tree: Any) -> Catalog:
-    """The catalog that `to_json` wrote; refuses what it would not write in the same bytes again."""
+    """Read the catalog that `to_json` wrote.
+
+    Raises CatalogError for what it would not write in the same bytes again.
+    """
     if not isinstance(tree, dict) or tree.get("type") != "catalog" or tree.get("v") != VERSION:
         raise _error(f"not a stored catalog of version {VERSION}: it needs another dither")
     try:
@@ -96,6 +100,7 @@ def from_json(tree: Any) -> Catalog:
 
 
 def _write_unit(unit: Unit) -> dict[str, Any]:
+    """Write the privacy unit, with only the keys that its kind has."""
     if unit.one_row_is is not None:
         return {"kind": unit.kind, "one_row_is": unit.one_row_is}
     if unit.offset_seconds is None:
@@ -105,8 +110,10 @@ def _write_unit(unit: Unit) -> dict[str, Any]:
 
 
 def _write_source(source: Source) -> dict[str, Any]:
-    """How CSV is written is stored only where it is not the usual way: old catalogs keep their
-    bytes."""
+    """Write the source.
+
+    How CSV is written is stored only where it is not the usual form: old catalogs keep their bytes.
+    """
     tree: dict[str, Any] = {"engine": source.engine, "location": source.location}
     usual = Source(source.engine, source.location)
     tree |= {
@@ -123,6 +130,7 @@ def _write_person(person: Person) -> dict[str, Any]:
 
 
 def _write_table(table: Table) -> dict[str, Any]:
+    """Write a table with its owner, limits, keys and columns."""
     tree: dict[str, Any] = {"name": table.name, "kind": table.kind, "from": table.source_name}
     if isinstance(table.owner, OwnerColumn):
         tree["owner"] = {"column": table.owner.column}
@@ -170,6 +178,7 @@ def _write_column(column: Column) -> dict[str, Any]:
 
 
 def _write_values(column: Category) -> dict[str, Any]:
+    """Write where the labels of a category come from, and what happens to others."""
     if isinstance(column.values, Undeclared):
         return {"values": "undeclared", "width": column.values.width}
     if isinstance(column.values, FromPublic):
@@ -180,6 +189,7 @@ def _write_values(column: Category) -> dict[str, Any]:
 
 
 def _write_nulls(column: Column, nulls: Nulls) -> Any:
+    """Write the null rule of a column; a replacement as the catalog writes that value."""
     if nulls.rule != "value":
         return nulls.rule
     return {
@@ -188,7 +198,7 @@ def _write_nulls(column: Column, nulls: Nulls) -> Any:
 
 
 def _write_grid(column: Any, grid: int) -> Any:
-    """A grid integer as the catalog writes that value."""
+    """Write a grid integer as the catalog writes that value."""
     if isinstance(column, Date):
         return write_days(grid)
     if isinstance(column, Timestamp):
@@ -209,7 +219,7 @@ def _check_people(people: list[dict[str, Any]]) -> None:
 
 
 def _check_names(named: list[dict[str, Any]]) -> None:
-    """SQL tells names apart in any case only, so they differ in more than case."""
+    """Raise CatalogError unless names differ in more than case, which SQL does not tell apart."""
     names = set()
     for tree in named:
         if tree["name"].lower() in names:

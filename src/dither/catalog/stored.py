@@ -40,7 +40,10 @@ T = TypeVar("T")
 
 
 def read_catalog(tree: dict[str, Any]) -> Catalog:
-    """The catalog of a tree that `storage.to_json` wrote; the caller has checked that it is one."""
+    """Build the catalog of a tree that `storage.to_json` wrote.
+
+    The caller has checked that it is one.
+    """
     return Catalog(
         dataset=tree["dataset"],
         lineage=tree["lineage"],
@@ -65,6 +68,7 @@ def _read_unit(tree: dict[str, Any]) -> Unit:
 
 
 def _read_table(tree: dict[str, Any]) -> Table:
+    """Build a table of its stored tree."""
     return Table(
         name=tree["name"],
         kind=tree["kind"],
@@ -81,6 +85,7 @@ def _read_table(tree: dict[str, Any]) -> Table:
 
 
 def _read_owner(tree: dict[str, Any]) -> Owner:
+    """Build the owner of a table: a column, or pairs (column here, column of the parent)."""
     if "column" in tree:
         return OwnerColumn(tree["column"])
     by = tree["by"]
@@ -89,6 +94,7 @@ def _read_owner(tree: dict[str, Any]) -> Owner:
 
 
 def _read_column(tree: dict[str, Any]) -> Column:
+    """Build a column of its stored tree, by its type. Raises ValueError for a type that is none."""
     name = tree["name"]
     match tree["type"]:
         case "id":

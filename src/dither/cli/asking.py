@@ -24,8 +24,11 @@ class DecisionReader:
     def decide(
         self, option_value: str | None, option: str, question: str, read: Callable[[str], T]
     ) -> T:
-        """The decision that an option gave, or that the person types; asked again while it cannot
-        be read."""
+        """Return the decision that an option gave, or that the person types.
+
+        It is asked again while it cannot be read. Raises ParameterError where it is missing and
+        nobody is here to ask.
+        """
         if option_value is not None:
             return read(option_value)
         if not self.is_interactive:
@@ -37,6 +40,7 @@ class DecisionReader:
                 self.console.print(f"  {error}", markup=False, highlight=False, soft_wrap=True)
 
     def _read_line(self, question: str) -> str:
+        """Print a question and read a line; a terminal that was closed is an interrupt."""
         self.console.print(f"{question} ", end="", markup=False, highlight=False, soft_wrap=True)
         try:
             return input().strip()

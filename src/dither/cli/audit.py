@@ -236,6 +236,7 @@ def accountant(
 
 
 def _make_row(verdict: Verdict) -> tuple[str, ...]:
+    """Write the row of a verdict for the table."""
     numbers = (
         f"{verdict.epsilon:.4g}",
         f"{verdict.delta:.3g}",
@@ -261,6 +262,7 @@ _CATCH_HEAD = (
 
 
 def _make_catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
+    """Write the row of a bug of the zoo: what it is, and how it was caught."""
     drawn = (
         (f"{catch.runs:,}", f"{catch.alpha:g}", _format_power(catch.power))
         if catch.runs
@@ -280,7 +282,7 @@ def _make_catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
 
 
 def _format_power(power: float) -> str:
-    """Four digits, or as many nines as there are.
+    """Format a power with four digits, or as many nines as there are.
 
     >>> _format_power(0.99312), _format_power(1 - 2e-11), _format_power(1.0)
     ('0.9931', '0.99999999998', '1.0000')
@@ -293,8 +295,10 @@ def _format_power(power: float) -> str:
 
 
 def _show_catches(console: Console, catches: list[tuple[Bug, Catch]], *, why: bool) -> None:
-    """A table where there is room, else a few lines for each bug; with `why`, what is wrong and how
-    it shows."""
+    """Print a table where there is room, else a few lines for each bug.
+
+    With `why`, also what is wrong and how it shows.
+    """
     names = ("bug", "detector", "claim", "runs", "alpha", "power", "black box needs", "caught")
     table = Table(*names)
     for bug, catch in catches:

@@ -60,7 +60,10 @@ def function(
 
 
 def _load_function(where: str) -> Callable[..., Any]:
-    """The function at file.py:name or module:name."""
+    """Import the function at file.py:name or module:name.
+
+    Raises ParameterError where there is none.
+    """
     module_path, _, name = where.rpartition(":")
     if not module_path:
         raise ParameterError(f"name a function as file.py:name or module:name, got {where!r}")

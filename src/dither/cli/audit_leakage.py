@@ -122,6 +122,7 @@ def _show_book(console: Console, *, full: bool, runs: int, as_json: bool) -> Non
 
 
 def _pair_counts(printed: tables.Counts, measured: tables.Counts) -> list[str]:
+    """Write printed and measured counts side by side; X for one that was never reached."""
     columns = [
         ["X" if count is None else f"{count:,}" for count in row] for row in (printed, measured)
     ]
@@ -133,7 +134,7 @@ def _pair_counts(printed: tables.Counts, measured: tables.Counts) -> list[str]:
 
 @contextmanager
 def _show_progress(console: Console, full: bool) -> Iterator[_Tick]:
-    """A progress bar over all systems."""
+    """Show a progress bar over all systems; yield the function that moves it."""
     total = sum(full or experiment.quick is not None for experiment in tables.EXPERIMENTS) + (
         len(places.PRINTED) if full else 0
     )
@@ -149,7 +150,10 @@ def _show_progress(console: Console, full: bool) -> Iterator[_Tick]:
 
 
 def _read_pairs(file: Path) -> tuple[list[str], NDArray[np.float64]]:
-    """Secrets and outputs of a CSV; its first line is a header if its outputs are no numbers."""
+    """Read secrets and outputs of a CSV.
+
+    Its first line is a header if its outputs are no numbers.
+    """
     with file.open(encoding="utf-8", newline="") as opened:
         lines = [row for row in csv.reader(opened) if row]
     header = bool(lines) and _parse_numbers(lines[0][1:]) is None
@@ -175,6 +179,7 @@ def _parse_numbers(cells: list[str]) -> list[float] | None:
 
 
 def _show_pairs(console: Console, file: Path, *, alpha: float, as_json: bool) -> None:
+    """Print the leakage estimated from the pairs in a file, and the epsilon that it certifies."""
     estimate = from_pairs(*_read_pairs(file))
     table = Table("estimator", "examples", "least error", "last error")
     for line in estimate.curves:

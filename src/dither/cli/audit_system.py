@@ -111,6 +111,7 @@ class Registrar:
 
 class _DevDataset:
     def __init__(self, file: Path) -> None:
+        """Register the files as a dev dataset, open a pot that is never empty, and connect."""
         self._state = State(file.with_suffix(".dither"))
         done = steward.register(file, state=self._state, dev=True)
         purpose = dict.fromkeys(

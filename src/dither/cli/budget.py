@@ -135,6 +135,7 @@ def open_pot(
 
 
 def _show(pot: Pot, as_json: bool) -> None:
+    """Print the balance of one pot, for people or as JSON."""
     budget = PotBalances((pot,))
     if as_json:
         print_json(_pot_document(pot, budget))
@@ -143,6 +144,7 @@ def _show(pot: Pot, as_json: bool) -> None:
 
 
 def read_relations(texts: list[str]) -> dict[str, str]:
+    """Read texts LINEAGE=relation as a dict. Raises ParameterError for any other text."""
     pairs = [text.rpartition("=")[::2] for text in texts]
     if any(not lineage for lineage, _ in pairs):
         raise ParameterError(
@@ -199,6 +201,7 @@ def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = Non
 
 
 def _pot_document(pot: Pot, budget: PotBalances) -> dict[str, Any]:
+    """Write the balance of a pot, and what it promises whatever is asked, as plain data."""
     whole = budget.guarantee(pot)
     return {
         "pot": pot.name,

@@ -11,8 +11,10 @@ from dither.errors import CatalogError
 
 
 def load_or_list_problems(catalog_file: Path) -> Catalog:
-    """The catalog, where nothing is wrong with it or with the columns of its source; else one
-    error that lists all of them."""
+    """Load the catalog, where nothing is wrong with it or with the columns of its source.
+
+    Else raises one CatalogError that lists all problems.
+    """
     problems = list_problems(catalog_file)
     if not problems:
         catalog = load(catalog_file)

@@ -57,12 +57,15 @@ tables:
       visit_id:   {type: id}
       patient_id: {type: id}
       doctor_id:  {type: id}
-      day:        {type: date, bounds: [2025-01-01, 2025-12-31], nulls: drop, provenance: period of the extract}
-      ward:       {type: category, values: [emergency, surgery, cardiology, maternity], other: keep, nulls: drop}
+      day:        {type: date, bounds: [2025-01-01, 2025-12-31], nulls: drop,
+                   provenance: period of the extract}
+      ward:       {type: category, values: [emergency, surgery, cardiology, maternity],
+                   other: keep, nulls: drop}
       age:        {type: integer, bounds: [0, 110], nulls: drop, provenance: public life tables}
       urgent:     {type: boolean, nulls: {value: false}}
       wait:       {type: integer, bounds: [0, 240], nulls: keep, provenance: opening hours}
-      cost:       {type: decimal, bounds: [0, 2000], resolution: 0.01, nulls: keep, provenance: tariff 2025}
+      cost:       {type: decimal, bounds: [0, 2000], resolution: 0.01, nulls: keep,
+                   provenance: tariff 2025}
   prescriptions:
     kind: private
     from: prescriptions.csv
@@ -75,7 +78,8 @@ tables:
       visit_id:   {type: id}
       drug:       {type: category, values: undeclared, width: 20, nulls: drop}
       days:       {type: integer, bounds: [1, 90], nulls: drop, provenance: pharmacy rules}
-      price:      {type: decimal, bounds: [0, 200], resolution: 0.01, nulls: keep, provenance: price list 2025}
+      price:      {type: decimal, bounds: [0, 200], resolution: 0.01, nulls: keep,
+                   provenance: price list 2025}
   counties:
     kind: public
     from: counties.csv
@@ -97,7 +101,10 @@ Floats = NDArray[np.float64]
 
 
 def write_clinic(folder: Path, people: int) -> None:
-    """clinic.yaml and its four CSV files into a folder that has none of them."""
+    """Write clinic.yaml and its four CSV files into a folder that has none of them.
+
+    Raises ParameterError where it has one.
+    """
     for name in ("clinic.yaml", *FILES):
         if (folder / name).exists():
             raise ParameterError(f"{folder / name} exists already: choose an empty folder")
@@ -149,6 +156,7 @@ class Draws:
 
 
 def _draw_patients(draw: Draws, people: int) -> dict[str, NDArray[Any]]:
+    """Draw the columns of invented patients, before anything is lost."""
     age = np.clip(44 + 23 * draw.normal(people), 0, 103).astype(np.int64)
     return {
         "age": age,
@@ -159,6 +167,7 @@ def _draw_patients(draw: Draws, people: int) -> dict[str, NDArray[Any]]:
 
 
 def _draw_visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Draw the columns of invented visits: most people have few, some have many."""
     people = len(patients["age"])
     age = patients["age"]
     mean = 0.6 + age / 35 + 0.7 * patients["smoker"]
@@ -188,6 +197,7 @@ def _draw_visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, ND
 
 
 def _list_patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
+    """List the rows of patients.csv, with some values blank or wrong."""
     people = len(patients["age"])
     lost = draw.uniform(people)
     sex = np.where(lost < 0.01, "", patients["sex"])
@@ -201,6 +211,7 @@ def _list_patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterab
 
 
 def _list_visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
+    """List the rows of visits.csv, with some values blank or unreadable."""
     count = len(visits["who"])
     lost = draw.uniform(count)
     day = np.datetime64("2025-01-01") + draw.below(365, count).astype("timedelta64[D]")
@@ -219,7 +230,10 @@ def _list_visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[t
 
 
 def _draw_prescriptions(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
-    """Invented prescriptions: 0 to 9 for each visit, a few drugs make most, some cells are blank."""
+    """Draw the rows of invented prescriptions: 0 to 9 for each visit.
+
+    A few drugs are prescribed most of the time, and some cells are blank.
+    """
     per_visit = np.floor(-0.9 * np.log1p(-draw.uniform(len(visits["who"])))).astype(np.int64)
     visit_index = np.repeat(np.arange(len(per_visit)), np.minimum(per_visit, 9))
     count = len(visit_index)

@@ -157,6 +157,7 @@ class _Walk:
     answers: list[DemoAnswer] = field(default_factory=list)
 
     def run(self, people: int, report: Path) -> None:
+        """Play the whole demonstration, and write its report."""
         con = self._register(people)
         self._ask_first(con)
         self._ask_dozen(con)
@@ -182,6 +183,7 @@ class _Walk:
         )
 
     def _register(self, people: int) -> Connection:
+        """Invent and register the clinic, and open its pot; return a connection."""
         self.console.rule("1. the steward declares who is protected, and registers")
         with _show_progress(self.console, f"inventing {people:,} patients"):
             write_clinic(self.file.parent, people)
@@ -207,6 +209,7 @@ class _Walk:
         return con
 
     def _ask_first(self, con: Connection) -> None:
+        """Show the preview, the answer and the truth of the first question."""
         title, top_label, sql = QUESTIONS[0]
         self.console.rule("3. the analyst sees price and error first; no data is read")
         self.console.print(Syntax(sql, "sql", background_color="default", word_wrap=True))
@@ -219,6 +222,7 @@ class _Walk:
             self.console.print(f"  {label:<12}{value:>10,.0f}", highlight=False)
 
     def _ask_dozen(self, con: Connection) -> None:
+        """Ask the other questions, and print a table of answers beside the truth."""
         self.console.rule("5. a dozen questions, beside the truth")
         with _show_progress(self.console, "asking") as say:
             for title, top_label, sql in QUESTIONS[1:]:
@@ -236,6 +240,7 @@ class _Walk:
         self.console.print(ShownTable(heads, tuple(rows), frozenset({1, 2, 3})))
 
     def _ask(self, con: Connection, title: str, top_label: str, sql: str) -> DemoAnswer:
+        """Ask one question, and note its preview, answer and truth."""
         preview: Preview = con.preview(sql, rho=PRICE)
         result = con.sql(sql, rho=PRICE)
         assert isinstance(result, Result)
@@ -263,6 +268,7 @@ class _Walk:
 
 @contextmanager
 def _show_progress(console: Console, text: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner with a text; yield the function that adds to the text."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(text)

@@ -42,7 +42,8 @@ class DemoAnswer:
 
 
 def list_truths(state: State, result: Result) -> dict[str, float]:
-    """The exact answer by the labels of its rows, for every key that the release selected."""
+    """Compute the exact answer by the labels of its rows, for every key that the release
+    selected."""
     release, recipe = _release_and_recipe(result)
     exact = replace(release, values=measure_truth(state, release))
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
@@ -56,6 +57,7 @@ def list_points(result: Result, truth: dict[str, float]) -> tuple[ChartPoint, ..
 
 
 def _list_points(result: Result, truth: dict[str, float]) -> list[ChartPoint]:
+    """List a point for each row: label, value, ends of its interval, and the truth."""
     keys = [column.name for column in result.columns if column.role == "key"]
     value, low, high = next(
         (column.name, f"{column.name}_low", f"{column.name}_high")
@@ -148,7 +150,7 @@ def demo_report(
 
 
 def say_verdict(certificate: dict[str, Any]) -> str:
-    """The verdict on the certificate that the page shows, as a sentence for the page."""
+    """Check the certificate that the page shows, and write the verdict as a sentence."""
     verdict = seal.check(seal.write_certificate(certificate), [certificate["header"]["public_key"]])
     if not verdict.intact:
         return f"NOT what was signed: {'; '.join(verdict.problems)}"
@@ -159,6 +161,7 @@ def say_verdict(certificate: dict[str, Any]) -> str:
 
 
 def _describe_question(answer: DemoAnswer) -> AnsweredQuestion:
+    """Describe an answered question for the report: price, error, table and finding."""
     head = ("", "answer", "from", "to", "exact (dev only)")
     rows = tuple(
         (
@@ -198,7 +201,7 @@ def _write_limits(result: Result) -> Html:
 
 
 def _state_finding(answer: DemoAnswer) -> str:
-    """The finding in a sentence, as far as the intervals carry it."""
+    """Write the finding in a sentence, as far as the intervals carry it."""
     points = [
         p for p in answer.points if not math.isnan(p.value) and p.label not in ("unknown", "other")
     ]
@@ -225,7 +228,8 @@ def _state_finding(answer: DemoAnswer) -> str:
 def _describe_stages(
     state: State, file: Path, cost: DemoAnswer, drugs: DemoAnswer
 ) -> tuple[Staged, ...]:
-    """Two stories: sums that clamps and limits bias, and keys of which rare ones are suppressed."""
+    """Tell two stories: sums that clamps and limits bias, and keys of which rare ones are
+    suppressed."""
     queries = [
         next(
             query
@@ -239,7 +243,7 @@ def _describe_stages(
 
 
 def _describe_wards(stages: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
-    """The cost of each ward from the file to the answer."""
+    """Follow the cost of each ward from the file to the answer."""
     recipe = _release_and_recipe(demo_answer.result)[1]
     unit = float(recipe.atoms[0].unit)
     cells_by_stage = [

@@ -79,6 +79,10 @@ def _read_meaning(
     neighbours: Neighbours,
     state: Path | None,
 ) -> Meaning:
+    """Read what to interpret: a pot, an epsilon, or a loss.
+
+    Raises ParameterError unless exactly one is given, with its delta and unit.
+    """
     if sum(source is not None for source in (catalog, epsilon, loss)) != 1:
         raise ParameterError(
             "say what to interpret: a CATALOG and its pot, or --epsilon or --loss, with --delta "

@@ -132,7 +132,7 @@ def export(
 
 
 def _add_texts(ledger: Reports, questions: Questions) -> dict[str, Any]:
-    """The export, with the text of every question that the log has."""
+    """Export the ledger as plain data, with the text of every question that the log has."""
     document: dict[str, Any] = json.loads(exports.as_json(ledger))
     texts = {record.seq: _find_text(record, questions) for record in ledger.history()}
     for release in document["releases"]:
@@ -182,6 +182,7 @@ def _find_text(record: Record, questions: Questions) -> str | None:
 
 
 def _describe_record(record: Record, pot: Pot, questions: Questions) -> dict[str, Any]:
+    """Write one release as plain data."""
     taken = record.charges[record.pot]
     return {
         "release": record.seq,

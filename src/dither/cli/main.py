@@ -92,6 +92,7 @@ class LazyGroup(TyperGroup):
 
 
 def _load_command(name: str) -> TyperCommand | TyperGroup:
+    """Import the module of a command, and build the command from it."""
     if name in _GROUPS:
         group = typer.main.get_group(import_module(f"dither.cli.{name}").app)
         for command in group.commands.values():
@@ -233,6 +234,7 @@ def _locate_error(error: BaseException) -> str:
 
 
 def _end(kind: str, message: str, code: int) -> NoReturn:
+    """Print an error, for people or as JSON, and exit with its code."""
     from dither.cli.output import make_console, print_json
 
     if _wants_json():

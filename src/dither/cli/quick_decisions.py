@@ -37,8 +37,11 @@ def find_table(
     delimiter: str,
     null_texts: list[str],
 ) -> QuickTable:
-    """The table that the file holds. The first line of a CSV file is read only after the steward
-    said that it is a header: else it is somebody's row."""
+    """Find the table that the file holds.
+
+    The first line of a CSV file is read only after the steward said that it is a header: else it is
+    somebody's row.
+    """
     files = steward.recognise_source(file)
     if file.is_dir():
         raise ParameterError(f"{file} is a folder: quickstart takes one file")
@@ -82,8 +85,11 @@ def decide_unit(
     two_rows: bool | None,
     rows_per_person: str | None,
 ) -> tuple[str | None, bool, int]:
-    """The person's column or None, whether a row is asserted to be a person, and how many rows of
-    one unit count. There is no default for any of them."""
+    """Ask who is protected, and how many of their rows count.
+
+    Returns the person's column or None, whether a row is asserted to be a person, and how many rows
+    of one unit count. There is no default for any of them.
+    """
 
     def read_person(text: str) -> str | None:
         return None if text.strip().lower() == "none" else _find_column(source, text)
@@ -125,7 +131,7 @@ def decide_max_rows(asker: DecisionReader, max_rows: str | None) -> int:
 def decide_columns(
     asker: DecisionReader, source: QuickTable, person: str | None, option_values: list[str] | None
 ) -> tuple[tuple[str, Kind], ...]:
-    """The columns that may be asked about, each with its kind; all others are left out."""
+    """Ask which columns may be asked about, each with its kind; all others are left out."""
     kinds: dict[str, Kind] = {}
     if option_values:
         for text in option_values:
@@ -148,6 +154,7 @@ def decide_columns(
 
 
 def _read_column(source: QuickTable, person: str | None, text: str) -> tuple[str, Kind]:
+    """Read `column = kind`. Raises ParameterError for the person's own column."""
     written, equals, kind = text.rpartition("=")
     if not equals:
         raise ParameterError("write it as column = kind, such as age = age")
@@ -158,6 +165,7 @@ def _read_column(source: QuickTable, person: str | None, text: str) -> tuple[str
 
 
 def _find_column(source: QuickTable, text: str) -> str:
+    """Return the name of a column of the source. Raises ParameterError where there is none."""
     if text.strip() not in source.columns:
         raise ParameterError(
             f"there is no column {text.strip()[:60]!r}: there are {', '.join(source.columns)}"
@@ -166,6 +174,7 @@ def _find_column(source: QuickTable, text: str) -> str:
 
 
 def _show_kinds(console: Console) -> None:
+    """Print the menu of kinds."""
     console.print(
         "kinds, with bounds that everybody knows; columns that you leave out are not read:"
     )
@@ -208,8 +217,10 @@ def _read_count(text: str) -> int:
 
 
 def write_first_question(decisions: QuickDecisions) -> str:
-    """A question to begin with: the average of the first number by the first key, as far as there
-    are such columns."""
+    """Write a question to begin with.
+
+    It is the average of the first number by the first key, as far as there are such columns.
+    """
     names = name_columns(decisions)
     numbers = [names[source] for source, kind in decisions.kinds if kind.is_number]
     keys = [names[source] for source, kind in decisions.kinds if kind.is_key]

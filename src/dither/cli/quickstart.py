@@ -146,8 +146,11 @@ def quickstart(
 def _register_and_open(
     console: Console, catalog_file: Path, purpose: dict[str, str], relations: dict[str, str]
 ) -> None:
-    """Register the rows as what they are, never as invented ones, and open the budget. How many
-    rows were read or repaired is in the steward's log, and is not printed."""
+    """Register the rows as what they are, never as invented ones, and open the budget.
+
+    If nothing was registered, the new catalog file is removed again. How many rows were read or
+    repaired is in the steward's log, and is not printed.
+    """
     state = State.beside(catalog_file)
     try:
         done = register_with_progress(console, catalog_file, state=state)
@@ -178,6 +181,7 @@ def _register_and_open(
 
 
 def _refuse_existing(catalog_file: Path) -> None:
+    """Raise DitherError where the catalog exists: quickstart changes no dataset."""
     if catalog_file.exists():
         raise DitherError(
             f"{catalog_file} exists already: quickstart begins a dataset and changes none. Go on "
@@ -192,7 +196,7 @@ def _write_catalog(console: Console, catalog_file: Path, text: str) -> None:
 
 
 def _offer_bounds(console: Console, catalog_file: Path, decisions: QuickDecisions) -> None:
-    """How to buy bounds for columns that have wide ones."""
+    """Print how to buy bounds for columns that have wide ones."""
     names = name_columns(decisions)
     for source, kind in decisions.kinds:
         if kind is KINDS["wide"]:

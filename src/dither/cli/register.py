@@ -107,6 +107,7 @@ def register_with_progress(console: Console, catalog: Path, **options: Any) -> s
 
 
 def _show(done: steward.Registration, console: Console, catalog: Path, as_json: bool) -> None:
+    """Print what was registered and repaired, for the steward, or as JSON."""
     if as_json:
         repaired = {
             table_repairs.table: dict(table_repairs.counts) for table_repairs in done.repairs

@@ -28,7 +28,7 @@ app = typer.Typer(
 
 
 def read_deployment(state: State) -> Deployment:
-    """The public facts of a dataset, from its registered catalog and its ledger."""
+    """Collect the public facts of a dataset, from its registered catalog and its ledger."""
     catalog = steward.registered_catalog(state)
     ledger = steward.open_ledger(state)
     try:

@@ -90,6 +90,7 @@ def report(
 
 
 def _describe_payment(charges: dict[str, Charge], pots: dict[str, Pot]) -> str:
+    """Write what each pot paid, in one line."""
     texts = (
         f"{name}: {price_text(pots[name].rule.measure, taken, pots[name].unit)}"
         for name, taken in charges.items()

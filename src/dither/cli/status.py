@@ -55,7 +55,7 @@ def status(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = N
 
 
 def describe_suspension(state: State, catalog: Path) -> str | None:
-    """Who is suspended, since when, and the command that clears it."""
+    """Say who is suspended, since when, and the command that clears it; None where nobody is."""
     suspension = steward.read_suspension(state)
     if suspension is None:
         return None

@@ -89,7 +89,7 @@ def verify(
 def _check_values(
     verdict: seal.SealVerdict, body: dict[str, Any], values: Path
 ) -> seal.SealVerdict:
-    """The verdict on certificate and values together."""
+    """Return the verdict on certificate and values together."""
     promised = body["values"]["commitment"] if "values" in body else ""
     if opens(_read_file(values, MAX_VALUES), promised):
         return verdict
@@ -98,7 +98,7 @@ def _check_values(
 
 
 def _describe(verdict: seal.SealVerdict, file: Path, values: Path | None) -> Iterator[str]:
-    """The verdict in lines.
+    """Yield the verdict in lines.
 
     What others wrote is escaped, so that it cannot draw on the terminal.
     """
@@ -129,7 +129,7 @@ def _shorten(line: str) -> str:
 
 
 def _read_file(file: Path, most_characters: int = MAX_CHARACTERS) -> str:
-    """The text of a file, cut where it is seen to be too long; empty where it is no UTF-8."""
+    """Read the text of a file, cut where it is seen to be too long; empty where it is no UTF-8."""
     try:
         with file.open("rb") as opened:
             return opened.read(4 * most_characters + 4).decode("utf-8")
@@ -140,7 +140,7 @@ def _read_file(file: Path, most_characters: int = MAX_CHARACTERS) -> str:
 
 
 def _read_key(text: str) -> str:
-    """The key itself, or what the file of that name holds."""
+    """Return the key itself, or what the file of that name holds."""
     if re.fullmatch(r"[0-9A-Fa-f]{64}", text.strip()):
         return text
     try:

@@ -81,8 +81,10 @@ class Measurer:
             ) from None
 
     def prepare(self, query: Query) -> str:
-        """Compile: the SQL text. Reads the registered table's schema, no row; a query compiled
-        before is known."""
+        """Compile a query, keep it, and return its SQL text.
+
+        It reads the registered table's schema, no row.
+        """
         key = plan_hash(query)
         compiled = self._compiled.get(key)
         if compiled is not None:
@@ -105,6 +107,7 @@ class Measurer:
         return sql
 
     def _make_room(self) -> None:
+        """Forget all compiled statements once there are MOST_COMPILED of them."""
         if len(self._compiled) >= MOST_COMPILED:
             for statement in self._compiled.values():
                 if statement.run is not None and statement.run != statement.sql:
@@ -112,7 +115,7 @@ class Measurer:
             self._compiled.clear()
 
     def measure(self, query: Query, sample_key: bytes | None = None) -> Any:
-        """Exact integers.
+        """Run a query and return exact integers.
 
         Cells: one row per declared cell, one column per aggregate, exact Python integers; absent
         cells are 0. Where some keys are not listed: by their values, the cells that hold rows by
@@ -202,7 +205,10 @@ class Measurer:
     def _fill_array(
         self, query: Quantiles, sample_key: bytes | None, room: int
     ) -> NDArray[np.int64]:
-        """How many rows each point of each cell holds, counted in an array as the rows come by."""
+        """Count how many rows each point of each cell holds, in an array of `room` numbers.
+
+        The rows are counted as they come by.
+        """
         filled = np.zeros(room, np.int64)
         try:
             for batch in self._connection.sql(self._run(query, sample_key)).to_arrow_reader(
@@ -214,25 +220,35 @@ class Measurer:
         return filled
 
     def _fetch_table(self, query: Query, sample_key: bytes | None) -> Any:
+        """Run a query and return its rows as an Arrow table.
+
+        Raises MeasureError without the engine's words.
+        """
         try:
             return self._connection.sql(self._run(query, sample_key)).to_arrow_table()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
 
     def _fetch_rows(self, query: Query, sample_key: bytes | None) -> list[tuple[int, ...]]:
-        """Rows of exact integers, for few of them."""
+        """Run a query and return its few rows as tuples of exact integers.
+
+        Raises MeasureError without the engine's words.
+        """
         try:
             return self._connection.execute(self._run(query, sample_key)).fetchall()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
 
     def _run(self, query: Query, sample_key: bytes | None) -> str:
+        """Return the SQL that runs a query: the prepared statement, else its text with the sample
+        key."""
         compiled = self._compiled.get(plan_hash(query))
         if compiled is None or compiled.run is None:
             return self._write_sql(query, sample_key)
         return compiled.run
 
     def _write_sql(self, query: Query, sample_key: bytes | None) -> str:
+        """Write the SQL of a query; quantiles of few points are counted in an array."""
         rows = self._analyses.analyse_rows(query.plan)
         if isinstance(query, Quantiles) and (layout := spots(query, rows.columns)) is not None:
             return spots_sql(query, rows, layout.room, sample_key)

@@ -88,7 +88,7 @@ class AdditiveErrorLaw(ErrorLaw, ABC):
         return find_half_width(self, read_miss(confidence), max(1, int(self.noise_scale)))
 
     def inverse(self, shares: Floats) -> Floats:
-        """The smallest z with P(noise <= z) >= share, for every share."""
+        """Find the smallest z with P(noise <= z) >= share, for every share, by bisection."""
         high = np.full(shares.shape, float(_FARTHEST))
         low = -high
         for _ in range(_FARTHEST.bit_length() + 1):
@@ -134,7 +134,10 @@ class KeyErrorLaw(ErrorLaw, ABC):
 
 
 def read_miss(confidence: Number) -> float:
-    """1 - confidence, a little less, from the exact number: 1 - 0.99999999999999999999 is not 0."""
+    """Compute 1 - confidence, a little less, from the exact number.
+
+    1 - 0.99999999999999999999 is not 0. Raises ParameterError outside (0, 1).
+    """
     level = exact(confidence, "confidence")
     if not 0 < level < 1:
         raise ParameterError(f"confidence must lie in (0, 1), got {confidence}: choose e.g. 0.95")
@@ -144,7 +147,7 @@ def read_miss(confidence: Number) -> float:
 
 
 def find_half_width(law: AdditiveErrorLaw, miss: float, start: int) -> int:
-    """The smallest w with P(|noise| > w) <= miss, to one or a part in 2**17.
+    """Find the smallest w with P(|noise| > w) <= miss, to one or a part in 2**17.
 
     The search doubles from `start`.
     """

@@ -71,6 +71,7 @@ class _Ahead(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _ahead(sides: tuple[int, ...], scale: Fraction, column: int) -> _Ahead:
+    """Tabulate sums over all larger radii, from which `tail` reads a probability in one look."""
     mixture = _mixture(sides, scale)
     room = _floor(mixture.end * float(sides[column] * scale), +1)
     masses = mixture.mass * mixture.largest * 2 / (2 * room + 1)
@@ -132,7 +133,7 @@ class BoxErrorLaw(AdditiveErrorLaw):
 
     @property
     def variance(self) -> float:
-        """About (d+1)(d+2)/3 (side scale)^2, here to a part in 200.
+        """Compute the variance, about (d+1)(d+2)/3 (side scale)^2, here to a part in 200.
 
         That of a uniform integer in [-n, n] is n(n+1)/3.
         """
@@ -142,7 +143,7 @@ class BoxErrorLaw(AdditiveErrorLaw):
         return float((weights * reach * (reach + 1)).sum() / weights.sum() / 3)
 
     def tail(self, t: int) -> float:
-        """P(|noise| >= t), or a little above it."""
+        """Compute P(|noise| >= t), or a little above it."""
         if t <= 0:
             return 1.0
         mixture = _mixture(self.sides, self.scale)
@@ -153,8 +154,10 @@ class BoxErrorLaw(AdditiveErrorLaw):
         return min(1.0, (inside + self._beyond(t, mixture.reach)) * (1 + _FLOAT) / mixture.whole)
 
     def _beyond(self, t: int, reach: float) -> float:
-        """At least what r > reach adds: 2 r a + 1 grows no faster than r, and below r = t / a
-        nothing is added."""
+        """Bound from above what radii r > reach add to a tail.
+
+        2 r a + 1 grows no faster than r, and below r = t / a nothing is added.
+        """
         r = min(_FARTHEST, max(reach, t / self._unit))
         others = [
             2 * r * float(length * self.scale) + 1
@@ -170,9 +173,9 @@ class BoxErrorLaw(AdditiveErrorLaw):
         return _interval(self, read_miss(confidence))
 
     def draw_together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
-        """Noise of some numbers of a cell at points of the unit cube.
+        """Draw noise of some numbers of a cell at points of the unit cube.
 
-        One share is for r, then there is one for each number.
+        `shares` has one column for r, then one for each number.
         """
         mixture = _mixture(self.sides, self.scale)
         weights = np.append(0.0, np.cumsum(mixture.mass * (mixture.least + mixture.largest)))

@@ -64,7 +64,10 @@ def law_to_json(law: ErrorLaw) -> dict[str, Any]:
 
 
 def law_from_json(tree: Any) -> ErrorLaw:
-    """The law that `law_to_json` wrote; unknown kinds, versions, keys and numbers are refused."""
+    """Read the law that `law_to_json` wrote.
+
+    Raises ParameterError for unknown kinds, versions, keys and numbers.
+    """
     kinds = _kinds_by_name()
     name = tree.get("type") if isinstance(tree, dict) else tree
     if not isinstance(tree, dict) or not isinstance(name, str) or name not in kinds:
@@ -93,8 +96,11 @@ def _write(value: Any) -> Any:
 
 
 def _read(value: Any, hint: Any, name: str) -> Any:
-    """A number of the kind that the field declares: a positive fraction as text, a whole number, or
-    a list of them."""
+    """Read a number of the kind that the field declares.
+
+    That is a positive fraction as text, a whole number, or a list of them; ParameterError for any
+    other.
+    """
     if hint is Fraction:
         if not isinstance(value, str):
             raise ParameterError(f"{name} must be a fraction written as 'p/q', got {quote(value)}")

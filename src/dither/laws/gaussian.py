@@ -36,7 +36,7 @@ class GaussianErrorLaw(AdditiveErrorLaw):
 
     @cached_property
     def _mass(self) -> Floats:
-        """P(0), P(1), ... to where float64 ends."""
+        """Tabulate P(0), P(1), ... to where float64 ends."""
         s = float(self.sigma)
         k = np.arange(0, math.ceil(38 * s) + 2, dtype=np.float64)
         weights = np.exp(-(k * k) / (2 * s * s))
@@ -59,20 +59,22 @@ class GaussianErrorLaw(AdditiveErrorLaw):
 
     @property
     def variance(self) -> float:
-        """At most sigma^2, and sigma^2 to sixteen digits from sigma = 2 on."""
+        """Compute the variance: at most sigma^2, and sigma^2 to sixteen digits from sigma = 2
+        on."""
         if not self._tabled:
             return float(self.sigma) ** 2
         k = np.arange(len(self._mass), dtype=np.float64)
         return 2 * float(np.sum(k * k * self._mass))
 
     def pmf(self, z: int) -> float:
+        """Compute P(noise = z), from the table or, for large sigma, by the density."""
         if self._tabled:
             return float(self._mass[abs(z)]) if abs(z) < len(self._mass) else 0.0
         s = float(self.sigma)
         return math.exp(-((z / s) ** 2) / 2) / (s * math.sqrt(2 * math.pi))
 
     def tail(self, t: int) -> float:
-        """P(|noise| >= t), or above it.
+        """Compute P(|noise| >= t), or above it.
 
         Past the table by P(noise >= t) <= P(N(0, sigma^2) >= t - 1).
         """
@@ -83,7 +85,7 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         return math.erfc((t - 1) / float(self.sigma) / math.sqrt(2))
 
     def above(self, t: Floats) -> Floats:
-        """P(noise > t) for whole t, or a little more."""
+        """Compute P(noise > t) for whole t, or a little more."""
         size = tail_size(t)
         sigma = float(self.sigma)
         if sigma <= _LARGE_SIGMA:
@@ -99,7 +101,7 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         return from_tails(t, upper, lower)
 
     def quantile(self, p: float) -> int:
-        """The smallest z with P(noise <= z) >= p, up to the rounding of float64.
+        """Find the smallest z with P(noise <= z) >= p, up to the rounding of float64.
 
         Past the table it may be one above.
         """
@@ -112,7 +114,7 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         return index - (len(self._mass) - 1)
 
     def inverse(self, shares: Floats) -> Floats:
-        """The smallest z with P(noise <= z) >= share, for every share."""
+        """Find the smallest z with P(noise <= z) >= share, for every share."""
         sigma = float(self.sigma)
         if sigma > _LARGE_SIGMA:
             wide: Floats = np.rint(sigma * _ndtri(shares))
@@ -126,7 +128,7 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         )
 
     def interval(self, confidence: Number) -> int:
-        """The half-width that holds the noise with at least this probability."""
+        """Find the half-width that holds the noise with at least this probability."""
         miss = read_miss(confidence)
         half = max(0, math.floor(float(self.sigma) * -float(_ndtri(miss * (1 - GUARD) / 2))) - 2)
         while self.tail(half + 1) > miss:
@@ -135,7 +137,7 @@ class GaussianErrorLaw(AdditiveErrorLaw):
 
 
 def _erfc(values: Floats) -> Floats:
-    """The complementary error function; SciPy is imported when it is needed."""
+    """Compute the complementary error function; SciPy is imported when it is needed."""
     from scipy.special import erfc
 
     tails: Floats = erfc(values)

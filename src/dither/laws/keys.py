@@ -30,7 +30,7 @@ class KeyChanceLaw(KeyErrorLaw):
         return self.words[owners] / _WORD if owners < len(self.words) else 1.0
 
     def size_shown(self, probability: Number) -> int:
-        """The smallest number of owners with at least this chance to be shown."""
+        """Find the smallest number of owners with at least this chance to be shown."""
         level = float(exact(probability, "probability"))
         return next(
             (n for n, word in enumerate(self.words) if word / _WORD >= level), len(self.words)

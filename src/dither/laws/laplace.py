@@ -62,7 +62,7 @@ class LaplaceErrorLaw(AdditiveErrorLaw):
         return from_tails(t, tails, tails)
 
     def quantile(self, p: float) -> int:
-        """The smallest z with P(noise <= z) >= p, up to the rounding of float64."""
+        """Find the smallest z with P(noise <= z) >= p, up to the rounding of float64."""
         if not 0 < p < 1:
             raise ParameterError(f"p must lie in (0, 1), got {p}")
         s = float(self.scale)
@@ -72,7 +72,7 @@ class LaplaceErrorLaw(AdditiveErrorLaw):
         return min(-1, -math.floor(-s * math.log(p * (1 + a) * (1 - GUARD))))
 
     def inverse(self, shares: Floats) -> Floats:
-        """The smallest z with P(noise <= z) >= share, for every share."""
+        """Find the smallest z with P(noise <= z) >= share, for every share."""
         scale = float(self.scale)
         a = math.exp(-1 / scale)
         tail = np.minimum(shares, 1 - shares)
@@ -81,7 +81,7 @@ class LaplaceErrorLaw(AdditiveErrorLaw):
         return np.where(shares > a / (1 + a), above_zero, -np.maximum(1.0, np.floor(size)))
 
     def interval(self, confidence: Number) -> int:
-        """The half-width that holds the noise with at least this probability."""
+        """Find the half-width that holds the noise with at least this probability."""
         miss = read_miss(confidence)
         s = float(self.scale)
         half = max(

@@ -33,7 +33,7 @@ class SelectionErrorLaw(ErrorLaw):
     scale: Fraction
 
     def shortfall(self, candidates: int, confidence: Number, *, tied: int = 1) -> int:
-        """How far the winner may fall short of the best score: the least whole number.
+        """Bound how far the winner falls short of the best score: the least whole number.
 
         It holds with at least this confidence. `tied` candidates may be known to share the best
         score: candidates / tied takes the place of candidates.
@@ -108,7 +108,7 @@ class JointQuantileErrorLaw(RankErrorLaw):
         return self.row_scales[0]
 
     def rows(self, cells: int, confidence: Number) -> int:
-        """By how many rows the rank is off at most, with all choices that lead to it counted.
+        """Bound by how many rows the rank is off, with all choices that lead to it counted.
 
         That holds with at least this confidence.
         """

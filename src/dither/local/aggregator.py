@@ -62,10 +62,10 @@ class Aggregator:
         self.add_payloads(np.frombuffer(payload, np.uint8).reshape(1, -1))
 
     def add_many(self, reports: Iterable[bytes]) -> None:
-        """Sealed reports, as they come; those that do not fit are counted in `rejected`.
+        """Count sealed reports as they come; those that do not fit are counted in `rejected`.
 
-        If the source of reports fails midway, what it gave before is counted, and its error goes
-        on to the caller.
+        If the source of reports fails midway, what it gave before is counted, and its error goes on
+        to the caller.
         """
         block: list[bytes] = []
         try:
@@ -86,7 +86,11 @@ class Aggregator:
         self.add_payloads(wire.read_batch(self.protocol, batch))
 
     def add_payloads(self, payloads: Payloads) -> None:
-        """Payloads as an array of bytes, one row a report."""
+        """Count payloads, an array of bytes with one row a report; bad ones are counted in
+        `rejected`.
+
+        Raises ParameterError for rows of another length.
+        """
         if (
             payloads.ndim != 2
             or payloads.shape[1] != self.protocol.payload_bytes
@@ -148,7 +152,7 @@ class Aggregator:
         return estimate if labels is None else estimate.named(labels)
 
     def statement(self) -> str:
-        """What the collection promises to each user, and what it does not."""
+        """Write what the collection promises to each user, and what it does not."""
         return (
             f"{self.reports} reports ({self.rejected} rejected) under protocol "
             f"{self.protocol.type} "
@@ -160,7 +164,7 @@ class Aggregator:
     # --- storage
     # ---------------------------------------------------------------------------
     def to_bytes(self) -> bytes:
-        """Protocol, tally, counts and a checksum of them; `from_bytes` reads it back.
+        """Write protocol, tally, counts and a checksum of them; `from_bytes` reads it back.
 
         A tally that was read without a checksum (as 0.1 wrote them) and has not changed since is
         written as it was.
@@ -181,7 +185,10 @@ class Aggregator:
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Aggregator:
-        """The collection that `to_bytes` wrote; refuses one that was cut, damaged or made up."""
+        """Read the collection that `to_bytes` wrote; refuses one that was cut, damaged or made up.
+
+        It raises ParameterError.
+        """
         if stored[:5] != _MAGIC:
             raise ParameterError("not a stored aggregator in format 1")
         end = 9 + int.from_bytes(stored[5:9], "little")
@@ -244,7 +251,7 @@ def _compare_checksum(head: dict[str, Any], body: bytes) -> None:
 
 
 def _read_head(head_bytes: bytes) -> dict[str, Any]:
-    """The head of a stored aggregator: these keys and no others, counts that are possible."""
+    """Read the head of a stored aggregator: these keys and no others, counts that are possible."""
     try:
         text = head_bytes.decode("utf-8")
         head = read_json(text, max_characters=len(text))

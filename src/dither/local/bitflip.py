@@ -122,7 +122,7 @@ class BitFlip(Oracle):
         return 2 * self.domain
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        """Ones of every bucket, then answers of every bucket."""
+        """Count the ones of every bucket, then the answers of every bucket."""
         counts = np.zeros((2, self.domain), np.int64)
         for bucket, bit in self._pairs(payloads):
             counts[0] += np.bincount(bucket[bit == 1], minlength=self.domain)
@@ -140,6 +140,8 @@ class BitFlip(Oracle):
         return self.scale * self.p * (1 - self.p) / (2 * self.p - 1) ** 2
 
     def user_variance(self, value: int) -> NDArray[Any]:
+        """Compute the variance that one user's report adds to each count; `value` is what it
+        holds."""
         own_variance = self.noise_variance + self.scale - 1
         return np.array(
             [own_variance if v == value else self.noise_variance for v in range(self.domain)],

@@ -70,8 +70,10 @@ def _draw_block(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
 
 
 def random_rows(p: Fraction, rows: int, width: int, source: Words) -> NDArray[np.uint8]:
-    """`rows` rows of `width` packed bits, each 1 with probability p; the spare bits of the last
-    byte are 0."""
+    """Draw `rows` rows of `width` packed bits, each 1 with probability p.
+
+    The spare bits of the last byte are 0.
+    """
     row_bytes = -(-width // 8)
     words = random_words(p, -(-rows * row_bytes // 8), source)
     packed = words.view(np.uint8)[: rows * row_bytes].reshape(rows, row_bytes)
@@ -90,7 +92,7 @@ def write_bit(packed: NDArray[np.uint8], position: NDArray[Any], bit: NDArray[np
 
 
 def count_ones(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
-    """How many rows have each bit set.
+    """Count how many rows have each bit set.
 
     31 rows at a time are added bit by bit by full adders (64 bits in parallel) into the five binary
     digits of their sum, so that only five rows of every 31 have to be unpacked.
@@ -108,7 +110,7 @@ def count_ones(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
 
 
 def _add_bits(rows: list[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
-    """The binary digits of the lane-wise sum of 2**k - 1 rows, lowest first."""
+    """Compute the binary digits of the lane-wise sum of 2**k - 1 rows, lowest first."""
     digits = []
     while rows:
         carries = []

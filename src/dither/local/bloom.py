@@ -66,8 +66,10 @@ class BloomRappor(Protocol):
         return 2 + -(-self.bits // 8)
 
     def hash_bits(self, text: str, cohort: int) -> set[int]:
-        """Bits that a text sets in a cohort: 16-bit pieces of sha256(cohort as 4 bytes big-endian,
-        text) mod bits."""
+        """Compute the bits that a text sets in a cohort.
+
+        They are 16-bit pieces of sha256(cohort as 4 bytes big-endian, text) mod bits.
+        """
         digest = hashlib.sha256(cohort.to_bytes(4, "big") + text.encode()).digest()
         return {
             int.from_bytes(digest[2 * i : 2 * i + 2], "little") % self.bits
@@ -162,7 +164,7 @@ class BloomRappor(Protocol):
         return table.ravel()
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        """How many members of each cohort have each bit: cohorts * bits entries."""
+        """Estimate how many members of each cohort have each bit: cohorts * bits entries."""
         one_chance = self.steps.reported_one
         zero_chance = self.steps.reported_zero
         if not is_exact(tally):
@@ -183,8 +185,10 @@ class BloomRappor(Protocol):
         )
 
     def _second_moments(self) -> tuple[Fraction, Fraction]:
-        """E of the squared contribution of a report of the entry's cohort, for a set bit and for a
-        clear one."""
+        """Compute E of the squared contribution of a report, for a set bit and for a clear one.
+
+        The report is of the entry's cohort.
+        """
         one_chance = self.steps.reported_one
         zero_chance = self.steps.reported_zero
         gap = (one_chance - zero_chance) ** 2
@@ -216,8 +220,10 @@ class BloomRappor(Protocol):
         return Estimate(values, variances, reports, self._largest_move, what="bits")
 
     def decode(self, tally: NDArray[np.int64], reports: int, candidates: list[str]) -> Estimate:
-        """Counts of candidate texts: non-negative least squares over all bits, errors by ordinary
-        least squares."""
+        """Estimate counts of candidate texts by non-negative least squares over all bits.
+
+        Errors are by ordinary least squares.
+        """
         from scipy.optimize import nnls
 
         design, wanted = self._weigh_equations(tally, reports, candidates)
@@ -232,13 +238,13 @@ class BloomRappor(Protocol):
     def find(
         self, tally: NDArray[np.int64], reports: int, candidates: list[str], *, level: float = 0.95
     ) -> Estimate:
-        """Which of many candidate texts are there: lasso to choose, least squares to count,
-        Bonferroni to decide.
+        """Find which of many candidate texts are there, with their counts.
 
-        The way of Erlingsson et al. 2014: a penalised fit (in units of the noise, sqrt(2 ln m) for
-        m candidates) keeps few candidates; an unpenalised fit of those gives unbiased counts with
-        their errors; kept are counts above zero at `level` over all m candidates. Texts that are no
-        candidate act as noise on the bits that they set.
+        Lasso to choose, least squares to count, Bonferroni to decide, as in Erlingsson et al. 2014:
+        a penalised fit (in units of the noise, sqrt(2 ln m) for m candidates) keeps few candidates;
+        an unpenalised fit of those gives unbiased counts with their errors; kept are counts above
+        zero at `level` over all m candidates. Texts that are no candidate act as noise on the bits
+        that they set.
         """
         design, wanted = self._weigh_equations(tally, reports, candidates)
         scale = np.sqrt((design**2).sum(axis=0))
@@ -263,8 +269,10 @@ class BloomRappor(Protocol):
     def _weigh_equations(
         self, tally: NDArray[np.int64], reports: int, candidates: list[str]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Bits = filters x counts, every row in units of its noise; bits of cohorts without members
-        are left out."""
+        """Write the equations bits = filters x counts, every row in units of its noise.
+
+        Bits of cohorts without members are left out.
+        """
         if not candidates or len(set(candidates)) != len(candidates):
             raise ParameterError("candidates must be different texts, at least one")
         bits = self.estimate(tally, reports)
@@ -288,8 +296,10 @@ class BloomRappor(Protocol):
 def _fit_lasso(
     design: NDArray[np.float64], wanted: NDArray[np.float64], penalty: float
 ) -> NDArray[np.float64]:
-    """Non-negative least squares with a penalty on the sum, by coordinate descent on the normal
-    equations."""
+    """Fit non-negative least squares with a penalty on the sum.
+
+    It is by coordinate descent on the normal equations.
+    """
     gram = design.T @ design
     pull = design.T @ wanted - penalty
     counts = np.zeros(design.shape[1])

@@ -46,7 +46,7 @@ class Checked:
 
 
 def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool = True) -> Checked:
-    """Audit the laws of all inputs (or those given).
+    """Audit the laws of all inputs (or those given): privacy, sums, moments and additivity.
 
     >>> from dither import local
     >>> local.check(local.Direct(1, domain=5)).ok
@@ -86,8 +86,10 @@ def _check_sums(laws: list[dict[bytes, Fraction]]) -> list[str]:
 
 
 def largest_ratio(laws: list[dict[bytes, Fraction]]) -> Fraction | None:
-    """The largest ratio of the probabilities of one output under two inputs; None if one of them is
-    zero."""
+    """Find the largest ratio of the probabilities of one output under two inputs.
+
+    None if one of them is zero.
+    """
     worst = Fraction(1)
     for output in {output for law in laws for output in law}:
         weights = [law.get(output, Fraction(0)) for law in laws]
@@ -128,8 +130,10 @@ def _check_moments(
 
 
 def _check_additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> list[str]:
-    """The estimate of many reports is the sum of the estimates of each: tried on an output of two
-    inputs."""
+    """Check that the estimate of many reports is the sum of the estimates of each.
+
+    It is tried on an output of two inputs; returns a list of problems.
+    """
     rows = [np.frombuffer(next(iter(law)), np.uint8).reshape(1, -1) for law in (laws[0], laws[-1])]
     left, right = (
         np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows
@@ -234,13 +238,12 @@ def epsilon_at_least(
     source: Words,
     false_alarm: float = 1e-9,
 ) -> float:
-    """A lower bound on the true epsilon between two values, from reports alone: for domains too
-    large to enumerate.
+    """Compute a lower bound on the true epsilon between two values, from reports alone.
 
-    The event is "the report speaks for `first` rather than `second`" (by the estimator's own
-    contributions, which is the report's likelihood order for all oracles here). Its two
-    probabilities are bounded by Clopper and Pearson, so that the bound exceeds the truth with
-    probability at most `false_alarm`.
+    For domains too large to enumerate. The event is "the report speaks for `first` rather than
+    `second`" (by the estimator's own contributions, which is the report's likelihood order for all
+    oracles here). Its two probabilities are bounded by Clopper and Pearson, so that the bound
+    exceeds the truth with probability at most `false_alarm`.
     """
     from scipy.stats import beta
 

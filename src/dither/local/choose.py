@@ -48,7 +48,7 @@ class Choice:
     reason: str
 
     def explain(self) -> str:
-        """A table for people."""
+        """Write the table of oracles for people, with the chosen one marked."""
         lines = [f"{'oracle':<18}{'noise/user':>12}{'bytes':>8}{'server steps/report':>22}"]
         for row in self.table:
             mark = " <- chosen" if row.oracle == self.oracle else ""
@@ -63,7 +63,7 @@ _MAKERS: tuple[Callable[..., Oracle], ...] = (Direct, Hadamard, OptimisedUnary, 
 
 @refuse_beyond_floats
 def candidates(epsilon: Number, domain: int) -> list[Candidate]:
-    """All oracles for a domain, with their figures."""
+    """List all oracles for a domain, with their figures."""
     table = []
     for make in _MAKERS:
         if make is not OptimalHash and domain > 1 << 16:
@@ -83,8 +83,10 @@ def choose(
     report_bytes: int | None = None,
     server_steps: int | None = None,
 ) -> Choice:
-    """The oracle with the least noise whose reports have at most `report_bytes` bytes (header
-    included).
+    """Choose the oracle with the least noise whose reports fit into `report_bytes` bytes.
+
+    The header is counted. `server_steps` limits the work per report. Raises ParameterError where no
+    oracle fits.
 
     >>> choose(1, 5).oracle.type, choose(1, 1000).oracle.type, choose(1, 1000,
     ...     server_steps=1).oracle.type

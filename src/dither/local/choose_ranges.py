@@ -57,7 +57,8 @@ class RangeChoice:
     table: tuple[RangeCandidate, ...]
 
     def explain(self, users: int = 10_000) -> str:
-        """A table for people: the error of a range's share with so many users."""
+        """Write the table of protocols for people: the error of a range's share with so many
+        users."""
         lines = [f"{'protocol':<16}{f'error at {users:,} users':>24}{'bytes':>8}"]
         for row in self.table:
             mark = " <- chosen" if row.protocol == self.protocol else ""
@@ -86,7 +87,8 @@ def _list_candidates(epsilon: Number, domain: int) -> Iterator[tuple[str, Oracle
 
 
 def _spread_ranges(domain: int) -> list[tuple[int, int]]:
-    """Ranges whose two ends are spread evenly: all of a small domain, else a fixed sequence."""
+    """List ranges whose two ends are spread evenly: all of a small domain, else a fixed
+    sequence."""
     if domain * (domain + 1) // 2 <= _RANGES:
         return [(start, end) for start in range(domain) for end in range(start + 1, domain + 1)]
     ranges = []
@@ -103,7 +105,7 @@ def _contribute(protocol: Oracle, weights: Floats) -> tuple[Contributions, Float
 
 
 def predict_error(protocol: Oracle, domain: int) -> float:
-    """Root mean square error of the share of a range, from one user."""
+    """Compute the root mean square error of the share of a range, from one user."""
     total = 0.0
     ranges = _spread_ranges(domain)
     for start, end in ranges:
@@ -117,7 +119,7 @@ def predict_error(protocol: Oracle, domain: int) -> float:
 
 @refuse_beyond_floats
 def choose_ranges(epsilon: Number, domain: int) -> RangeChoice:
-    """The protocol with the least predicted error of ranges over 0..domain-1.
+    """Choose the protocol with the least predicted error of ranges over 0..domain-1.
 
     Haar and hierarchies are padded to a power of two or of their branching: values stay as they
     are, and nobody holds the added ones.

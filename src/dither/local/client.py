@@ -112,8 +112,11 @@ class Client:
     # --- reporting
     # ---------------------------------------------------------------------------------------------
     def report(self, value: Any) -> bytes:
-        """One report, ready to send; raises BudgetError instead of exceeding the lifetime
-        budget."""
+        """Make one report, ready to send; raises BudgetError instead of passing the lifetime
+        budget.
+
+        A new answer is charged and stored before anything leaves.
+        """
         try:
             memo = self._get_answer(self._encode_value(value))
         except (TypeError, ValueError, OverflowError) as problem:  # ParameterError is a ValueError
@@ -133,7 +136,7 @@ class Client:
         return self._header + sent
 
     def _get_answer(self, held: Any) -> bytes:
-        """The memoised answer, or a new one: charged, and stored, before anything leaves."""
+        """Return the memoised answer, or a new one: charged, and stored, before anything leaves."""
         protocol = self.protocol
         key = protocol.memo_key(held, self._device) if self.memoise else ""
         memo = self._memos.get(key) if self.memoise else None
@@ -211,7 +214,8 @@ class Client:
         return Pure(self.spent, neighbours="replace", unit=self.protocol.unit)
 
     def statement(self) -> str:
-        """What the user may be told."""
+        """Write what the user may be told: the loss of an answer, what is spent, what is not
+        protected."""
         lines = [
             f"Each new answer loses at most epsilon = {float(self.protocol.epsilon):g}, delta 0 "
             f"(replace, unit: one "
@@ -234,7 +238,7 @@ class Client:
     # --- storage on the device
     # ---------------------------------------------------------------------------------
     def to_json(self) -> dict[str, Any]:
-        """The state to keep on the device (secret: it holds the memoised answers)."""
+        """Write the state to keep on the device (secret: it holds the memoised answers)."""
         return {
             "dither_local_client": 1,
             "protocol": self.protocol.to_json(),
@@ -255,7 +259,7 @@ class Client:
         known_answers: int = 0,
         save: Callable[[dict[str, Any]], None] | None = None,
     ) -> Client:
-        """The client that `to_json` wrote: same budget (or the shared one given), same memoised
+        """Read the client that `to_json` wrote: same budget (or the shared one given), same
         answers.
 
         `known_answers` is how many new answers the device is known to have given, from a counter

@@ -64,7 +64,7 @@ class Coins:
         return self._source.words(-(-count // 8)).tobytes()[:count]
 
     def coin(self, odds: Chance) -> bool:
-        """True with exactly the probability."""
+        """Draw True with exactly the probability."""
         word = self.word()
         if word != odds.words:
             return word < odds.words
@@ -78,7 +78,7 @@ class Coins:
         return False
 
     def below(self, n: int) -> int:
-        """Uniform on 0..n-1, n at most 2**63, by rejection."""
+        """Draw uniformly from 0..n-1, n at most 2**63, by rejection."""
         whole = (1 << 64) // n * n
         while True:
             word = self.word()
@@ -86,8 +86,10 @@ class Coins:
                 return word % n
 
     def bits(self, p: Fraction, count: int) -> int:
-        """`count` independent bits, each 1 with probability exactly p, as one integer (as
-        `bits.random_words`)."""
+        """Draw `count` independent bits, each 1 with probability exactly p, as one integer.
+
+        It does what `bits.random_words` does.
+        """
         if p >= 1:
             return (1 << count) - 1
         result = 0

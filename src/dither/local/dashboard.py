@@ -30,8 +30,10 @@ def render(
     top: int = 20,
     promise: str = "",
 ) -> str:
-    """HTML of estimates with intervals, one section an estimate; `promise` is the collector's
-    statement."""
+    """Write the HTML of estimates with intervals, one section an estimate.
+
+    `promise` is the collector's statement.
+    """
     sections = [
         PageSection(name, _show_panel(name, estimate, level, top))
         for name, estimate in panels.items()
@@ -59,7 +61,7 @@ def _show_panel(name: str, estimate: Estimate, level: float, top: int) -> Html:
 
 
 def _list_points(estimate: Estimate, level: float, top: int) -> list[ChartPoint]:
-    """The largest estimates first."""
+    """List the points of a chart, the largest estimates first."""
     values = estimate.values.ravel()
     low, high = (end.ravel() for end in estimate.interval(level))
     names = estimate.labels or tuple(str(i) for i in range(values.size))

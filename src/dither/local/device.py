@@ -98,7 +98,7 @@ class DeviceBudget:
         return sum(self._answers.values())
 
     def charge(self, protocol: str, epsilon: Fraction) -> None:
-        """Enter a charge, or refuse it: the lifetime budget is never passed."""
+        """Enter a charge, or raise BudgetError: the lifetime budget is never passed."""
         with self._lock:
             price = self.require(epsilon)  # first: it may widen the ledger's units
             self._left -= price
@@ -163,8 +163,10 @@ class DeviceBudget:
 
     @classmethod
     def from_json(cls, state: dict[str, Any], *, known_answers: int = 0) -> DeviceBudget:
-        """The budget that `to_json` wrote; refused if it has fewer answers than are known to have
-        been given."""
+        """Read the budget that `to_json` wrote; refuses one with fewer answers than were given.
+
+        It raises ParameterError; `known_answers` is how many the device is known to have given.
+        """
         budget = cls(state["lifetime_epsilon"], unit=state["unit"])
         budget._renewals = [
             Renewal(positive(r["epsilon"], "epsilon"), r["because"]) for r in state["renewals"]

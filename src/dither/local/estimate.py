@@ -50,8 +50,10 @@ class Estimate:
     def interval(
         self, level: float = 0.95, *, certain: bool = False
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Pointwise intervals: normal, or (`certain`) by Bernstein's inequality, wider and valid at
-        every size."""
+        """Compute pointwise intervals: normal, or (`certain`) by Bernstein's inequality.
+
+        The latter is wider and valid at every size.
+        """
         if not 0 < level < 1:
             raise ParameterError(f"level must lie between 0 and 1, got {quote(level)}")
         if self.unbiased is not None:
@@ -91,7 +93,7 @@ class Estimate:
         return postprocess.apply(method, self)
 
     def named(self, labels: Sequence[str]) -> Estimate:
-        """The same with a name for every value."""
+        """Return the same estimate with a name for every value."""
         if len(labels) != self.values.size:
             raise ParameterError(
                 f"{self.values.size} values need as many labels, got {len(labels)}"
@@ -99,7 +101,7 @@ class Estimate:
         return replace(self, labels=tuple(labels))
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """One dict a value: label, estimate, low, high (for a table, a data frame or JSON)."""
+        """List one dict a value: label, estimate, low, high (for a table, a data frame or JSON)."""
         low, high = self.interval(level)
         names = self.labels or tuple(str(i) for i in range(self.values.size))
         return [

@@ -117,7 +117,7 @@ class Degrees(KeptReports):
         return get_int(payloads.reshape(-1, 4)).reshape(len(payloads), self.groups) - _EDGE
 
     def total(self, payloads: Payloads) -> Estimate:
-        """The sums over all users; with one group, twice the number of links."""
+        """Estimate the sums over all users; with one group, twice the number of links."""
         n = len(payloads)
         sums = self.degrees(payloads).sum(axis=0).astype(np.float64)
         return Estimate(
@@ -210,7 +210,7 @@ class EdgeResponse(KeptReports):
         ]
 
     def neighbours(self) -> list[list[Any]]:
-        """Lists of one user that differ in one entry."""
+        """List pairs of lists of one user that differ in one entry."""
         pairs: list[list[Any]] = []
         for user, links in self.inputs():
             flipped = [
@@ -265,8 +265,10 @@ class EdgeResponse(KeptReports):
         return p * (1 - p) / (2 * p - 1) ** 2
 
     def edges(self, payloads: Payloads) -> Estimate:
-        """The number of links among the pairs that were answered for; every pair has
-        `entry_variance`."""
+        """Estimate the number of links among the pairs that were answered for.
+
+        Every pair has the variance `entry_variance`.
+        """
         matrix, answered = self._unbiased(payloads)
         p = float(self.p)
         variance = np.array([float(answered.sum()) * self.entry_variance])
@@ -280,7 +282,8 @@ class EdgeResponse(KeptReports):
         )
 
     def triangles(self, payloads: Payloads) -> Estimate:
-        """Number of triangles: the sum of products of three independent unbiased entries.
+        """Estimate the number of triangles: the sum of products of three independent unbiased
+        entries.
 
         Its variance has an unbiased estimate too (docs/proofs/local-intervals.md, theorem 7).
         """
@@ -295,9 +298,11 @@ class EdgeResponse(KeptReports):
 
 
 def count_for_triangles(entries: Floats, answered: Floats) -> tuple[float, float, float]:
-    """What the variance of the number of triangles is made of, from symmetric matrices: triples of
-    answered pairs, links in them, and the squares of the numbers of common neighbours of answered
-    pairs. The last two are unbiased estimates."""
+    """Compute what the variance of the number of triangles is made of, from symmetric matrices.
+
+    These are triples of answered pairs, links in them, and the squares of the numbers of common
+    neighbours of answered pairs. The last two are unbiased estimates.
+    """
     two_steps = answered @ answered
     triples = float((answered * two_steps).sum()) / 6
     links = float((entries * two_steps).sum()) / 2

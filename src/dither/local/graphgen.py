@@ -37,7 +37,7 @@ def count_links(adjacency: NDArray[np.bool_], groups: Labels, count: int) -> NDA
 
 
 def find_clusters(rows: NDArray[Any], count: int, *, source: Words | None = None) -> Labels:
-    """Users with similar rows together: k-means, the best of a few starts."""
+    """Group users with similar rows by k-means, the best of a few starts; return their labels."""
     points = np.asarray(rows, np.float64)
     words = source or SystemSource()
     if not 1 <= count <= len(points):
@@ -65,8 +65,10 @@ def find_clusters(rows: NDArray[Any], count: int, *, source: Words | None = None
 def draw_graph(
     labels: Labels, rows: NDArray[Any], *, source: Words | None = None
 ) -> NDArray[np.bool_]:
-    """A graph (symmetric, no loops) in which users have about the noisy numbers of links that their
-    rows say."""
+    """Draw a graph (symmetric, no loops) in which users have about as many links as their rows say.
+
+    The rows hold noisy numbers of links to each cluster.
+    """
     words = source or SystemSource()
     users = len(labels)
     numbers = np.maximum(np.asarray(rows, np.float64), 0.0)
@@ -91,8 +93,10 @@ def generate(
     rounds: int = 3,
     source: Words | None = None,
 ) -> tuple[NDArray[np.bool_], Labels, Loss]:
-    """All rounds on a simulated population: (synthetic graph, clusters of the users, loss of one
-    entry of one list)."""
+    """Run all rounds on a simulated population.
+
+    Returns (synthetic graph, clusters of the users, loss of one entry of one list).
+    """
     words = source or SystemSource()
     price = read_epsilon(epsilon)
     users = len(adjacency)

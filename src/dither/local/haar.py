@@ -126,7 +126,7 @@ class Haar(Oracle):
         return signed_sum((1 << (level - 1)) - 1 + coordinate, minus, self.domain - 1)
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        """Left minus right of every inner node, the root first."""
+        """Estimate left minus right of every inner node, the root first."""
         scale = self.levels * self.sign.gain
         factor = scale if is_exact(tally) else float(scale)
         rows = [transform(tally[None, (1 << k) - 1 : (2 << k) - 1])[0] for k in range(self.levels)]
@@ -151,7 +151,7 @@ class Haar(Oracle):
         return variances
 
     def ordered(self, tally: NDArray[np.int64], reports: int) -> Ordered:
-        """Leaf counts: from the root downwards, half of (parent + difference)."""
+        """Compute the leaf counts: from the root downwards, half of (parent + difference)."""
         detail = self.debias(tally, reports)
         row = np.array([float(reports)])
         for k in range(self.levels):
@@ -160,7 +160,7 @@ class Haar(Oracle):
         return Ordered(row, reports, self.contribute)
 
     def _coefficient_weights(self, weights: Floats) -> list[Floats]:
-        """The weights of the coefficients in weighted sums of the leaves, the lowest level
+        """Compute the weights of the coefficients in weighted sums of the leaves, the lowest level
         first."""
         rows = []
         means = weights
@@ -171,9 +171,10 @@ class Haar(Oracle):
         return rows
 
     def contribute(self, weights: Floats) -> tuple[Contributions, Floats]:
-        """One report's contributions to weighted sums of the leaves, and their means.
+        """Compute one report's contributions to weighted sums of the leaves, and their means.
 
-        A report names one coordinate of one level, so the second moment is the same for all users.
+        `weights` has a row for each sum. A report names one coordinate of one level, so the second
+        moment is the same for all users.
         """
         gain = float(self.sign.gain)
         moments = np.zeros(len(weights))

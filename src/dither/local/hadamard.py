@@ -37,8 +37,9 @@ Floats = NDArray[np.float64]
 
 
 def transform(rows: NDArray[Any]) -> NDArray[Any]:
-    """Walsh-Hadamard transform of every row: out[i] = sum_j (-1)**popcount(i & j) in[j]. Exact for
-    any dtype.
+    """Compute the Walsh-Hadamard transform of every row, exactly for any dtype.
+
+    It is out[i] = sum_j (-1)**popcount(i & j) in[j].
 
     >>> transform(np.array([[1, 2]]))
     array([[ 3, -1]])
@@ -66,8 +67,10 @@ def _matrix_order(domain: int, blocks: int) -> int:
 
 
 def best_blocks(epsilon: Fraction, domain: int) -> int:
-    """The power of two with the least noise for a value that nobody holds, spread over the blocks
-    evenly."""
+    """Choose the power of two of blocks with the least noise for a value that nobody holds.
+
+    Such values are spread over the blocks evenly.
+    """
     choices = [1 << k for k in range((domain - 1).bit_length())]
     return min(
         choices,

@@ -83,8 +83,10 @@ class HashFamily:
         return seeds
 
     def public(self, count: int, name: str) -> NDArray[np.int64]:
-        """`count` seeds that everyone derives from a public name: sha256("name:row:place") mod P,
-        big-endian."""
+        """Derive `count` seeds from a public name, as everyone can.
+
+        They are sha256("name:row:place") mod P, big-endian.
+        """
         rows = [
             [
                 int.from_bytes(hashlib.sha256(f"{name}:{row}:{index}".encode()).digest(), "big")

@@ -85,7 +85,8 @@ class PrefixSearch(Search):
     def smallest_count(
         self, users: int, *, level: float = 0.95, beam: int = BEAM, power: float = 0.9
     ) -> float:
-        """How many of `users` must hold a value so that it is found with probability `power`.
+        """Compute how many of `users` must hold a value so that it is found with probability
+        `power`.
 
         By the normal approximation: it must stay among the `beam` best of every length and be
         significant at the last (docs/proofs/local-intervals.md, theorem 8).
@@ -122,8 +123,10 @@ class PrefixSearch(Search):
     def find(
         self, payloads: Payloads, *, keep: int = 32, level: float = 0.95, beam: int = BEAM
     ) -> tuple[NDArray[np.int64], Estimate]:
-        """(values found, their counts), largest first; only counts above zero at `level` over all
-        values tried survive."""
+        """Find frequent values: return (values, their counts), largest first.
+
+        Only counts above zero at `level` over all values tried survive.
+        """
         good = payloads[self.valid(payloads)]
         prefixes = np.zeros(1, np.int64)
         before = 0
@@ -143,8 +146,9 @@ class PrefixSearch(Search):
 def best_search(
     epsilon: Number, bits: int, users: int, *, server_steps: int = 20_000_000_000
 ) -> PrefixSearch:
-    """The prefix search that finds the rarest values, among those whose search looks at no more
-    than `server_steps` pairs.
+    """Choose the prefix search that finds the rarest values with at most `server_steps` pairs.
+
+    Raises ParameterError where none has so few.
 
     >>> search = best_search(2, 30, 300_000)
     >>> search.lengths, round(search.smallest_count(300_000))

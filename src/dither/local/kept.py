@@ -160,7 +160,7 @@ def chance_support(oracle: SupportOracle, respondents: int, tried: int, level: f
 def keep_largest(
     estimate: Estimate, chosen: NDArray[np.int64], keep: int
 ) -> tuple[NDArray[np.int64], Estimate]:
-    """The `keep` largest of the chosen entries, and their estimate."""
+    """Return the `keep` largest of the chosen entries, and their estimate."""
     order = chosen[np.argsort(estimate.values[chosen])[::-1][:keep]]
     kept = Estimate(
         estimate.values[order], estimate.variances[order], estimate.reports, estimate.largest_move

@@ -34,7 +34,9 @@ class Contributions:
 
 
 def contribute_flat(oracle: Oracle, weights: Floats) -> Contributions:
-    """Contributions of an oracle's report to the sums of weights[i] * counts.
+    """Compute the contributions of an oracle's report to the sums of weights[i] * counts.
+
+    Raises ParameterError for oracles whose variance of ranges is not known.
 
     >>> from dither.local.direct import Direct
     >>> coin = Direct(1, 2)

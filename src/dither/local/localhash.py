@@ -160,7 +160,7 @@ class LocalHash(SupportOracle):
         return law
 
     def law_given(self, value: int, chosen: tuple[int, ...]) -> dict[bytes, Fraction]:
-        """The law of the report of a user who drew `chosen`."""
+        """Compute the law of the report of a user who drew `chosen`."""
         (own,) = self.hashes.hash_each(np.array([chosen], np.int64), np.array([value], np.int64))
         head = b"".join(int(number).to_bytes(4, "little") for number in chosen)
         width = int_width(self.size - 1)
@@ -170,7 +170,8 @@ class LocalHash(SupportOracle):
         }
 
     def support(self, payloads: Payloads, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many reports support each of `candidates`: all a search over a huge domain needs."""
+        """Count how many reports support each of `candidates`: all a search over a huge domain
+        needs."""
         seeds = self._seeds(payloads)
         answers = self._answers(payloads)
         total = np.zeros(len(candidates), np.int64)
@@ -184,10 +185,10 @@ class LocalHash(SupportOracle):
     def support_extensions(
         self, payloads: Payloads, prefixes: NDArray[np.int64], suffix_bits: int
     ) -> NDArray[np.int64]:
-        """Support of every extension of the prefixes by `suffix_bits` bits: prefixes x suffixes.
+        """Count the support of every extension of the prefixes by `suffix_bits` bits.
 
-        The residues of prefix and suffix add up, so that a candidate costs two additions and two
-        comparisons of 32-bit integers.
+        The result is prefixes x suffixes. The residues of prefix and suffix add up, so that a
+        candidate costs two additions and two comparisons of 32-bit integers.
         """
         if suffix_bits > _SUFFIX_BITS:  # so that a block stays in the processor's cache
             heads = extend_prefixes(prefixes, suffix_bits - _SUFFIX_BITS)

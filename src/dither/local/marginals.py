@@ -63,7 +63,7 @@ class Marginals(Protocol):
 
     @cached_property
     def masks(self) -> NDArray[np.int64]:
-        """The attribute set of every coefficient, as bits."""
+        """List the attribute set of every coefficient, as bits."""
         weights = range(1, self.order + 1)
         sets = (
             chosen for weight in weights for chosen in combinations(range(self.attributes), weight)
@@ -134,7 +134,7 @@ class Marginals(Protocol):
         return np.array([self.coefficients * self.sign.gain**2 - 1] * self.coefficients, object)
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
-        """The coefficients, as sums over users."""
+        """Estimate the coefficients, as sums over users."""
         variance = reports * (self.coefficients * float(self.sign.gain) ** 2)
         spread = np.full(self.coefficients, variance)
         move = self.coefficients * float(self.sign.gain)
@@ -148,11 +148,10 @@ class Marginals(Protocol):
         )
 
     def marginal(self, estimate: Estimate, attributes: tuple[int, ...]) -> Estimate:
-        """Counts of all 2**k combinations of the attributes; bit j of a cell's number is attribute
-        attributes[j].
+        """Compute counts of all 2**k combinations of the attributes.
 
-        Each cell is the mean of 2**k coefficients, all but the constant noisy: variance (2**k - 1)
-        / 4**k of one.
+        Bit j of a cell's number is attribute attributes[j]. Each cell is the mean of 2**k
+        coefficients, all but the constant noisy: variance (2**k - 1) / 4**k of one.
         """
         if (
             not attributes

@@ -31,8 +31,10 @@ GRID_BITS = 32
 
 
 def round_at_random(grid: NDArray[np.int64], steps: int, source: Words) -> NDArray[np.int64]:
-    """One of 0..steps for each grid point, with mean exactly grid * steps / 2**32 (steps below
-    2**30)."""
+    """Round each grid point to one of 0..steps, with mean exactly grid * steps / 2**32.
+
+    It needs steps below 2**30.
+    """
     scaled = grid * steps
     down = scaled >> GRID_BITS
     rest = scaled & ((1 << GRID_BITS) - 1)
@@ -64,7 +66,7 @@ class Mean(Protocol):
         return odds(self.epsilon)
 
     def grid(self, values: Any) -> NDArray[np.int64]:
-        """Values on the public grid 0..2**32."""
+        """Put values on the public grid 0..2**32; those outside the bounds are clamped."""
         numbers = read_numbers(values)
         if numbers.ndim != 1:
             raise ParameterError("values must be a list of numbers, none of them nan")
@@ -104,8 +106,8 @@ class Mean(Protocol):
 
     @property
     def worst_variance(self) -> Fraction:
-        """A bound on the variance of one report over all values (of r, whose range is 2); exact for
-        one bit.
+        """Bound the variance of one report over all values (of r, whose range is 2); exact for one
+        bit.
 
         At the positions to which values are rounded the variance is a parabola in r, largest at an
         end or in the middle; between two positions it rises by `rounding` at most.
@@ -128,7 +130,10 @@ class Mean(Protocol):
         """The largest absolute estimate of r from one report."""
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
-        """The mean; its variance is an upper bound (that of users who all hold the worst value)."""
+        """Estimate the mean.
+
+        Its variance is an upper bound (that of users who all hold the worst value).
+        """
         half = float(self.high - self.low) / 2
         n = max(1, reports)
         mean = float(self.low) + half + half * self.debias(tally, reports).astype(np.float64) / n

@@ -24,7 +24,7 @@ _LOG_BITS = 40
 
 
 def read_epsilon(value: Number) -> Fraction:
-    """The exact epsilon given, refused outside [1/1000, 32]."""
+    """Read the exact epsilon given. Raises ParameterError outside [1/1000, 32]."""
     epsilon = positive(
         value, "epsilon", "choose e.g. epsilon=1; `dither local simulate` shows what it buys"
     )
@@ -56,7 +56,7 @@ def at_most_exp(ratio: Fraction, epsilon: Fraction, bits: int = 256) -> bool:
 
 
 def log_above(ratio: Fraction) -> Fraction:
-    """A rational epsilon with ratio <= e**epsilon, certified; within 2**-38 of the logarithm.
+    """Find a rational epsilon with ratio <= e**epsilon, certified; within 2**-38 of the logarithm.
 
     >>> float(log_above(Fraction(3)))
     1.0986122886...

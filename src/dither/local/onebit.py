@@ -162,7 +162,7 @@ class RepeatedOneBit(OneBit):
         return {"p": self.p}
 
     def whole(self, values: Any) -> NDArray[np.int64]:
-        """Values as integers above `low`, clamped."""
+        """Read values as integers above `low`, clamped to the bounds."""
         is_fast = isinstance(values, np.ndarray) and values.dtype.kind == "i"
         integers = values if is_fast else saturate_integers(values)
         if integers.ndim != 1:

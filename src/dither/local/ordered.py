@@ -41,7 +41,7 @@ class Ordered:
         return float(self.counts[start:end].sum())
 
     def range_estimate(self, start: int, end: int) -> Estimate:
-        """Users with start <= value < end, with the variance and an interval.
+        """Estimate how many users have start <= value < end, with the variance and an interval.
 
         >>> from dither import local
         >>> protocol = local.Haar(1, 8)
@@ -66,7 +66,11 @@ class Ordered:
         )
 
     def _describe_sums(self, weights: Floats) -> tuple[Floats, Floats, Floats]:
-        """(variance with the estimated counts, largest variance, largest move by one report)."""
+        """Compute (variance with the estimated counts, largest variance, largest move by one
+        report).
+
+        `weights` has a row for each sum.
+        """
         contributions, means = self.contribute(weights)
         variances = np.maximum(contributions.second_moments - means**2, 0.0)
         plausible = norm_sub(self.counts, float(self.reports))
@@ -84,7 +88,7 @@ class Ordered:
     def quantile_interval(
         self, share: float, level: float = 0.95, *, certain: bool = False
     ) -> tuple[int, int]:
-        """(first, last) value of an interval for the users' quantile.
+        """Compute (first, last) value of an interval for the users' quantile.
 
         Ends are looked for among 256 prefixes spread evenly: in a larger domain they are moved
         outwards to the next of them.
@@ -103,7 +107,7 @@ class Ordered:
         return min(low, middle), max(int(ends[last]), middle)
 
     def _prefix_half_widths(self, ends: NDArray[np.int64], level: float, certain: bool) -> Floats:
-        """Half widths of the intervals of the prefixes up to and including `ends`."""
+        """Compute half widths of the intervals of the prefixes up to and including `ends`."""
         rows = max(1, (1 << 22) // len(self.counts))
         halves = []
         for start in range(0, len(ends), rows):

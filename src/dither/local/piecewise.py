@@ -147,7 +147,8 @@ class Piecewise(Mean):
 
     @property
     def moment_curve(self) -> tuple[Fraction, Fraction]:
-        """(A, C): a report has the second moment A r**2 + C for a value r at a window's start."""
+        """Compute (A, C): a report has the second moment A r**2 + C for a value r at a window's
+        start."""
         at_end = self.second_moment(Fraction(0))
         if self.positions == 1:
             return Fraction(0), at_end
@@ -156,7 +157,7 @@ class Piecewise(Mean):
         return curve, at_end - curve
 
     def estimate_variance(self, cell_sum: int, squares: int, reports: int) -> Fraction:
-        """Unbiased estimate (up to `rounding`) of the mean variance of the reports' estimates of r.
+        """Estimate the mean variance of the reports' estimates of r, unbiased up to `rounding`.
 
         docs/proofs/local-intervals.md, theorem 2. It stays between the least and the largest
         variance that any values have.
@@ -296,7 +297,7 @@ class Hybrid(Mean):
 
 
 def best_mean(epsilon: Any, low: Any = -1, high: Any = 1) -> Mean:
-    """The numeric protocol with the least worst-case variance, exact figures compared.
+    """Choose the numeric protocol with the least worst-case variance, exact figures compared.
 
     >>> best_mean("0.5").type, best_mean(3).type
     ('one_bit', 'hybrid')

@@ -26,8 +26,10 @@ def _make_axes() -> Any:
 
 
 def bars(estimate: Estimate, *, level: float = 0.95, top: int = 40) -> Any:
-    """The `top` largest values with their intervals; zero is drawn, because raw estimates may be
-    negative."""
+    """Draw the `top` largest values with their intervals.
+
+    Zero is drawn, because raw estimates may be negative.
+    """
     figure, axes = _make_axes()
     values = estimate.values.ravel()
     order = np.argsort(values)[::-1][:top]
@@ -54,7 +56,8 @@ def bars(estimate: Estimate, *, level: float = 0.95, top: int = 40) -> Any:
 def error_curves(
     users: Sequence[int], errors: Mapping[str, Sequence[float]], *, ylabel: str
 ) -> Any:
-    """Error against the number of users, one line a protocol or epsilon, both axes logarithmic."""
+    """Draw error against the number of users, one line a protocol or epsilon, on logarithmic
+    axes."""
     figure, axes = _make_axes()
     for name, line in errors.items():
         axes.loglog(users, line, marker="o", label=name)
@@ -68,7 +71,8 @@ def error_curves(
 def distribution(
     edges: Sequence[float], density: Sequence[float], *, truth: Sequence[float] | None = None
 ) -> Any:
-    """A histogram recovered from reports, with the truth where it is known (simulations only)."""
+    """Draw a histogram recovered from reports, with the truth where it is known (simulations
+    only)."""
     figure, axes = _make_axes()
     axes.stairs(density, edges, fill=True, alpha=0.6, label="estimate")
     if truth is not None:

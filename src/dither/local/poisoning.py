@@ -45,7 +45,7 @@ def gain(protocol: Oracle) -> float:
 def attack(
     protocol: Oracle, fakes: int, targets: list[int], *, source: Words | None = None
 ) -> Payloads:
-    """`fakes` reports that raise the counts of `targets` as far as each report can."""
+    """Make `fakes` reports that raise the counts of `targets` as far as each report can."""
     words = source or SystemSource()
     wanted = np.array(targets, np.int64)
     if not len(wanted) or wanted.min() < 0 or wanted.max() >= protocol.domain:
@@ -98,7 +98,7 @@ def _attack_unary(
 def _attack_hash(
     protocol: LocalHash, fakes: int, wanted: NDArray[np.int64], words: Words
 ) -> Payloads:
-    """Of 1,000 seeds the one that sends most targets to one value."""
+    """Make reports with, of 1,000 seeds, the one that sends most targets to one value."""
     seeds = protocol.hashes.draw(1000, words)
     hashes = protocol.hashes.hash(seeds, wanted)
     counts = np.stack([(hashes == y).sum(axis=1) for y in range(protocol.size)], axis=1)
@@ -130,8 +130,8 @@ def simulate(
     *,
     source: Words | None = None,
 ) -> Damage:
-    """Estimates of the targets from honest users alone, and with the made-up reports added to the
-    same ones."""
+    """Estimate the targets from honest users alone, and with made-up reports added to the same
+    ones."""
     words = source or SystemSource()
     tally = protocol.tally(protocol.randomise(values, words))
     bad = protocol.tally(attack(protocol, fakes, targets, source=words))
@@ -141,8 +141,10 @@ def simulate(
 
 
 def hints(protocol: Protocol, payloads: Payloads, false_alarm: float = 1e-6) -> tuple[str, ...]:
-    """What honest reports would show with probability below `false_alarm`; empty is no proof of
-    honesty."""
+    """List what honest reports would show with probability below `false_alarm`.
+
+    An empty list is no proof of honesty.
+    """
     messages = []
     limit = NormalDist().inv_cdf(1 - false_alarm / 2)
     n = len(payloads)

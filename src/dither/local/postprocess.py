@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 def norm_sub(values: Floats, total: float) -> Floats:
-    """The closest (least squares) non-negative counts with the given total.
+    """Compute the closest (least squares) non-negative counts with the given total.
 
     >>> norm_sub(np.array([8.0, 3.0, -2.0]), 10).tolist()
     [7.5, 2.5, 0.0]
@@ -64,7 +64,10 @@ _METHODS: dict[str, Callable[[Floats, float], Floats]] = {
 
 
 def apply(method: str, estimate: Estimate) -> Floats:
-    """A method by name, on an estimate."""
+    """Apply a method of post-processing by name to an estimate.
+
+    Raises ParameterError for a name that is none.
+    """
     if method == "base_cut":
         return base_cut(estimate.values, estimate.errors)
     if method not in _METHODS:
@@ -77,11 +80,11 @@ def apply(method: str, estimate: Estimate) -> Floats:
 def consistent_tree(
     levels: Sequence[Floats], variances: Sequence[float], branching: int
 ) -> list[Floats]:
-    """Least-squares values of a complete tree in which every parent is the sum of its children.
+    """Fit the values of a complete tree so that every parent is the sum of its children.
 
-    `levels[0]` is the root's row, each next one `branching` times as long; `variances` are those of
-    one node of each level (0 for a known root). Two passes: upwards the best estimate of a node
-    from its subtree, downwards the rest.
+    It is by least squares. `levels[0]` is the root's row, each next one `branching` times as long;
+    `variances` are those of one node of each level (0 for a known root). Two passes: upwards the
+    best estimate of a node from its subtree, downwards the rest.
     """
     shares = _node_shares(variances, branching)
     best: list[Floats] = [levels[-1]]
@@ -96,7 +99,8 @@ def consistent_tree(
 
 
 def _node_shares(variances: Sequence[float], branching: int) -> list[float]:
-    """How much a node's own estimate counts against the sum of its children, level by level."""
+    """Compute how much a node's own estimate counts against the sum of its children, level by
+    level."""
     shares = [1.0]
     spread = float(variances[-1])
     for variance in list(variances)[-2::-1]:
@@ -108,7 +112,8 @@ def _node_shares(variances: Sequence[float], branching: int) -> list[float]:
 
 
 def weigh_raw_nodes(weights: Floats, variances: Sequence[float], branching: int) -> list[Floats]:
-    """The weights of all given node values in weighted sums of the leaves of `consistent_tree`.
+    """Compute the weights of all given node values in weighted sums of the leaves of
+    `consistent_tree`.
 
     `weights` has a row for each sum. This is the transpose of `consistent_tree`, pass by pass: the
     leaves' weights go up, then the shares of the levels go down.

@@ -34,7 +34,10 @@ class Preset:
     notes: tuple[str, ...]
 
     def protocol(self, **stated: Any) -> Any:
-        """The protocol; parameters that are not public must be stated by the caller."""
+        """Make the protocol.
+
+        Raises ParameterError unless the caller states the parameters that are not public.
+        """
         published = {
             name: value for name, (value, _) in self.parameters.items() if value is not None
         }

@@ -82,7 +82,7 @@ class Protocol(ABC):
         return {}
 
     def to_json(self) -> dict[str, Any]:
-        """The public protocol document."""
+        """Write the public document of the protocol."""
         tree: dict[str, Any] = {"protocol": self.type, "v": self.version}
         for key, value in stored_items(self):
             tree[key] = _to_plain(value)
@@ -227,8 +227,9 @@ class Protocol(ABC):
 
 
 def from_json(tree: dict[str, Any]) -> Protocol:
-    """The protocol of a document; refuses unknown types and versions, and derived facts that do not
-    follow.
+    """Read the protocol of a document.
+
+    Raises ParameterError for unknown types and versions, and for derived facts that do not follow.
 
     >>> from dither import local
     >>> local.from_json(local.Direct(1, domain=4).to_json())
@@ -293,7 +294,10 @@ def read_field_kinds(protocol: Protocol) -> dict[str, int]:
 
 
 def read_name(value: Any, name: str) -> str:
-    """A public name: text of at most 1,000 characters that has a UTF-8 form."""
+    """Read a public name: text of at most 1,000 characters that has a UTF-8 form.
+
+    Raises ParameterError for any other.
+    """
     if not isinstance(value, str) or len(value) > _LONGEST_NAME:
         raise ParameterError(
             f"{name} must be a text of at most {_LONGEST_NAME:,} characters: it is part of the "
@@ -309,7 +313,7 @@ def read_name(value: Any, name: str) -> str:
 
 
 def read_domain(domain: Any, largest: int) -> int:
-    """A domain size of at least 2."""
+    """Read a domain size from 2 to `largest`. Raises ParameterError for any other."""
     if (
         isinstance(domain, bool)
         or not isinstance(domain, (int, np.integer))

@@ -109,7 +109,7 @@ class FragmentPuzzle(Search):
         return tagged_pieces
 
     def _score_pieces(self, payloads: Payloads) -> list[NDArray[np.float64]]:
-        """For every position the score (in standard errors) of every piece and tag."""
+        """Compute for every position the score (in standard errors) of every piece and tag."""
         tables = []
         for group in range(self.positions):
             oracle = self.oracles[group]
@@ -121,7 +121,7 @@ class FragmentPuzzle(Search):
         return tables
 
     def candidates(self, payloads: Payloads) -> NDArray[np.int64]:
-        """Words that the pieces spell, of every tag those with the best scores.
+        """List words that the pieces spell, of every tag those with the best scores.
 
         A word has a piece for every position, all of its own tag. No piece has to be significant:
         the reports of whole values decide which words are real.
@@ -134,7 +134,8 @@ class FragmentPuzzle(Search):
         return np.array(sorted(words), np.int64)
 
     def _join_pieces(self, scores: list[NDArray[np.float64]]) -> NDArray[np.int64]:
-        """The `_JOINS` words of one tag whose scores have the largest sum, position by position."""
+        """List the `_JOINS` words of one tag whose scores have the largest sum, position by
+        position."""
         words = np.zeros(1, np.int64)
         totals = np.zeros(1)
         for column in scores:
@@ -149,8 +150,11 @@ class FragmentPuzzle(Search):
     def find(
         self, payloads: Payloads, *, keep: int = 32, level: float = 0.95
     ) -> tuple[NDArray[np.int64], Estimate]:
-        """(values found, their counts by the whole-value reports), largest first, significant at
-        `level` over all."""
+        """Find frequent values: return (values, their counts by whole-value reports), largest
+        first.
+
+        They are significant at `level` over all.
+        """
         good = payloads[self.valid(payloads)]
         words = self.candidates(good)
         oracle = self.oracles[-1]

@@ -104,7 +104,8 @@ class Hierarchy(Oracle):
         return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
-        """Which payloads are a level, a report that the level's own protocol allows, and zeros."""
+        """Return a mask of the payloads that are a level, a report that this level allows, and
+        zeros."""
         good = np.zeros(len(payloads), np.bool_)
         for level, oracle in enumerate(self.oracles, 1):
             end = 1 + oracle.payload_bytes
@@ -137,7 +138,8 @@ class Hierarchy(Oracle):
         return level_tallies
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        """Counts of all nodes, level after level, scaled up from the users of the level."""
+        """Estimate counts of all nodes, level after level, scaled up from the users of the
+        level."""
         level_counts = [
             o.debias(t, n) * self.levels
             for o, (t, n) in zip(self.oracles, self._split_tally(tally), strict=True)
@@ -206,9 +208,10 @@ class Hierarchy(Oracle):
         return weigh_raw_nodes(weights, spread, self.branching)[1:]
 
     def contribute(self, weights: Floats) -> tuple[Contributions, Floats]:
-        """One report's contributions to weighted sums of the leaves, and their means.
+        """Compute one report's contributions to weighted sums of the leaves, and their means.
 
-        The level is drawn uniformly and its estimates are scaled by the number of levels.
+        `weights` has a row for each sum. The level is drawn uniformly and its estimates are scaled
+        by the number of levels.
         """
         moments = np.zeros_like(weights)
         means = np.zeros_like(weights)

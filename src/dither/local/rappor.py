@@ -63,7 +63,7 @@ class Steps:
         return log_above(((1 - self.f / 2) / (self.f / 2)) ** (2 * hashes))
 
     def one_report(self, hashes: int) -> Fraction:
-        """h ln(q*(1 - p*) / (p*(1 - q*))), rounded up."""
+        """Compute the loss of one report: h ln(q*(1 - p*) / (p*(1 - q*))), rounded up."""
         one_chance = self.reported_one
         zero_chance = self.reported_zero
         return log_above(
@@ -150,7 +150,10 @@ class BasicRappor(SupportOracle):
 
 
 def read_steps(protocol: Any, hashes: int) -> tuple[Fraction, Fraction, Fraction]:
-    """f, p and q of a protocol, refused unless its epsilon is the lifetime loss they imply."""
+    """Read f, p and q of a protocol.
+
+    Raises ParameterError unless its epsilon is the lifetime loss they imply.
+    """
     steps = Steps.read(protocol.f, protocol.irr_p, protocol.irr_q)
     if protocol.epsilon != steps.lifetime(hashes):
         raise ParameterError(

@@ -28,8 +28,10 @@ Model = Literal["linear", "logistic"]
 
 
 def gradient(model: Model, theta: Floats, features: Floats, labels: Floats) -> Floats:
-    """Each user's gradient: of (x.theta - y)**2 / 2, or of the logistic loss with y in {0, 1}. Runs
-    on the device."""
+    """Compute each user's gradient; it runs on the device.
+
+    It is that of (x.theta - y)**2 / 2, or of the logistic loss with y in {0, 1}.
+    """
     score = features @ theta
     if model == "logistic":
         score = 0.5 * (1 + np.tanh(score / 2))
@@ -69,7 +71,7 @@ class LocalSGD:
         return self.protocol.loss()
 
     def step(self, payloads: NDArray[np.uint8]) -> None:
-        """One step of the server from the reports of one batch."""
+        """Move the model one step, from the reports of one batch."""
         collector = Aggregator(self.protocol)
         collector.add_payloads(payloads)
         mean = collector.estimate().values

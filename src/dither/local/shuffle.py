@@ -33,8 +33,10 @@ _SAFETY = 1 + 1e-6  # SciPy's binomial tails err by far less
 
 @refuse_beyond_floats
 def closed_form(epsilon0: Number, users: int, delta: Number) -> float:
-    """Theorem 3.1: ln(1 + (E-1)/(E+1) (8 sqrt(E ln(4/delta)/n) + 8 E/n)), for epsilon0 <= ln(n /
-    (16 ln(2/delta)))."""
+    """Compute ln(1 + (E-1)/(E+1) (8 sqrt(E ln(4/delta)/n) + 8 E/n)), theorem 3.1.
+
+    Raises ParameterError unless epsilon0 <= ln(n / (16 ln(2/delta))).
+    """
     e0 = as_float(positive(epsilon0, "epsilon0"), "epsilon0")
     d = as_float(positive(delta, "delta"), "delta")
     if e0 > log(users / (16 * log(2 / d))):
@@ -46,8 +48,10 @@ def closed_form(epsilon0: Number, users: int, delta: Number) -> float:
 
 
 def delta_at(epsilon: float, epsilon0: Number, users: int, tail: float) -> float:
-    """An upper bound on delta of the dominating pair at `epsilon`; values of C outside 1 - `tail`
-    count in full."""
+    """Bound delta of the dominating pair at `epsilon` from above.
+
+    Values of C outside 1 - `tail` count in full.
+    """
     from scipy.stats import binom
 
     e0 = as_float(positive(epsilon0, "epsilon0"), "epsilon0")
@@ -76,8 +80,7 @@ def delta_at(epsilon: float, epsilon0: Number, users: int, tail: float) -> float
 
 @refuse_beyond_floats
 def numerical(epsilon0: Number, users: int, delta: Number) -> float:
-    """The least epsilon found by bisection with delta_at(epsilon) <= delta; never above
-    epsilon0."""
+    """Find by bisection the least epsilon with delta_at(epsilon) <= delta; never above epsilon0."""
     d = as_float(positive(delta, "delta"), "delta")
     if users < 2:
         raise ParameterError("shuffling needs at least two users")
@@ -94,7 +97,7 @@ def numerical(epsilon0: Number, users: int, delta: Number) -> float:
 
 @refuse_beyond_floats
 def amplified(protocol: Protocol, users: int, delta: Number) -> Approx:
-    """What one shuffled round costs a user, as a loss that the accountants understand.
+    """State what one shuffled round costs a user, as a loss that the accountants understand.
 
     >>> from dither import local
     >>> amplified(local.Direct(1, 4), 100_000, "1e-6").neighbours

@@ -61,7 +61,7 @@ def measure(oracle: Oracle, users: int, *, source: Words | None = None) -> Simul
 def chart(
     lines: Mapping[str, Sequence[SimulatedErrors]], *, width: int = 64, height: int = 16
 ) -> str:
-    """Error (down) against users (across) in characters; one mark a line, measured values.
+    """Draw error (down) against users (across) in characters; one mark a line, measured values.
 
     >>> errors = [SimulatedErrors(100, 0.1, 0.1), SimulatedErrors(10_000, 0.01, 0.01)]
     >>> print(chart({"eps 1": errors}, width=12, height=3))

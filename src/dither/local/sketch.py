@@ -104,7 +104,7 @@ class _Sketch(Oracle):
     def counts(
         self, tally: NDArray[Any], reports: int, candidates: NDArray[np.int64]
     ) -> NDArray[Any]:
-        """Unbiased counts of any candidates."""
+        """Estimate counts of any candidates, unbiased."""
         kappa = self.hashes.collision if is_exact(tally) else float(self.hashes.collision)
         counts: NDArray[Any] = (self.sum_answers_at(tally, candidates) - reports * kappa) / (
             1 - kappa
@@ -130,8 +130,10 @@ class _Sketch(Oracle):
     def estimate_for(
         self, tally: NDArray[np.int64], reports: int, candidates: NDArray[np.int64]
     ) -> Estimate:
-        """Counts of `candidates`; the variance holds the noise and the expected effect of
-        collisions."""
+        """Estimate counts of `candidates`.
+
+        The variance holds the noise and the expected effect of collisions.
+        """
         values = self.counts(tally, reports, candidates).astype(np.float64)
         variances = self.variances(np.clip(values, 0, reports), reports)
         kappa = float(self.hashes.collision)

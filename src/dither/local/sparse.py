@@ -105,7 +105,7 @@ class SparseMean(Mean):
         return self.symbols.permanent(self._draw_symbols(values, source), source)
 
     def chances(self, value: Mapping[int, float]) -> dict[int, Fraction]:
-        """The law of the symbol, before Hadamard response."""
+        """Compute the law of the symbol, before Hadamard response."""
         held = _read_entries(value, self.items)
         law = {}
         slots = max(len(held), self.most)
@@ -163,8 +163,10 @@ class SparseMean(Mean):
         )
 
     def user_variance(self, value: Any) -> NDArray[Any]:
-        """most**2 (2 c**2 - 2 c**2 E[H_a H_b]) - mean**2; the product of two rows is a row, whose
-        mean is 1/c."""
+        """Compute most**2 (2 c**2 - 2 c**2 E[H_a H_b]) - mean**2 for each item.
+
+        The product of two rows is a row, whose mean is 1/c.
+        """
         gain = self.symbols.step
         chances = self.chances(value)
         mean = self.target(value)
@@ -199,7 +201,7 @@ class SparseMean(Mean):
     def ratings(
         self, tally: NDArray[np.int64], reports: int, *, level: float = 0.95, certain: bool = False
     ) -> tuple[Estimate, BracketedValues]:
-        """(number of raters, mean rating) of every item, both with intervals.
+        """Estimate (number of raters, mean rating) of every item, both with intervals.
 
         The interval of a mean holds every mean that the reports do not refute, and all of [low,
         high] where there may be no rater (docs/proofs/local-intervals.md, theorem 6). Where the
@@ -257,7 +259,7 @@ def _half_width(variance: float, move: float, level: float, certain: bool) -> fl
 
 
 def bracket_ratios(sums: Floats, totals: Floats, half_width: float) -> tuple[Floats, Floats]:
-    """All ratios m in [-1, 1] with |sum - m * total| <= half_width * sqrt(1 + m**2) (Fieller).
+    """Find all ratios m in [-1, 1] with |sum - m * total| <= half_width * sqrt(1 + m**2) (Fieller).
 
     Where no m qualifies, the one that is nearest to it.
 
@@ -278,7 +280,8 @@ def bracket_ratios(sums: Floats, totals: Floats, half_width: float) -> tuple[Flo
 
 
 def _candidate_ratios(sums: Floats, totals: Floats, half_width: float) -> list[Floats]:
-    """Where the set of ratios can begin or end: -1, 1 and the roots of its quadratic equation."""
+    """List where the set of ratios can begin or end: -1, 1 and the roots of its quadratic
+    equation."""
     square = half_width**2
     lead = totals**2 - square
     middle = sums * totals
@@ -290,7 +293,10 @@ def _candidate_ratios(sums: Floats, totals: Floats, half_width: float) -> list[F
 
 
 def _read_entries(value: Any, items: int) -> dict[int, float]:
-    """{item: number}; an item may be written as a decimal text, as JSON must."""
+    """Read {item: number}; an item may be written as a decimal text, as JSON must.
+
+    Raises ParameterError for anything else.
+    """
     if not isinstance(value, Mapping):
         raise ParameterError("a value is a mapping of items to numbers")
     entries = dict(value)

@@ -57,7 +57,7 @@ class Grid:
         return self.columns * self.rows
 
     def cell(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The cell of each point (x, y): row * columns + column."""
+        """Compute the cell of each point (x, y): row * columns + column."""
         x0, y0, x1, y1 = self.box
         if np.isnan(points).any():
             raise ParameterError("places are pairs of numbers, none of them nan")
@@ -154,7 +154,7 @@ class PlanarLaplace(KeptReports):
         return ",".join(str(int(coordinate)) for coordinate in self.cells([value])[0])
 
     def noise(self, count: int, *, source: Words | None = None) -> NDArray[np.int64]:
-        """`count` displacements in cells."""
+        """Draw `count` displacements in cells."""
         words = source or SystemSource()
         scale = 1 / (self.rate * _DIAGONAL)
         displacements: list[tuple[int, int]] = []
@@ -169,7 +169,7 @@ class PlanarLaplace(KeptReports):
     def report(
         self, points: NDArray[np.float64], *, source: Words | None = None
     ) -> NDArray[np.int64]:
-        """Lattice points (in cells) of the noisy places, saturated at +-2**31."""
+        """Compute lattice points (in cells) of the noisy places, saturated at +-2**31."""
         cells = self.cells(points)
         noisy_cells: NDArray[np.int64] = np.clip(
             cells + self.noise(len(cells), source=source), -_EDGE, _EDGE - 1
@@ -192,8 +192,10 @@ class PlanarLaplace(KeptReports):
     def remap(
         self, reports: NDArray[np.int64], places: NDArray[np.float64], prior: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """For each report the index of the public place with the least expected distance under the
-        public prior."""
+        """Find for each report the public place with the least expected distance; return its index.
+
+        The expectation is under the public prior.
+        """
         lattice = np.asarray(places, np.float64) / float(self.side)
         apart = np.linalg.norm(lattice[:, None] - lattice[None, :], axis=2)
         away = np.linalg.norm(reports[:, None, :] - lattice[None, :, :], axis=2)

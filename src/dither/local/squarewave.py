@@ -157,8 +157,10 @@ class SquareWave(Mean):
         rounds: int = 2000,
         tolerance: float = 1e-6,
     ) -> Floats:
-        """Shares of the buckets by EM (`smooth`: a 1-2-1 average after every step, for smooth
-        densities)."""
+        """Estimate the shares of the buckets by EM.
+
+        `smooth`: a 1-2-1 average after every step, for smooth densities.
+        """
         shares = np.full(self.buckets, 1 / self.buckets)
         if not tally.any():
             return shares

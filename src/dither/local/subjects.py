@@ -97,7 +97,7 @@ class ProtocolSubject(NamedTuple):
 
 
 def subjects(source: Words | None = None) -> Iterator[ProtocolSubject]:
-    """All protocols with their permanent answers, and a whole client.
+    """Yield all protocols with their permanent answers, and a whole client, for the auditor.
 
     Protocols with a second randomisation come once more, with single reports.
     """
@@ -112,8 +112,10 @@ def subjects(source: Words | None = None) -> Iterator[ProtocolSubject]:
 def subject(
     protocol: Protocol, *, single: bool = False, source: Words | None = None
 ) -> ProtocolSubject:
-    """One protocol between the first and the last of its first neighbours; `single`: one report,
-    seen alone."""
+    """Make the audited subject of one protocol, between the first and the last of its neighbours.
+
+    `single`: one report, seen alone.
+    """
     group = protocol.neighbours()[0]
 
     def mechanism(data: Any, size: int) -> Payloads:

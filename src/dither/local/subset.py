@@ -98,11 +98,11 @@ class Subset(SupportOracle):
         return np.concatenate(blocks) if blocks else np.empty((0, self.payload_bytes), np.uint8)
 
     def _draw_block(self, held: NDArray[np.int64], source: Words) -> Payloads:
-        """Independent bits of about the right number, then uniform ones set or cleared until the
-        number is right.
+        """Draw a random subset for each value, as packed bits.
 
-        Given their number, independent bits are a uniform subset; a uniform element more or less
-        keeps it uniform.
+        Independent bits of about the right number come first, then uniform ones are set or cleared
+        until the number is right. Given their number, independent bits are a uniform subset; a
+        uniform element more or less keeps it uniform.
         """
         spread = isqrt(self.size * (self.domain - self.size) // self.domain)
         # a little too few: a missing element is found faster than one too many (sets are small)
@@ -131,8 +131,11 @@ class Subset(SupportOracle):
         return chance(self.p), Fraction(self.size, self.domain)
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        """As `_draw_block`: independent bits, then uniform others set or cleared until their number
-        is right."""
+        """Draw the permanent answer of one device, as `_draw_block` does for many.
+
+        It starts with independent bits; uniform others are set or cleared until their number is
+        right.
+        """
         held = read_value(value, self.domain)
         own, share = self._facts
         bits = coins.bits(share, self.domain) & ~(1 << held)

@@ -108,6 +108,8 @@ class SupportOracle(Oracle):
         return self.q * (1 - self.q) / (self.p - self.q) ** 2
 
     def user_variance(self, value: int) -> NDArray[Any]:
+        """Compute the variance that one user's report adds to each count; `value` is what it
+        holds."""
         own_variance = self.p * (1 - self.p) / (self.p - self.q) ** 2
         return np.array(
             [own_variance if v == value else self.noise_variance for v in range(self.domain)],

@@ -30,7 +30,10 @@ class Alphabet:
         return (len(self.letters) + 1).bit_length()
 
     def encode(self, text: str, length: int) -> int:
-        """The first `length` letters, first letter in the highest bits."""
+        """Encode the first `length` letters, first letter in the highest bits.
+
+        Raises ParameterError where they do not fit 60 bits.
+        """
         if length * self.bits > 60:
             raise ParameterError(
                 f"{length} letters of {self.bits} bits do not fit 60 bits: shorten the text"
@@ -45,7 +48,7 @@ class Alphabet:
         return self.letters.find(letter) + 1 or len(self.letters) + 1
 
     def decode(self, value: int, length: int) -> str:
-        """The text of a code; an unknown letter is shown as '?'."""
+        """Decode a number to its text; an unknown letter is shown as '?'."""
         codes = [
             value >> (self.bits * (length - 1 - position)) & ((1 << self.bits) - 1)
             for position in range(length)
@@ -59,11 +62,11 @@ class Alphabet:
 def one_ngram(
     texts: list[list[str]] | list[str], n: int, *, source: Words | None = None
 ) -> list[tuple[str, ...]]:
-    """One n-gram of each user's text (letters of a string, or words of a list), drawn uniformly on
-    the device.
+    """Draw one n-gram of each user's text, uniformly, on the device.
 
-    Each user counts once however much it writes, so the oracle that reports the n-gram protects the
-    *whole* text. A text shorter than n is padded with "".
+    A text is a string of letters or a list of words. Each user counts once however much it writes,
+    so the oracle that reports the n-gram protects the *whole* text. A text shorter than n is padded
+    with "".
     """
     words = source or SystemSource()
     ngrams = []

@@ -37,7 +37,10 @@ def spare_bits_clear(payloads: Payloads, width: int) -> NDArray[np.bool_]:
 
 
 def unary_law(one_chances: list[Fraction]) -> dict[bytes, Fraction]:
-    """The law of a row of independent bits with the given probabilities."""
+    """Compute the law of a row of independent bits with the given probabilities.
+
+    It maps packed bits to their probability.
+    """
     law = {}
     for bits in product((0, 1), repeat=len(one_chances)):
         weight = Fraction(1)

@@ -19,7 +19,10 @@ from dither.errors import ParameterError
 
 
 def read_value(value: Any, domain: int) -> int:
-    """One value as an index below `domain`; the message never repeats it."""
+    """Read one value as an index below `domain`.
+
+    Raises ParameterError, whose message never repeats the value.
+    """
     if (
         not isinstance(value, (int, np.integer))
         or isinstance(value, bool)
@@ -33,7 +36,10 @@ def read_value(value: Any, domain: int) -> int:
 
 
 def read_values(values: Any, domain: int) -> NDArray[np.int64]:
-    """Values as indices below `domain`; the message never repeats a value."""
+    """Read values as indices below `domain`.
+
+    Raises ParameterError, whose message never repeats a value.
+    """
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ParameterError("values must be a list of integers (positions in the public domain)")
@@ -46,7 +52,7 @@ def read_values(values: Any, domain: int) -> NDArray[np.int64]:
 
 
 def read_number(value: Any) -> float:
-    """One real number as a float, beyond the range of floats an infinity.
+    """Read one real number as a float, beyond the range of floats an infinity.
 
     Refuses texts, truth values and nan; the message never repeats the value.
     """
@@ -63,7 +69,7 @@ def read_number(value: Any) -> float:
 
 
 def read_numbers(values: Any) -> NDArray[np.float64]:
-    """Real numbers of any shape, each by the rule of `read_number`."""
+    """Read real numbers of any shape, each by the rule of `read_number`."""
     array = np.asarray(values)
     if array.dtype.kind in "iuf" and (isinstance(values, np.ndarray) or array.ndim == 0):
         numbers = array.astype(np.float64)
@@ -76,8 +82,10 @@ def read_numbers(values: Any) -> NDArray[np.float64]:
 
 
 def saturate_integers(values: Any) -> NDArray[np.int64]:
-    """Integers of any size and shape as int64, those beyond its range at its ends; refuses the
-    rest."""
+    """Read integers of any size and shape as int64, those beyond its range at its ends.
+
+    Raises ParameterError for anything else.
+    """
     elements = np.asarray(values, object)
     if any(
         isinstance(element, (bool, np.bool_)) or not isinstance(element, (int, np.integer))

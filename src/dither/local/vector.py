@@ -7,7 +7,8 @@ compares every k and says so. Payload: k times (the coordinate, W(d - 1) bytes; 
 payload).
 
 >>> print(best_vector(1, 10).explain().splitlines()[0])
-chosen: 1 of 10 coordinates at epsilon 1 each, worst variance per user and coordinate 46.83 (splitting: 400.67)
+chosen: 1 of 10 coordinates at epsilon 1 each,
+worst variance per user and coordinate 46.83 (splitting: 400.67)
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from dither.stored import stored
 
 
 def sample_coordinates(users: int, dimensions: int, k: int, source: Words) -> NDArray[np.int64]:
-    """k different coordinates for each user, uniformly, in increasing order (Floyd's algorithm)."""
+    """Draw k different coordinates for each user, uniformly, in increasing order (Floyd's
+    algorithm)."""
     if k == dimensions:
         return np.tile(np.arange(dimensions), (users, 1))
     chosen = np.empty((users, 0), np.int64)
@@ -232,7 +234,10 @@ class VectorChoice:
 
 
 def best_vector(epsilon: Any, dimensions: int, low: Any = -1, high: Any = 1) -> VectorChoice:
-    """Sample coordinates or split the budget? Compared exactly for k = 1..16 and k = dimensions."""
+    """Choose whether to sample coordinates or to split the budget.
+
+    The variances are compared exactly for k = 1..16 and k = dimensions.
+    """
     whole_number(dimensions, "dimensions")
     tried = {}
     epsilon = read_epsilon(epsilon)

@@ -40,7 +40,7 @@ class Window:
         return self.width * self.odds / self.total
 
     def draw(self, start: NDArray[np.int64], source: Words) -> NDArray[np.int64]:
-        """An output cell for each window start."""
+        """Draw an output cell for each window start."""
         hit = bernoulli(self.inside, len(start), source=source)
         within: NDArray[np.int64] = start + uniform_below(self.width, len(start), source=source)
         if self.width == self.cells:

@@ -52,7 +52,10 @@ def seal(protocol: Protocol, payload: bytes) -> bytes:
 
 
 def unseal(protocol: Protocol, report: bytes) -> bytes:
-    """The payload of a report; refuses another format, protocol or size."""
+    """Return the payload of a report.
+
+    Raises ParameterError for another format, protocol or size.
+    """
     if len(report) != HEADER_BYTES + protocol.payload_bytes:
         raise ParameterError(
             f"a report of this protocol has {HEADER_BYTES + protocol.payload_bytes} bytes, got "
@@ -78,7 +81,10 @@ def write_batch(protocol: Protocol, payloads: Payloads) -> bytes:
 
 
 def read_batch(protocol: Protocol, batch: bytes) -> Payloads:
-    """The payloads of a batch; refuses what was not written for this protocol."""
+    """Return the payloads of a batch.
+
+    Raises ParameterError for what was not written for this protocol.
+    """
     if batch[:5] != _BATCH_MAGIC + bytes([FORMAT]) or len(batch) < _BATCH_HEADER_BYTES:
         raise ParameterError(f"not a batch of reports in format {FORMAT}")
     if batch[8:40] != protocol.digest:

@@ -38,8 +38,10 @@ def fit_gaussian(
     public_size: int | None = None,
     adjacency: Adjacency = ADD_REMOVE,
 ) -> IntegerGaussian:
-    """The least noise that meets (epsilon, delta): by the lattice law for one cell, by tight zCDP
-    for a vector."""
+    """Find the least noise that meets (epsilon, delta).
+
+    It is by the lattice law for one cell, by tight zCDP for a vector.
+    """
     price = positive(epsilon, "epsilon")
     allowed = small_delta(delta, public_size)
     safe = IntegerGaussian.for_rho(rho_for(price, allowed), sensitivity, adjacency)
@@ -64,7 +66,7 @@ def fit_gaussian_keys(
     public_size: int | None = None,
     adjacency: Adjacency = ADD_REMOVE,
 ) -> GaussianKeys:
-    """Key selection at (epsilon, delta).
+    """Make a key selection at (epsilon, delta).
 
     Half of delta is for the conversion from zCDP, half for lone owners.
     """

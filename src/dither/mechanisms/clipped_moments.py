@@ -89,7 +89,7 @@ class ClippedMoments:
         neighbours: Neighbours = "add_remove",
         unit: str = "unit",
     ) -> ClippedMoments:
-        """An equal share of the price for each sum."""
+        """Make the mechanism with an equal share of the price for each sum."""
         moves = moment_moves(low, high, degree, rows_per_unit, neighbours)
         if public_size is not None:
             if neighbours != "replace" or isinstance(public_size, bool) or public_size < 1:
@@ -118,7 +118,7 @@ class ClippedMoments:
         )
 
     def measure(self, values: Any) -> list[int]:
-        """The exact sums: what the data layer computes, and the oracle of its tests."""
+        """Compute the exact sums: what the data layer computes, and the oracle of its tests."""
         clipped = np.clip(exact_integers(values).astype(object), self.low, self.high)
         width = self.high - self.low
         centred: NDArray[Any] = 2 * clipped - (self.low + self.high)
@@ -130,7 +130,8 @@ class ClippedMoments:
         return sums[(0 if self.public_size is None else 1) : self.degree + 1]
 
     def release(self, values: Any, *, source: Words | None = None) -> list[int]:
-        """The noisy sums."""
+        """Release the noisy sums: the count unless it is public, the first, and the second of
+        degree 2."""
         supply = check_source(source)
         sums = self.measure(values)
         return [
@@ -144,7 +145,10 @@ class ClippedMoments:
         return min(self.high, max(self.low, (first / people + self.low + self.high) / 2))
 
     def variance(self, released: list[int]) -> float:
-        """From noisy sums, never negative: (mean of y^2 - (mean of y)^2) / 4."""
+        """Compute the variance from noisy sums, never negative: (mean of y^2 - (mean of y)^2) / 4.
+
+        Raises ParameterError below degree 2.
+        """
         if self.degree < 2:
             raise ParameterError("a variance needs degree 2")
         people, first = self._first(released)
@@ -159,7 +163,7 @@ class ClippedMoments:
 
 
 def check_bounds(low: int, high: int, degree: int) -> None:
-    """Public integer bounds and a degree of 1 or 2."""
+    """Raise ParameterError unless bounds are public integers and the degree is 1 or 2."""
     if any(isinstance(x, bool) or not isinstance(x, int) for x in (low, high)) or not low < high:
         raise ParameterError(
             f"low and high must be public integers, low < high, got {quote(low)}, {quote(high)}"
@@ -171,7 +175,7 @@ def check_bounds(low: int, high: int, degree: int) -> None:
 def moment_moves(
     low: int, high: int, degree: int, rows_per_unit: int, neighbours: Neighbours
 ) -> list[int]:
-    """How far one unit moves n, the sum of y and the sum of 2 y^2 - w^2.
+    """Compute how far one unit moves n, the sum of y and the sum of 2 y^2 - w^2.
 
     >>> moment_moves(0, 100, 2, 1, "add_remove"), moment_moves(0, 100, 1, 3, "replace")
     ([1, 100, 10000], [6, 600])

@@ -45,7 +45,10 @@ class QuantileGrid:
         resolution: int | Fraction = 1,
         most: int = MOST_POINTS,
     ) -> QuantileGrid:
-        """The points from low to high, coarsened to at most `most` cells."""
+        """Make the grid of points from low to high, coarsened to at most `most` cells.
+
+        Raises ParameterError for floats.
+        """
         if any(isinstance(x, float) for x in (low, high, resolution)) or not (
             resolution > 0 and low <= high
         ):
@@ -61,7 +64,7 @@ class QuantileGrid:
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> QuantileGrid:
-        """The grid of exactly these values, strictly increasing.
+        """Make the grid of exactly these values, strictly increasing.
 
         They can be of any ordered type: dates, decimals, text in its collation.
         """

@@ -27,7 +27,7 @@ from dither.privacy.losses import Neighbours
 def histogram_sensitivity(
     most_cells: int, most_each: int, neighbours: Neighbours = "add_remove"
 ) -> Sensitivity:
-    """How far one unit moves the histogram."""
+    """Compute how far one unit moves the histogram, in each norm."""
     for name, value in (("most_cells", most_cells), ("most_each", most_each)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ParameterError(f"{name} must be a positive integer, got {quote(value)}")
@@ -39,8 +39,10 @@ def histogram_sensitivity(
 def bounded_histogram(
     units: Iterable[Sequence[int]], *, cells: int, most_cells: int, most_each: int
 ) -> list[int]:
-    """Counts per cell after the limits; `units` holds the cells of each unit's rows, those off the
-    grid are dropped."""
+    """Count rows per cell after the limits of each unit.
+
+    `units` holds the cells of each unit's rows; those off the grid are dropped.
+    """
     histogram_sensitivity(most_cells, most_each)
     counts = [0] * cells
     for rows in units:

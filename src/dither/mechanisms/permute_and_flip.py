@@ -47,7 +47,7 @@ class PermuteAndFlip(SelectionMechanism):
         return Pure(self.epsilon, neighbours=self.neighbours, unit=self.unit)
 
     def release(self, scores: Sequence[int] | NDArray[Any], *, source: Words | None = None) -> int:
-        """The index of the winner.
+        """Choose a candidate and return its index.
 
         Coins do not depend on the order, so the first head in random order is a uniform choice
         among all heads; the coin of a gap g falls heads when a geometric with P(G >= g) = exp(-g /

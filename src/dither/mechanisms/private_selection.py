@@ -82,7 +82,7 @@ class PrivateSelection:
     def release(
         self, run: Callable[[Words], tuple[int, Output]], *, source: Words | None = None
     ) -> tuple[int, Output]:
-        """The (score, output) of the best run.
+        """Run again a random number of times, and return (score, output) of the best run.
 
         Of equal scores the first, which by symmetry favours no output.
         """

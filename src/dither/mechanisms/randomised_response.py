@@ -108,7 +108,10 @@ class RandomisedResponse:
         return ResponseErrorLaw(self.epsilon, self.categories)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
-        """One answer for every value."""
+        """Draw one randomised answer for every value.
+
+        Raises ParameterError for values that are no category.
+        """
         codes = exact_integers(values)
         if codes.size and not (int(codes.min()) >= 0 and int(codes.max()) < self.categories):
             raise ParameterError(f"values must lie in 0 to {self.categories - 1}")
@@ -125,7 +128,7 @@ class RandomisedResponse:
 
 
 def lie_chance(epsilon: Fraction, categories: int, bits: int) -> Enclosure:
-    """Enclosure of (k - 1) a / (1 + (k - 1) a), a = e^-eps, which grows with a."""
+    """Enclose (k - 1) a / (1 + (k - 1) a) with a = e^-eps, which grows with a."""
     work = bits + 64
     a = exp_minus(epsilon, work)
     full = 1 << work

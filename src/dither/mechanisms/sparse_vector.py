@@ -110,7 +110,7 @@ class SparseVector:
         values: bool = False,
         adjacency: Adjacency = ADD_REMOVE,
     ) -> SparseVector:
-        """One price, split as 1 : (2 c)^(2/3) between threshold and queries (c^(2/3) if monotone).
+        """Split one price as 1 : (2 c)^(2/3) between threshold and queries (c^(2/3) if monotone).
 
         With `values` half the price goes to the answers of the hits.
         """
@@ -126,7 +126,7 @@ class SparseVector:
         return cls(threshold, query, hits, sensitivity, monotone, answer, *adjacency)
 
     def loss(self) -> Loss:
-        """What a whole run costs, however many queries it asks."""
+        """State what a whole run costs, however many queries it asks."""
         total_change = (1 if self.monotone else 2) * self.hits * self.sensitivity
         comparison_loss = Pure(
             self.sensitivity / self.threshold_scale + total_change / self.query_scale,
@@ -157,9 +157,9 @@ class SparseVector:
         *,
         source: Words | None = None,
     ) -> list[Answer]:
-        """The answers to a list of queries, up to and including the last hit.
+        """Answer a list of queries, up to and including the last hit.
 
-        Each as `SparseVectorRun.ask` says.
+        Each answer is as `SparseVectorRun.ask` says.
         """
         run = self.start(source=source)
         exact_values = exact_integers(values).tolist()
@@ -179,17 +179,18 @@ class SparseVectorRun:
     """A run in progress: one noisy threshold, and the hits that are left."""
 
     def __init__(self, rule: SparseVector, source: Words) -> None:
+        """Start a run: draw the noise of its threshold, once for all queries."""
         self._rule = rule
         self._source = source
         self.hits_left = rule.hits
         self._shift = discrete_laplace(rule.threshold_scale, source=source)
 
     def ask(self, value: int, threshold: int = 0) -> Answer:
-        """False for a miss and True for a hit. If the rule pays for values: None for a miss, the
-        noisy value of a hit.
+        """Answer one query: False for a miss and True for a hit.
 
-        A noisy value is an int and never a bool, so that `answer is None` tells a miss from a hit
-        whose value is 0.
+        If the rule pays for values: None for a miss, the noisy value of a hit. A noisy value is an
+        int and never a bool, so that `answer is None` tells a miss from a hit whose value is 0.
+        Raises ParameterError once the hits are used up.
         """
         if not self.hits_left:
             raise ParameterError("the run is over: its hits are used up; start and pay for another")

@@ -53,7 +53,7 @@ class StaircaseErrorLaw:
 
     @property
     def base(self) -> float:
-        """P(0) = (1 - b) / (2 r + 2 b (D - r) - (1 - b))."""
+        """Compute P(0) = (1 - b) / (2 r + 2 b (D - r) - (1 - b))."""
         b = self._decay
         r = self.reach
         d = self.width
@@ -64,7 +64,7 @@ class StaircaseErrorLaw:
         return self.base * math.exp(-float(self.epsilon) * (stair + (offset >= self.reach)))
 
     def _moment(self, power: int) -> float:
-        """E|z|^power for power 1 or 2, summed over stairs in closed form."""
+        """Compute E|z|^power for power 1 or 2, summed over stairs in closed form."""
         b = self._decay
         r = self.reach
         d = self.width
@@ -108,7 +108,7 @@ class StaircaseErrorLaw:
         return self._moment(2)
 
     def tail(self, t: int) -> float:
-        """P(|z| >= t)."""
+        """Compute P(|z| >= t)."""
         if t <= 0:
             return 1.0
         b = self._decay
@@ -118,7 +118,7 @@ class StaircaseErrorLaw:
         return 2 * self.base * b**stair * (rest + later)
 
     def interval(self, confidence: Number) -> int:
-        """The smallest w with P(|z| <= w) at least the confidence."""
+        """Find the smallest w with P(|z| <= w) at least the confidence."""
         doubt = float(1 - exact(confidence, "confidence"))
         low = -1
         high = self.width
@@ -165,7 +165,8 @@ class Staircase:
     def for_epsilon(
         cls, epsilon: Number, sensitivity: Sensitivity, adjacency: Adjacency = ADD_REMOVE
     ) -> Staircase:
-        """For one price: epsilon / l0 for each cell that may move, and the best reach."""
+        """Make the mechanism for one price: epsilon / l0 for each cell that may move, and the best
+        reach."""
         price = positive(epsilon, "epsilon") / max(1, sensitivity.l0)
         width = max(1, sensitivity.linf)
         guess = int(width / (1 + math.exp(min(700.0, float(price) / 2))))
@@ -182,7 +183,7 @@ class Staircase:
         return StaircaseErrorLaw(self.epsilon, self.sensitivity.linf, self.reach)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
-        """`values` plus noise: integers of the same shape."""
+        """Add noise to `values`: integers of the same shape."""
         cells = exact_integers(values)
         noise = _draw(
             self.epsilon, self.sensitivity.linf, self.reach, cells.size, check_source(source)
@@ -191,8 +192,10 @@ class Staircase:
 
 
 def _draw(epsilon: Fraction, width: int, reach: int, count: int, source: Words) -> NDArray[Any]:
-    """`count` draws: propose (stair, offset, sign), keep offsets past `reach` with chance e^-eps,
-    never minus zero."""
+    """Draw `count` noises by rejection: propose (stair, offset, sign).
+
+    Offsets past `reach` are kept with chance e^-eps, minus zero never.
+    """
     kept: list[NDArray[Any]] = []
     missing = count
     while missing > 0 or not kept:

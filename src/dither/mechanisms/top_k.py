@@ -56,7 +56,7 @@ class TopK:
         monotone: bool = False,
         adjacency: Adjacency = ADD_REMOVE,
     ) -> TopK:
-        """k choices that together meet epsilon: epsilon / k for each."""
+        """Make k choices that together meet epsilon: epsilon / k for each."""
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise ParameterError(f"k must be a positive integer, got {quote(k)}")
         return cls(
@@ -77,7 +77,7 @@ class TopK:
     def release(
         self, scores: Sequence[int] | NDArray[Any], *, source: Words | None = None
     ) -> list[int]:
-        """The indices of the k winners, in the order chosen."""
+        """Choose k candidates one after the other, and return their indices in that order."""
         remaining_scores = exact_integers(scores)
         if remaining_scores.ndim != 1 or len(remaining_scores) < self.k:
             raise ParameterError(

@@ -134,7 +134,7 @@ class TreeCounter:
         return PrefixErrorLaw(step.bit_count(), find_error_law(self.noise))
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
-        """The noisy running sums after step 1, 2, ..., steps."""
+        """Release the noisy running sums after step 1, 2, ..., steps."""
         step_values = exact_integers(values)
         if step_values.shape != (self.steps,):
             raise ParameterError(
@@ -177,7 +177,10 @@ class RunningCounter:
         self._closed: list[int] = [0] * counter.levels
 
     def add(self, value: int) -> int:
-        """The noisy running sum after one more value."""
+        """Count one more value, and return the noisy running sum.
+
+        Raises ParameterError after the last step.
+        """
         if self._step == self._counter.steps:
             raise ParameterError(
                 f"the counter was made for {self._counter.steps} steps, and they are used up"

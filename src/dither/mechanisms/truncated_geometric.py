@@ -45,7 +45,7 @@ class TruncatedErrorLaw:
     high: int
 
     def pmf(self, answer: int, count: int) -> float:
-        """P(answer | count)."""
+        """Compute P(answer | count)."""
         if not self.low <= answer <= self.high:
             return 0.0
         if self.low == self.high:
@@ -113,7 +113,7 @@ class TruncatedGeometric:
         return TruncatedErrorLaw(self.scale, self.low, self.high)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
-        """Noisy counts, clamped to the public bounds.
+        """Release noisy counts, clamped to the public bounds.
 
         A count outside them is clamped first (1-Lipschitz).
         """

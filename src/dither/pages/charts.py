@@ -29,7 +29,7 @@ class ChartPoint(NamedTuple):
 
 
 def format_number(value: float | None) -> str:
-    """A number for people: four significant digits, thousands apart.
+    """Format a number for people: four significant digits, thousands apart.
 
     >>> format_number(1234567.8), format_number(3.14159), format_number(0.0), format_number(None)
     ('1,234,568', '3.142', '0', '–')
@@ -60,7 +60,7 @@ class _Scale:
 
 
 def draw_dots(points: Sequence[ChartPoint], name: str) -> Html:
-    """One row for each answer, on a common axis that includes zero."""
+    """Draw one row for each answer, on a common axis that includes zero."""
     points = [point for point in points if not math.isnan(point.value)]
     if not points:
         return write_element("p", "no answer to show", class_="quiet")
@@ -77,7 +77,8 @@ def draw_dots(points: Sequence[ChartPoint], name: str) -> Html:
 
 
 def _choose_scale(points: Sequence[ChartPoint]) -> _Scale:
-    """The axis follows values first: a whisker far longer than all answers is cut at the edge."""
+    """Choose the axis by the values first: a whisker far longer than all answers is cut at the
+    edge."""
     values = [x for point in points for x in (point.value, point.truth) if x is not None]
     ends = [x for point in points for x in (point.low, point.high) if x is not None]
     whiskers = [end for end in ends if math.isfinite(end)]
@@ -130,7 +131,7 @@ def _say_points(points: Sequence[ChartPoint], name: str) -> str:
 
 
 def draw_signed_bar(share: float) -> Html:
-    """A bar to the left or right of the middle, for a number that stands beside it.
+    """Draw a bar to the left or right of the middle, for a number that stands beside it.
 
     `share` lies in [-1, 1] of half the width.
     """
@@ -151,7 +152,7 @@ def draw_signed_bar(share: float) -> Html:
 
 
 def draw_meter(amounts: Sequence[tuple[str, float]], cap: float, ceiling: float) -> Html:
-    """What was spent, piece by piece, up to the cap and the ceiling."""
+    """Draw what was spent, piece by piece, up to the cap and the ceiling."""
     whole = ceiling or 1.0
     pieces = [
         write_element("span", style=f"width:{100 * amount / whole:.3f}%", title=label)

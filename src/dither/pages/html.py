@@ -26,7 +26,7 @@ EMPTY = Html()
 
 
 def write_element(name: str, *children: str, **attributes: str | None) -> Html:
-    """An element; attributes of None are left out.
+    """Write an element; attributes of None are left out.
 
     `class_` is written class, and `aria_label` is written aria-label.
     """

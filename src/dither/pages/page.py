@@ -20,7 +20,8 @@ class PageSection:
 
 
 def write_page(title: str, sections: Sequence[PageSection], *, lead: Html = EMPTY) -> str:
-    """The page: sections without a body are left out, those with an anchor linked at the top."""
+    """Write a page: sections without a body are left out, those with an anchor linked at the
+    top."""
     sections = [section for section in sections if section.body]
     links = [
         write_element("a", section.title, href=f"#{section.anchor}")

@@ -35,7 +35,7 @@ class ChartLine:
 
 
 def draw_curves(lines: Sequence[ChartLine], across: Axis, up: Axis, note: str) -> Html:
-    """Lines over a grid of four by four."""
+    """Draw lines over a grid of four by four."""
     shapes = [shape for step in range(5) for shape in _draw_grid(step / 4, across, up)]
     middle = _BOTTOM / 2
     shapes.append(_write_label(across.name, _LEFT + _ACROSS / 2, _HEIGHT - 8, "middle", "named"))
@@ -62,7 +62,7 @@ def _draw_line(line: ChartLine) -> Html:
 
 
 def draw_lengths(lengths: Sequence[tuple[str, float, LineKind]], end: float, note: str) -> Html:
-    """Numbers as horizontal lines from 0 to `end`, one below the other."""
+    """Draw numbers as horizontal lines from 0 to `end`, one below the other."""
     bottom = 14 + 26 * len(lengths)
     shapes = [_draw_segment("axis", 110, 14, 110, bottom + 12)]
     for index, (name, value, kind) in enumerate(lengths):

@@ -29,7 +29,7 @@ def write_table(
     rows: Iterable[Sequence[str | Cell] | TableRow],
     kind: str | None = None,
 ) -> Html:
-    """A table with its first row as head; cells may be texts, markup or `Cell`s."""
+    """Write a table with its first row as head; cells may be texts, markup or `Cell`s."""
     top = write_element("tr", *(write_element("th", name) for name in head))
     lines: list[Html] = []
     for row in rows:

@@ -13,7 +13,10 @@ from dither.rules import PrivacyRule
 
 
 def aggregate_domain(aggregate: Any, columns: Columns, rows: int) -> Domain:
-    """Over at least one and at most `rows` rows; nulls are skipped, a sum of nulls is 0.
+    """Compute the domain of an aggregate over at least one and at most `rows` rows.
+
+    Nulls are skipped, a sum of nulls is 0. Raises RefusedError for a column or kind that the
+    aggregate has no rule for.
 
     >>> aggregate_domain(Sum("x"), {"x": Domain("number", False, -5, 10)}, 3).low
     -15

@@ -338,7 +338,7 @@ def nodes_of(plan: Plan) -> tuple[Plan, ...]:
 
 
 def to_json(node: Any) -> dict[str, Any]:
-    """Canonical dict of a query, plan, expression, condition or aggregate."""
+    """Write a query, plan, expression, condition or aggregate as its canonical dict."""
     tree: dict[str, Any] = {"type": stored_name(type(node)), "v": 1}
     for key, value in stored_items(node):
         if value is not None:
@@ -347,6 +347,8 @@ def to_json(node: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
+    """Write one field of a node for its canonical dict: numbers apart from texts, nodes as
+    dicts."""
     if isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):

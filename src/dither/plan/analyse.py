@@ -84,7 +84,7 @@ def analyse(
 
 
 def refuse_public(rows: Analysed) -> Analysed:
-    """The rows, where they depend on a private table."""
+    """Raise RefusedError if the rows depend on no private table; else return them."""
     if isinstance(rows.node, Public):
         raise RefusedError(
             f"{rows.node.table} is not a private table", rule=PrivacyRule.REGISTERED_TABLES
@@ -98,7 +98,8 @@ _NODES = (Scan, Join, UnionAll, Filter, Project, Distinct, PerUnit, Group, Sampl
 
 
 def check_size(plan: Plan) -> None:
-    """Nodes of the ten known types, exactly, and not too many of them."""
+    """Raise RefusedError unless the plan has only nodes of the ten known types, and not too
+    many."""
     level = [plan]
     nodes = 0
     while level:
@@ -131,6 +132,11 @@ def analyse_node(
 def _analyse_tree(
     plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes, rules: int
 ) -> Analysed:
+    """Analyse a plan from its leaves up, and return what is known of its rows.
+
+    `analysed_nodes` holds, by `id`, what was analysed before; each new node is added. `rules` says
+    which version of the rules of stability applies.
+    """
     earlier = analysed_nodes.get(id(plan))
     if earlier is not None and earlier.plan is plan:
         return earlier
@@ -146,7 +152,7 @@ def _analyse_tree(
 
 
 def _carry(rows: Analysed, catalog: Catalog, facts: Facts) -> Node:
-    """What the newest rules add to a node: degrees, and sums of columns."""
+    """Add to a node what the newest rules know of it: degrees, and sums of columns."""
     node = rows.node
     below = tuple((source.node, source.columns) for source in rows.sources)
     if isinstance(node, Owned):
@@ -160,8 +166,7 @@ def analyse_projection(plan: Project, source: Analysed) -> Analysed:
 
 
 def _check_node(analysed: Analysed) -> Analysed:
-    """What every node must meet, whatever made it: names that the engine and we read alike, and
-    bounded work.
+    """Raise RefusedError unless a node has plain names and bounded work; return it unchanged.
 
     Engines ignore case, and the lowering keeps names that start with dither_ for itself: a plan
     that used either would run as another plan than the one analysed. Rows per unit are bounded
@@ -237,6 +242,10 @@ def _apply_rule(
 
 
 def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
+    """Analyse a scan.
+
+    Raises RefusedError for a table that is not declared under this exact name.
+    """
     try:
         table = catalog.table(plan.table)
     except KeyError:
@@ -248,6 +257,7 @@ def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
 
 
 def _project(plan: Project, source: Analysed, rules: int) -> Analysed:
+    """Analyse a projection; the newest rules also bound quotients that are averages."""
     columns = project_columns(source.columns, plan.columns)
     if rules > FIRST_RULES:
         means = list_means(source)
@@ -265,8 +275,10 @@ def list_means(rows: Analysed) -> Means:
 
 
 def _count_distinct(*sides: Analysed) -> int:
-    """Different rows of a unit in a union: each different source counts once, however often it is
-    repeated."""
+    """Bound the different rows of a unit in a union of these inputs.
+
+    Each different source counts once, however often it is repeated.
+    """
     sources: dict[Plan, Node] = {}
     level = list(sides)
     while level:
@@ -279,6 +291,11 @@ def _count_distinct(*sides: Analysed) -> int:
 
 
 def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: Facts) -> Analysed:
+    """Analyse a join with the private input on the left.
+
+    Raises RefusedError for other kinds than inner and left, and for two private tables whose rows
+    have no common owner.
+    """
     if plan.kind not in ("inner", "left"):
         raise RefusedError(
             f"a {plan.kind} join: the private side is the preserved one", rule=PrivacyRule.ONE_OWNER
@@ -309,11 +326,11 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
 
 
 def _count_matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Catalog) -> int:
-    """How many rows of one owner can have the same value of the columns: 1 where registration made
-    them unique.
+    """Bound how many rows of one owner can have the same value of the columns.
 
-    Below a projection the columns are those that it passes on unchanged, under the names they have
-    there: rows that agree above agree on them below. A column that it computes says nothing.
+    It is 1 where registration made them unique. Below a projection the columns are those that it
+    passes on unchanged, under the names they have there: rows that agree above agree on them below.
+    A column that it computes says nothing.
     """
     names = set(columns)
     while isinstance(plan, (Filter, SampleUnits, LimitGroups, Project)):

@@ -97,9 +97,10 @@ class Analyses:
     _rows: dict[str, Analysed] = field(default_factory=dict, repr=False, compare=False)
 
     def analyse_rows(self, plan: Plan, analysed_nodes: AnalysedNodes | None = None) -> Analysed:
-        """Stability and domains of a plan; refused unless its rows depend on a private table.
+        """Analyse stability and domains of a plan; the result is kept under the plan's hash.
 
-        `analysed_nodes` holds what the caller analysed before, under the same catalog and facts.
+        Raises RefusedError unless its rows depend on a private table. `analysed_nodes` holds what
+        the caller analysed before, under the same catalog and facts.
         """
         check_size(plan)
         rows = self._rows.get(plan.hash)

@@ -49,8 +49,10 @@ def carry_degrees(
     catalog: Catalog,
     facts: Facts,
 ) -> Owned:
-    """The node with its degrees, and with the bounds that follow from them where they are
-    smaller."""
+    """Return the node with its degrees, and with the bounds that follow from them where smaller.
+
+    A degree bounds how many values some columns have where others are fixed.
+    """
     if isinstance(plan, Scan):
         table = catalog.table(plan.table)
         owner = catalog.owner_column(table)
@@ -77,7 +79,10 @@ def carry_degrees(
 
 
 def _carry(plan: Plan, source: RowDegrees, columns: Columns, before: Columns) -> RowDegrees:
-    """Operators of one source: each keeps some of its rows, or one row for each."""
+    """Carry degrees through an operator of one source.
+
+    Each such operator keeps some of the rows, or one row for each.
+    """
     if isinstance(plan, Project):
         passed = {named.name: named.of.name for named in plan.columns if type(named.of) is Column}
         computed = {
@@ -102,7 +107,8 @@ def _carry(plan: Plan, source: RowDegrees, columns: Columns, before: Columns) ->
 def _limit_values(
     plan: Filter, columns: Columns, before: Columns, source: RowDegrees
 ) -> Iterator[Degree]:
-    """A column has no more values than its condition leaves."""
+    """Yield, for each column of a filter, a bound of the number of values that its condition
+    leaves."""
     for name in sorted(columns_of(plan.condition)):
         domain = columns[name]
         if domain.kind == "category" and len(domain.labels) <= MOST_LABELS:
@@ -113,6 +119,8 @@ def _limit_values(
 
 
 def _join(plan: Join, left: Owned, right_source: tuple[Node, Columns], facts: Facts) -> RowDegrees:
+    """Carry the degrees of both inputs through a join; those of a public table come from its
+    facts."""
     assert left.degrees is not None
     right, right_columns = right_source
     keys = tuple(right_key for _, right_key in plan.on)

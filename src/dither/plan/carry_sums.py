@@ -35,7 +35,11 @@ from dither.plan.stability.owned import ROWS, Loose, Node, Owned
 
 
 def carry_sums(plan: Plan, node: Node, source: Node | None, before: Columns) -> Node:
-    """The node with what is known of the sums of its columns, from its source."""
+    """Return the node with what is known of the sums of its columns, from its source.
+
+    `before` are the columns of the source. The sums map a column to the most that one unit can
+    change its sum by.
+    """
     if not isinstance(node, (Owned, Loose)) or not isinstance(source, (Owned, Loose)):
         return node
     if isinstance(plan, PerUnit):
@@ -57,7 +61,10 @@ def carry_sums(plan: Plan, node: Node, source: Node | None, before: Columns) -> 
 def _start_sums(
     columns: tuple[Named, ...], source: Owned | Loose, before: Columns
 ) -> Mapping[str, int]:
-    """Each row below adds to one group: counts add up to rows, sums to what the rows add up to."""
+    """Bound the sums of new aggregates, by column.
+
+    Each row below adds to one group: counts add up to rows, sums to what the rows add up to.
+    """
     sums = {}
     for named in columns:
         match named.of:
@@ -76,6 +83,7 @@ def _start_sums(
 
 def _project(plan: Project, node: Node, source: Owned | Loose, before: Columns) -> Node:
     # in steps of the new column, which are finer for LEAST(n, 5.5), rounded up
+    """Carry sums through a projection, for columns that are passed on or cut from above."""
     sums = {
         named.name: source.sums[column]
         * -(-before[column].step // domain_of(named.of, before).step)  # type: ignore[arg-type]
@@ -92,9 +100,10 @@ def _project(plan: Project, node: Node, source: Owned | Loose, before: Columns) 
 
 
 def read_summed(expression: object, before: Columns) -> str | None:
-    """The column that moves at least as far as an expression: itself, or cut from above.
+    """Find the column that moves at least as far as an expression; None where there is none.
 
-    Cutting at a constant of at least 0 moves two numbers of at least 0 no further apart.
+    That is the column itself, also where it is cut from above: cutting at a constant of at least 0
+    moves two numbers of at least 0 no further apart.
     """
     match expression:
         case Column(name):

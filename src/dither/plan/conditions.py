@@ -57,7 +57,7 @@ def check_condition(condition: Condition, columns: Columns) -> None:
 
 
 def columns_of(node: object) -> frozenset[str]:
-    """The columns that a condition or an expression reads."""
+    """Collect the names of the columns that a condition or an expression reads."""
     if isinstance(node, (Compare, IsNull)):
         return frozenset((node.column,))
     if isinstance(node, Column):
@@ -74,6 +74,7 @@ def columns_of(node: object) -> frozenset[str]:
 
 
 def _check_constant(compare: Compare, domain: Domain) -> None:
+    """Raise RefusedError unless a column of this domain can be compared with the constant."""
     if compare.operator not in ("=", "<>", "<", "<=", ">", ">="):
         raise RefusedError(f"no operator {compare.operator}", rule=PrivacyRule.NO_RULE)
     if domain.kind == "category":

@@ -140,7 +140,10 @@ def declared_domain(column: Declared, table: Table, facts: Facts) -> Domain:
 
 
 def labels_of(column: Category, facts: Facts) -> tuple[str, ...]:
-    """The labels of a category, `other` not among them."""
+    """List the labels of a category, without `other`.
+
+    Raises RefusedError where nobody declared them.
+    """
     if isinstance(column.values, FromPublic):
         return facts.labels(column.values.table, column.values.column)
     if isinstance(column.values, Undeclared):
@@ -149,7 +152,10 @@ def labels_of(column: Category, facts: Facts) -> tuple[str, ...]:
 
 
 def number(low: int, high: int, step: Fraction, nullable: bool) -> Domain:
-    """A number's domain; refused where exact integers could be left."""
+    """Make the domain of a number, with bounds in grid steps.
+
+    Raises RefusedError where a value could have more than 37 digits.
+    """
     if max(abs(low), abs(high)) >= LIMIT:
         raise RefusedError(
             "a value could have more than 37 digits: round it, or narrow the bounds it is computed "
@@ -160,7 +166,9 @@ def number(low: int, high: int, step: Fraction, nullable: bool) -> Domain:
 
 
 def narrowed(domain: Domain, operator: str, constant: Fraction) -> Domain:
-    """The domain of the rows where `column <operator> constant`; a contradiction narrows nothing.
+    """Narrow a domain to the rows where `column <operator> constant`.
+
+    A contradiction narrows nothing.
 
     >>> narrowed(Domain("number", False, 0, 110), "<", Fraction(25)).high
     24
@@ -176,8 +184,11 @@ def narrowed(domain: Domain, operator: str, constant: Fraction) -> Domain:
 
 
 def check_name(name: str, taken: Columns) -> None:
-    """A new column has a plain name, none of ours, and no other column's in any case: engines do
-    not tell case."""
+    """Raise RefusedError unless `name` may be a new column's.
+
+    It must be plain, none of ours, and differ from the `taken` columns in more than case, since
+    engines ignore case.
+    """
     if not isinstance(name, str) or not scalars.is_name(name):
         raise RefusedError(
             f"{str(name)[:40]!r} is no name for a column", rule=PrivacyRule.PLAIN_NAMES
@@ -192,11 +203,11 @@ def is_stored(domain: Domain) -> bool:
 
 
 def hull(domains: tuple[Domain, ...], what: str) -> Domain:
-    """The smallest domain that holds all of them: same kind, step, labels and zone; refused
-    otherwise.
+    """Compute the smallest domain that holds all of them; `what` names them in messages.
 
-    The list of a public text belongs to that column as it is stored, with the codes beside it: what
-    is made of texts has none.
+    Raises RefusedError unless kind, step, labels and zone are the same. The list of a public text
+    belongs to that column as it is stored, with the codes beside it: what is made of texts has
+    none.
     """
     domains = tuple(
         replace(domain, labels=()) if domain.kind == "text" else domain for domain in domains

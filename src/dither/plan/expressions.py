@@ -5,7 +5,7 @@ follow SQL's three-valued logic. What a function means is said in the function t
 (`plan/functions`) and, independently, in `audit/naive_functions.py`.
 
 >>> Call("multiply", (Value("number", Fraction(2)), Column("salary")))
-Call(function='multiply', arguments=(Value(kind='number', value=Fraction(2, 1)), Column(name='salary')))
+Call(function='multiply', arguments=(Value(kind='number', value=Fraction(2, 1)), Column(...)))
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ Condition: TypeAlias = Compare | IsNull | Holds | Not | And | Or
 
 
 def conjuncts(condition: Condition) -> tuple[Condition, ...]:
-    """The conditions that all hold where `condition` is true, comparisons in expressions included.
+    """List the conditions that all hold where `condition` is true.
+
+    Comparisons in expressions are among them.
 
     >>> conjuncts(Holds(Call("lt", (Column("age"), Value("number", Fraction(25))))))
     (Compare(column='age', operator='<', constant=Fraction(25, 1)),)

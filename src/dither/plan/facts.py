@@ -34,8 +34,10 @@ class Facts:
     lists: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
     def multiplicity(self, table: str, columns: tuple[str, ...]) -> int:
-        """How many rows of the table can share a value of all `columns`: the least over keys
-        contained in them."""
+        """Return how many rows of a public table can share a value of all `columns`.
+
+        It is the least over registered keys contained in them; RefusedError where there is none.
+        """
         multiplicities = [
             most
             for name, key, most in self.multiplicities
@@ -53,7 +55,10 @@ class Facts:
         return any((name, listed) == (table, column) for name, listed, _ in self.lists)
 
     def labels(self, table: str, column: str) -> tuple[str, ...]:
-        """The labels of a public column in the order of their codes."""
+        """Return the labels of a public column in the order of their codes.
+
+        Raises RefusedError where they are not registered.
+        """
         for name, listed, labels in self.lists:
             if (name, listed) == (table, column):
                 return labels
@@ -63,6 +68,7 @@ class Facts:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """Write the facts as the canonical dict that a registered version stores."""
         return {
             "type": "facts",
             "v": 1,
@@ -78,6 +84,7 @@ class Facts:
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> Facts:
+        """Read stored facts. Raises RefusedError for any other version than 1."""
         if tree == {"v": 1}:  # of versions before public tables
             return NO_FACTS
         if tree.get("type") != "facts" or tree.get("v") != 1:

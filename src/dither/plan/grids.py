@@ -33,8 +33,9 @@ class Points:
 
 
 def coarse_step(length: int, most: int = MOST_POINTS) -> int:
-    """The rule: the least of 1, 2, 5, 10, 20, 50, ... that leaves at most `most` points from 0 to
-    `length`.
+    """Choose the step of a grid: the least of 1, 2, 5, 10, ... that leaves at most `most` points.
+
+    The points lie from 0 to `length`.
 
     >>> coarse_step(110), coarse_step(3 * 10**6), coarse_step(10**9)
     (1, 5, 1000)
@@ -61,7 +62,10 @@ def points_in(column: str, columns: Columns) -> Points:
 
 
 def points_of_rows(query: Quantiles, rows: Analysed) -> Points:
-    """The grid of a query; refused where the column has no bounds."""
+    """Make the grid of points of a quantile query.
+
+    Raises RefusedError where shares or ends lie outside (0, 1), or the column has no bounds.
+    """
     if not query.shares or any(not 0 < share < 1 for share in query.shares):
         raise RefusedError("quantiles at shares inside (0, 1)", rule=PrivacyRule.PARAMETER_RANGES)
     if query.ends is not None and not (

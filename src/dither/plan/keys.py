@@ -30,7 +30,7 @@ class Interval:
 
 
 def bounds_in(column: str, columns: Columns) -> Interval:
-    """Grid bounds of a numeric column among analysed ones."""
+    """Return the bounds of a column in grid steps. Raises RefusedError where it is no number."""
     if column not in columns or columns[column].kind not in (
         "number",
         "boolean",
@@ -60,6 +60,10 @@ class KeyDomain:
 
 
 def list_keys(name: str, domain: Domain) -> KeyDomain:
+    """Return the listed values of a key, as a range of codes.
+
+    Raises RefusedError for ids, texts and undeclared labels, which have no list.
+    """
     if domain.kind == "id":
         raise RefusedError(
             f"{name} cannot be grouped by: it names people or rows", rule=PrivacyRule.IDS_NEVER_READ
@@ -75,7 +79,10 @@ def list_keys(name: str, domain: Domain) -> KeyDomain:
 
 
 def open_keys_in(keys: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
-    """The keys without a list among analysed columns."""
+    """List the keys that have no declared list of values.
+
+    Raises RefusedError for a key that is no column, or named twice.
+    """
     for name in keys:
         if name not in columns:
             raise RefusedError(f"no column {name} to group by", rule=PrivacyRule.DECLARED_NAMES)
@@ -85,7 +92,10 @@ def open_keys_in(keys: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
 
 
 def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, ...]:
-    """The domains of listed keys among analysed columns, in order."""
+    """List the domains of the keys that have a declared list, in order.
+
+    Raises RefusedError where they make more than MAX_CELLS cells.
+    """
     unlisted = open_keys_in(keys, columns)
     domains = tuple(list_keys(name, columns[name]) for name in keys if name not in unlisted)
     cells = prod(domain.codes for domain in domains)

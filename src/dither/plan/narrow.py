@@ -53,7 +53,10 @@ NUMERIC = ("number", "date", "timestamp", "boolean")
 
 
 def narrow_columns(columns: Columns, condition: Condition, is_true: bool = True) -> Columns:
-    """The domains of the rows where a condition is true, or where it is false."""
+    """Narrow the domains to the rows where a condition is true, or where it is false.
+
+    `is_true` says which.
+    """
     match condition:
         case Not(inner):
             return narrow_columns(columns, inner, not is_true)
@@ -77,8 +80,10 @@ def narrow_columns(columns: Columns, condition: Condition, is_true: bool = True)
 
 
 def simplify_condition(expression: Expression, columns: Columns) -> Condition | None:
-    """A boolean expression as conditions on columns and constants of their kind; None where it is
-    none."""
+    """Rewrite a boolean expression as conditions on columns and constants of their kind.
+
+    None where it cannot be written so.
+    """
     if isinstance(expression, Column):
         return Compare(expression.name, "=", Fraction(1))
     if not isinstance(expression, Call):
@@ -136,7 +141,7 @@ def _may_be(
 
 
 def _narrow(domain: Domain, sign: Operator, constant: Fraction) -> Domain:
-    """The domain where a comparison holds: no null, and no key of a GROUP BY outside it."""
+    """Narrow a domain to where a comparison holds: no null, and no key of a GROUP BY outside it."""
     inside = narrowed(replace(domain, nullable=False), sign, constant)
     if domain.keys is None:
         return inside
@@ -145,7 +150,7 @@ def _narrow(domain: Domain, sign: Operator, constant: Fraction) -> Domain:
 
 
 def _narrow_pair(columns: Columns, expression: Expression) -> Columns:
-    """Two columns that are compared: each by the bounds of the other."""
+    """Narrow two columns that are compared, each by the bounds of the other."""
     match expression:
         case Call(function, (Column(left), Column(right))) if function in SIGNS:
             kind = columns[left].kind
@@ -161,7 +166,7 @@ def _narrow_pair(columns: Columns, expression: Expression) -> Columns:
 
 
 def _narrow_by(domain: Domain, sign: Operator, bounds: Domain) -> Domain:
-    """The domain of values that compare with some value between bounds."""
+    """Narrow a domain to the values that compare so with some value between `bounds`."""
     if sign in ("<", "<=", "="):
         domain = _narrow(domain, "<" if sign == "<" else "<=", bounds.high * bounds.step)
     if sign in (">", ">=", "="):
@@ -170,7 +175,7 @@ def _narrow_by(domain: Domain, sign: Operator, bounds: Domain) -> Domain:
 
 
 def _widen(choices: list[Columns]) -> Columns:
-    """The smallest domains that hold those of every choice."""
+    """Compute the smallest domains that hold those of every choice."""
     columns = dict(choices[0])
     for choice in choices[1:]:
         for name, domain in choice.items():

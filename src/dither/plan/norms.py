@@ -32,6 +32,8 @@ class Sensitivity:
     linf: int
 
     def __post_init__(self) -> None:
+        """Check that all norms are exact integers of at least 0, and lower each as far as others
+        imply."""
         for name in ("l0", "l1", "l2_squared", "linf"):
             value = getattr(self, name)
             if isinstance(value, Fraction):
@@ -57,8 +59,10 @@ class Sensitivity:
     def of(
         cls, *, cells: int = 1, largest: int | Fraction = 1, l1: int | Fraction | None = None
     ) -> Sensitivity:
-        """At most `cells` cells change, each by at most `largest`, together by at most `l1` if that
-        is known."""
+        """Make the sensitivity of `cells` cells that each change by at most `largest`.
+
+        Together they change by at most `l1`, if that is known.
+        """
         for value in (cells, largest, 0 if l1 is None else l1):
             if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
                 raise ParameterError(

@@ -26,7 +26,9 @@ Means = Mapping[tuple[str, str], tuple[Fraction, Fraction]]
 
 
 def refine_domain(expression: Expression, columns: Columns, means: Means) -> Domain:
-    """The domain of an expression; never wider than what the function table says.
+    """Compute the domain of an expression, narrower than the function table says where possible.
+
+    `means` are the quotients of columns that are averages.
 
     >>> cost = {"cost": Domain("number", False, 0, 50)}
     >>> low = Call("lt", (Column("cost"), Value("number", Fraction(5))))
@@ -48,6 +50,10 @@ def refine_domain(expression: Expression, columns: Columns, means: Means) -> Dom
 
 
 def _refine(expression: Expression, columns: Columns, means: Means) -> Domain:
+    """Compute the domain of an expression from refined arguments.
+
+    A branch of CASE is refined by its condition.
+    """
     if not isinstance(expression, Call):
         return domain_of(expression, columns)
     match expression:
@@ -70,10 +76,11 @@ def _refine(expression: Expression, columns: Columns, means: Means) -> Domain:
 
 
 def find_means(plan: Plan, columns_below: Columns) -> Means:
-    """The quotients of aggregates of a grouped plan that are averages, with their bounds.
+    """Find the quotients of aggregates of a grouped plan that are averages, with their bounds.
 
-    `columns_below` are those of the rows that are grouped. Values that are null are not counted by
-    COUNT(x); where COUNT(*) divides their sum they count as 0.
+    The result maps (sum column, count column) to (low, high). `columns_below` are those of the rows
+    that are grouped. Values that are null are not counted by COUNT(x); where COUNT(*) divides their
+    sum they count as 0.
     """
     means: dict[tuple[str, str], tuple[Fraction, Fraction]] = {}
     if not isinstance(plan, (PerUnit, Group)):

@@ -52,7 +52,10 @@ class Box:
 
 
 def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sensitivity:
-    """Exact bounds over all neighbours of the registered tables."""
+    """Bound how far one unit moves all cells of a query, in each norm.
+
+    The bounds hold for all neighbours of the registered tables.
+    """
     if not query.columns:
         raise RefusedError("a query without aggregates", rule=PrivacyRule.NO_RULE)
     cells = _count_cells(query, rows)
@@ -70,7 +73,8 @@ def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sens
 
 
 def box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
-    """How far one unit moves the numbers of all cells together, in boxes of what one row adds."""
+    """Bound how far one unit moves the numbers of all cells together, in boxes of what one row
+    adds."""
     reach = _find_reach(rows, query.keys, _count_cells(query, rows))
     most = max(1, min(reach.rows, reach.cells * reach.rows_per_cell))
     sides = tuple(
@@ -80,7 +84,10 @@ def box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
 
 
 def _bound_row_change(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
-    """What one row can add: a row is at most one value, and at most one unit, more in its cell."""
+    """Bound what one row can add: the least and the largest.
+
+    A row is at most one value, and at most one unit, more in its cell.
+    """
     if isinstance(aggregate, (CountUnits, CountDistinct)):
         _bound_contribution(aggregate, analysed, Reach(1, 1, 1))  # refuses what cannot be counted
         return 0, 1
@@ -88,11 +95,11 @@ def _bound_row_change(aggregate: Aggregate, analysed: Analysed) -> tuple[int, in
 
 
 def touched_in(query: Query, rows: Analysed, neighbours: Neighbours) -> Reach:
-    """How far the rows of one unit reach in a query that is answered cell by cell.
+    """Bound how far the rows of one unit reach in a query that is answered cell by cell.
 
     That is quantiles and key selection. As `sensitivity_in`, under replace: a unit leaves its cells
     and joins others. Rows without an owner may come and go together, so that a replaced unit
-    changes twice as many of one cell. Keys are counted by owners: they need one.
+    changes twice as many of one cell. Keys are counted by owners: they need one, else RefusedError.
     """
     if isinstance(query, Keys) and not isinstance(rows.node, Owned):
         raise RefusedError(
@@ -115,6 +122,7 @@ def _count_cells(query: Query, analysed: Analysed) -> int:
 
 
 def _find_reach(analysed: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
+    """Find how many rows and cells one unit can reach, and how many rows in one cell."""
     node = analysed.node
     if isinstance(node, Owned):
         return Reach(node.rows, min(node.groups(keys), cells), node.rows_per_group(keys))
@@ -130,7 +138,7 @@ def _bound_change(
     neighbours: Neighbours,
     keys: tuple[str, ...],
 ) -> Sensitivity:
-    """The change of all cells of one aggregate."""
+    """Bound how far one unit moves all cells of one aggregate, in each norm."""
     low, high = _bound_contribution(aggregate, analysed, reach)
     most = _bound_sum(aggregate, analysed, keys)
     low = max(low, -most)
@@ -158,9 +166,10 @@ def _bound_change(
 
 
 def _bound_sum(aggregate: Aggregate, analysed: Analysed, keys: tuple[str, ...]) -> int:
-    """The most that a sum or count changes in all cells together, where more is known than bounds.
+    """Bound what a sum or count changes in all cells together, where more is known than bounds.
 
-    Rows without an owner stay in their cell where the keys are among the fixed columns.
+    MAX_SUM where nothing is. Rows without an owner stay in their cell where the keys are among the
+    fixed columns.
     """
     node = analysed.node
     if not isinstance(aggregate, (Count, Sum)) or not isinstance(node, (Owned, Loose)):
@@ -171,7 +180,10 @@ def _bound_sum(aggregate: Aggregate, analysed: Analysed, keys: tuple[str, ...]) 
 
 
 def _bound_contribution(aggregate: Aggregate, analysed: Analysed, reach: Reach) -> tuple[int, int]:
-    """The least and the largest that one unit can add to one cell; 0 lies between them."""
+    """Return the least and the largest that one unit can add to one cell; 0 lies between them.
+
+    Raises RefusedError where units are counted in rows without an owner.
+    """
     if isinstance(aggregate, CountUnits):
         if not isinstance(analysed.node, Owned):
             raise RefusedError(
@@ -185,6 +197,10 @@ def _bound_contribution(aggregate: Aggregate, analysed: Analysed, reach: Reach) 
 
 
 def _count_values(column: str, analysed: Analysed) -> int:
+    """Count the values that a column can have; MAX_SUM where that is not known.
+
+    Raises RefusedError for ids.
+    """
     domain = analysed.columns.get(column)
     if domain is None or domain.kind == "id":
         raise RefusedError(f"no values of {column} to count", rule=PrivacyRule.IDS_NEVER_READ)
@@ -192,7 +208,7 @@ def _count_values(column: str, analysed: Analysed) -> int:
 
 
 def _bound_row(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
-    """The least and the largest that one row can add; 0 lies between them."""
+    """Return the least and the largest that one row can add; 0 lies between them."""
     if isinstance(aggregate, Count):
         return 0, 1
     if isinstance(aggregate, CountValues):
@@ -205,7 +221,10 @@ def _bound_row(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
 
 
 def largest_value_in(aggregate: Aggregate, rows: Analysed) -> int:
-    """The public bound of |aggregate|: the plan's largest number of rows times what one adds."""
+    """Bound |aggregate| in public: the plan's largest number of rows times what one adds.
+
+    Raises RefusedError where a sum could have more than 38 digits.
+    """
     added = (
         (0, 1)
         if isinstance(aggregate, (CountUnits, CountDistinct))

@@ -47,11 +47,12 @@ def ask_subquestions(
     *,
     fresh: bool = False,
 ) -> CombinedResult:
-    """The result of a question over answers; where it is none, the refusal of the whole question.
+    """Answer a question over answers: ask its parts, and compute the rest from their answers.
 
-    What can be refused is refused before anything is spent: the whole is rehearsed on invented
-    tables, and the first part that is charged must fit the budget together with all after it.
-    `fresh` says that answers which are stored are bought anew.
+    Raises the refusal of the whole question where it is no such question. What can be refused is
+    refused before anything is spent: the whole is rehearsed on invented tables, and the first part
+    that is charged must fit the budget together with all after it. `fresh` says that answers which
+    are stored are bought anew.
     """
     split_terms = _split(question, refusal, catalog)
     previews = _preview_known(split_terms, preview)
@@ -100,7 +101,10 @@ def preview_subquestions(
 
 
 def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerms:
-    """The parts of a question, and the terms of each: an equal share of the price."""
+    """Split a question into parts; the terms of each are an equal share of the price.
+
+    Raises `refusal` where it cannot be split.
+    """
     if isinstance(refusal, MixedKindsError):
         raise refusal
     try:
@@ -159,7 +163,7 @@ def _combine(
 
 
 def _preview_known(split_terms: _SplitTerms, preview: ShowPreview) -> dict[str, Preview]:
-    """The previews of the parts whose text does not depend on the answer of another, by name."""
+    """Map the names of parts to their previews, if their text depends on no other part's answer."""
     previews: dict[str, Preview] = {}
     for subquestion in split_terms.split.subquestions:
         if subquestion.scalars:
@@ -195,7 +199,7 @@ def _check_budget(previews: list[Preview]) -> None:
 
 
 def _add_charges(previews: list[Preview], count: int) -> Amounts:
-    """What the parts take together; a part that cannot be previewed takes what the first does."""
+    """Add up what the parts take; one that cannot be previewed takes what the first does."""
     unknown = max(0, count - len(previews))
     amount = sum((preview.charged.amount for preview in previews), Fraction(0))
     delta = sum((preview.charged.delta for preview in previews), Fraction(0))

@@ -121,7 +121,7 @@ class CombinedResult(Result):
 def make_combined_result(
     split: SplitQuestion, answers: Sequence[Result], level: Fraction, info: dict[str, Any]
 ) -> CombinedResult:
-    """The result of a question over the answers of its subquestions."""
+    """Make the result of a question over the answers of its subquestions."""
     no_release = cast(Release, None)
     no_recipe = cast(Recipe, None)
     is_rehearsal = any(ABOUT_NOBODY in answer.notes for answer in answers)
@@ -137,7 +137,7 @@ def make_combined_result(
 
 
 def describe_charges(sql: str, answers: Sequence[Result]) -> dict[str, Any]:
-    """What a question over answers says about itself: its text, and what all answers cost."""
+    """Write what a question over answers says about itself: its text, and what all answers cost."""
     first = answers[0].info
     shared = ("dataset", "lineage", "version", "context", "mode", "pot", "rule", "measure", "unit")
     charges: dict[str, list[Fraction]] = {}
@@ -161,10 +161,10 @@ def describe_charges(sql: str, answers: Sequence[Result]) -> dict[str, Any]:
 
 
 def compute_number(statement: str, answers: Mapping[str, Result]) -> str:
-    """The one number that a statement computes from answers, as it is written in SQL.
+    """Compute the one number that a statement gives over answers, as it is written in SQL.
 
-    A number that is undefined, or that no row has, is NULL: its answer is paid for already, and
-    the conditions with it are unknown, as in SQL. What is no number is refused in the rehearsal.
+    A number that is undefined, or that no row has, is NULL: its answer is paid for already, and the
+    conditions with it are unknown, as in SQL. What is no number is refused in the rehearsal.
     """
     table = run_statement(statement, {name: answer.table for name, answer in answers.items()})
     kind = table.schema.types[0]
@@ -182,6 +182,10 @@ def compute_number(statement: str, answers: Mapping[str, Result]) -> str:
 
 
 def _compute_table(split: SplitQuestion, answers: Sequence[Result]) -> pa.Table:
+    """Run the statement over the tables of the answers.
+
+    Raises QueryError where two columns would have one name.
+    """
     tables = {
         subquestion.name: answer.table
         for subquestion, answer in zip(split.subquestions, answers, strict=True)
@@ -194,7 +198,7 @@ def _compute_table(split: SplitQuestion, answers: Sequence[Result]) -> pa.Table:
 
 
 def _add_intervals(split: SplitQuestion, tables: Mapping[str, pa.Table]) -> str:
-    """The statement, with the ends of the intervals of the columns that it shows as they are."""
+    """Add to the statement the ends of the intervals of columns that it shows as they are."""
     if split.columns is None:
         return split.statement
     statement = sqlglot.parse_one(split.statement, read="duckdb")

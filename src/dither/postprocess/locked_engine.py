@@ -32,7 +32,10 @@ _LOCKED: dict[str, Any] = {
 
 
 def run_statement(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The rows of a statement over tables; QueryError where it fails or takes too much."""
+    """Run a statement over tables in an engine that reaches nothing else; return its rows.
+
+    Raises QueryError where it fails or takes too much.
+    """
     engine = duckdb.connect(":memory:", config=_LOCKED)
     timer = threading.Timer(MOST_SECONDS, engine.interrupt)
     try:
@@ -58,6 +61,7 @@ def run_statement(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
 
 
 def _fetch_rows(engine: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:
+    """Fetch the rows of a statement. Raises QueryError above MOST_ROWS."""
     batches: list[pa.RecordBatch] = []
     rows = 0
     reader = engine.sql(statement).to_arrow_reader(1 << 16)

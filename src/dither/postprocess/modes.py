@@ -10,7 +10,9 @@ _CLAUSES = ("having", "distinct", "qualify", "with_")
 
 
 def rewrite_mode(query: exp.Query) -> exp.Query:
-    """A question for the mode of a column as one over counts by that column.
+    """Rewrite a question for the mode of a column as one over counts by that column.
+
+    Any other question is returned as it is.
 
     >>> from dither.sql.parse import parse
     >>> rewrite_mode(parse("SELECT MODE(ward) AS m FROM visits")).sql()
@@ -34,7 +36,8 @@ COUNT(*) AS mode_count FROM visits GROUP BY ward) AS counts WHERE NOT mode_value
 def _choose_most_frequent(
     query: exp.Select, mode: exp.Expr, argument: exp.Expr, keys: list[exp.Expr]
 ) -> exp.Select:
-    """The value with the largest noisy count of each group; NULL is no value."""
+    """Write the question for the value with the largest noisy count of each group; NULL is no
+    value."""
     counts = query.copy()
     for clause in ("order", "limit", "offset"):
         counts.set(clause, None)
@@ -58,7 +61,8 @@ def _choose_most_frequent(
 
 
 def _find_argument(output: exp.Expr) -> exp.Column | None:
-    """The column of MODE(x), or of MODE() WITHIN GROUP (ORDER BY x); None for anything else."""
+    """Find the column of MODE(x), or of MODE() WITHIN GROUP (ORDER BY x); None for anything
+    else."""
     node = output.unalias()
     argument = node.this if isinstance(node, exp.Mode) else None
     if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.Mode):

@@ -55,7 +55,10 @@ def is_released(table: exp.Table) -> bool:
 
 
 def read_with(query: exp.Expr, names: Names) -> Names:
-    """The names of WITH that a query may use; its WITH is taken off."""
+    """Add the names of WITH that a query may use, and take its WITH off.
+
+    Raises CannotSplit for recursive ones.
+    """
     clause = query.args.get("with_")
     if clause is None:
         return names
@@ -104,7 +107,10 @@ def list_sources(query: exp.Select) -> list[exp.Expr]:
 
 
 def find_answer(source: exp.Expr, names: Names) -> Subquery | None:
-    """The body of a source that is an answer: aggregates, or rows made from answers."""
+    """Return the body of a source that is an answer: aggregates, or rows made from answers.
+
+    None for any other source.
+    """
     if isinstance(source, exp.Table) and not source.db and source.name.lower() in names:
         body = names[source.name.lower()]
     elif isinstance(source, exp.Subquery):
@@ -133,7 +139,7 @@ def is_answer(query: exp.Expr, names: Names) -> bool:
 
 
 def list_subqueries(node: exp.Expr) -> list[exp.Subquery]:
-    """The subqueries in expressions of a query, outermost first; those in FROM are none."""
+    """List the subqueries in expressions of a query, outermost first; those in FROM are none."""
     return [
         subquery
         for subquery in node.find_all(exp.Subquery)
@@ -146,6 +152,7 @@ def list_subqueries(node: exp.Expr) -> list[exp.Subquery]:
 
 
 def _list_ancestors(node: exp.Expr, top: exp.Expr) -> list[exp.Expr]:
+    """List the nodes above a node, up to `top`, which is left out."""
     above: list[exp.Expr] = []
     parent = node.parent
     while parent is not None and parent is not top:
@@ -155,7 +162,8 @@ def _list_ancestors(node: exp.Expr, top: exp.Expr) -> list[exp.Expr]:
 
 
 def list_hidden_aliases(query: exp.Select, columns: set[str]) -> set[str]:
-    """The names of outputs that a column of FROM may have too: there they mean the column."""
+    """Collect the names of outputs that a column of FROM may have too: there they mean the
+    column."""
     return {
         output.alias.lower()
         for output in query.expressions
@@ -167,7 +175,7 @@ def list_hidden_aliases(query: exp.Select, columns: set[str]) -> set[str]:
 
 
 def list_inner_names(query: exp.Select, names: Names) -> set[str]:
-    """The names that subqueries in FROM, and what they read, give to columns."""
+    """Collect the names that subqueries in FROM, and what they read, give to columns."""
     bodies = [*list_sources(query), *list_used(query, names)]
     named = [node for body in bodies for node in body.find_all(exp.Alias, exp.TableAlias)]
     return {
@@ -182,7 +190,7 @@ def list_inner_names(query: exp.Select, names: Names) -> set[str]:
 
 
 def name_keys(query: exp.Select, hidden: set[str]) -> dict[str, exp.Expr]:
-    """The expressions of GROUP BY by the names of their columns; positions and aliases are read.
+    """Map names of columns to the expressions of GROUP BY; positions and aliases are looked up.
 
     A column keeps its own name, whatever the name of the output that shows it: what reads the part
     then finds the names that the question has.
@@ -216,7 +224,7 @@ def name_keys(query: exp.Select, hidden: set[str]) -> dict[str, exp.Expr]:
 
 
 def list_used(query: exp.Expr, names: Names) -> list[exp.Expr]:
-    """The definitions of WITH that a query uses, those that they use before them."""
+    """List the definitions of WITH that a query uses, those that they use before them."""
     used: dict[str, Subquery] = {}
     _collect_used(query, names, used)
     for name, definition in used.items():

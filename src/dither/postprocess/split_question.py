@@ -141,7 +141,10 @@ class _Splitter:
         self._selects = 0
 
     def rewrite(self, query: exp.Expr, names: Names) -> exp.Query:
-        """The query over answers that stands for a query over data."""
+        """Rewrite a query over data as a query over answers; parts that need data are noted.
+
+        Raises CannotSplit where that is not possible.
+        """
         query = unwrap(query)
         names = read_with(query, names)
         if isinstance(query, exp.SetOperation):
@@ -164,7 +167,7 @@ class _Splitter:
         return self._ask_data(query, names)
 
     def list_columns(self, statement: exp.Expr) -> tuple[StatementColumn, ...] | None:
-        """The outputs of a statement that shows one part row by row."""
+        """List the outputs of a statement that shows one part row by row; None for any other."""
         source = statement.args.get("from_")
         has_more = any(statement.args.get(clause) for clause in ("distinct", "group", "joins"))
         if not isinstance(statement, exp.Select) or has_more or source is None:
@@ -186,7 +189,7 @@ class _Splitter:
     def _read_answers(
         self, query: exp.Select, answers: list[Subquery | None], names: Names
     ) -> exp.Select:
-        """A SELECT from answers: each is rewritten where it stands."""
+        """Rewrite a SELECT from answers: each is rewritten where it stands."""
         self.is_over_answers = True
         for source, answer in zip(list_sources(query), answers, strict=True):
             assert answer is not None
@@ -202,7 +205,8 @@ class _Splitter:
         return query
 
     def _ask_data(self, query: exp.Select, names: Names) -> exp.Select:
-        """A SELECT from tables: its keys and aggregates are a part, the rest reads its answer."""
+        """Rewrite a SELECT from tables: its keys and aggregates are a part, the rest reads its
+        answer."""
         group = query.args.get("group")
         has_sets = group is not None and any(
             value for key, value in group.args.items() if key != "expressions"
@@ -238,7 +242,7 @@ class _Splitter:
     def _read_over_answer(
         self, node: exp.Expr, columns: SubQuestionColumns, names: Names
     ) -> exp.Expr:
-        """An expression with the columns of the part in the place of keys and aggregates."""
+        """Put the columns of the part in the place of keys and aggregates of an expression."""
         if isinstance(node, exp.Column) and node.name.lower() in columns.ambiguous:
             raise CannotSplit
         if (key := columns.find_key(node)) is not None:
@@ -268,7 +272,7 @@ class _Splitter:
         return copied
 
     def _read_order(self, query: exp.Select, columns: SubQuestionColumns, names: Names) -> exp.Expr:
-        """ORDER BY over a part; the name of an output goes before that of a column."""
+        """Rewrite ORDER BY over a part; the name of an output goes before that of a column."""
         outputs = {output.alias.lower() for output in query.expressions if output.alias}
         order: exp.Expr = query.args["order"].copy()
         for ordered in order.expressions:
@@ -279,7 +283,7 @@ class _Splitter:
         return order
 
     def _ask_scalars(self, query: exp.Select, names: Names) -> list[AskedNumber]:
-        """The numbers that conditions on rows compare with: each is asked for before the part."""
+        """Ask for the numbers that conditions on rows compare with, each before the part."""
         scalars: list[AskedNumber] = []
         joins = query.args.get("joins") or []
         clauses = [query.args.get("where"), *(join.args.get("on") for join in joins)]
@@ -308,7 +312,7 @@ class _Splitter:
         scalars: list[AskedNumber],
         names: Names,
     ) -> str:
-        """The question of a part, once for all who ask it."""
+        """Note the question of a part, once for all who ask it, and return its name."""
         question = query.copy()
         for clause in ("having", "qualify", "order", "limit", "offset", "distinct"):
             question.set(clause, None)

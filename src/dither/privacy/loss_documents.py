@@ -18,7 +18,10 @@ from dither.stored import stored_keys
 
 @refuse_beyond_floats
 def read_loss(tree: dict[str, Any]) -> Loss:
-    """The loss that `to_json` wrote; unknown types, versions and keys are refused."""
+    """Build the loss that `to_json` wrote as a dict.
+
+    Raises ParameterError for a type, a version or a key that is not known here, and for floats.
+    """
     name = tree.get("type") if isinstance(tree, dict) else tree
     if not isinstance(tree, dict) or not isinstance(name, str) or name not in LOSS_TYPES:
         raise ParameterError(f"no loss of type {quote(name)}")

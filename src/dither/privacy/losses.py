@@ -66,6 +66,7 @@ class Loss:
     unit: str = field(default="unit", kw_only=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Register a loss class by its stored type name, for `read_loss`."""
         super().__init_subclass__(**kwargs)
         if "type" in cls.__dict__:
             LOSS_TYPES[cls.type] = cls
@@ -120,7 +121,7 @@ class Loss:
         return hash(self.canonical)
 
     def _short(self) -> str:
-        """Type and parameters, without neighbours and unit."""
+        """Write the loss as text: its class and parameters, without neighbours and unit."""
         names = [field.name for field in fields(self) if field.name not in Adjacency._fields]
         arguments = [f"{name}={_write_parameter(getattr(self, name))}" for name in names]
         return f"{type(self).__name__}({', '.join(arguments)})"

@@ -38,7 +38,7 @@ def refuse_beyond_floats(work: Callable[P, T]) -> Callable[P, T]:
     >>> refuse_beyond_floats(lambda size: 1 / float(size))(Fraction(10) ** 400)
     Traceback (most recent call last):
         ...
-    dither.errors.ParameterError: a parameter is too large or too small to compute with (OverflowError): ...
+    dither.errors.ParameterError: a parameter is too large or too small to compute with ...
     """
 
     @wraps(work)
@@ -72,7 +72,7 @@ _OF_FLOATS = (
 
 
 def not_negative(value: Number, name: str) -> Fraction:
-    """The exact number, refused below 0."""
+    """Read `value` as an exact number. Raises ParameterError below 0; `name` is for the message."""
     number = exact(value, name)
     if number < 0:
         raise ParameterError(f"{name} must not be negative, got {number_text(number)}")
@@ -80,7 +80,7 @@ def not_negative(value: Number, name: str) -> Fraction:
 
 
 def probability(value: Number, name: str) -> Fraction:
-    """The exact number, refused outside [0, 1)."""
+    """Read `value` as an exact number. Raises ParameterError outside [0, 1)."""
     number = not_negative(value, name)
     if number >= 1:
         raise ParameterError(f"{name} must lie in [0, 1), got {number_text(number)}")
@@ -88,7 +88,7 @@ def probability(value: Number, name: str) -> Fraction:
 
 
 def rate(value: Number, name: str) -> Fraction:
-    """A sampling rate: the exact number, refused outside (0, 1]."""
+    """Read a sampling rate as an exact number. Raises ParameterError outside (0, 1]."""
     number = positive(value, name)
     if number > 1:
         raise ParameterError(f"{name} must lie in (0, 1], got {number_text(number)}")
@@ -96,7 +96,7 @@ def rate(value: Number, name: str) -> Fraction:
 
 
 def count(value: Number, name: str) -> int:
-    """A positive whole number."""
+    """Read `value` as a positive whole number. Raises ParameterError for any other."""
     number = exact(value, name)
     if number.denominator != 1 or number < 1:
         raise ParameterError(f"{name} must be a positive integer, got {number_text(number)}")
@@ -104,7 +104,7 @@ def count(value: Number, name: str) -> int:
 
 
 def order(value: Number, name: str) -> Fraction:
-    """A Renyi order: the exact number, refused unless it is above 1."""
+    """Read a Renyi order as an exact number. Raises ParameterError unless it is above 1."""
     number = exact(value, name)
     if number <= 1:
         raise ParameterError(f"{name} must be above 1, got {number_text(number)}")

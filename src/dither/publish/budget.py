@@ -110,6 +110,7 @@ class PotBalances:
         return [*whom, *self.lines()]
 
     def _make_table(self) -> ShownTable:
+        """Make the table of pots, one row each, as it is shown to people."""
         heads = ("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
         rows = []
         for pot in self.shown():
@@ -180,8 +181,9 @@ def convert_over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:
 
 
 def convert_steps(pair: Pair, steps: int) -> Pair:
-    """(epsilon, delta) for data that differ by so many steps: k epsilon, delta (e^(k epsilon) - 1)
-    / (e^epsilon - 1).
+    """Convert (epsilon, delta) to data that differ by so many steps.
+
+    They become k epsilon and delta (e^(k epsilon) - 1) / (e^epsilon - 1).
 
     >>> convert_steps((Fraction(1), Fraction(0)), 3)
     (Fraction(3, 1), Fraction(0, 1))

@@ -116,7 +116,7 @@ def write_body(
 
 
 def _state_over_windows(guarantee: LabelledGuarantee) -> str:
-    """The person-level figure of a (person, window) unit.
+    """Write the person-level figure of a (person, window) unit.
 
     It holds over all windows that the catalog declares.
     """
@@ -274,7 +274,7 @@ def _list_texts(tree: Any) -> Iterator[str]:
 
 
 def _list_bounds(catalog: Catalog, used: dict[str, tuple[Column, ...]]) -> dict[str, Any]:
-    """Bounds, lists and null rules of the columns used, with where they came from."""
+    """Map each column used to its bounds, list and null rule, with where they came from."""
     bounds: dict[str, Any] = {}
     for table, columns in used.items():
         for column in columns:

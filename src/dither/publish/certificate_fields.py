@@ -176,7 +176,10 @@ def _check_items(value: Any, kind: Any, path: str) -> Iterator[str]:
 
 
 def _check_loss(value: Any, path: str) -> Iterator[str]:
-    """The shape of a loss that this version knows; no arithmetic is done with its numbers."""
+    """Yield a problem where a loss has not the shape that this version knows.
+
+    No arithmetic is done with its numbers.
+    """
     names = _LOSS_FIELDS.get(str(value.get("type"))) if isinstance(value, dict) else None
     if names is None or set(value) != names | {"type", "v"}:
         yield f"{path}: no loss that this version of dither knows"

@@ -57,7 +57,7 @@ class Deployment:
         return days[0] if days else None
 
     def unused_columns(self) -> tuple[str, ...]:
-        """Columns of private tables that no released question named.
+        """List columns of private tables that no released question named.
 
         Perhaps they need not be kept at all.
         """

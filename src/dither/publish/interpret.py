@@ -272,7 +272,7 @@ def interpret_pot(pot: Pot) -> Meaning:
 
 
 def _compute_group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
-    """delta (1 + e^eps + ... + e^((k-1) eps)), rounded up, at most 1."""
+    """Compute delta (1 + e^eps + ... + e^((k-1) eps)), rounded up, at most 1."""
     if delta == 0:
         return Fraction(0)
     exponent = float(epsilon)

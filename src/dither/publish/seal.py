@@ -129,7 +129,10 @@ def check(text: str, trusted: Iterable[str] = ()) -> SealVerdict:
 
 
 def _read_document(text: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """Header, body and signature; ValueError where the text has not the shape of a certificate."""
+    """Read header, body and signature.
+
+    Raises ValueError where the text has not the shape of a certificate.
+    """
     document = read_json(text)
     if not isinstance(document, dict) or set(document) != _DOCUMENT:
         raise ValueError("not header, body and signature")
@@ -162,9 +165,9 @@ def _find_header_problems(header: dict[str, Any], keys: list[str]) -> Iterator[s
 
 
 def _find_changes(body: dict[str, Any], digests: dict[str, Any]) -> list[str]:
-    """Fields that differ from their digests; ValueError where two fields have one path.
+    """List fields that differ from their digests.
 
-    Of two such fields one could hide behind the other.
+    Raises ValueError where two fields have one path: one could hide behind the other.
     """
     fields = list(list_leaves(body))
     values = dict(fields)

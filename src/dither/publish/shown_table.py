@@ -59,6 +59,7 @@ class ShownTable:
         return widths
 
     def _make_columns(self, widths: list[int]) -> RichTable:
+        """Make the table with a column for each head, in these widths."""
         table = RichTable(title=make_rich_cell(self.title) if self.title else None)
         for index, head in enumerate(self.heads):
             is_figure = index in self.figures
@@ -74,7 +75,7 @@ class ShownTable:
         return table
 
     def _make_record(self, row: tuple[str, ...]) -> RichTable:
-        """One row as lines of a head and its value."""
+        """Make one row as lines of a head and its value."""
         record = RichTable.grid(padding=(0, 2))
         record.add_column(overflow="fold")
         record.add_column(overflow="fold")
@@ -83,7 +84,7 @@ class ShownTable:
         return record
 
     def write_html(self) -> Html:
-        """The table for a notebook."""
+        """Write the table for a notebook."""
         head = self._write_row("th", self.heads)
         body = [self._write_row("td", row) for row in self.rows]
         table = write_element("table", write_element("thead", head), write_element("tbody", *body))
@@ -91,6 +92,7 @@ class ShownTable:
         return write_element("div", *title, table, class_="wide")
 
     def _write_row(self, element: str, texts: tuple[str, ...]) -> Html:
+        """Write one row of HTML cells; figures get a class of their own."""
         kinds = ("figure" if index in self.figures else None for index in range(len(texts)))
         cells = zip(texts, kinds, strict=True)
         return write_element(

@@ -10,7 +10,7 @@ from dither.surfaces import escape_lines
 
 
 def render_text(renderable: RenderableType, width: int = 120) -> str:
-    """The text of something rich, without colours; a notebook is not written to beside."""
+    """Render something rich as text, without colours; a notebook is not written to beside."""
     page = io.StringIO()
     Console(
         file=page, width=width, force_terminal=False, force_jupyter=False, color_system=None

@@ -24,7 +24,10 @@ Formulas are computed in floats, which round them.
 
 
 def infer_kind(formula: Formula, recipe: Recipe) -> DisplayKind | None:
-    """The kind of a formula's values; None for NULL, which goes with every kind."""
+    """Infer the kind of a formula's values, such as integer or date.
+
+    None for NULL, which goes with every kind.
+    """
     match formula:
         case Noisy(atom):
             return recipe.atoms[atom].display
@@ -46,7 +49,7 @@ def infer_kind(formula: Formula, recipe: Recipe) -> DisplayKind | None:
 
 
 def key_kind(key: KeyColumn) -> DisplayKind:
-    """The kind of a key's values, as they are shown."""
+    """Infer the kind of a key's values, as they are shown."""
     if key.dated:
         return "date"
     match key.domain.kind:
@@ -58,7 +61,7 @@ def key_kind(key: KeyColumn) -> DisplayKind:
 
 
 def values_of_choice(choice: Apply) -> tuple[Formula, ...]:
-    """What a CASE, COALESCE, NULLIF, LEAST or GREATEST may show."""
+    """List what a CASE, COALESCE, NULLIF, LEAST or GREATEST may show."""
     match choice.name:
         case "case":
             return (*choice.arguments[1::2], *choice.arguments[-1:])

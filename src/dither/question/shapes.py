@@ -37,7 +37,10 @@ class Affine:
 
 
 def affine(formula: Formula) -> Affine | None:
-    """The formula as an affine function of atoms; None if it is none (or reads keys)."""
+    """Read a formula as an affine function of atoms: constant + sum of weight * atom.
+
+    None if it is none, or reads keys.
+    """
     match formula:
         case Noisy(atom):
             return Affine(((atom, Fraction(1)),), _ZERO)
@@ -88,7 +91,7 @@ def _multiply_terms(factors: list[Affine | None]) -> Affine | None:
 
 
 def ratio(formula: Formula) -> tuple[Affine, Affine] | None:
-    """Numerator and denominator, both affine, the denominator noisy.
+    """Read a formula as a ratio: return numerator and denominator, both affine, the latter noisy.
 
     None if the formula is no such ratio.
     """
@@ -131,7 +134,7 @@ def _find_fraction(formula: Formula) -> tuple[Affine, Affine] | None:
 
 
 def atoms_of(formula: Formula | None) -> tuple[int, ...]:
-    """The atoms that a formula reads, in order."""
+    """List the atoms that a formula reads, in order: the indices of released numbers."""
     match formula:
         case Noisy(atom):
             return (atom,)

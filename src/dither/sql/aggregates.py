@@ -30,7 +30,10 @@ MAXIMUM = Fraction(99, 100)
 
 
 def read_aggregate(node: exp.Expr, question: QuestionDraft) -> Formula:
-    """The formula of an aggregate; its atoms are noted in the question."""
+    """Read an aggregate as a formula over noisy numbers, and note these numbers in the question.
+
+    Raises QueryError for nested aggregates and for what has no rule.
+    """
     context = question.scope.context
     scope = question.scope
     filter_condition: Expression | None = None
@@ -105,6 +108,7 @@ _COUNTING = (
 def _read_count(
     node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
 ) -> Formula:
+    """Read COUNT: of rows, of values that are not null, of different values, or of people."""
     scope = question.scope
     context = question.scope.context
     if isinstance(node.this, exp.Star):
@@ -141,7 +145,10 @@ def _count_ids(
     node: exp.Expr,
     question: QuestionDraft,
 ) -> Formula:
-    """COUNT(id) counts the rows that have an id; COUNT(DISTINCT owner) counts people."""
+    """Read a count of an id column: COUNT(id) counts the rows that have one.
+
+    COUNT(DISTINCT owner) counts people. Raises QueryError for different values of any other id.
+    """
     if field.present:
         tests = (*([] if filter_condition is None else [filter_condition]), *field.present)
         filter_condition = tests[0] if len(tests) == 1 else Call("and", tests)
@@ -173,6 +180,7 @@ def _count_rows(
 def _read_count_if(
     node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
 ) -> Formula:
+    """Read COUNT_IF: how many rows meet a condition."""
     value = resolve_expression(node.this, question.scope)
     if question.scope.domain(value, node).kind != "boolean":
         raise question.scope.context.error("COUNT_IF needs a condition", node)
@@ -184,6 +192,8 @@ def _read_count_if(
 def _read_sum(
     node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
 ) -> Formula:
+    """Read SUM, where it pays as the sum of x - middle plus middle times the count, which needs
+    less noise."""
     value = read_argument(node, node.this, filter_condition, question, "SUM")
     centred = Centred(value, write_sql(node.this), question)
     if centred.middle and centred.is_counted:
@@ -202,7 +212,7 @@ def _read_avg(
 def _read_quantile(
     node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
 ) -> Formula:
-    """A quantile, in every spelling: the value that a share of the rows does not exceed."""
+    """Read a quantile, in every spelling: the value that a share of the rows does not exceed."""
     context = question.scope.context
     is_descending = False
     share: exp.Expr | None
@@ -264,6 +274,11 @@ def _release_quantile(
 def _make_extreme_rule(
     share: Fraction, word: str
 ) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+    """Make the rule that reads MIN or MAX as the quantile at `share`.
+
+    It adds a note that says so.
+    """
+
     def rule(
         node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
     ) -> Formula:

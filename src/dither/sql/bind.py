@@ -54,10 +54,11 @@ def bind(
     analyses: Analyses | None = None,
     rules: int = NEWEST_RULES,
 ) -> Recipe:
-    """The queries and output columns of a question.
+    """Turn the text of a question into its recipe: queries and output columns.
 
-    `max_groups` limits in how many groups one unit counts: less noise, at the price of rows left
-    out. `analyses` receive the plans of all queries, so that they are analysed once.
+    Raises QueryError, with a rewrite where there is one. `max_groups` limits in how many groups one
+    unit counts: less noise, at the price of rows left out. `analyses` receive the plans of all
+    queries, so that they are analysed once.
     """
     context = Context(sql, catalog, facts, rules)
     parsed = parse(sql)
@@ -78,8 +79,7 @@ def bind(
 def _explain_refusal(
     error: QueryError, query: exp.Query, context: Context, max_groups: int | None
 ) -> QueryError:
-    """The error with its other reasons, and with a question that means the same where there is
-    one."""
+    """Add to an error its other reasons and, if there is one, a question that means the same."""
 
     def bind_again(changed: exp.Query) -> Recipe:
         return _bind(changed, Context(context.sql, context.catalog, context.facts), max_groups)
@@ -106,6 +106,7 @@ class _ReadQuestion:
 
 
 def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
+    """Rewrite, check and read a parsed question, and build the queries that it needs."""
     query = rewrite(query, context.catalog)
     check_tables(query, context)
     check_functions(query, context)
@@ -135,6 +136,7 @@ def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
 def _read_query(
     query: exp.Expr, context: Context, names: Names, max_groups: int | None
 ) -> _ReadQuestion:
+    """Read a SELECT over rows, or over the answer of an aggregated subquery."""
     if isinstance(query, exp.SetOperation):
         raise make_refusal(
             "outer union" if isinstance(query, exp.Union) else "set operation", context, query
@@ -152,8 +154,7 @@ def _read_query(
 def _find_answer_in_from(
     query: exp.Select, context: Context, names: Names
 ) -> tuple[exp.Expr, Context, Names] | None:
-    """The aggregated subquery that a SELECT without aggregates reads: then it only rearranges the
-    answer."""
+    """Find the aggregated subquery that a SELECT without aggregates rearranges, or None."""
     if has_aggregates(query) or any(
         query.args.get(clause) for clause in ("group", "having", "joins")
     ):
@@ -180,6 +181,7 @@ def _find_answer_in_from(
 
 
 def _check_rows(scope: Scope, query: exp.Select, max_groups: int | None) -> None:
+    """Raise QueryError for public tables alone, or `max_groups` of rows without an owner."""
     node = scope.context.analyse(scope.relation.plan, query.args["from_"]).node
     if isinstance(node, Public):
         raise make_refusal("public only", scope.context, query.args["from_"])
@@ -188,6 +190,7 @@ def _check_rows(scope: Scope, query: exp.Select, max_groups: int | None) -> None
 
 
 def _read_select(query: exp.Select, question: QuestionDraft) -> _ReadQuestion:
+    """Read the clauses of a SELECT whose rows are bound: keys, outputs, HAVING, ORDER, LIMIT."""
     context = question.scope.context
     distinct = query.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
@@ -269,6 +272,7 @@ def _read_outer_select(query: exp.Select, inner: _ReadQuestion, context: Context
 
 
 def _read_outputs(query: exp.Select, question: QuestionDraft, sets: Sets) -> list[Output]:
+    """Read the columns that are shown: keys and noisy values, each under its name."""
     outputs: list[Output] = []
     for position, column in enumerate(query.expressions, 1):
         node = column.this if isinstance(column, exp.Alias) else column
@@ -293,6 +297,7 @@ def _read_outputs(query: exp.Select, question: QuestionDraft, sets: Sets) -> lis
 
 
 def _check_names(outputs: list[Output], context: Context) -> None:
+    """Raise QueryError where two columns of the table would have one name, in any case."""
     taken: set[str] = set()
     for output in outputs:
         for name in output.names:
@@ -304,7 +309,7 @@ def _check_names(outputs: list[Output], context: Context) -> None:
 def _read_histogram(
     node: exp.Anonymous, name: str, question: QuestionDraft, sets: Sets
 ) -> list[Output]:
-    """One row per bin: a key with the bin's lower edge, and how many rows lie in it."""
+    """Read HISTOGRAM as two outputs: the bin's lower edge, a key of all `sets`, and its count."""
     _, key, low = read_histogram(node, question)
     if any(existing.name == "bin" for existing in question.keys):
         raise question.scope.context.error("one HISTOGRAM in a question", node)
@@ -327,8 +332,7 @@ def _is_noisy(value: Formula) -> bool:
 
 
 def _read_order(node: exp.Expr, outputs: list[Output], outer: Outer) -> Order:
-    """ORDER BY a position, the name of an output, or an expression; nulls last unless it says
-    otherwise."""
+    """Read one term of ORDER BY: a position, an output, or an expression; nulls last."""
     ordered = node.this.unnest()
     descending = bool(node.args.get("desc"))
     first = bool(node.args.get("nulls_first"))
@@ -348,6 +352,7 @@ def _read_order(node: exp.Expr, outputs: list[Output], outer: Outer) -> Order:
 def _check_outputs(
     query: exp.Select, question: QuestionDraft, outputs: list[Output], sets: Sets, is_distinct: bool
 ) -> None:
+    """Raise QueryError for no noise, an unclear DISTINCT, or a public table without keys."""
     context = question.scope.context
     is_open = any(question.scope.domain(key.value).undeclared for key in question.keys)
     if not question.atoms and not is_open:
@@ -364,7 +369,7 @@ def _check_outputs(
 
 
 def _require_public_keys(question: QuestionDraft, built: QuestionQueries) -> list[Formula]:
-    """For `public LEFT JOIN private`: conditions that a key is one of the public table's."""
+    """List conditions that keys of `public LEFT JOIN private` are the public table's."""
     conditions: list[Formula] = []
     for index, key in enumerate(built.keys):
         if key.column not in question.scope.relation.listed:
@@ -377,7 +382,7 @@ def _require_public_keys(question: QuestionDraft, built: QuestionQueries) -> lis
 
 
 def _read_limit(node: exp.Expr | None, context: Context) -> int | None:
-    """The constant of LIMIT, OFFSET or FETCH."""
+    """Read the whole number of LIMIT, OFFSET or FETCH; None without one, QueryError for others."""
     if node is None:
         return None
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression

@@ -60,7 +60,10 @@ def read_argument(
     question: QuestionDraft,
     word: str,
 ) -> Expression:
-    """A number to aggregate; truth values count as 0 and 1."""
+    """Read the argument of an aggregate, which must be a number; truth values count as 0 and 1.
+
+    `word` is the aggregate's name in messages.
+    """
     scope = question.scope
     if isinstance(inner, exp.Distinct):
         raise make_refusal("distinct aggregate", scope.context, node)
@@ -87,7 +90,10 @@ class Centred:
         question: QuestionDraft,
         also_not_null: tuple[Expression, ...] = (),
     ) -> None:
-        """`also_not_null`: rows count only where these are not null either."""
+        """Find the middle of a value's bounds and half their width.
+
+        `also_not_null`: rows count only where these are not null either.
+        """
         scope = question.scope
         for other in also_not_null:
             if scope.domain(other).nullable:
@@ -115,6 +121,7 @@ class Centred:
         return self.value in self.question.counted or (counts_rows and not self.domain.nullable)
 
     def count(self, importance: Fraction) -> Formula:
+        """Note the count of the rows that have a value, and return its formula."""
         if not self.domain.nullable:
             return self.question.note_atom(AtomMeasure("count"), "COUNT(*)", importance)
         return self.question.note_atom(
@@ -134,7 +141,7 @@ class Centred:
         return Call("subtract", (self.value, number(self.middle))) if self.middle else self.value
 
     def total(self, importance: Fraction) -> Formula:
-        """SUM(x - m)."""
+        """Note SUM(x - middle), and return its formula."""
         words = (
             f"SUM({self.words} - {float(self.middle):g})" if self.middle else f"SUM({self.words})"
         )
@@ -152,7 +159,8 @@ class Centred:
         return plus(Constant(self.middle), ratio) if self.middle else ratio
 
     def squares(self, importance: Fraction, count: Formula) -> Formula:
-        """SUM((x - m)^2), released around the middle of its own bounds."""
+        """Note SUM((x - middle)^2), released around the middle of its own bounds; return its
+        formula."""
         return release_centred_sum(
             Call("power", (self.difference, number(2))),
             f"({self.words})^2",
@@ -178,7 +186,7 @@ def _is_steady(value: Expression, question: QuestionDraft) -> bool:
 def release_centred_sum(
     value: Expression, words: str, importance: Fraction, count: Formula, question: QuestionDraft
 ) -> Formula:
-    """SUM(value), released around the middle of its bounds."""
+    """Note SUM(value), released around the middle of its bounds; return its formula."""
     summand, middle = _centre(value, question)
     if not middle:
         return question.note_atom(AtomMeasure("sum", summand), f"SUM({words})", importance)

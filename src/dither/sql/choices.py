@@ -46,6 +46,7 @@ def resolve_is(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _resolve_plain_is(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve IS NULL, IS TRUE and IS FALSE; for an id, by whether its row was matched."""
     if isinstance(node.expression, exp.Null):
         if isinstance(node.this, exp.Column):
             field = scope.field(node.this)
@@ -75,6 +76,7 @@ def resolve_between(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def resolve_in(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve IN with a list, as one function of constants or as equalities joined by OR."""
     if (
         node.args.get("query")
         or node.args.get("unnest")
@@ -101,6 +103,7 @@ class _Branch:
 
 
 def resolve_case(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve CASE in both forms, `CASE x WHEN ...` and `CASE WHEN ...`."""
     branches = []
     for branch in node.args["ifs"]:
         condition = (
@@ -119,6 +122,7 @@ def resolve_case(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def resolve_if(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve IF(condition, value, rest) as a CASE."""
     rest = node.args.get("false")
     first = _Branch(
         resolve_expression(node.this, scope), _resolve_or_null(node.args["true"], scope)
@@ -135,7 +139,10 @@ def _resolve_or_null(node: exp.Expr, scope: Scope) -> Expression | None:
 
 
 def _make_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expression:
-    """CASE without a null constant, which plans have not: what falls through is null."""
+    """Build CASE without a null constant, which plans have not: what falls through is null.
+
+    A branch to NULL becomes a condition on all later branches.
+    """
     arguments: list[Expression] = []
     skipped: list[Expression] = []
     for branch in branches:
@@ -167,7 +174,7 @@ def _make_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Express
 
 
 def _align_values(values: list[Expression], node: exp.Expr, scope: Scope) -> list[Expression]:
-    """Values of one kind.
+    """Bring values to one kind.
 
     Categories beside other texts become texts, text constants beside days become days.
     """
@@ -193,6 +200,7 @@ def _align_values(values: list[Expression], node: exp.Expr, scope: Scope) -> lis
 
 
 def resolve_coalesce(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve COALESCE; null constants are left out."""
     nodes = [
         argument
         for argument in (node.this, *node.expressions)

@@ -38,7 +38,10 @@ _FLIPPED: dict[Operator, Operator] = {
 
 
 def resolve_condition(node: exp.Expr, scope: Scope) -> Condition:
-    """The plan's condition for a WHERE expression; three-valued, as in SQL."""
+    """Resolve a WHERE expression to a condition of plans; three-valued, as in SQL.
+
+    Raises QueryError for what is no truth value.
+    """
     if isinstance(node, exp.Paren):
         return resolve_condition(node.this, scope)
     if isinstance(node, (exp.And, exp.Or)):
@@ -56,9 +59,9 @@ def resolve_condition(node: exp.Expr, scope: Scope) -> Condition:
 
 
 def as_condition(value: Expression, scope: Scope) -> Condition:
-    """A boolean expression as a condition: comparisons of a column with a constant are plain ones.
+    """Turn a boolean expression into a condition; comparisons with a constant are plain ones.
 
-    They narrow the bounds of the column, and with them the noise (`plan/stability/filter.py`).
+    Those narrow the bounds of the column, and with them the noise (`plan/stability/filter.py`).
     """
     if isinstance(value, Column):
         return Compare(value.name, "=", Fraction(1))

@@ -33,7 +33,7 @@ def read_literal(node: exp.Literal) -> Value | None:
 
 
 def as_kind(value: Value, kind: str, offset: int = 0) -> Value | None:
-    """A text constant as a day, a second at a zone, or a truth value, as SQL reads it.
+    """Read a text constant as a day, a second at a zone, or a truth value, as SQL reads it.
 
     Returns None where it is none of these.
     """
@@ -51,8 +51,10 @@ def as_kind(value: Value, kind: str, offset: int = 0) -> Value | None:
 
 
 def fold_constants(function: str, arguments: tuple[Expression, ...]) -> Value | None:
-    """The constant that arithmetic on constants gives, exactly; None where there is none, or it has
-    too many digits."""
+    """Compute arithmetic on constants exactly.
+
+    None where an argument is no constant, or the result has too many digits.
+    """
     values = [
         argument.value
         for argument in arguments
@@ -67,6 +69,7 @@ def fold_constants(function: str, arguments: tuple[Expression, ...]) -> Value | 
 
 
 def _compute(function: str, numbers: list[Fraction]) -> Fraction | None:
+    """Compute one arithmetic function of numbers; None where it is not defined."""
     match function, numbers:
         case "add", [*_]:
             return sum(numbers, Fraction(0))
@@ -82,7 +85,7 @@ def _compute(function: str, numbers: list[Fraction]) -> Fraction | None:
 
 
 def read_interval(node: exp.Interval) -> tuple[int, str] | None:
-    """How many of which unit: INTERVAL 3 DAY, INTERVAL '3 days'."""
+    """Read INTERVAL 3 DAY or INTERVAL '3 days' as (3, "DAY"). None where it cannot be read."""
     amount = node.this
     unit = node.args.get("unit")
     negative = isinstance(amount, exp.Neg)

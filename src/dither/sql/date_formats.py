@@ -24,9 +24,10 @@ _FORMAT = re.compile(r"(?:%[Ymd%]|[^%])+")
 
 
 def resolve_strftime(node: exp.Expr, scope: Scope) -> Expression:
-    """`strftime(day, '%Y-%m')`: one label for each month that the bounds of the day allow.
+    """Resolve `strftime(day, '%Y-%m')`: one label for each month that the bounds of the day allow.
 
-    The format is made of %Y, %m, %d and plain letters.
+    The format is made of %Y, %m, %d and plain letters; QueryError for others, or for too many
+    labels.
     """
     source = node.this
     written = node.args.get("format")
@@ -60,7 +61,8 @@ def resolve_strftime(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _list_labels(domain: Domain, pattern: str, parts: tuple[str, ...]) -> dict[int, str] | None:
-    """The text of every number that the parts of a day can have; None where there are too many."""
+    """Map every number that the parts of a day can have to its text; None where there are too
+    many."""
     first = date_of_days(domain.low)
     last = date_of_days(domain.high)
     years = range(first.year, last.year + 1) if "Y" in parts else range(1)
@@ -102,7 +104,7 @@ def _is_within(
 
 
 def _number_parts(day: Expression, parts: tuple[str, ...]) -> Expression:
-    """One number for the parts of a day: (year * 13 + month) * 32 + day, 0 for those left out."""
+    """Compute one number for the parts of a day: (year * 13 + month) * 32 + day, 0 if left out."""
     terms: list[Expression] = [number(0)]
     for part, function, weight in (("Y", "year", 13 * 32), ("m", "month", 32), ("d", "day", 1)):
         if part in parts:
@@ -111,7 +113,10 @@ def _number_parts(day: Expression, parts: tuple[str, ...]) -> Expression:
 
 
 def _choose_label(code: Expression, labels: dict[int, str]) -> Expression:
-    """CASE over the codes; where it has too many branches, its ELSE is a CASE with the rest."""
+    """Build a CASE from codes to labels.
+
+    Where it has too many branches, its ELSE is a CASE with the rest.
+    """
     pairs = list(labels.items())
     chunks = [
         pairs[start : start + _MOST_BRANCHES] for start in range(0, len(pairs), _MOST_BRANCHES)

@@ -18,7 +18,7 @@ from dither.sql.scope import Scope
 
 
 def resolve_sum(node: exp.Expr, scope: Scope) -> Expression:
-    """a + b + c: numbers, or a date and days."""
+    """Resolve a + b + c: numbers, or a date and days."""
     left = node.this
     right = node.expression
     if isinstance(left, exp.Interval):
@@ -45,6 +45,7 @@ def resolve_sum(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def resolve_difference(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve a - b: numbers, a date and days, or two dates or times."""
     if isinstance(node.expression, exp.Interval):
         return _add_interval(node.this, node.expression, -1, node, scope)
     left = resolve_expression(node.this, scope)
@@ -60,6 +61,7 @@ def resolve_difference(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _add_days(day: Expression, days: Expression, node: exp.Expr, scope: Scope) -> Expression:
+    """Add days to a date; two constants give a constant."""
     if (
         isinstance(day, Value)
         and isinstance(days, Value)
@@ -101,6 +103,7 @@ def _add_interval(
 
 
 def resolve_date_part(name: str, source: exp.Expr, node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve EXTRACT and date_part: one field of a date or time."""
     if name == "DOW":
         return resolve_day_of_week(node, scope, source)
     if name not in DATE_PARTS:
@@ -119,6 +122,7 @@ def resolve_day_of_week(node: exp.Expr, scope: Scope, source: exp.Expr | None = 
 
 
 def resolve_date_trunc(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve date_trunc: the first day of the period that a date lies in."""
     unit = str(node.args["unit"].name).upper()
     source = resolve_expression(node.this, scope)
     if unit == "DAY":
@@ -130,8 +134,10 @@ def resolve_date_trunc(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def resolve_date_diff(node: exp.Expr, scope: Scope) -> Expression:
-    """Days and whole weeks between two days; for months, quarters and years how many of their
-    borders lie between."""
+    """Resolve date_diff: days and whole weeks between two days.
+
+    For months, quarters and years it counts how many of their borders lie between.
+    """
     unit = str(node.args["unit"].name).upper() if node.args.get("unit") is not None else "DAY"
     days = []
     for source in (node.expression, node.this):
@@ -172,6 +178,8 @@ def resolve_date_diff(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def make_interval_rule(sign: int) -> Callable[[exp.Expr, Scope], Expression]:
+    """Make the rule for a date plus (`sign` 1) or minus (-1) an interval."""
+
     def rule(node: exp.Expr, scope: Scope) -> Expression:
         if not isinstance(node.expression, exp.Interval):
             raise make_refusal("interval", scope.context, node)

@@ -25,7 +25,9 @@ class _Underivable(Exception):
 
 
 def derive_labels(value: Expression, columns: Columns) -> tuple[Expression, tuple[str, ...]] | None:
-    """The codes of a text that is computed from one category, and the texts that they stand for.
+    """Find the codes of a text that is computed from one category, and the texts of these codes.
+
+    None where the text is computed from anything else.
 
     >>> from dither.plan.domain import Domain
     >>> ward = {"ward": Domain("category", False, 0, 1, labels=("a", "b"))}
@@ -56,7 +58,10 @@ def derive_labels(value: Expression, columns: Columns) -> tuple[Expression, tupl
 
 
 def _write_map(column: Column, groups: list[list[Text]], *, is_whole: bool) -> Expression:
-    """CASE column WHEN one of the labels of a group THEN its code; the last group is the rest."""
+    """Write CASE column WHEN one of the labels of a group THEN its code.
+
+    With `is_whole` the last group is the ELSE.
+    """
     arguments: list[Expression] = []
     for code, labels in enumerate(groups):
         if is_whole and code == len(groups) - 1:
@@ -67,6 +72,7 @@ def _write_map(column: Column, groups: list[list[Text]], *, is_whole: bool) -> E
 
 
 def _write_test(column: Column, labels: list[Text]) -> Expression:
+    """Write the condition that a column has one of these labels; None stands for null."""
     listed = tuple(Value("text", label) for label in labels if label is not None)
     tests: list[Expression] = [Call("in", (column, *listed))] if listed else []
     if None in labels:
@@ -75,7 +81,10 @@ def _write_test(column: Column, labels: list[Text]) -> Expression:
 
 
 def _compute(expression: Expression, label: Text) -> Text:
-    """The text of an expression in a row that has the label."""
+    """Compute the text of an expression in a row that has the label.
+
+    Raises _Underivable where it cannot.
+    """
     match expression:
         case Value("text", str() as text):
             return text

@@ -33,7 +33,10 @@ class UnitColumn:
     original: str
 
     def find(self, select: exp.Select) -> exp.Column:
-        """The column that names the owner of the rows of a SELECT."""
+        """Find the column that names the owner of the rows of a SELECT.
+
+        Raises QueryError where no table of FROM has one.
+        """
         if self.name is not None:
             return exp.column(self.name)
         clause = select.args.get("from_")
@@ -56,7 +59,7 @@ class UnitColumn:
 
 
 def require_units(sql: str, unit: UnitColumn, least: int) -> str | None:
-    """The question for groups whose noisy, paid count of privacy units is at least `least`.
+    """Rewrite a question to groups whose noisy, paid count of privacy units is at least `least`.
 
     None where the question is no plain SELECT.
     """
@@ -82,11 +85,9 @@ def _read_select(sql: str) -> exp.Select | None:
 
 
 def nest_per_person(sql: str, unit_column: UnitColumn) -> str | None:
-    """The question over one row per person and group.
+    """Rewrite a question to be over one row per person and group.
 
-    The bounded numbers of all persons are added up.
-
-    None where the question is no plain SELECT.
+    The bounded numbers of all persons are added up. None where the question is no plain SELECT.
     """
     original = unit_column.original
     tree = _read_select(sql)
@@ -125,7 +126,10 @@ def nest_per_person(sql: str, unit_column: UnitColumn) -> str | None:
 def _rewrite_node(
     node: exp.Expr, keys: dict[str, exp.Expr], inner: dict[str, exp.Expr], original: str
 ) -> exp.Expr:
-    """An aggregate over rows as an aggregate over persons; a key as the name it has there."""
+    """Rewrite an aggregate over rows as one over persons, and a key as the name it has there.
+
+    `keys` maps those names to keys; a person's own aggregates are added to `inner` by name.
+    """
     for name, key in keys.items():
         if node == key and not isinstance(node.parent, exp.Alias):
             return (
@@ -167,7 +171,7 @@ def _rewrite_node(
 
 
 def _name_aggregate(aggregate: exp.Expr, inner: dict[str, exp.Expr]) -> str:
-    """The name of a person's own aggregate."""
+    """Return the name of a person's own aggregate, which is added to `inner` at its first use."""
     for name, noted in inner.items():
         if noted == aggregate:
             return name

@@ -44,7 +44,8 @@ class DialectQuestion:
 
     @contextmanager
     def locate_errors(self) -> Iterator[None]:
-        """Errors raised inside are shown in the text that was written, not in the rewritten one."""
+        """Show errors raised inside the block in the text that was written, not in the rewritten
+        one."""
         try:
             yield
         except QueryError as error:
@@ -55,7 +56,7 @@ class DialectQuestion:
             raise self._locate_error(error) from None
 
     def _locate_error(self, error: QueryError) -> QueryError:
-        """An error about the rewritten text, shown in the text that was written."""
+        """Mark in the text that was written what an error marks in the rewritten one."""
         if error.end <= error.start:
             return error
         message = error.message.rsplit("\n  ", 2)[0]
@@ -66,6 +67,7 @@ class DialectQuestion:
         return refuse(message, self.original, span=(start, end))
 
     def _find_original(self, position: int) -> int:
+        """Turn a position of the rewritten text into one of the text that was written."""
         shift = 0
         for start, end, text in self.edits:
             if position < start + shift:
@@ -77,7 +79,10 @@ class DialectQuestion:
 
 
 def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
-    """The columns of intervals under the names that the question gave them."""
+    """Name the columns of intervals as the question does.
+
+    Raises QueryError for a value that is no column, or for two equal names.
+    """
     outputs = list(recipe.outputs)
     for interval in dialect.intervals:
         index = next(

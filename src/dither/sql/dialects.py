@@ -6,7 +6,8 @@ A pass over tokens cuts what is not plain SQL and hands the rest to the stock pa
 the text are kept. Options may tighten what the catalog and the pot allow, never loosen it.
 Differences: docs/reference/dialects.md.
 
->>> question = read_dialect("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.5, privacy_unit_column=p) 1 FROM t")
+>>> options = "OPTIONS(epsilon=0.5, privacy_unit_column=p)"
+>>> question = read_dialect(f"SELECT WITH DIFFERENTIAL_PRIVACY {options} 1 FROM t")
 >>> question.sql.split(), float(question.epsilon), question.unit
 (['SELECT', '1', 'FROM', 't'], 0.5, 'p')
 >>> read_dialect("SELECT SUM(x, contribution_bounds_per_row => (0, 9)) FROM t").sql
@@ -70,9 +71,10 @@ _UNKNOWN = {
 
 
 def read_dialect(sql: str, catalog: Catalog | None = None) -> DialectQuestion:
-    """Plain SQL, and the options of the dialect. Text without any of it comes back as it is.
+    """Read the options that a dialect writes around a question, and leave plain SQL.
 
-    The catalog names the column of the privacy unit where the question does not.
+    Text without any of it comes back as it is. The catalog names the column of the privacy unit
+    where the question does not.
     """
     low = read_text(sql).upper() if sql else ""
     if not any(
@@ -104,6 +106,8 @@ class _Reader:
         self.per_group = False
 
     def read(self) -> DialectQuestion:
+        """Read all clauses of the dialect, and apply the edits that turn the text into plain
+        SQL."""
         for index, token in enumerate(self.tokens):
             word = token.text.upper()
             before = self.tokens[index - 1].token_type if index else None
@@ -151,7 +155,7 @@ class _Reader:
         return self.tokens[index].token_type if index < len(self.tokens) else None
 
     def _find_closing(self, opening: int) -> int:
-        """The index of the parenthesis that closes the one at index `opening`."""
+        """Find the index of the parenthesis that closes the one at index `opening`."""
         if self._token_type(opening) != TokenType.L_PAREN:
             raise self._refuse("an opening parenthesis must follow", self.tokens[opening - 1])
         depth = 0
@@ -186,6 +190,10 @@ class _Reader:
         self._blank_tokens(index - 1, last)
 
     def _collect_options(self, first: int, last: int) -> None:
+        """Read the options `name = value, ...` between two tokens into `self.options`.
+
+        Raises QueryError for an option that is none, or given twice.
+        """
         index = first
         while index < last:
             name = self.tokens[index].text.upper()
@@ -249,7 +257,7 @@ class _Reader:
         return options
 
     def _read_whole(self, name: str, value: str | None, token: Token) -> int | None:
-        """The whole number of an option; None for NULL."""
+        """Read the whole number of an option; None for NULL."""
         if value is None:
             return None
         number = _read_number(value)
@@ -258,9 +266,9 @@ class _Reader:
         return int(number)
 
     def _read_bounds(self, index: int, word: str) -> None:
-        """`F(x, contribution_bounds_per_row => (lo, hi))`: the argument clamped.
+        """Turn `F(x, contribution_bounds_per_row => (lo, hi))` into F of the clamped argument.
 
-        Per group: only marked.
+        Bounds per group are only marked, for `nest_per_person`.
         """
         if (
             self._token_type(index + 2) != TokenType.L_PAREN
@@ -293,7 +301,7 @@ class _Reader:
         self.edits.append((self.tokens[last].end + 1, self.tokens[last].end + 1, f", {bounds})"))
 
     def _find_call(self, argument: int) -> int:
-        """The index of the parenthesis that opens the call of an argument."""
+        """Find the index of the parenthesis that opens the call of an argument."""
         depth = 0
         for index in range(argument - 1, 0, -1):
             depth += {TokenType.R_PAREN: 1, TokenType.L_PAREN: -1}.get(
@@ -311,6 +319,7 @@ class _Reader:
         return after + 1
 
     def _find_end_of_argument(self, first: int) -> int:
+        """Find the index of the last token of the argument that starts at `first`."""
         depth = 0
         for index in range(first, len(self.tokens)):
             if depth == 0 and self.tokens[index].token_type in (TokenType.COMMA, TokenType.R_PAREN):

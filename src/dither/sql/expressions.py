@@ -68,6 +68,7 @@ def _resolve_column(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _resolve_literal(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve a constant. Raises QueryError for a number that cannot be read exactly."""
     assert isinstance(node, exp.Literal)
     value = constants.read_literal(node)
     if value is None:
@@ -91,6 +92,7 @@ def _resolve_trunc(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _resolve_trim(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve TRIM, LTRIM and RTRIM of spaces."""
     taken = node.args.get("expression")
     if taken is not None and not (isinstance(taken, exp.Literal) and taken.this == " "):
         raise refuse_node(node, scope)
@@ -101,6 +103,7 @@ def _resolve_trim(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _resolve_pad(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve LPAD and RPAD; without a third argument they fill with spaces."""
     filled = node.args.get("fill_pattern") or exp.Literal.string(" ")
     return resolve_call(
         "lpad" if node.args.get("is_left") else "rpad",
@@ -111,7 +114,7 @@ def _resolve_pad(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _resolve_concat(node: exp.Expr, scope: Scope) -> Expression:
-    """CONCAT(a, b) reads nulls as empty texts, a || b does not."""
+    """Resolve CONCAT(a, b), which reads nulls as empty texts. The operator for texts does not."""
     texts = []
     for argument in node.expressions:
         value = resolve_expression(argument, scope)
@@ -126,6 +129,7 @@ def _resolve_concat(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _resolve_cast(node: exp.Expr, scope: Scope) -> Expression:
+    """Resolve CAST between kinds that have a rule. Raises QueryError for any other."""
     to = node.args["to"]
     name = to.this.name if isinstance(to, exp.DataType) and hasattr(to.this, "name") else ""
     value = resolve_expression(node.this, scope)

@@ -22,6 +22,7 @@ ReadNodes = Callable[..., tuple[Formula, ...]]
 
 
 def _read_round(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
+    """Read ROUND over aggregates; without decimals it rounds to whole numbers."""
     decimals = node.args.get("decimals")
     return Apply(
         "round",
@@ -33,6 +34,7 @@ def _read_round(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
 
 
 def _read_case(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
+    """Read CASE over aggregates, in both forms; without ELSE the rest is null."""
     arguments: list[Formula] = []
     for branch in node.args["ifs"]:
         test = (
@@ -51,6 +53,7 @@ def _read_case(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
 
 
 def _read_if(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
+    """Read IF over aggregates as a CASE."""
     rest = node.args.get("false")
     return Apply(
         "case",
@@ -62,6 +65,7 @@ def _read_if(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
 
 
 def _read_is(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
+    """Read IS [NOT] NULL, TRUE or FALSE over aggregates; null is neither true nor false."""
     (value,) = read_nodes(node.this)
     if isinstance(node.expression, exp.Null):
         test = Apply("is_null", (value,))
@@ -98,6 +102,7 @@ def _read_mod(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
 
 
 def _read_cast(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
+    """Read CAST over aggregates: to whole numbers and decimals by rounding."""
     to = node.args["to"]
     name = to.this.name if hasattr(to.this, "name") else ""
     (value,) = read_nodes(node.this)

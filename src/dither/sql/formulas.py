@@ -137,7 +137,10 @@ def _read_node(node: exp.Expr, outer: Outer) -> Formula:
 
 
 def _find_output(node: exp.Column, outer: Outer) -> Formula:
-    """A column of the answer that is read."""
+    """Return the formula of a column of the inner answer.
+
+    Raises QueryError where there is none of this name.
+    """
     output = outer.outputs.get(node.name.lower())
     if output is None:
         context = outer.question.scope.context
@@ -148,7 +151,7 @@ def _find_output(node: exp.Column, outer: Outer) -> Formula:
 
 
 def read_condition(node: exp.Expr, outer: Outer) -> Formula:
-    """The formula of a condition: a truth value, and no other number."""
+    """Read a condition over aggregates. Raises QueryError for a formula that is no truth value."""
     value = read_formula(node, outer)
     if not _is_truth(value, outer.question):
         text = node.sql(dialect="duckdb")[:40]
@@ -175,7 +178,7 @@ def _is_truth(value: Formula, question: QuestionDraft) -> bool:
 
 
 def _list_tests(node: exp.Expr) -> list[exp.Expr]:
-    """The conditions of a CASE or IF."""
+    """List the conditions of a CASE, IF or IS TRUE."""
     if isinstance(node, exp.Case) and node.args.get("this") is None:
         return [branch.this for branch in node.args["ifs"]]
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Boolean):
@@ -188,6 +191,10 @@ def _find_named_output(node: exp.Column, outer: Outer) -> Formula | None:
 
 
 def _read_column(node: exp.Column, outer: Outer) -> Formula:
+    """Read a column outside an aggregate: an output of this name.
+
+    Raises QueryError for ids, `*`, and columns that are no keys.
+    """
     output = _find_named_output(node, outer)
     if output is not None:
         return output
@@ -201,7 +208,7 @@ def _read_column(node: exp.Column, outer: Outer) -> Formula:
 
 
 def _read_public(node: exp.Expr, outer: Outer) -> Formula | None:
-    """A constant, or a key: what is known without noise. None if it is neither as a whole."""
+    """Read a constant or a key: what is known without noise. None if it is neither as a whole."""
     try:
         value = resolve_expression(node, outer.question.scope)
     except QueryError:
@@ -215,6 +222,7 @@ def _read_public(node: exp.Expr, outer: Outer) -> Formula | None:
 
 
 def _make_constant(value: Value, node: exp.Expr, outer: Outer) -> Constant:
+    """Make a constant of formulas. Raises QueryError for a number too large to compute with."""
     if isinstance(value.value, Fraction) and not is_computable(value.value):
         raise outer.question.scope.context.error(TOO_LARGE, node)
     if value.kind in ("date", "timestamp") and isinstance(value.value, Fraction):
@@ -223,7 +231,7 @@ def _make_constant(value: Value, node: exp.Expr, outer: Outer) -> Constant:
 
 
 def _read_grouping(node: exp.Expr, question: QuestionDraft) -> Formula:
-    """GROUPING(a, b): one bit per key, 1 where the row's grouping set leaves it out."""
+    """Read GROUPING(a, b): one bit per key, 1 where the row's grouping set leaves it out."""
     bits: Formula | None = None
     for key in node.expressions or [node.this]:
         index = question.find_key(resolve_expression(key, question.scope))
@@ -296,7 +304,7 @@ def _check_factors(product: Formula, node: exp.Expr, outer: Outer) -> None:
 
 
 def _find_magnitudes(formula: Formula) -> tuple[int, int]:
-    """Between which powers of ten the constants of a formula scale what is released."""
+    """Find between which powers of ten the constants of a formula scale what is released."""
     match formula:
         case Constant(value) if isinstance(value, Fraction) and value:
             power = len(str(abs(value.numerator))) - len(str(value.denominator))

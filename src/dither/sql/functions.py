@@ -10,6 +10,8 @@ Arguments = Callable[[exp.Expr], list[exp.Expr | None]]
 
 
 def _pick_arguments(*names: str) -> Arguments:
+    """Make a function that picks these arguments of a node, in order; None for a missing one."""
+
     def pick(node: exp.Expr) -> list[exp.Expr | None]:
         listed: list[exp.Expr | None] = []
         for name in names:

@@ -20,7 +20,10 @@ Sets = list[tuple[int, ...]]
 
 
 def read_grouping_sets(select: exp.Select, question: QuestionDraft) -> Sets:
-    """The grouping sets as indexes of keys, which are added to the question."""
+    """Read GROUP BY as grouping sets, each a tuple of indexes of keys.
+
+    The keys are added to the question.
+    """
     group = select.args.get("group")
     context = question.scope.context
     if group is None:
@@ -58,7 +61,10 @@ def read_grouping_sets(select: exp.Select, question: QuestionDraft) -> Sets:
 
 
 def _check_names(elements: list[exp.Expr], select: exp.Select, question: QuestionDraft) -> None:
-    """Engines differ in whether one key under two names in ROLLUP is one key or two."""
+    """Raise QueryError where one key has two names in ROLLUP or the like.
+
+    Engines differ in whether that is one key or two.
+    """
     called: dict[int, str] = {}
     for element in elements:
         for node in _list_keys(element):
@@ -75,6 +81,7 @@ def _list_keys(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _read_element(node: exp.Expr, select: exp.Select, question: QuestionDraft) -> Sets:
+    """Read one element of GROUP BY: ROLLUP, CUBE, GROUPING SETS, or keys."""
     if isinstance(node, exp.Rollup):
         key_sets = [_read_keys(element, select, question) for element in node.expressions]
         return [_merge_sets(key_sets[:size]) for size in range(len(key_sets), -1, -1)]
@@ -110,7 +117,10 @@ def _merge_sets(key_sets: list[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _add_key(node: exp.Expr, select: exp.Select, question: QuestionDraft) -> int:
-    """The index of a key in the question, which has it from here on."""
+    """Return the index of a key in the question, and add it at its first use.
+
+    Raises QueryError for ids and free texts.
+    """
     scope = question.scope
     key = find_key_node(node, select, scope)
     field = (

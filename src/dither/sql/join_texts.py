@@ -18,7 +18,8 @@ Pair = tuple[Field, Field]
 
 
 def align_texts(pairs: list[Pair], left: Scope, right: Scope) -> list[Pair]:
-    """Labels meet texts as texts, unless the texts are the list that the labels come from."""
+    """Turn labels that meet texts into texts, unless the texts are the list that the labels come
+    from."""
     aligned_pairs = []
     for left_field, right_field in pairs:
         if _have_two_lists(left_field, right_field, left, right):
@@ -65,7 +66,7 @@ def _find_domain(field: Field, scope: Scope) -> Domain:
 
 
 def _read_text(field: Field, scope: Scope) -> Field:
-    """The field as a text without a list, which can meet any other text."""
+    """Turn a field into a text without a list, which can meet any other text."""
     domain = _find_domain(field, scope)
     value = field.of
     assert value is not None

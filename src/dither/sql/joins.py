@@ -107,7 +107,7 @@ def bind_join(
 def _list_public_keys(
     private_fields: tuple[Field, ...], public_fields: tuple[Field, ...]
 ) -> frozenset[str]:
-    """Columns of the private side that a public table's column was joined with.
+    """List the columns of the private input that a public table's column was joined with.
 
     The values of the public column are the keys.
     """
@@ -203,7 +203,10 @@ def _read_on(node: exp.Join, left: Scope, right: Scope) -> _On:
 
 
 def find_side(column: exp.Column, left: Scope, right: Scope) -> str:
-    """The side of a join that has a column; an error if both have it, or none."""
+    """Say which input of a join has a column, "left" or "right".
+
+    Raises QueryError if both have it, or none.
+    """
     is_left = bool(left.candidates(column))
     is_right = bool(right.candidates(column))
     if is_left and is_right:
@@ -321,7 +324,7 @@ def join_relations(
 def add_columns(
     relation: Relation, fields: list[Field], context: Context
 ) -> tuple[Relation, list[str]]:
-    """The relation with each wanted field a column of its plan, and their names."""
+    """Add each of these fields as a column of the relation's plan; return also their names."""
     columns = context.analyse(relation.plan).columns
     taken = {name.lower() for name in columns}
     added: list[Named] = []
@@ -341,7 +344,7 @@ def add_columns(
 
 
 def compute_fields(relation: Relation, context: Context) -> Relation:
-    """The relation with every computed field a column of its plan."""
+    """Make every computed field a column of the relation's plan."""
     computed_fields = [
         field
         for field in relation.fields

@@ -81,7 +81,8 @@ class KeyEncoding:
     scale: Fraction = Fraction(1)
 
     def show_domain(self, domain: Domain) -> Domain:
-        """The domain to show: labels for codes, first days for numbers of periods, multiples."""
+        """Return the domain to show: labels for codes, first days for numbers of periods,
+        multiples."""
         if not self.labels:
             return domain if self.scale == 1 else replace(domain, step=domain.step * self.scale)
         low, high = domain.listed
@@ -97,7 +98,8 @@ class KeyEncoding:
 
 
 def encode_key(value: Expression, period: str, domain: Domain, columns: Columns) -> KeyEncoding:
-    """How an expression is grouped by.
+    """Choose how an expression is grouped by: by itself, by codes of labels, or by numbers of
+    periods.
 
     `domain` is its own, `period` what its days are the first of.
     """
@@ -118,7 +120,10 @@ def encode_key(value: Expression, period: str, domain: Domain, columns: Columns)
 
 
 def scale_key(value: Expression) -> KeyEncoding | None:
-    """A multiple of a constant is grouped by what is multiplied: FLOOR(x / 50) * 50."""
+    """Group a multiple of a constant by what is multiplied, as in FLOOR(x / 50) * 50.
+
+    None for any other expression.
+    """
     match value:
         case Call("multiply", (Call() as inner, Value("number", Fraction() as scale))) | Call(
             "multiply", (Value("number", Fraction() as scale), Call() as inner)
@@ -128,7 +133,7 @@ def scale_key(value: Expression) -> KeyEncoding | None:
 
 
 def _number_period(day: date, period: str) -> int:
-    """Which week, month, quarter or year a day lies in."""
+    """Compute the number of the week, month, quarter or year that a day lies in."""
     match period:
         case "year":
             return day.year
@@ -140,6 +145,7 @@ def _number_period(day: date, period: str) -> int:
 
 
 def _first_day(index: int, period: str) -> date:
+    """Compute the first day of the period of this number: the inverse of `_number_period`."""
     match period:
         case "year":
             return date(index, 1, 1)
@@ -151,7 +157,7 @@ def _first_day(index: int, period: str) -> date:
 
 
 def _count_periods(value: Expression, period: str) -> Expression:
-    """The number of a day's period, by functions of the table."""
+    """Write the number of a day's period, by functions of the table."""
     year = Call("year", (value,))
     match period:
         case "year":

@@ -22,7 +22,7 @@ _COUNT = "dither_count"
 
 
 def bind_declared_keys(sql: str, catalog: Catalog, facts: Facts = NO_FACTS) -> Recipe | None:
-    """The recipe of a question for declared keys alone: it has no query. None for any other.
+    """Make the recipe of a question for declared keys alone: it has no query. None for any other.
 
     The question is bound with a count beside its keys, so that all rules of GROUP BY hold; the
     count is taken off again.

@@ -40,9 +40,9 @@ class MixedKindsError(QueryError):
 
 
 def settle_kinds(recipe: Recipe) -> Recipe:
-    """The recipe with text constants read as the kind beside them.
+    """Read text constants of a recipe as the kind beside them, such as dates.
 
-    Refuses formulas of mixed kinds.
+    Raises MixedKindsError for formulas of mixed kinds.
     """
     settler = _Settler(recipe)
     return replace(
@@ -64,6 +64,7 @@ class _Settler:
         self.recipe = recipe
 
     def settle(self, formula: Formula) -> Formula:
+        """Settle the kinds of a formula from its arguments up."""
         if not isinstance(formula, Apply):
             return formula
         arguments = tuple(self.settle(argument) for argument in formula.arguments)
@@ -84,7 +85,10 @@ class _Settler:
         return [_FAMILIES.get(kind, kind) for kind in kinds if kind is not None]
 
     def _align(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
-        """Formulas of one kind, text constants read as that of the others."""
+        """Bring formulas to one kind; text constants are read as that of the others.
+
+        Raises MixedKindsError where that cannot be.
+        """
         not_texts = tuple(formula for formula in formulas if not _is_text(formula))
         families = dict.fromkeys(self._list_families(not_texts))
         if len(families) == 1:
@@ -141,7 +145,7 @@ def _is_text(formula: Formula) -> bool:
 
 
 def _read_text(formula: Formula, family: str) -> Formula:
-    """A text constant as a date or a number where it is one; anything else as it is."""
+    """Read a text constant as a date or a number where it is one; return anything else as it is."""
     if not isinstance(formula, Constant) or not isinstance(formula.value, str):
         return formula
     text = formula.value.strip()

@@ -35,7 +35,8 @@ def check_functions(query: exp.Expr, context: Context) -> None:
 
 
 def _refuse_function(node: exp.Expr, context: Context) -> QueryError | None:
-    """The error for a function that is refused or that nobody knows; None for any other node."""
+    """Make the error for a function that is refused or that nobody knows; None for any other
+    node."""
     if isinstance(node, exp.Anonymous):
         name = str(node.this)
         if name.lower() in _BY_NAME:

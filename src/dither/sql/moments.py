@@ -28,6 +28,8 @@ from dither.sql.question import QuestionDraft
 def make_variance_rule(
     is_sample: bool, is_root: bool
 ) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+    """Make the rule that reads a variance: of a sample or a population, perhaps its root."""
+
     def rule(
         node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
     ) -> Formula:
@@ -55,9 +57,9 @@ def _pair_columns(
     filter_condition: Expression | None,
     question: QuestionDraft,
 ) -> tuple[Centred, Centred, Formula, Formula]:
-    """Two columns where both are not null.
+    """Read two columns over the rows where both are not null.
 
-    Their sums, their count, and SUM((x - mean)(y - mean)).
+    Returns their sums, the formula of their count, and that of SUM((x - mean)(y - mean)).
     """
     word = type(node).__name__.upper()
     values = [
@@ -81,7 +83,10 @@ def _sum_products(
     count: Formula,
     question: QuestionDraft,
 ) -> Formula:
-    """SUM((x - m)(y - m)); where the same product was released in the other order, that one."""
+    """Note SUM((x - m)(y - m)) and return its formula.
+
+    Where the same product was released in the other order, that one is used.
+    """
     words = [write_sql(node) for node in nodes]
     product = Call("multiply", (sums[0].difference, sums[1].difference))
     swapped = Call("multiply", (sums[1].difference, sums[0].difference))
@@ -95,6 +100,8 @@ def _sum_products(
 def make_covariance_rule(
     is_sample: bool,
 ) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+    """Make the rule that reads a covariance, of a sample or a population."""
+
     def rule(
         node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
     ) -> Formula:
@@ -109,6 +116,7 @@ def make_covariance_rule(
 def read_correlation(
     node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
 ) -> Formula:
+    """Read CORR(x, y): the sum of products over the root of both sums of squares."""
     x, y, count, products = _pair_columns(
         node, node.this, node.expression, filter_condition, question
     )
@@ -119,7 +127,7 @@ def read_correlation(
 def make_regression_rule(
     statistic: str,
 ) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
-    """REGR_...(y, x): the second argument explains the first."""
+    """Make the rule for REGR_...(y, x); the second argument explains the first."""
 
     def rule(
         node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft

@@ -25,7 +25,7 @@ _SHORT = {
 
 
 def name_output(node: exp.Expr, position: int) -> str:
-    """The name of a column or of a function with its first column.
+    """Name an output by its column, or by its function with the first column.
 
     Any other expression is named by its position in the list.
     """
@@ -52,6 +52,7 @@ def name_output(node: exp.Expr, position: int) -> str:
 
 
 def _name_function(node: exp.Expr) -> str:
+    """Name a function in small letters; `value` for what is no plain name."""
     if isinstance(node, exp.Anonymous):
         word = str(node.this).lower()
     elif isinstance(node, exp.Extract):

@@ -25,7 +25,9 @@ MOST_DIGITS = 60
 
 
 def write_parameters(sql: str, params: Parameters | None) -> str:
-    """The text with the values of its parameters written out.
+    """Write the values of its parameters into the text of a question.
+
+    Raises ParameterError where they do not fit.
 
     >>> write_parameters("SELECT COUNT(*) FROM t WHERE a > ? AND b = ?", [3, "it's"])
     "SELECT COUNT(*) FROM t WHERE a > 3 AND b = 'it''s'"
@@ -72,7 +74,10 @@ def _begins_name(token: Token, after: Token, before: Token | None) -> bool:
 
 
 def _match_values(names: list[str], params: Parameters) -> list[str]:
-    """The literal of every parameter, in the order of the text; all values must be used."""
+    """List the literal of every parameter, in the order of the text.
+
+    Raises ParameterError for a missing or unused value.
+    """
     if isinstance(params, Mapping):
         given = {str(name): value for name, value in params.items()}
     else:
@@ -91,7 +96,7 @@ def _match_values(names: list[str], params: Parameters) -> list[str]:
 
 
 def _write_literal(name: str, value: object) -> str:
-    """A value as a constant of SQL."""
+    """Write a value as a constant of SQL. Raises ParameterError for what is none."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, (int, float, Decimal)):
@@ -116,7 +121,7 @@ def _write_literal(name: str, value: object) -> str:
 
 
 def _write_number(name: str, value: int | float | Decimal) -> str:
-    """A number in plain digits; negative ones in parentheses, so that no comment begins."""
+    """Write a number in plain digits; negative ones in parentheses, so that no comment begins."""
     number = Decimal(repr(float(value))) if isinstance(value, float) else value
     if isinstance(number, Decimal):
         if not number.is_finite() or (number and abs(number.adjusted()) > MOST_DIGITS):

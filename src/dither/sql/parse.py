@@ -40,7 +40,9 @@ _CLOSING = ")]}"
 
 
 def parse(sql: str) -> exp.Query:
-    """The one query in the text: a SELECT, or a UNION of some.
+    """Parse the one query in the text: a SELECT, or a UNION of some.
+
+    Raises QueryError for anything else.
 
     >>> parse("SELECT COUNT(*) FROM visits").sql()
     'SELECT COUNT(*) FROM visits'
@@ -74,9 +76,9 @@ def parse(sql: str) -> exp.Query:
 
 
 def parse_trees(sql: str) -> list[exp.Expr]:
-    """The statements in a text, each of bounded depth and size.
+    """Parse the statements in a text, each of bounded depth and size.
 
-    Whatever the parser raises is a QueryError.
+    Whatever the parser raises becomes a QueryError.
     """
     read_text(sql)
     try:
@@ -95,6 +97,7 @@ def parse_trees(sql: str) -> list[exp.Expr]:
 
 
 def _parse_statements(sql: str) -> list[exp.Expr]:
+    """Parse the statements of a text; SELECT TOP n is read as LIMIT n."""
     top = _TOP.match(sql)
     text = sql if top is None else sql[: top.start(1)] + " " * len(top[1]) + sql[top.end(1) :]
     trees = [tree for tree in sqlglot.parse(text, read="duckdb") if tree is not None]
@@ -111,11 +114,10 @@ def _set_limit(query: exp.Expr, count: str) -> None:
 
 
 def read_text(sql: str) -> str:
-    """The text itself, if it is one that a parser may be given.
+    """Return the text, if it is one that a parser may be given; else raise QueryError.
 
-    Its length, words and nesting are bounded.
-
-    Quotes are not read: a bracket in a text counts as one outside.
+    Its length, words and nesting are bounded. Quotes are not read: a bracket in a text counts as
+    one outside.
     """
     if not isinstance(sql, str) or not sql.strip():
         raise QueryError(EMPTY)
@@ -174,7 +176,7 @@ def _check_tree(tree: exp.Expr) -> None:
 
 
 def _list_children(node: exp.Expr) -> list[exp.Expr]:
-    """The nodes under a node; those of a chain of AND (or OR) all at once."""
+    """List the nodes under a node; those of a chain of AND (or OR) all at once."""
     children: list[exp.Expr] = []
     waiting = list(node.iter_expressions())
     while waiting:

@@ -41,7 +41,7 @@ from dither.sql.scope import Context, Field, Relation, Scope, decode_labels, fre
 
 
 def walk(node: exp.Expr) -> Iterator[exp.Expr]:
-    """A node and what is under it, subqueries not entered."""
+    """Yield a node and what is under it; subqueries are not entered."""
     for descendant in node.walk(
         prune=lambda child: child is not node and isinstance(child, exp.Query)
     ):
@@ -72,7 +72,7 @@ def contains_aggregate(node: exp.Expr) -> bool:
 
 
 def list_key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
-    """What a plain GROUP BY lists, with positions and aliases looked up."""
+    """List what a plain GROUP BY names, with positions and aliases looked up."""
     group = select.args.get("group")
     if group is None:
         return []
@@ -85,9 +85,9 @@ def list_key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
 
 
 def find_key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
-    """A key with its position or alias looked up.
+    """Look up what a key of GROUP BY stands for: a position, an alias, or itself.
 
-    A column of FROM comes before an alias, as in SQL.
+    A column of FROM comes before an alias, as in SQL. Raises QueryError for an aggregate.
     """
     node = node.unnest()
     columns: list[exp.Expr] = select.expressions
@@ -125,7 +125,8 @@ class _Inside:
     aggregates: dict[Aggregate, str] = field(default_factory=dict)
 
     def column(self, value: Expression, suggested_name: str) -> str:
-        """The name of the column that holds a value before grouping."""
+        """Return the name of the column that holds a value before grouping; it is added at first
+        use."""
         if value not in self.columns:
             self.columns[value] = fresh_name(
                 value.name if isinstance(value, Column) else suggested_name, self.taken
@@ -264,6 +265,7 @@ def _note_meanings(
 
 
 def _find_key(node: exp.Expr, keys: dict[Expression, Field], scope: Scope) -> Field | None:
+    """Return the field of the key that a node is; None where it is no key."""
     if isinstance(node, exp.Column):
         fields = scope.candidates(node)
         if len(fields) != 1 or fields[0].is_owner:
@@ -275,7 +277,7 @@ def _find_key(node: exp.Expr, keys: dict[Expression, Field], scope: Scope) -> Fi
 
 
 def _read_aggregate(node: exp.Expr, inside: _Inside, per_unit: bool) -> Expression:
-    """An exact aggregate inside a person, as an expression over the columns of the grouped plan."""
+    """Read an exact aggregate inside a person, as an expression over the grouped plan's columns."""
     scope = inside.scope
     filter_condition: Expression | None = None
     call = node
@@ -319,6 +321,7 @@ def _filter_value(filter_condition: Expression | None, value: Expression) -> Exp
 def _read_count(
     node: exp.Count, filter_condition: Expression | None, inside: _Inside, per_unit: bool, word: str
 ) -> Expression:
+    """Read an exact COUNT inside a person; ids are counted, never their different values."""
     scope = inside.scope
     if isinstance(node.this, exp.Star):
         if filter_condition is None:

@@ -121,7 +121,7 @@ def make_queries(question: QuestionDraft, sets: Sets, context: Context) -> Quest
 
 
 def _project_columns(question: QuestionDraft) -> tuple[Plan, dict[Expression, str]]:
-    """The rows with every key and argument as a column, and what each is called."""
+    """Make every key and argument a column of the rows; return the plan and the name of each."""
     wanted_names: dict[Expression, str] = {key.encoding.of: key.name for key in question.keys}
     for atom in question.atoms:
         if atom.of is not None:
@@ -155,7 +155,10 @@ def _locate_atom(
     question: QuestionDraft,
     queries: _Queries,
 ) -> tuple[int, int]:
-    """The index of the query that answers an atom, and the atom's position in it."""
+    """Return the index of the query that answers an atom, and the atom's position in it.
+
+    The query is added at its first use.
+    """
     name = names[released.of] if released.of is not None else ""
     if released.kind == "quantile":
         shares = tuple(
@@ -186,7 +189,8 @@ def _locate_atom(
 
 
 def _check_query(query: Query, context: Context) -> None:
-    """What the rules of plans refuse is said here, before anything is priced."""
+    """Raise what the rules of plans refuse, before anything is priced, as an error about the
+    text."""
     try:
         analysed = AnalysedQuery(
             query, refuse_public(context.analyse(query.plan)), context.catalog.neighbours

@@ -62,8 +62,10 @@ class QuestionDraft:
         importance: Fraction = Fraction(1),
         clamped: str | None = None,
     ) -> Formula:
-        """The formula of an atom, noted at its first use; the largest importance counts. `clamped`:
-        bounds in words."""
+        """Return the formula of an atom, and note the atom at its first use.
+
+        The largest importance counts. `clamped`: bounds in words.
+        """
         atom = self.atoms.get(released)
         if atom is None:
             self.atoms[released] = self._describe(released, words, importance, clamped)
@@ -100,7 +102,7 @@ class QuestionDraft:
 
 
 def choose_display(domain: Domain) -> DisplayKind:
-    """How a value of a domain is shown."""
+    """Choose how a value of a domain is shown: as an integer, a date, a text and so on."""
     match domain.kind:
         case "number":
             return "integer" if domain.step.denominator == 1 else "number"
@@ -110,7 +112,7 @@ def choose_display(domain: Domain) -> DisplayKind:
 
 
 def list_limits(question: QuestionDraft) -> list[str]:
-    """What registration and the question limit per unit, in words."""
+    """List in words what registration and the question limit per unit."""
     catalog = question.scope.context.catalog
     limits = list_row_limits(catalog, question.scope.relation.plan)
     if catalog.unit.kind == "row" or not question.groups:

@@ -51,7 +51,10 @@ _EXAMPLES = {
 
 
 def resolve_expression(node: exp.Expr, scope: Scope) -> Expression:
-    """The plan's expression for a SQL expression over the rows of a relation."""
+    """Resolve a SQL expression over the rows of a relation to an expression of plans.
+
+    Raises QueryError for what has no rule.
+    """
     if not isinstance(node, exp.Expr):
         raise scope.context.error("an argument is missing")
     if id(node) in scope.meanings:
@@ -74,7 +77,7 @@ def resolve_expression(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def refuse_node(node: exp.Expr, scope: Scope) -> Exception:
-    """The error for a node that has no rule."""
+    """Make the error for a node that has no rule; the caller raises it."""
     context = scope.context
     if isinstance(node, exp.Window):
         return make_refusal("window", context, node)
@@ -123,8 +126,11 @@ def resolve_call(
 def apply_function(
     function: str, arguments: tuple[Expression, ...], node: exp.Expr, scope: Scope
 ) -> Expression:
-    """A function of the table over arguments, with text constants read as labels, days and times,
-    as SQL does."""
+    """Apply a function of the table to arguments.
+
+    Text constants are read as labels, days and times, as SQL does. Raises QueryError for ids and
+    for kinds that do not fit.
+    """
     if (constant := fold_constants(function, arguments)) is not None:
         return constant
     domains = [scope.domain(argument, node) for argument in arguments]
@@ -255,7 +261,7 @@ def align_constant(
 
 
 def _name_operand(node: exp.Expr, scope: Scope, kind: str) -> str:
-    """The column of that kind in a node, as written; else its SQL."""
+    """Name the column of that kind in a node, as written; else the SQL of the node."""
     for column in node.find_all(exp.Column):
         if isinstance(column.this, exp.Identifier):
             fields = scope.candidates(column)
@@ -266,7 +272,7 @@ def _name_operand(node: exp.Expr, scope: Scope, kind: str) -> str:
 
 
 def read_field(field: Field, node: exp.Expr, scope: Scope) -> Expression:
-    """The value of a field: never an id; codes as the texts they stand for."""
+    """Return the value of a field; codes as the texts they stand for. Raises QueryError for ids."""
     if field.of is None or scope.domain(field.of, node).kind == "id":
         raise make_refusal("id", scope.context, node)
     if field.labels:
@@ -275,7 +281,8 @@ def read_field(field: Field, node: exp.Expr, scope: Scope) -> Expression:
 
 
 def flatten_chain(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The operands of a chain of AND (or of OR), left to right, without recursion."""
+    """List the operands of a chain of AND (or of OR), from the first to the last, without
+    recursion."""
     operands: list[exp.Expr] = []
     waiting = [node]
     while waiting:

@@ -62,9 +62,9 @@ Names = dict[str, Cte]
 
 
 def bind_rows(query: exp.Expr, context: Context, names: Names) -> Relation:
-    """The relation of a subquery.
+    """Bind a subquery to a relation: its plan and its fields.
 
-    Rows of people, values per person, or rows that belong to nobody.
+    Its rows are those of people, values per person, or rows that belong to nobody.
     """
     if isinstance(query, exp.Subquery):
         if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
@@ -114,7 +114,7 @@ def check_clauses(select: exp.Select, context: Context, *, is_outer: bool = Fals
 
 
 def add_names(query: exp.Expr, context: Context, names: Names) -> Names:
-    """The names with those that WITH adds; a query of WITH sees the names before it."""
+    """Add the names of WITH to those known before; each query of WITH sees the names before it."""
     with_clause = query.args.get("with_")
     if not with_clause:
         return names
@@ -130,7 +130,7 @@ def add_names(query: exp.Expr, context: Context, names: Names) -> Names:
 
 
 def bind_from(select: exp.Select, context: Context, names: Names) -> Relation:
-    """The relation of FROM, joins and WHERE."""
+    """Bind FROM, joins and WHERE to a relation."""
     from_clause = select.args.get("from_")
     if from_clause is None:
         raise context.error("a question needs FROM and a table", None)
@@ -144,6 +144,7 @@ def bind_from(select: exp.Select, context: Context, names: Names) -> Relation:
 def _add_join(
     relation: Relation, node: exp.Join, select: exp.Expr, context: Context, names: Names
 ) -> Relation:
+    """Join the next table of FROM. Raises QueryError where two tables have one name."""
     right = bind_source(node.this, select, context, names)
     left_names = {(field.source or "").lower() for field in relation.fields}
     if left_names & {(field.source or "").lower() for field in right.fields}:
@@ -154,7 +155,7 @@ def _add_join(
 
 
 def bind_source(node: exp.Expr, select: exp.Expr, context: Context, names: Names) -> Relation:
-    """The relation of what follows FROM or JOIN: a table, a name of WITH, or a subquery."""
+    """Bind what follows FROM or JOIN: a table, a name of WITH, or a subquery."""
     if isinstance(node, exp.Paren):
         return bind_source(node.this, select, context, names)
     if isinstance(node, exp.Table):
@@ -198,7 +199,7 @@ def bind_source(node: exp.Expr, select: exp.Expr, context: Context, names: Names
 def _rename_columns(
     relation: Relation, columns: tuple[str, ...], context: Context, node: exp.Expr
 ) -> Relation:
-    """The first fields under other names, as in `AS t (a, b)`."""
+    """Give the first fields other names, as in `AS t (a, b)`."""
     if len(columns) > len(relation.fields):
         raise context.error(f"{len(columns)} names for {len(relation.fields)} columns", node)
     names = [*columns, *(field.name for field in relation.fields[len(columns) :])]
@@ -209,7 +210,7 @@ def _rename_columns(
 
 
 def _filter_rows(relation: Relation, node: exp.Expr, context: Context, names: Names) -> Relation:
-    """Plain conditions first, then IN and EXISTS as joins."""
+    """Filter a relation by WHERE: plain conditions first, then IN and EXISTS as joins."""
     terms = flatten_chain(node, exp.And)
     plain_terms = [term for term in terms if not subqueries_in(term)]
     if len(plain_terms) == len(terms):
@@ -248,7 +249,7 @@ def _filter_rows(relation: Relation, node: exp.Expr, context: Context, names: Na
 
 
 def _make_binder(context: Context, names: Names) -> Bind:
-    """How a subquery in WHERE is bound: whole, or its FROM with some of its conditions."""
+    """Make the function that binds a subquery of WHERE: whole, or its FROM with some conditions."""
 
     def bind(query: exp.Expr, kept_conditions: list[exp.Expr] | None) -> Relation:
         if kept_conditions is None:
@@ -266,7 +267,7 @@ def _make_binder(context: Context, names: Names) -> Bind:
 
 
 def _select_fields(select: exp.Select, relation: Relation, context: Context) -> Relation:
-    """SELECT without aggregates: new names for expressions, computed where they are used."""
+    """Select fields without aggregates: new names for expressions, computed where they are used."""
     scope = Scope(context, relation)
     fields: list[Field] = []
     for position, column in enumerate(select.expressions, 1):
@@ -306,7 +307,8 @@ def _select_fields(select: exp.Select, relation: Relation, context: Context) -> 
 
 
 def materialise(relation: Relation, context: Context, node: exp.Expr) -> Relation:
-    """The relation with exactly its fields as columns of its plan, each under a name of its own."""
+    """Make exactly the fields of a relation the columns of its plan, each under a name of its
+    own."""
     taken: set[str] = set()
     columns: list[Named] = []
     fields: list[Field] = []

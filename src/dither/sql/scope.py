@@ -123,7 +123,10 @@ class Scope:
         return self.context.analyse(self.relation.plan).columns
 
     def domain(self, expression: Expression, node: exp.Expr | None = None) -> Domain:
-        """The domain of an expression; what its rules refuse is an error at the node."""
+        """Compute the domain of an expression.
+
+        What its rules refuse is a QueryError at the node.
+        """
         try:
             rows = self.context.analyse(self.relation.plan)
             if self.context.rules == FIRST_RULES:
@@ -133,7 +136,10 @@ class Scope:
             raise locate_refusal(error, self.context.sql, node) from None
 
     def field(self, node: exp.Column) -> Field:
-        """The field that a column of the question names."""
+        """Return the field that a column of the question names.
+
+        Raises QueryError where there is none, or several.
+        """
         fields = self.candidates(node)
         if len(fields) > 1:
             sources = " or ".join(f"{candidate.source}.{candidate.name}" for candidate in fields)
@@ -143,7 +149,7 @@ class Scope:
         return fields[0]
 
     def candidates(self, node: exp.Column) -> list[Field]:
-        """The fields that a column could name; of several that mean the same, the first."""
+        """List the fields that a column could name; of several that mean the same, the first."""
         if node.args.get("db") or not isinstance(node.this, exp.Identifier):
             raise self.context.error("write a column as name or table.name", node)
         name = node.name.lower()
@@ -174,7 +180,7 @@ class Scope:
         return f"no column {node.name}{where}: {did_you_mean(node.name, names)}"
 
     def period_of(self, expression: Expression) -> str:
-        """The period whose first day a date column always is, if any."""
+        """Return the period whose first day a date column always is; empty where there is none."""
         return next(
             (
                 candidate.period
@@ -185,7 +191,7 @@ class Scope:
         )
 
     def labels_of(self, expression: Expression) -> tuple[str, ...]:
-        """The texts that the codes of a column stand for, if any."""
+        """Return the texts that the codes of a column stand for; empty where there are none."""
         return next(
             (
                 candidate.labels
@@ -197,7 +203,7 @@ class Scope:
 
 
 def fresh_name(suggested_name: str, taken: set[str]) -> str:
-    """A plain name that is not taken in any case; it is taken afterwards.
+    """Choose a plain name that is not in `taken` in any case, and add it there.
 
     >>> fresh_name("total", {"total"})
     'total_2'
@@ -213,7 +219,7 @@ def fresh_name(suggested_name: str, taken: set[str]) -> str:
 
 
 def substitute_columns(expression: Expression, substitutes: dict[str, Expression]) -> Expression:
-    """The expression with columns replaced.
+    """Replace columns of an expression; `substitutes` maps their names to expressions.
 
     >>> substitute_columns(Call("abs", (Column("x"),)), {"x": Column("y")})
     Call(function='abs', arguments=(Column(name='y'),))

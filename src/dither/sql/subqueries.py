@@ -63,7 +63,12 @@ def semi_join(
     bind: Bind,
     use: Literal["only", "not", "value"],
 ) -> tuple[Relation, Expression]:
-    """The outer rows that have a match, that have none, or all of them with a truth value."""
+    """Join a subquery of WHERE to the outer rows, so that none is repeated.
+
+    `use` says what is kept: rows that have a match ("only"), rows that have none ("not"), or all of
+    them, with a truth value as the second result ("value"). Raises QueryError where the owners are
+    not tied.
+    """
     query = (node.this if isinstance(node, exp.Exists) else node.args["query"]).unnest()
     if isinstance(query, exp.Subquery):
         query = query.this
@@ -145,7 +150,7 @@ def _is_inside(column: exp.Column, term: exp.Expr, scope: Scope, around: Scope) 
 def _pair_columns(
     node: exp.In, fields: list[Field], outer: Relation, inner: Relation, context: Context, use: str
 ) -> list[Pair]:
-    """The pairs of `a IN (SELECT b ...)` and `(a, b) IN (SELECT c, d ...)`."""
+    """Pair the fields of `a IN (SELECT b ...)` and `(a, b) IN (SELECT c, d ...)`."""
     tested = node.this.unnest()
     nodes = tested.expressions if isinstance(tested, exp.Tuple) else [tested]
     if len(fields) != len(nodes):
@@ -175,7 +180,7 @@ def _can_be_null(field: Field, scope: Scope) -> bool:
 
 
 def _select_fields(query: exp.Expr, scope: Scope) -> list[Field]:
-    """The fields that a subquery selects, of which only FROM and WHERE were bound."""
+    """List the fields that a subquery selects, of which only FROM and WHERE were bound."""
     fields: list[Field] = []
     for output in query.expressions:
         column = output.this if isinstance(output, exp.Alias) else output
@@ -221,9 +226,9 @@ def _keep_once(
     node: exp.Expr,
     context: Context,
 ) -> Plan:
-    """The subquery with one row per owner and value, and a marker.
+    """Reduce a subquery to one row per owner and value, with a marker column.
 
-    Of a public table it has one row per value.
+    Of a public table it has one row per value. `names` maps its columns to new names.
     """
     named = tuple(Named(new, Column(old)) for old, new in names.items())
     if isinstance(context.analyse(plan, node).node, Owned):

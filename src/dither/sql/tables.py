@@ -14,7 +14,10 @@ _TABLE_CLAUSES = {"this", "alias", "joins"}
 
 
 def check_tables(query: exp.Expr, context: Context) -> None:
-    """Every table that the text names exists: an unknown one is said before any unknown column."""
+    """Raise QueryError for a table that does not exist.
+
+    It comes before any error about a column.
+    """
     named = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
     for node in query.find_all(exp.Table):
         if (
@@ -26,7 +29,10 @@ def check_tables(query: exp.Expr, context: Context) -> None:
 
 
 def find_table(node: exp.Table, context: Context) -> Table:
-    """The registered table of that name, in any case."""
+    """Return the registered table of that name, in any case.
+
+    Raises QueryError where there is none.
+    """
     try:
         return context.catalog.table(node.name)
     except KeyError:
@@ -35,7 +41,8 @@ def find_table(node: exp.Table, context: Context) -> Table:
 
 
 def check_plain(node: exp.Table, context: Context) -> None:
-    """A table by its name and perhaps an alias, and nothing else."""
+    """Raise QueryError unless FROM has a table by its name and perhaps an alias, and nothing
+    else."""
     if node.args.get("db") or not isinstance(node.this, exp.Identifier):
         raise make_refusal("from", context, node)
     if node.args.get("sample"):
@@ -49,7 +56,8 @@ def check_plain(node: exp.Table, context: Context) -> None:
 
 
 def bind_table(table: Table, context: Context) -> Relation:
-    """All columns of a table under its name; the owner is a field, and no column."""
+    """Bind a table: all its columns are fields under its name; the owner is a field, and no
+    column."""
     owners = owner_names(context.catalog, table) if table.kind == "private" else frozenset()
     refers = (
         {column_name for column_name, _ in table.owner.by}
@@ -73,7 +81,7 @@ def bind_table(table: Table, context: Context) -> Relation:
 
 
 def _find_anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
-    """The part of a parent's key that an id is.
+    """Find which part of a parent's key an id is; None where it is none.
 
     Registration made sure that the key has one owner.
     """

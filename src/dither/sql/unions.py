@@ -28,7 +28,7 @@ Codes = tuple[Expression, tuple[str, ...]]
 def align_sides(
     left: Relation, right: Relation, context: Context, node: exp.Expr
 ) -> tuple[Relation, Relation]:
-    """Both sides of a union, column by column of one domain where there is one."""
+    """Bring both inputs of a union, column by column, to one domain where there is one."""
     left_scope = Scope(context, left)
     right_scope = Scope(context, right)
     pairs = [
@@ -78,7 +78,7 @@ def _align_fields(
 
 
 def _find_codes(field: Field, scope: Scope, node: exp.Expr) -> Codes | None:
-    """The texts that a column can hold, and its codes in that order.
+    """Find the codes of a column, and the texts that they stand for, in their order.
 
     Returns None where there is no list.
     """
@@ -99,7 +99,7 @@ def _find_codes(field: Field, scope: Scope, node: exp.Expr) -> Codes | None:
 
 
 def _recode(codes: Codes, labels: tuple[str, ...]) -> Expression:
-    """The codes of one list as codes of another that holds it."""
+    """Turn the codes of one list into codes of another that holds it."""
     code, own_labels = codes
     if isinstance(code, Value):
         return number(labels.index(own_labels[0]))
@@ -118,7 +118,7 @@ def _as_number(field: Field, scope: Scope, kinds: set[str], node: exp.Expr) -> E
 
 
 def _refine_grid(value: Expression, step: Fraction, scope: Scope, node: exp.Expr) -> Expression:
-    """A number on a finer grid.
+    """Bring a number to a finer grid.
 
     It is clamped to its own bounds, one finer step further, which moves nothing.
     """
@@ -131,6 +131,7 @@ def _refine_grid(value: Expression, step: Fraction, scope: Scope, node: exp.Expr
 
 
 def _as_text(field: Field, scope: Scope, node: exp.Expr) -> Expression:
+    """Turn a field into a text without a list of labels."""
     assert field.of is not None
     if field.labels:
         return decode_labels(field.of, field.labels)

@@ -98,6 +98,10 @@ def copy_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number) -> 
 
 
 def _match_tables(frames: Any, catalog: Catalog) -> dict[str, Any]:
+    """Map each table of the catalog to its data frame.
+
+    Raises ParameterError unless there is one for each.
+    """
     names = [table.name for table in catalog.tables]
     by_table = dict(frames) if isinstance(frames, Mapping) else {names[0]: frames}
     if set(by_table) != set(names):

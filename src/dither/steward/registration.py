@@ -280,8 +280,8 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
 
 
 def anchor_line(state: State) -> str:
-    """A signed line that says how far the ledger has come, to be kept where this user cannot
-    rewrite it."""
+    """Sign a line that says how far the ledger has come, to be kept where this user cannot rewrite
+    it."""
     ledger = open_ledger(state)
     try:
         anchor = ledger.newest_entry()
@@ -340,7 +340,8 @@ def _sync(path: Path) -> None:
 
 
 def _log(state: State, version: int, repairs: list[Repairs]) -> None:
-    """The steward's own log: true counts, mode 0600, never shown to an analyst."""
+    """Append the true counts of repairs to the steward's own log, mode 0600, never shown to an
+    analyst."""
     with os.fdopen(os.open(state.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as log:
         for table in repairs:
             for what, count in table.counts:

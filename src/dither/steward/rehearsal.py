@@ -32,9 +32,9 @@ class Rehearsals:
         self._folder: TemporaryDirectory[str] | None = None
 
     def rehearse(self, priced: Priced) -> Release:
-        """Answers a request that was priced in the context of a dry run.
+        """Answer a request that was priced in the context of a dry run.
 
-        Charges and stores nothing.
+        Charges and stores nothing. Raises RefusedError for any other request.
         """
         if priced.version.context != DRY_RUN:
             raise RefusedError(
@@ -57,7 +57,7 @@ class Rehearsals:
         return take_apart(priced, measured)
 
     def _write_copy(self, version: Version) -> Path:
-        """Writes the invented copy, unless the last rehearsal had the same catalog and facts."""
+        """Write the invented copy, unless the last rehearsal had the same catalog and facts."""
         catalog_and_facts = f"{version.catalog_hash}{version.facts.hash}"
         if self._folder is None or self._catalog_and_facts != catalog_and_facts:
             folder = TemporaryDirectory(prefix="dither-dry-run-")

@@ -54,7 +54,7 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
 
 
 def list_source_problems(catalog: Catalog, source_path: Path) -> tuple[CatalogError, ...]:
-    """What the source lacks of the catalog, table by table."""
+    """List what the source lacks of the catalog, table by table."""
     if not source_path.exists():
         return ()
     connection = open_for_schema()
@@ -75,6 +75,8 @@ def list_source_problems(catalog: Catalog, source_path: Path) -> tuple[CatalogEr
 def _compare_table(
     connection: duckdb.DuckDBPyConnection, source: Source, source_path: Path, table: Table
 ) -> str | None:
+    """Compare a table with its source; return the problem as a sentence, None where there is
+    none."""
     try:
         missing = missing_columns(column_names(connection, source, source_path, table), table)
         if missing:
@@ -87,8 +89,10 @@ def _compare_table(
 
 
 def recognise_source(path: Path, engine: Engine | None = None) -> SourceFiles:
-    """The source that a path names: a CSV, Parquet or DuckDB file, or a folder of CSV or Parquet
-    files. Decided by the endings of names."""
+    """Recognise the source at a path: a CSV, Parquet or DuckDB file, or a folder of the first two.
+
+    Decided by the endings of names. Raises DitherError where it is none.
+    """
     if not path.exists():
         raise DitherError(f"there is no {path}: name a file or a folder of files")
     chosen = engine or _ENDINGS.get(path.suffix.lower())
@@ -110,6 +114,10 @@ def recognise_source(path: Path, engine: Engine | None = None) -> SourceFiles:
 
 
 def _recognise_folder(path: Path, engine: Engine | None) -> SourceFiles:
+    """Recognise a folder of CSV files or of Parquet files.
+
+    Raises DitherError where it holds both, or none.
+    """
     files = [
         file
         for file in sorted(path.iterdir())
@@ -125,8 +133,10 @@ def _recognise_folder(path: Path, engine: Engine | None) -> SourceFiles:
 
 
 def read_column_names(source: Source, location: Path, source_name: str) -> list[str]:
-    """The names of the columns of one file or table. Of a CSV file the header line is read and not
-    a byte more."""
+    """Read the names of the columns of one file or table.
+
+    Of a CSV file the header line is read and not a byte more.
+    """
     connection = open_for_schema()
     try:
         return list_source_columns(connection, source, location, source_name)

@@ -30,7 +30,7 @@ class Suspension:
 
 
 def read_suspension(state: State) -> Suspension | None:
-    """The suspension of a dataset; None where no incident is open."""
+    """Read the suspension of a dataset; None where no incident is open."""
     ledger = open_ledger(state)
     try:
         reports = Reports.from_ledger(ledger)
@@ -48,8 +48,10 @@ def read_suspension(state: State) -> Suspension | None:
 
 
 def _read_times(log: Path) -> dict[int, str]:
-    """The time of each incident in the steward's log, by its reserve; lines that are no incident
-    are passed over."""
+    """Read the time of each incident in the steward's log, by its reserve.
+
+    Lines that are no incident are passed over.
+    """
     times: dict[int, str] = {}
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -97,8 +97,10 @@ class Channel:
         return math.log(float(self.matrix.max(axis=0).sum()))
 
     def distance(self, adjacent: Iterable[tuple[int, int]] | None = None) -> float:
-        """The smallest epsilon with C[s, o] <= e^epsilon C[s', o] for adjacent secrets (all pairs:
-        local DP)."""
+        """Find the smallest epsilon with C[s, o] <= e^epsilon C[s', o] for adjacent secrets.
+
+        Without `adjacent` these are all pairs (local DP).
+        """
         pairs = combinations(range(len(self.matrix)), 2) if adjacent is None else adjacent
         worst = 0.0
         for s, t in pairs:

@@ -88,7 +88,7 @@ class Trained:
         return np.where(distance == 0, best[positions], self.common).astype(np.int64)
 
     def nearest(self, outputs: NDArray[Any], k: int) -> Integers:
-        """The vote of the k nearest examples, ties as the book says."""
+        """Guess by the vote of the k nearest examples, ties as the book says."""
         points = _as_points(outputs)
         guesses = np.empty(len(points), np.int64)
         rows = np.arange(len(points))
@@ -138,7 +138,7 @@ class Trained:
         return marks @ self.counts
 
     def guess(self, method: Method, outputs: NDArray[Any], examples: int) -> Integers:
-        """The guesses of one of the four methods."""
+        """Guess by one of the four methods, for every output."""
         return (
             self.frequentist(outputs)
             if method == "frequentist"
@@ -168,8 +168,10 @@ class Curve:
         return self.risks[-1]
 
     def converged(self, truth: float, within: float, *, absolute: bool = False) -> int | None:
-        """The number of examples from which on the estimate stays within a share of the truth, if
-        it does."""
+        """Find the number of examples from which on the estimate stays within a share of the truth.
+
+        None if it does not.
+        """
         limit = within if absolute else within * truth
         good = [abs(risk - truth) < limit for risk in self.risks]
         if not good[-1]:
@@ -238,8 +240,10 @@ class Leakage:
         return (1 - self.risk) / (1 - self.random_guess)
 
     def certify(self, alpha: float) -> float:
-        """A lower bound on epsilon (local) with confidence 1 - alpha, for the prior from which the
-        secrets came."""
+        """Compute a lower bound on epsilon (local) with confidence 1 - alpha.
+
+        It holds for the prior from which the secrets came.
+        """
         return certified_epsilon(
             self.secrets,
             self.errors,

@@ -32,8 +32,10 @@ def local_risk(secrets: int, epsilon: float, random_guess: float | None = None) 
 
 
 def local_epsilon(secrets: int, risk: float, random_guess: float | None = None) -> float:
-    """A Bayes risk of at most `risk` needs at least this epsilon (proposition 15.8, and 15.9 for
-    other priors)."""
+    """Compute the least epsilon with which a Bayes risk of at most `risk` is possible.
+
+    (Proposition 15.8, and 15.9 for other priors.)
+    """
     guess = 1 - 1 / secrets if random_guess is None else random_guess
     gain = (1 - risk) / (1 - guess)
     if gain <= 1:
@@ -54,7 +56,7 @@ def central_risk(records: int, epsilon: float, random_guess: float | None = None
 
 
 def central_epsilon(records: int, risk: float, random_guess: float | None = None) -> float:
-    """A Bayes risk of at most `risk` needs at least this epsilon."""
+    """Compute the least epsilon with which a Bayes risk of at most `risk` is possible."""
     guess = 1 - 0.5**records if random_guess is None else random_guess
     gain = ((1 - risk) / (1 - guess)) ** (1 / records)
     if gain <= 1:
@@ -71,14 +73,13 @@ def certified_epsilon(
     classifiers: int = 1,
     prior_counts: Sequence[int] | None = None,
 ) -> float:
-    """A lower bound on epsilon with confidence 1 - alpha, from the errors of the best of some
-    classifiers on held-out pairs.
+    """Compute a lower bound on epsilon with confidence 1 - alpha, from errors on held-out pairs.
 
-    A classifier's risk is at least the Bayes risk, and its upper confidence limit is at least the
-    risk. Which of them errs least is known after the fact, so each has an equal share of alpha.
-    Secrets are uniform by design unless `prior_counts` says how often each came: then the limit of
-    the most frequent one has a share of alpha too, and theorem 15.9 takes the place of 15.8.
-    docs/proofs/audit.md#leakage.
+    The errors are those of the best of some classifiers. A classifier's risk is at least the Bayes
+    risk, and its upper confidence limit is at least the risk. Which of them errs least is known
+    after the fact, so each has an equal share of alpha. Secrets are uniform by design unless
+    `prior_counts` says how often each came: then the limit of the most frequent one has a share of
+    alpha too, and theorem 15.9 takes the place of 15.8. docs/proofs/audit.md#leakage.
 
     >>> # k-ary response at epsilon 1, a perfect classifier
     >>> round(certified_epsilon(10, 19_201, 25_000), 3)
@@ -93,7 +94,8 @@ def certified_epsilon(
 
 
 def advantage(epsilon: float, delta: float = 0.0) -> dict[str, float]:
-    """What a claim allows an attacker who guesses one of two neighbours (book, theorem 5.7).
+    """Compute what a claim allows an attacker who guesses one of two neighbours (book, theorem
+    5.7).
 
     >>> {name: round(value, 6) for name, value in advantage(1.0).items()}
     {'accuracy': 0.731059, 'advantage': 0.462117, 'roc_area': 0.731059}

@@ -46,7 +46,7 @@ class LineClassifier:
         )
 
     def guess(self, method: Method) -> Integers:
-        """The guess of one of the four methods for every output."""
+        """Guess by one of the four methods, for every output."""
         return (
             self._best
             if method == "frequentist"
@@ -54,7 +54,7 @@ class LineClassifier:
         )
 
     def nearest(self, k: int) -> Integers:
-        """The vote of the k nearest examples, for every output."""
+        """Guess by the vote of the k nearest examples, for every output."""
         k = min(k, self.examples)
         every = np.arange(self.size)
         radius = self._find_radius(every, k)
@@ -72,7 +72,7 @@ class LineClassifier:
         return guesses
 
     def _find_radius(self, every: Integers, k: int) -> Integers:
-        """The least r for which outputs at most r away hold k examples."""
+        """Find the least r for which outputs at most r away hold k examples."""
         low, high = np.full(self.size, -1), np.full(self.size, self.size - 1)
         while (high - low > 1).any():
             middle = (low + high) // 2
@@ -85,7 +85,7 @@ class LineClassifier:
         return np.asarray(high, np.int64)
 
     def _find_edge_winner(self, every: Integers, radius: Integers) -> Integers:
-        """The most frequent secret of the (at most two) outputs at the radius."""
+        """Find the most frequent secret of the (at most two) outputs at the radius."""
         left = every - radius
         right = every + radius
         there = np.append(np.diff(self._below) > 0, False)
@@ -107,7 +107,7 @@ class LineClassifier:
         return np.asarray(guesses, np.int64)
 
     def _list_entries(self, rows: Integers, outputs: Integers) -> tuple[Integers, Integers]:
-        """For every row the entries of an output: the rows repeated, and the entries."""
+        """List for every row the entries of an output: the rows repeated, and the entries."""
         start = self._rows[outputs]
         stop = self._rows[outputs + 1]
         lengths = stop - start

@@ -100,7 +100,7 @@ class LocationSystem:
 def reproduce(
     *, pairs: int = 100_000, step: float = 0.1, tick: Callable[[str, float], None] = lambda *_: None
 ) -> Iterator[LocationSystem]:
-    """Every system of tables 15.8 to 15.10, one run each."""
+    """Run every system of tables 15.8 to 15.10 once, and yield its figures."""
     for (table, name, nu), printed in PRINTED.items():
         plane = Plane(nu)
         prior = plane.hot_spots
@@ -117,7 +117,7 @@ def reproduce(
 def _draw_pairs(
     plane: Plane, name: str, prior: Floats, pairs: int
 ) -> tuple[float, Integers, Floats]:
-    """R*, secrets and outputs."""
+    """Draw secrets and outputs of a system; return its exact risk R* too."""
     if name == "planar geometric":
         return plane.risk_of_geometric(prior), *plane.geometric_pairs(pairs, prior)
     if name == "planar Laplace":
@@ -133,7 +133,7 @@ def curves(
     step: float,
     tick: Callable[[float], None] = lambda _: None,
 ) -> dict[Method, Curve]:
-    """The error on the last quarter of the pairs as the examples from the others grow."""
+    """Compute the error on the last quarter of the pairs as the examples from the others grow."""
     train = len(secrets) * 3 // 4
     grid = list_sizes(5, train, step)
     risks: dict[Method, list[float]] = {method: [] for method in METHODS}

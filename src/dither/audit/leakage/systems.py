@@ -40,8 +40,8 @@ class Geometric:
 
     @property
     def bayes_risk(self) -> float:
-        """Closed form for an even spacing, for one output a secret, and for fewer outputs than
-        secrets by summing."""
+        """Compute the exact risk: in closed form for an even spacing, else by summing over
+        outputs."""
         if self.spacing >= 2 and self.spacing % 2 == 0:
             return (1 - 1 / self.secrets) * math.exp(-self.rate * self.spacing / 2)
         o = np.arange(self.outputs)
@@ -52,7 +52,7 @@ class Geometric:
         return float(1 - best.sum() / self.secrets)
 
     def chance(self, secret: Any, output: Any) -> Floats:
-        """C[secret, output]."""
+        """Compute C[secret, output], the probability of an output."""
         grow = math.exp(self.rate)
         distance = np.abs(np.floor(np.asarray(secret) * self.spacing) - np.asarray(output))
         end = (np.asarray(output) == 0) | (np.asarray(output) == self.outputs - 1)
@@ -96,7 +96,7 @@ class Matrix:
         return self.channel.bayes_risk
 
     def pairs(self, count: int) -> tuple[Integers, Integers]:
-        """Secrets and outputs."""
+        """Draw `count` secrets and outputs."""
         secret = uniform_below(self.secrets, count)
         u = uniforms(count)
         cumulative = np.cumsum(self.matrix, axis=1)
@@ -169,8 +169,10 @@ class Plane:
 
     @cached_property
     def hot_spots(self) -> Floats:
-        """A prior that stands in for check-ins, which are not ours to ship: three hot spots over a
-        thin floor."""
+        """Make a prior that stands in for check-ins, which are not ours to ship.
+
+        It has three hot spots over a thin floor.
+        """
         side = self.side * self.cell
         weight = np.full(len(self.secret_centres), 0.02)
         for x, y, height, width in (
@@ -190,8 +192,10 @@ class Plane:
         return float(1 - best.sum())
 
     def risk_of_laplace(self, prior: Floats, fine: float = 10.0, margin: float = 3_000.0) -> float:
-        """R* of the planar Laplace, by the midpoint rule: its relative error is about (rate *
-        fine)^2 / 24."""
+        """Compute R* of the planar Laplace by the midpoint rule.
+
+        Its relative error is about (rate * fine)^2 / 24.
+        """
         many = round((self.side * self.cell + 2 * margin) / fine)
         axis = (np.arange(many) + 0.5) * fine - margin
         total = 0.0
@@ -209,7 +213,7 @@ class Plane:
         return np.minimum(cells, len(prior) - 1).astype(np.int64)
 
     def geometric_pairs(self, count: int, prior: Floats | None = None) -> tuple[Integers, Floats]:
-        """Secrets and grid points of the planar geometric."""
+        """Draw secrets and grid points of the planar geometric."""
         secret = self._draw_secrets(count, prior)
         u = uniforms(count)
         output = np.empty((count, 2))
@@ -220,7 +224,7 @@ class Plane:
         return secret, output
 
     def laplace_pairs(self, count: int, prior: Floats | None = None) -> tuple[Integers, Floats]:
-        """Secrets and points of the planar Laplace: a uniform angle, a radius of Gamma(2,
+        """Draw secrets and points of the planar Laplace: a uniform angle, a radius of Gamma(2,
         1/rate)."""
         secret = self._draw_secrets(count, prior)
         angle = 2 * math.pi * uniforms(count)
@@ -230,7 +234,7 @@ class Plane:
         )
 
     def channel_pairs(self, matrix: Floats, count: int, prior: Floats) -> tuple[Integers, Floats]:
-        """Secrets and the centres of cells that a channel on the secrets' own cells gives."""
+        """Draw secrets, and the centres of cells that a channel on the secrets' own cells gives."""
         secret = self._draw_secrets(count, prior)
         u = uniforms(count)
         picked = np.empty(count, np.int64)
@@ -240,11 +244,10 @@ class Plane:
         return secret, self.secret_centres[np.minimum(picked, len(self.secret_centres) - 1)]
 
     def blahut_arimoto(self, prior: Floats, rounds: int = 200) -> Floats:
-        """The channel on the secrets' own cells that leaks least Shannon information for its mean
-        distance.
+        """Find the channel on the secrets' own cells that leaks least for its mean distance.
 
-        P(o) = sum pi C and C[s, o] proportional to P(o) e^(-rate d), in turn; both steps never
-        increase the leakage.
+        The leak is Shannon information. P(o) = sum pi C and C[s, o] proportional to P(o) e^(-rate
+        d), in turn; both steps never increase the leakage.
         """
         distance = np.hypot(
             *(self.secret_centres[:, None] - self.secret_centres[None]).transpose(2, 0, 1)

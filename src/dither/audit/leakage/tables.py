@@ -190,8 +190,10 @@ def curves(
     step: float,
     tick: Callable[[float], None] = lambda _: None,
 ) -> dict[Method, Curve]:
-    """The exact risk of every estimator as examples grow; `tick` gets the share of the work that is
-    done."""
+    """Compute the exact risk of every estimator as examples grow.
+
+    `tick` gets the share of the work that is done.
+    """
     grid = list_sizes(5, len(secrets), step)
     risks: dict[Method, list[float]] = {method: [] for method in METHODS}
     for size in grid:
@@ -212,8 +214,10 @@ def reproduce(
     step: float = 0.05,
     tick: Callable[[str, float], None] = lambda *_: None,
 ) -> Iterator[Reproduced]:
-    """Every experiment with its exact risk and the medians of our counts; `tick` gets a name and a
-    share done."""
+    """Run every experiment, and yield its exact risk and the medians of our counts.
+
+    `tick` gets a name and a share done.
+    """
     for experiment in EXPERIMENTS:
         examples = MOST if full else experiment.quick
         if examples is None:
@@ -254,7 +258,7 @@ def _count_or_none(count: float) -> int | None:
 
 
 def disagreements(experiment: Experiment, delta: float, our_counts: Counts) -> tuple[str, ...]:
-    """What lies outside the tolerance of the module's heading.
+    """List what lies outside the tolerance of the module's heading.
 
     >>> disagreements(EXPERIMENTS[3], 0.1, (8_000, 8_000, 7_000, 2_000))
     ()

@@ -68,9 +68,11 @@ def black_box(
     chances: Callable[[], tuple[float, float]],
     runs: int,
 ) -> Bug:
-    """A bug that the tester must see: `chances` are the named event's probabilities on the side
-    where it is likelier, and on the other; from them the power is computed. The search is on as
-    well, and may find a better event."""
+    """Make a bug that the tester must see.
+
+    `chances` are the named event's probabilities on the side where it is likelier, and on the
+    other; from them the power is computed. The search is on as well, and may find a better event.
+    """
     text, holds = named
     spend = Budget(runs, ALPHA)
 
@@ -98,8 +100,10 @@ def exact_law(
     epsilon: float,
     delta: float = 0.0,
 ) -> Bug:
-    """A bug whose two laws can be written down; what a black box would need follows from the best
-    set of outputs."""
+    """Make a bug whose two laws can be written down.
+
+    What a black box would need follows from the best set of outputs.
+    """
 
     def catch() -> Catch:
         """Compare the two written laws with the claim, without sampling."""
@@ -117,7 +121,7 @@ def exact_law(
 
 
 def black_box_needs(left: Law, right: Law, epsilon: float, delta: float) -> str:
-    """Runs on each side with which the best event of two laws would be seen with power 0.99."""
+    """Say with how many runs on each side the best event of two laws is seen with power 0.99."""
     best: int | None = None
     for a, b in ((left, right), (right, left)):
         order = sorted(a, key=lambda x: -float(a[x]) / max(float(b.get(x, 0)), 1e-300))
@@ -143,7 +147,8 @@ def accountant(
     true_lower: Callable[[], float],
     needs: Callable[[], str],
 ) -> Bug:
-    """A bug in arithmetic: the number claimed lies below the proved lower end of the bracket."""
+    """Make a bug in arithmetic: the number claimed lies below the proved lower end of the
+    bracket."""
 
     def catch() -> Catch:
         """Compare the claimed value with the accountant's lower bound of the truth."""
@@ -167,7 +172,7 @@ def structure(
     faults: Callable[[], Sequence[str]],
     needs: str,
 ) -> Bug:
-    """A bug that a property of the code shows: `faults` lists where the property fails."""
+    """Make a bug that a property of the code shows: `faults` lists where the property fails."""
 
     def catch() -> Catch:
         fault_list = list(faults())
@@ -184,7 +189,7 @@ def laplace_pmf(scale: float, z: Any) -> Any:
 
 
 def laplace_tail(scale: float, t: Any) -> Any:
-    """P(z >= t) of integer Laplace noise."""
+    """Compute P(z >= t) of integer Laplace noise."""
     a = math.exp(-1 / scale)
     t = np.asarray(t, np.float64)
     upper = np.exp(-np.maximum(t, 1) / scale) / (1 + a)

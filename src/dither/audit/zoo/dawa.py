@@ -13,12 +13,11 @@ DAWA_CHANCES = (0.016274, 0.005444)  # ends at 1e-9 from 1e8 runs a side: 1,635,
 
 
 def dawa_partition(counts: list[int], size: int) -> NDArray[np.bool_]:
-    """DAWA's first stage on 8 cells as in the public code: True if the chosen partition is a single
-    bucket.
+    """Run DAWA's first stage on 8 cells as in the public code.
 
-    cost(B) = sum |x - mean| + 1/eps2, floored at 1/eps2; eps1 = 1, eps2 = 1/20. The noise of a
-    bucket of length L has scale (2 - 1/L - 1/N) / eps1, half of what choosing the least of all
-    partitions needs; single cells have none.
+    Returns True where the chosen partition is a single bucket. cost(B) = sum |x - mean| + 1/eps2,
+    floored at 1/eps2; eps1 = 1, eps2 = 1/20. The noise of a bucket of length L has scale (2 - 1/L -
+    1/N) / eps1, half of what choosing the least of all partitions needs; single cells have none.
     """
     x = np.array(counts, np.float64)
     n = len(counts)

@@ -22,7 +22,7 @@ def modulo_coin() -> tuple[Law, Law]:
 
 
 def integer_gaussian() -> tuple[Law, Law]:
-    """Integer Gaussian noise at the sigma of the continuous calibration for (1, 1e-5)."""
+    """Compute two laws of integer Gaussian noise at the continuous calibration for (1, 1e-5)."""
     sigma = 3.73063
     x = np.arange(-160, 161)
     weight = np.exp(-(x.astype(np.float64) ** 2) / (2 * sigma * sigma))
@@ -32,8 +32,10 @@ def integer_gaussian() -> tuple[Law, Law]:
 
 
 def renormalised_geometric() -> tuple[Law, Law]:
-    """100 values on 1000 outputs, rate 0.2: rows cut at the ends and divided by their sum, not
-    clipped."""
+    """Compute two laws of 100 values on 1000 outputs, at rate 0.2.
+
+    Rows are cut at the ends and divided by their sum, not clipped.
+    """
     x = np.arange(1000)
     laws = []
     for centre in (0, 10):
@@ -43,7 +45,7 @@ def renormalised_geometric() -> tuple[Law, Law]:
 
 
 def unary_bits() -> tuple[Law, Law]:
-    """Unary encoding with every bit at epsilon 1, although two bits differ."""
+    """Compute two laws of unary encoding with every bit at epsilon 1, although two bits differ."""
     keep = 1 / (1 + math.exp(-1))
 
     def law(value: int) -> Law:

@@ -34,7 +34,7 @@ class Variant:
     renews: bool = False
 
     def run(self, queries: Sequence[int], size: int) -> Integers:
-        """Answers of `size` runs, one column a query."""
+        """Run the variant `size` times; the answers have one column a query."""
         out = np.full((size, len(queries)), OVER, np.int64)
         hits_left = np.full(size, 10**9 if self.hits is None else self.hits)
         shift = discrete_laplace(self.threshold, size)
@@ -50,7 +50,8 @@ class Variant:
         return out
 
     def chance(self, queries: Sequence[int], answers: Sequence[int]) -> float:
-        """The exact probability of a sequence of answers (MISS, HIT, or the value shown)."""
+        """Compute the exact probability of a sequence of answers (MISS, HIT, or the value
+        shown)."""
         reach = int(60 * self.threshold) + 60
         r = np.arange(-reach, reach + 1)
         start = laplace_pmf(float(self.threshold), r)

@@ -37,6 +37,7 @@ def _error(catalog: Catalog, message: str, line: int) -> CatalogError:
 
 
 def _has_private_table(catalog: Catalog) -> Iterator[CatalogError]:
+    """Yield an error where no table is private."""
     if not catalog.private_tables:
         line = catalog.tables[0].line if catalog.tables else 1
         yield _error(
@@ -45,6 +46,7 @@ def _has_private_table(catalog: Catalog) -> Iterator[CatalogError]:
 
 
 def _people_name_columns(catalog: Catalog) -> Iterator[CatalogError]:
+    """Yield an error for each person whose key is no column, or cannot be protected."""
     names = {name for table in catalog.tables for name in table.column_names}
     for person in catalog.people:
         if person.key not in names:
@@ -59,6 +61,8 @@ def _people_name_columns(catalog: Catalog) -> Iterator[CatalogError]:
 
 
 def _check_protected_columns(catalog: Catalog, person: Person) -> Iterator[CatalogError]:
+    """Yield an error for each column that names a protected person and must not as it is
+    declared."""
     if catalog.unit.kind == "row":
         yield _error(
             catalog,
@@ -92,6 +96,7 @@ def _check_protected_columns(catalog: Catalog, person: Person) -> Iterator[Catal
 
 
 def _check_owners(catalog: Catalog) -> Iterator[CatalogError]:
+    """Yield an error for each private table whose owner or limit does not fit the unit."""
     for table in catalog.private_tables:
         if catalog.unit.kind == "row":
             if table.owner is not None:
@@ -123,6 +128,7 @@ def _check_owners(catalog: Catalog) -> Iterator[CatalogError]:
 def _check_owner_column(
     catalog: Catalog, table: Table, owner: OwnerColumn
 ) -> Iterator[CatalogError]:
+    """Yield an error unless the owner column is an id, and listed as a protected person."""
     yield from _check_id_column(catalog, table, table, owner.column, owner.line)
     if not any(person.key == owner.column and person.protected for person in catalog.people):
         yield _error(
@@ -180,6 +186,7 @@ def _check_owner_reference(
 def _check_id_column(
     catalog: Catalog, table: Table, near_table: Table, name: str, line: int
 ) -> Iterator[CatalogError]:
+    """Yield an error unless `name` is an id column of `near_table`."""
     ids = [column.name for column in near_table.columns if isinstance(column, Id)]
     if name not in ids:
         yield _error(
@@ -191,6 +198,10 @@ def _check_id_column(
 
 
 def _one_protected_owner_per_table(catalog: Catalog) -> Iterator[CatalogError]:
+    """Yield an error for each column that would give a row a second protected owner.
+
+    Also for one that names the owner of the row, but is listed as not protected.
+    """
     people = {person.key: person.protected for person in catalog.people}
     for table in catalog.private_tables:
         owner = catalog.owner_column(table)
@@ -215,6 +226,7 @@ def _one_protected_owner_per_table(catalog: Catalog) -> Iterator[CatalogError]:
 
 
 def _one_owner_key_in_all(catalog: Catalog) -> Iterator[CatalogError]:
+    """Yield an error for each private table whose owner has another name than in the first."""
     first: Table | None = None
     for table in catalog.private_tables:
         first = first or table
@@ -231,6 +243,7 @@ def _one_owner_key_in_all(catalog: Catalog) -> Iterator[CatalogError]:
 
 
 def _ids_are_explained(catalog: Catalog) -> Iterator[CatalogError]:
+    """Yield an error for each id that is neither a person, a key, nor a reference."""
     people = {person.key for person in catalog.people}
     keys = {name for table in catalog.tables for key in table.unique for name in key}
     for table in catalog.private_tables:
@@ -251,6 +264,7 @@ def _ids_are_explained(catalog: Catalog) -> Iterator[CatalogError]:
 
 
 def _check_windows(catalog: Catalog) -> Iterator[CatalogError]:
+    """Yield an error for each private table that lacks the column of the unit's windows."""
     unit = catalog.unit
     if unit.column is None:
         return
@@ -275,6 +289,7 @@ def _check_windows(catalog: Catalog) -> Iterator[CatalogError]:
 
 
 def _check_values_from_public_tables(catalog: Catalog) -> Iterator[CatalogError]:
+    """Yield an error for each category whose list is no text column of a public table."""
     public = {table.name: table for table in catalog.tables if table.kind == "public"}
     for table in catalog.tables:
         for column in table.columns:

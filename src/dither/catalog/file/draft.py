@@ -36,7 +36,7 @@ def draft(
     *,
     trim: bool = False,
 ) -> str:
-    """YAML that names what the source names and decides nothing. Values are never looked at.
+    """Write YAML that names what the source names and decides nothing. Values are never looked at.
 
     A column whose type the schema does not say has a commented menu below it: a line for each type
     with the keys that it needs.
@@ -77,6 +77,7 @@ def write_source_name(column: str, source: str) -> str:
 
 
 def _draft_column(column: str, source: str, kind: str | None) -> list[str]:
+    """Draft the lines of a column; with a menu of types where its type is not known."""
     from_source = write_source_name(column, source)
     known_type = _TYPES.get((kind or "").upper())
     if known_type is not None:
@@ -86,6 +87,7 @@ def _draft_column(column: str, source: str, kind: str | None) -> list[str]:
 
 
 def _write_keys(column_type: str) -> str:
+    """Write the keys that a column of this type needs, with ??? for what is undecided."""
     if column_type == "category":
         return "type: category, values: undeclared, width: ???, nulls: ???"
     keys = [key for key in COLUMN_KEYS[column_type] if key not in ("type", "from")]

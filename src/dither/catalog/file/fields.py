@@ -21,7 +21,7 @@ Word = TypeVar("Word", bound=str)
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
-    """The close spelling, or else the words there are.
+    """Write a hint with the close spelling, or else the words there are.
 
     >>> did_you_mean("row_per_unit", ["max_rows", "rows_per_unit"])
     "did you mean 'rows_per_unit'?"
@@ -51,7 +51,10 @@ class Where:
         )
 
     def text(self, node: Node, what: str) -> str:
-        """A scalar that somebody filled in."""
+        """Return the text of a scalar that somebody filled in.
+
+        Raises CatalogError for anything else; `what` names it there.
+        """
         if not isinstance(node, Scalar):
             kind = "list" if isinstance(node, Sequence) else "mapping"
             raise self.error(f"{what} must be a single text, not a {kind}", node.line)
@@ -76,7 +79,10 @@ class Where:
         return node.entries
 
     def typed(self, node: Node, what: str, read: Callable[[str], T | None], must: str) -> T:
-        """The scalar as `read` understands it; `must` completes the sentence "it must be"."""
+        """Return the scalar as `read` understands it.
+
+        Raises CatalogError where `read` gives None; `must` completes the sentence "it must be".
+        """
         text = self.text(node, what)
         value = read(text)
         if value is None:
@@ -84,6 +90,10 @@ class Where:
         return value
 
     def choice(self, node: Node, what: str, choices: tuple[Word, ...]) -> Word:
+        """Return the one of these words that the scalar is.
+
+        Raises CatalogError with the closest word.
+        """
         text = self.text(node, what)
         for word in choices:
             if word == text:
@@ -93,6 +103,7 @@ class Where:
         )
 
     def count(self, node: Node, what: str) -> int:
+        """Return a positive whole number below 2^63. Raises CatalogError for any other."""
         value = self.typed(node, what, written.whole, "a positive integer")
         if not 0 < value < 2**63:
             raise self.error(
@@ -137,6 +148,10 @@ class Fields:
         keys: Iterable[str] | None = None,
         problems: Problems | None = None,
     ) -> None:
+        """Read a mapping by its keys.
+
+        Raises CatalogError for unknown keys, or notes them in `problems`.
+        """
         self.where = where
         self.line = line
         self.kind = kind
@@ -180,7 +195,7 @@ class Fields:
         return self.where.text(self.node(key), key)
 
     def prose(self, key: str) -> str:
-        """A sentence, which may span lines."""
+        """Return a sentence, which may span lines."""
         node = self.node(key)
         folded = (
             Scalar(" ".join(node.text.split()), node.line) if isinstance(node, Scalar) else node
@@ -188,6 +203,7 @@ class Fields:
         return self.where.text(folded, key)
 
     def label(self, key: str) -> str:
+        """Return a short plain name. Raises CatalogError for any other text."""
         return self.where.typed(
             self.node(key),
             key,
@@ -205,6 +221,7 @@ class Fields:
         return self.where.typed(self.node(key), key, written.boolean, "true or false")
 
     def offset(self, key: str) -> int:
+        """Return a time zone as seconds east of UTC. Raises CatalogError for a named zone."""
         return self.where.typed(
             self.node(key),
             key,

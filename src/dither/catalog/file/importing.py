@@ -79,7 +79,7 @@ class _Table:
 
 
 def import_catalog(kind: str, text: str, file: str = "the file") -> str:
-    """A catalog in our format, with ??? wherever a person must decide."""
+    """Write a catalog in our format from another's file, with ??? where a person must decide."""
     if kind not in KINDS:
         raise CatalogError(
             f"catalogs are imported from {', '.join(KINDS)}, not {kind!r}", file=file, line=1
@@ -187,6 +187,7 @@ def _write_keys(column: _Column) -> list[str]:
 
 
 def _write_scalar(value: str | None) -> str:
+    """Write a value as YAML, quoted where it must be; ??? where it is not known."""
     if value is None:
         return _UNKNOWN
     plain = re.fullmatch(r"[\w.+:-]+(?: [\w.+:-]+)*", value)
@@ -219,7 +220,7 @@ def _is_true(value: Any) -> bool:
 
 
 def _read_smartnoise(tree: Any, file: str) -> list[_Table]:
-    """database -> schema -> table -> columns beside settings."""
+    """Read SmartNoise metadata: database, schema, table, columns beside settings."""
     tables = []
     for schemas in _list_mappings(tree, file):
         for schema in _list_mappings(schemas, file):
@@ -242,6 +243,7 @@ def _list_mappings(tree: Any, file: str) -> list[dict[str, Any]]:
 
 
 def _read_smartnoise_table(name: str, body: dict[str, Any], file: str) -> _Table:
+    """Read one table of SmartNoise metadata; what is not taken over becomes a note."""
     table = _Table(name)
     for key, value in body.items():
         if isinstance(value, dict):
@@ -305,6 +307,7 @@ def _read_dbt(tree: Any, file: str) -> list[_Table]:
 
 
 def _read_dbt_column(table: _Table, description: dict[str, Any], file: str) -> None:
+    """Read one column of a dbt model into `table`: type, privacy domain, and what its tests say."""
     column = table.column(_check_name(description["name"], file))
     column.kind = _TYPES.get(str(description.get("data_type", "")).lower().split("(")[0])
     meta = {
@@ -349,10 +352,7 @@ _ITEM = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,']+?))\s*(?:,|$)")
 
 
 def _read_snowflake(text: str, file: str) -> list[_Table]:
-    """CREATE/ALTER statements with PRIVACY DOMAIN and ENTITY KEY.
-
-    Everything else in them is left alone.
-    """
+    """Read the PRIVACY DOMAIN and ENTITY KEY of CREATE and ALTER statements, and nothing else."""
     tables: dict[str, _Table] = {}
     for statement in re.sub(r"--[^\n]*", "", text).split(";"):
         altered = _ALTER.search(statement)
@@ -392,6 +392,7 @@ def _read_snowflake(text: str, file: str) -> list[_Table]:
 
 
 def _split_list(text: str) -> list[str]:
+    """Split a list of SQL literals into texts."""
     return [
         quoted.replace("''", "'") if quoted or not plain else plain
         for quoted, plain in _ITEM.findall(text)

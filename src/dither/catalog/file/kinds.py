@@ -93,7 +93,8 @@ TYPED_KINDS = {
 
 
 def read_kind(text: str) -> Kind:
-    """The kind that a steward wrote: a name from the menu, a typed bound, or a list of labels."""
+    """Read the kind that a steward wrote: a name from the menu, a typed bound, or a list of
+    labels."""
     wording = text.strip()
     if wording in KINDS:
         return KINDS[wording]
@@ -115,7 +116,7 @@ def read_kind(text: str) -> Kind:
 
 
 def read_power_of_ten(text: str, what: str) -> int:
-    """A power of ten: a number that nobody can have read off the data.
+    """Read a power of ten: a number that nobody can have read off the data.
 
     >>> read_power_of_ten("1e5", "max_rows"), read_power_of_ten("100000", "max_rows")
     (100000, 100000)
@@ -137,6 +138,7 @@ def describe_column(name: str, kind: Kind, source: str) -> str:
 
 
 def _read_labels(wording: str) -> Kind:
+    """Read labels written as a | b | c as a category."""
     labels = [label.strip() for label in wording.split("|") if label.strip()]
     if len(labels) != len(set(labels)) or OTHER in labels or not labels:
         raise ParameterError(

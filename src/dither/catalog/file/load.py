@@ -62,7 +62,8 @@ def load(path: str | os.PathLike[str]) -> Catalog:
 
 
 def list_problems(path: str | os.PathLike[str]) -> tuple[CatalogError, ...]:
-    """Everything that is wrong with the catalog in the file `path`, in the order of its lines."""
+    """List everything that is wrong with the catalog in the file `path`, in the order of its
+    lines."""
     problems = Problems()
     file = os.fspath(path)
     root = problems.read(lambda: _read_undecided_tree(_read_text(path), file))
@@ -72,8 +73,10 @@ def list_problems(path: str | os.PathLike[str]) -> tuple[CatalogError, ...]:
 
 
 def _read_undecided_tree(text: str, file: str) -> Mapping:
-    """The tree of a text in which some ??? are left. Inside braces they are no YAML, so they are
-    put in quotes, and each is told."""
+    """Read the tree of a text in which some ??? are left.
+
+    Inside braces they are no YAML, so they are put in quotes, and each is reported.
+    """
     try:
         return read_tree(text, file)
     except CatalogError:
@@ -83,6 +86,7 @@ def _read_undecided_tree(text: str, file: str) -> Mapping:
 
 
 def _read_text(path: str | os.PathLike[str]) -> str:
+    """Read a file as UTF-8. Raises CatalogError where it cannot be read."""
     file = os.fspath(path)
     try:
         return Path(path).read_bytes().decode("utf-8")
@@ -109,7 +113,10 @@ def read_catalog(root: Mapping, file: str) -> Catalog:
 
 
 def _read_and_check(root: Mapping, file: str, problems: Problems) -> Catalog:
-    """The catalog of a tree; of no use unless `problems` is empty afterwards."""
+    """Read the catalog of a tree; errors are noted in `problems`.
+
+    It is of no use unless `problems` is empty afterwards.
+    """
     fields = Fields(Where(file, ""), root, 1, "catalog", problems=problems)
     problems.read(_check_format, fields)
     catalog = Catalog(
@@ -130,6 +137,7 @@ def _read_and_check(root: Mapping, file: str, problems: Problems) -> Catalog:
 
 
 def _check_format(fields: Fields) -> None:
+    """Raise CatalogError unless the file is in the format that this version reads."""
     if fields.text("dither") != FORMAT:
         raise fields.error(
             f"this dither reads catalog format {FORMAT}, got '{fields.text('dither')[:20]}'",
@@ -138,6 +146,7 @@ def _check_format(fields: Fields) -> None:
 
 
 def _read_unit(outer: Fields, file: str) -> Unit:
+    """Read the privacy unit. Raises CatalogError for keys that do not belong to its kind."""
     line = outer.line_of("unit")
     fields = Fields(Where(file, "unit"), outer.node("unit"), line, "unit")
     kind = fields.choice("kind", UNITS)
@@ -165,6 +174,7 @@ def _read_people(outer: Fields, file: str, problems: Problems) -> tuple[Person, 
 
 
 def _read_person(entry: Entry, file: str) -> Person:
+    """Read whether a person is protected; if not, the reason is needed."""
     fields = Fields(Where(file, f"people: {entry.key}"), entry.node, entry.line, "person")
     if fields.boolean("protected"):
         fields.forbid("because", "it is the reason for protected: false")
@@ -180,6 +190,7 @@ def _read_tables(outer: Fields, file: str, problems: Problems) -> tuple[Table, .
 
 
 def _read_table(entry: Entry, file: str, problems: Problems) -> Table:
+    """Read a table; errors are noted in `problems`."""
     where = Where(file, f"table {entry.key}")
     fields = Fields(where, entry.node, entry.line, "table", problems=problems)
     kind = problems.read(fields.choice, "kind", KINDS)
@@ -216,6 +227,7 @@ def _read_table(entry: Entry, file: str, problems: Problems) -> Table:
 
 
 def _forbid_limits(fields: Fields) -> None:
+    """Raise CatalogError where a public table has an owner or limits."""
     for key in ("owner", "rows_per_unit", "max_rows"):
         fields.forbid(
             key,
@@ -224,6 +236,10 @@ def _forbid_limits(fields: Fields) -> None:
 
 
 def _read_column_entries(fields: Fields) -> tuple[Entry, ...]:
+    """List the entries of the columns.
+
+    Raises CatalogError where there are none, or two of one name.
+    """
     columns = fields.where.entries(fields.node("columns"), "columns")
     if not columns:
         raise fields.error("columns is empty: describe at least one", "columns")
@@ -242,6 +258,7 @@ def _read_source_columns(
 
 
 def _read_owner(outer: Fields, file: str, table: str) -> Owner:
+    """Read the owner of a table: {column: c} or {references: table, by: key}."""
     line = outer.line_of("owner")
     fields = Fields(Where(file, f"table {table}, owner"), outer.node("owner"), line, "owner")
     if "column" in fields:
@@ -254,9 +271,9 @@ def _read_owner(outer: Fields, file: str, table: str) -> Owner:
 
 
 def _read_reference(fields: Fields) -> tuple[tuple[str, str], ...]:
-    """One name that both tables have, or pairs {column here: column there}.
+    """Read by which columns a parent row is found, as sorted pairs (column here, column there).
 
-    Their order means nothing.
+    One name that both tables have may stand alone.
     """
     node = fields.node("by")
     where = fields.where
@@ -271,6 +288,7 @@ def _read_reference(fields: Fields) -> tuple[tuple[str, str], ...]:
 
 
 def _read_unique(fields: Fields, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Read the unique keys, each a tuple of column names."""
     where = fields.where
     keys = []
     for node in where.read_list(fields.node("unique"), "unique"):

@@ -26,7 +26,7 @@ def read_source_name(entry: Entry, table: str, file: str) -> str | None:
 
 
 def read_column(entry: Entry, table: str, file: str) -> columns.Column:
-    """The column `entry` of the table."""
+    """Read the column `entry` of the table, by its type."""
     where = Where(file, f"column {table}.{entry.key}")
     kind = Fields(where, entry.node, entry.line, "column").choice("type", tuple(COLUMN_KEYS))
     where = Where(file, f"{kind} column {table}.{entry.key}")
@@ -46,6 +46,8 @@ def _read_boolean(fields: Fields, name: str) -> columns.Column:
 
 
 def _read_integer(fields: Fields, name: str) -> columns.Column:
+    """Read an integer column: bounds, null rule and provenance."""
+
     def read(node: Node, what: str) -> int:
         return fields.where.typed(node, what, written.whole, "a whole number")
 
@@ -55,6 +57,8 @@ def _read_integer(fields: Fields, name: str) -> columns.Column:
 
 
 def _read_date(fields: Fields, name: str) -> columns.Column:
+    """Read a date column; bounds are days since 1970."""
+
     def read(node: Node, what: str) -> int:
         return fields.where.typed(node, what, scalars.days, A_DATE)
 
@@ -64,6 +68,7 @@ def _read_date(fields: Fields, name: str) -> columns.Column:
 
 
 def _read_timestamp(fields: Fields, name: str) -> columns.Column:
+    """Read a timestamp column; bounds are seconds since 1970 at its zone."""
     offset = fields.offset("zone")
 
     def read(node: Node, what: str) -> int:
@@ -77,6 +82,7 @@ def _read_timestamp(fields: Fields, name: str) -> columns.Column:
 
 
 def _read_decimal(fields: Fields, name: str) -> columns.Column:
+    """Read a decimal column; bounds are multiples of its resolution."""
     resolution = _read_resolution(fields)
 
     def read(node: Node, what: str) -> int:
@@ -111,6 +117,7 @@ def _read_text(fields: Fields, name: str) -> columns.Column:
 
 
 def _read_category(fields: Fields, name: str) -> columns.Column:
+    """Read a category: a list of labels, the list of a public table, or undeclared labels."""
     values = fields.node("values")
     if not isinstance(values, Sequence):
         return _read_category_without_list(fields, name, values)
@@ -148,6 +155,7 @@ def _read_category_without_list(
 
 
 def _read_labels(fields: Fields, values: Sequence) -> tuple[str, ...]:
+    """Read the list of labels. Raises CatalogError for none, or for one twice."""
     labels: dict[str, None] = {}
     for node in values.nodes:
         label = fields.where.text(node, "a value")
@@ -161,6 +169,7 @@ def _read_labels(fields: Fields, values: Sequence) -> tuple[str, ...]:
 
 
 def _refuse_other(fields: Fields, label: str, line: int) -> None:
+    """Raise CatalogError for the label `other`, which stands for labels outside the list."""
     if label == columns.OTHER:
         raise fields.where.error(
             f"the value '{columns.OTHER}' is taken: it is the name under which values outside the "
@@ -170,6 +179,7 @@ def _refuse_other(fields: Fields, label: str, line: int) -> None:
 
 
 def _read_from_public(fields: Fields, values: Mapping) -> columns.FromPublic:
+    """Read {from: table.column}: the labels are those of a public table."""
     if [entry.key for entry in values.entries] != ["from"]:
         raise fields.where.error(
             "values must be a list, {from: table.column} or undeclared", values.line
@@ -182,6 +192,7 @@ def _read_from_public(fields: Fields, values: Mapping) -> columns.FromPublic:
 
 
 def _read_resolution(fields: Fields) -> Fraction:
+    """Read the resolution: a power of ten below 1, or a positive whole number."""
     value = fields.where.typed(
         fields.node("resolution"), "resolution", scalars.number, "a number such as 0.01"
     )
@@ -222,6 +233,7 @@ def _read_bounds(fields: Fields, read: ReadGrid, step: Fraction) -> tuple[int, i
 def _read_nulls(
     fields: Fields, read: ReadGrid, bounds: tuple[int, int] | None = None
 ) -> columns.Nulls:
+    """Read the null rule of a column of numbers; a replacement lies inside the bounds."""
     node = fields.node("nulls")
     replacement = _find_replacement(fields, node)
     if replacement is None:
@@ -235,6 +247,8 @@ def _read_nulls(
 
 
 def _read_text_nulls(fields: Fields, width: int | None) -> columns.Nulls:
+    """Read the null rule of a text column; a replacement has at most `width` characters."""
+
     def read(node: Node, what: str) -> str:
         text = fields.where.text(node, what)
         if width is not None and len(text) > width:
@@ -251,7 +265,7 @@ def _read_text_nulls(fields: Fields, width: int | None) -> columns.Nulls:
 
 
 def _find_replacement(fields: Fields, node: Node) -> Node | None:
-    """The node of v in `{value: v}`."""
+    """Return the node of v in `{value: v}`; None where the null rule is a word."""
     if isinstance(node, Scalar):
         return None
     if not isinstance(node, Mapping) or [entry.key for entry in node.entries] != ["value"]:
@@ -260,6 +274,7 @@ def _find_replacement(fields: Fields, node: Node) -> Node | None:
 
 
 def _write_decimal(value: Fraction) -> str:
+    """Write an exact number as a decimal where that is short, cut at 30 characters."""
     text = str(value)
     if value.denominator == 1:
         return text if len(text) <= 30 else text[:27] + "..."

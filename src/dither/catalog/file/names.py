@@ -13,7 +13,7 @@ _RESERVED = "dither_"
 
 
 def make_column_names(source_names: Iterable[str]) -> list[str]:
-    """A name that SQL takes for each name of a source, all of them distinct in any case.
+    """Make a name that SQL takes for each name of a source, all of them distinct in any case.
 
     >>> make_column_names(["age", " hours-per-week", "2nd", "Age"])
     ['age', 'hours_per_week', 'c_2nd', 'Age_2']
@@ -49,6 +49,7 @@ def write_scalar(text: str) -> str:
 
 
 def _make_name(text: str) -> str:
+    """Make a name that SQL takes: letters, digits and `_`, none of ours."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:50]
     if not name or name[0].isdigit() or name.lower().startswith(_RESERVED):
         name = f"c_{name}".rstrip("_")

@@ -21,8 +21,11 @@ class Problems:
         self.errors: list[CatalogError] = []
 
     def read(self, read: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-        """What `read` returns. After an error None, whatever its type: nobody uses it, since
-        `raise_first` is called before a catalog leaves the reader."""
+        """Return what `read` returns; note its CatalogError and return None.
+
+        None is of no use, whatever the type: `raise_first` is called before a catalog leaves the
+        reader.
+        """
         try:
             return read(*arguments, **options)
         except CatalogError as error:

@@ -40,7 +40,7 @@ def name_columns(decisions: QuickDecisions) -> dict[str, str]:
 
 
 def write_quick_catalog(decisions: QuickDecisions) -> str:
-    """The catalog as YAML."""
+    """Write the catalog of these decisions as YAML."""
     label = make_label(decisions.table)
     names = name_columns(decisions)
     person = None if decisions.person is None else names[decisions.person]
@@ -70,6 +70,7 @@ def write_quick_catalog(decisions: QuickDecisions) -> str:
 
 
 def _write_source(source: Source) -> str:
+    """Write the source as YAML, with what is unusual about the CSV."""
     keys = [f"engine: {source.engine}", f"location: {write_scalar(source.location)}"]
     if source.delimiter != ",":
         shown = "tab" if source.delimiter == "\t" else source.delimiter

@@ -14,7 +14,7 @@ CSV_KEYS = ("delimiter", "quote", "null_texts", "trim")
 
 
 def read_source(outer: Fields, file: str) -> Source:
-    """The key `source` of a catalog."""
+    """Read the key `source` of a catalog."""
     line = outer.line_of("source")
     fields = Fields(Where(file, "source"), outer.node("source"), line, "source")
     engine = fields.choice("engine", ENGINES)
@@ -48,6 +48,7 @@ def read_delimiter(text: str) -> str | None:
 
 
 def _read_null_texts(fields: Fields) -> tuple[str, ...]:
+    """Read the texts that stand for a null. Raises CatalogError for none, or for one twice."""
     nodes = fields.where.read_list(fields.node("null_texts"), "null_texts")
     texts = tuple(fields.where.text(node, "a null text") for node in nodes)
     if len(set(texts)) != len(texts) or not texts:

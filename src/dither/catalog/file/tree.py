@@ -60,7 +60,7 @@ Node: TypeAlias = Scalar | Sequence | Mapping
 
 
 def read_tree(text: str, file: str) -> Mapping:
-    """The one mapping that a catalog text holds."""
+    """Read the one mapping that a catalog text holds. Raises CatalogError for anything else."""
     if len(text) > MAX_CHARACTERS:
         raise CatalogError(
             f"the catalog has {len(text)} characters, more than {MAX_CHARACTERS}: it holds public "
@@ -77,7 +77,7 @@ def read_tree(text: str, file: str) -> Mapping:
 
 
 def make_mapping(entries: list[Entry], line: int, file: str) -> Mapping:
-    """A mapping, refused if a key stands in it twice."""
+    """Make a mapping. Raises CatalogError if a key stands in it twice."""
     first: dict[str, int] = {}
     for entry in entries:
         if entry.key in first:
@@ -156,7 +156,8 @@ class _Open:
 
 
 def _make_node(events: Iterator[yaml.Event], file: str) -> Node:
-    """Events to nodes with a stack, not by recursion: depth is limited, not discovered."""
+    """Turn YAML events into nodes with a stack, not by recursion: depth is limited, not
+    discovered."""
     stack = [_Open(False, 1, [])]
     for event in events:
         line = _find_line(event.start_mark)
@@ -175,6 +176,7 @@ def _make_node(events: Iterator[yaml.Event], file: str) -> Node:
 
 
 def _close_node(done: _Open, file: str) -> Node:
+    """Make the node of a list or mapping that has ended."""
     if not done.is_mapping:
         return Sequence(tuple(done.nodes), done.line)
     entries = []

@@ -32,7 +32,10 @@ class Resources:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Resources:
-        """The limits that DITHER_MEMORY and DITHER_THREADS state."""
+        """Read the limits from DITHER_MEMORY and DITHER_THREADS.
+
+        Raises DitherError where one cannot be read.
+        """
         threads = environment.get("DITHER_THREADS") or None
         if threads is not None and not THREADS.fullmatch(threads):
             raise DitherError(
@@ -44,7 +47,8 @@ class Resources:
 
     @property
     def counted_memory(self) -> str | None:
-        """The limit to tell the engine, which holds more than it counts."""
+        """Write the limit to tell the engine, which holds more than it counts; None without a
+        limit."""
         if self.memory is None:
             return None
         kilobytes = int(self.memory[:-2]) * {"MB": 10**3, "GB": 10**6}[self.memory[-2:]]

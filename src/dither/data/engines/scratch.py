@@ -39,13 +39,11 @@ _guard = threading.Lock()
 
 
 def claim_folder(parent: Path) -> Path:
-    """The scratch folder of this process in `parent`, made at the first call.
+    """Return the scratch folder of this process in `parent`; it is made at the first call.
 
-    Leftovers are removed.
-
-    It stays until `release_folder` was called as often, or the process ends. A forked child keeps
-    using its parent's folder, as it does the engine's settings. The lock is theirs together: the
-    folder stays until both have given it up.
+    Leftovers of processes that ended are removed. It stays until `release_folder` was called as
+    often, or the process ends. A forked child keeps using its parent's folder, as it does the
+    engine's settings. The lock is theirs together: the folder stays until both have given it up.
     """
     with _guard:
         claim = _claims.get(parent.absolute())
@@ -111,6 +109,7 @@ def remove_spilled(state: State, *, has_lock: bool = False) -> None:
 
 
 def _make_folder(parent: Path) -> _Claim:
+    """Make a folder of a free name in `parent`, and lock it."""
     for number in count():
         folder = parent / f"{os.getpid()}-{number}"
         with suppress(FileExistsError):
@@ -122,6 +121,7 @@ def _make_folder(parent: Path) -> _Claim:
 
 
 def _remove_unlocked(parent: Path) -> None:
+    """Remove the folders in `parent` that no living process has locked."""
     for folder in parent.iterdir():
         if folder.is_dir() and not folder.is_symlink():
             with _try_lock(folder / LOCK_NAME) as is_free:
@@ -131,7 +131,7 @@ def _remove_unlocked(parent: Path) -> None:
 
 @contextmanager
 def _try_lock(file: Path) -> Iterator[bool]:
-    """Hold a lock for the length of a block if nobody holds it: whether it was got."""
+    """Try to hold a lock for the length of a block; yield True if it was free."""
     with ExitStack() as stack:
         is_free = False
         with suppress(OSError):

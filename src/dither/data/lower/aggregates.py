@@ -26,11 +26,10 @@ def aggregate_sql(
     shifts: Mapping[str, int] = {},
     inside: Collection[str] = (),
 ) -> str:
-    """SQL: an exact integer.
+    """Write the SQL of an aggregate, which is an exact integer.
 
-    The argument of a sum is clamped to the bounds that its sensitivity used.
-
-    `shifts`: of columns that stand for their value less so much (lower/shifted.py). `inside`:
+    The argument of a sum is clamped to the bounds that its sensitivity used. `shifts` maps columns
+    that stand for their value less a constant to that constant (lower/shifted.py). `inside`:
     columns that no row brings here from outside their bounds (lower/stored.py).
     """
     match aggregate:
@@ -43,7 +42,11 @@ def aggregate_sql(
         case CountDistinct(column):
             return f"CAST({_count_distinct(name(column), columns[column])} AS HUGEINT)"
         case Sum(column):
-            total = f"sum({name(column) if column in inside else _summand(name(column), columns[column])})"
+            total = (
+                f"sum({name(column)})"
+                if column in inside
+                else f"sum({_summand(name(column), columns[column])})"
+            )
             if by := shifts.get(column, 0):
                 total += f" - CAST({by} AS HUGEINT) * count(*)"
             return f"coalesce({total}, 0)"
@@ -56,6 +59,7 @@ def aggregate_sql(
 
 
 def _count(column: str, domain: Domain) -> str:
+    """Write the SQL that counts the values of a column that are not null."""
     return (
         f"coalesce(sum(1 - {null_flag(column, domain)}), 0)"
         if holds_null(domain)
@@ -76,7 +80,10 @@ def _summand(column: str, domain: Domain) -> str:
 
 
 def _maximum(column: str, domain: Domain) -> str:
-    """Null is moved below all values, and where nothing else is found back above them."""
+    """Write the SQL of a maximum.
+
+    Null is stored above all values: it is moved below them, and back where nothing else is there.
+    """
     if not holds_null(domain):
         return f"max({column})"
     below = domain.low - 1

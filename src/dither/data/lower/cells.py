@@ -34,9 +34,10 @@ order they like.
 
 
 def query_sql(query: Query, rows: Analysed, sample_key: bytes | None = None) -> str:
-    """SELECT unlisted keys, then what the query asks for; groups in no order, absent ones missing.
+    """Write the SELECT of a query: unlisted keys, then what it asks for.
 
-    `rows` are those of the query's own plan, analysed.
+    Groups come in no order, absent ones are missing. `rows` are those of the query's own plan,
+    analysed.
     """
     plain, shifts = remove_shifts(query, rows) if isinstance(query, Cells) else (rows, {})
     columns = plain.columns
@@ -76,7 +77,7 @@ class Spots(NamedTuple):
 
 
 def spots(query: Quantiles, columns: Columns) -> Spots | None:
-    """The spots of a query, where a number can be held for each; else None.
+    """Lay out an array with one counter for each point of each cell; None where that is too large.
 
     Decided by the catalog alone: unlisted keys, or more than 2**24 points, are grouped by the
     engine.
@@ -93,12 +94,13 @@ def spots(query: Quantiles, columns: Columns) -> Spots | None:
 
 
 def spots_sql(query: Quantiles, rows: Analysed, room: int, sample_key: bytes | None = None) -> str:
-    """SELECT for each row that has a value: its cell's code times the points of the grid, plus its
-    place in the grid.
+    """Write the SELECT that gives, for each row with a value, the index of its counter in the
+    array.
 
-    To count these in an array takes the same time and memory whatever the values are; the engine's
-    groups do not. All values are inside the grid; the mask keeps any row inside the array, once,
-    and costs less than to clamp each.
+    It is the cell's code times the points of the grid, plus the index of its point. To count these
+    in an array takes the same time and memory whatever the values are; the engine's groups do not.
+    All values are inside the grid; the mask keeps any row inside the array, once, and costs less
+    than to clamp each.
     """
     columns = rows.columns
     points = points_in(query.column, columns)
@@ -126,7 +128,8 @@ def _grid_index(query: Quantiles, points: Points, columns: Columns) -> str:
 
 
 def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
-    """SQL: the position of a row's cell in the order of the declared keys, last key fastest."""
+    """Write the SQL of a row's cell: its position in the order of the declared keys, last key
+    fastest."""
     code = "CAST(0 AS BIGINT)"
     codes = prod(domain.codes for domain in domains)
     if (

@@ -44,7 +44,7 @@ def companion(column: str, domain: Domain) -> str | None:
 
 
 def list_carried(node: Node, columns: Columns) -> list[str]:
-    """The names of a node's SQL columns, in order. Rows without an owner carry values only."""
+    """List the names of a node's SQL columns, in order. Rows without an owner carry values only."""
     names = [UNIT, HASH_A, HASH_B] if isinstance(node, Owned) else []
     names += list(columns)
     if isinstance(node, (Owned, Public)):
@@ -97,7 +97,7 @@ def encode_null(sql: str, flag: str, domain: Domain) -> str:
 
 
 def recode_null(sql: str, domain: Domain, null: int) -> str:
-    """SQL: a column, wide enough to compute with, in which `null` stands for null."""
+    """Write the SQL of a column, wide enough to compute with, in which `null` stands for null."""
     value = integer(sql, domain)
     if not holds_null(domain) or null == null_code(domain):
         return value

@@ -31,7 +31,7 @@ Computed = dict[Expression, Lowered]
 
 
 def expressions_in(condition: Condition) -> list[Expression]:
-    """The expressions that a condition needs computed."""
+    """List the expressions that a condition needs computed."""
     match condition:
         case Holds(expression):
             return [expression]
@@ -45,7 +45,7 @@ def expressions_in(condition: Condition) -> list[Expression]:
 def condition_sql(
     condition: Condition, columns: Columns, computed: Computed, *, answer: bool = True
 ) -> str:
-    """SQL: whether a condition has this answer; unknown has none."""
+    """Write SQL that is true where a condition has this answer; where it is unknown it has none."""
     match condition:
         case IsNull(column):
             return _is_null(name(column), columns[column], answer)
@@ -73,6 +73,7 @@ def condition_sql(
 
 
 def _is_null(column: str, domain: Domain, answer: bool) -> str:
+    """Write SQL that is true where a column is null, or with `answer` False where it is not."""
     if not is_stored(domain):
         return f"({column} IS {'' if answer else 'NOT '}NULL)"
     if not domain.nullable:
@@ -81,6 +82,7 @@ def _is_null(column: str, domain: Domain, answer: bool) -> str:
 
 
 def _compare(column: str, operator: str, constant: Fraction | str, domain: Domain) -> str:
+    """Write SQL that compares a column with a constant, in grid steps; false where it is null."""
     if isinstance(constant, str):
         if domain.kind != "category":
             return f"({column} {operator} {text(constant)})"

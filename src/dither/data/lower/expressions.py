@@ -62,7 +62,7 @@ class _Layers:
 def compute_columns(
     source: str, columns: Columns, expressions: list[Expression]
 ) -> tuple[str, list[Lowered]]:
-    """SQL of the source with more columns, and each expression over it."""
+    """Write SQL of the source with more columns, and the SQL of each expression over it."""
     levels: dict[int, list[Call]] = {}
     lowered: dict[Expression, Lowered] = {}
     for expression in expressions:
@@ -91,9 +91,9 @@ def _split(
     levels: dict[int, list[Call]],
     lowered: dict[Expression, Lowered],
 ) -> None:
-    """Columns that calls read, as pairs.
+    """Split columns that calls read into pairs (value, null flag), as a new layer of SQL.
 
-    The integer after the last is null, and the last one its place holder.
+    The integer after the last value stands for null; there the pair holds the last value.
     """
     added = []
     arguments = {

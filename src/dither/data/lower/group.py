@@ -10,7 +10,7 @@ from dither.plan.analyse import Analysed
 
 
 def group_sql(plan: Group, source: str, before: Analysed, here: Analysed) -> str:
-    """One row per key that occurs; nobody owns it."""
+    """Write the SELECT of GROUP BY: one row per key that occurs; nobody owns it."""
     outputs = [list_names(list(plan.keys))]
     for column in plan.columns:
         value = aggregate_sql(column.of, before.columns)  # type: ignore[arg-type]

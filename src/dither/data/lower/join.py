@@ -22,7 +22,10 @@ from dither.plan.stability import Owned
 def join_sql(
     plan: Join, left: str, right: str, operands: tuple[Analysed, ...], here: Analysed
 ) -> str:
-    """The private left side is the preserved one."""
+    """Write the SELECT of a join, by owner too where both inputs have one.
+
+    The private left input is the preserved one.
+    """
     left_rows, right_rows = operands
     conditions = [f"l.{UNIT} = r.{UNIT}"] if isinstance(right_rows.node, Owned) else []
     for left_column, right_column in plan.on:

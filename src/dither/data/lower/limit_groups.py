@@ -75,7 +75,7 @@ def _is_index(domain: Domain) -> bool:
 
 
 def _index(key: str, domain: Domain) -> str:
-    """SQL: the index of a key, from 0 to p - 1; null has p - 1."""
+    """Write the SQL of a key's index, from 0 to p - 1; null has p - 1."""
     value = name(index_column(key)) if domain.undeclared else name(key)
     if _is_index(domain):
         index = f"CAST({value} AS BIGINT)"  # most keys are their own index

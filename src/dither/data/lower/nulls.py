@@ -21,7 +21,7 @@ Pair: TypeAlias = tuple[str, str | None]
 
 
 def pair(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair | None:
-    """SQL of the value and of the flag (None if never null).
+    """Write the SQL of a function's value and of its null flag (None if never null).
 
     Returns None where the engine's own nulls have to serve.
     """
@@ -54,7 +54,7 @@ def _false(value: str, flag: str | None) -> str:
 
 
 def _and(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
-    """True if all are; unknown if that is open and none is false."""
+    """Write AND: true if all are; unknown if that is open and none is false."""
     operands = list(zip(a.sql, flags, strict=True))
     true = " * ".join(_true(*operand) for operand in operands)
     none_false = " * ".join(f"(1 - {_false(*operand)})" for operand in operands)
@@ -62,6 +62,7 @@ def _and(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
 
 
 def _or(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
+    """Write OR: true if one is; unknown if that is open and not all are false."""
     operands = list(zip(a.sql, flags, strict=True))
     none_true = " * ".join(f"(1 - {_true(*operand)})" for operand in operands)
     false = " * ".join(_false(*operand) for operand in operands)
@@ -69,7 +70,7 @@ def _or(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
 
 
 def _case(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
-    """The value after the first true condition, and its flag."""
+    """Write CASE: the value after the first true condition, and its flag."""
     last = len(a.sql) - 1
     tests = range(0, last, 2)
     sql = tuple(_true(a.sql[p], flags[p]) if p in tests else a.sql[p] for p in range(len(a.sql)))
@@ -83,6 +84,7 @@ def _case(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> 
 
 
 def _coalesce(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
+    """Write COALESCE: the first value that is not null, chosen by arithmetic on the flags."""
     values = aligned_sql(a)
     chosen = values[-1]
     for value, flag in list(zip(values, flags, strict=True))[-2::-1]:
@@ -91,7 +93,10 @@ def _coalesce(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pai
 
 
 def _extreme(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
-    """Nulls stand at the far end of the domain, where they win only if there is nothing else."""
+    """Write LEAST or GREATEST.
+
+    Nulls are put at the far end of the domain, where they win only if there is nothing else.
+    """
     end = result.high if function.name == "least" else result.low
     values = [
         f"(({value}) + {flag} * ({end} - ({value})))" if flag else value
@@ -110,7 +115,7 @@ def _nullif(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
 
 
 def _distinct(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
-    """One is null and the other is not, or both are known and differ."""
+    """Write IS DISTINCT FROM: one is null and the other is not, or both are known and differ."""
     left, right = aligned_sql(a)
     left_null, right_null = (flag or "0" for flag in flags)
     differ = f"(1 - {left_null}) * (1 - {right_null}) * CAST(({left}) <> ({right}) AS TINYINT)"
@@ -121,7 +126,7 @@ def _distinct(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pai
 
 
 def _between(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
-    """At least the one end and at most the other, either of which may be open."""
+    """Write BETWEEN: at least the low end and at most the high one, either of which may be null."""
     value, low, high = aligned_sql(a)
     tests = (f"CAST(({value}) >= ({low}) AS BIGINT)", f"CAST(({value}) <= ({high}) AS BIGINT)")
     ends = [[flag for flag in (flags[0], flags[end]) if flag] for end in (1, 2)]

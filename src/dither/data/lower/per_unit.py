@@ -10,7 +10,10 @@ from dither.plan.analyse import Analysed
 
 
 def per_unit_sql(plan: PerUnit, source: str, before: Analysed, here: Analysed) -> str:
-    """The owner's hash is one value per owner, so its minimum is that value."""
+    """Write the SELECT of an aggregate per unit.
+
+    The owner's hash is one value per owner, so its minimum is that value.
+    """
     grouped = [UNIT, *plan.keys]
     outputs = [list_names(grouped), f"min({HASH_A}) AS {HASH_A}", f"min({HASH_B}) AS {HASH_B}"]
     besides = [companion(key, here.columns[key]) for key in plan.keys]

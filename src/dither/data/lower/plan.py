@@ -33,9 +33,9 @@ from dither.rules import PrivacyRule
 
 
 def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
-    """SELECT of the plan's rows, in no order.
+    """Write the SELECT of a plan's rows, in no order.
 
-    A sample of units is drawn by the key of this release.
+    A sample of units is drawn by `sample_key`, the key of this release; RefusedError without one.
     """
     plan = rows.plan
     sources = [plan_sql(source, sample_key) for source in rows.sources]

@@ -14,8 +14,10 @@ from dither.plan.stability import Loose, Owned
 
 
 def project_sql(plan: Project, source: str, before: Analysed, here: Analysed) -> str:
-    """One row for each row. A value of which more is known than its arguments say is moved into its
-    domain."""
+    """Write the SELECT of a projection: one row for each row.
+
+    A value of which more is known than its arguments say is moved into its domain.
+    """
     expressions: list[Expression] = [column.of for column in plan.columns]  # type: ignore[misc]
     inner, lowered_columns = compute_columns(source, before.columns, expressions)
     outputs = [UNIT, HASH_A, HASH_B] if isinstance(here.node, Owned) else []

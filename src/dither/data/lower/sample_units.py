@@ -14,7 +14,10 @@ from dither.plan.analyse import Analysed
 
 
 def sample_sql(plan: SampleUnits, source: str, here: Analysed, key: bytes) -> str:
-    """The same node draws the same units wherever it stands in the plan."""
+    """Write the SELECT of a sample of units.
+
+    The same node draws the same units wherever it stands in the plan.
+    """
     digest = hashlib.sha256(key + bytes.fromhex(plan_hash(plan))).digest()
     x, y, z = (int.from_bytes(digest[start : start + 8], "big") % PRIME for start in (0, 8, 16))
     drawn = (

@@ -10,7 +10,7 @@ from dither.plan.stability import Public
 
 
 def scan_sql(plan: Scan, here: Analysed) -> str:
-    """Owner, hash and declared columns.
+    """Write the SELECT of a registered table: owner, hash and declared columns.
 
     Private nulls are stored as integers; public ones become so here.
     """

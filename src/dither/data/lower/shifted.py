@@ -14,12 +14,10 @@ _LARGEST = 2**62
 
 
 def remove_shifts(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int]]:
-    """Rows with x in place of x - c, for columns that are only summed.
+    """Put x in place of x - c, for columns that are only summed; return c too, in grid steps.
 
-    Returns also c in grid integers, by column.
-
-    The other projection is analysed like any: a shift is used only where both have the same
-    domains, moved by c.
+    Returns the analysed rows and a dict from column to c. The other projection is analysed like
+    any: a shift is used only where both have the same domains, moved by c.
     """
     plan = rows.plan
     if not isinstance(plan, Project):
@@ -44,7 +42,7 @@ def remove_shifts(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int
 
 
 def _base(named: Named) -> Expression | None:
-    """x, where a column is x less a constant."""
+    """Return x, where a column is x less a constant; else None."""
     expression = named.of
     shifts = (
         isinstance(expression, Call)

@@ -16,7 +16,8 @@ from dither.plan.analyse import Analysed
 
 
 def stored_sums(query: Cells, rows: Analysed) -> frozenset[str]:
-    """The columns of rows that a query sums and that stand in them as registered, never null."""
+    """Collect the columns that a query sums and that stand in its rows as registered, never
+    null."""
     summed = {column.column for column in query.columns if isinstance(column, Sum)}
     return frozenset(
         name for name in summed if not holds_null(rows.columns[name]) and _is_stored(name, rows)
@@ -41,7 +42,7 @@ def _is_stored(column: str, rows: Analysed) -> bool:
 
 
 def inside(columns: frozenset[str], rows: Analysed) -> str:
-    """SQL: a WHERE for the rows whose values are inside their bounds: all rows."""
+    """Write a WHERE for the rows whose values are inside their bounds, which all rows are."""
     domains = rows.columns
     tests = [
         f"{name(column)} BETWEEN {domains[column].low} AND {domains[column].high}"

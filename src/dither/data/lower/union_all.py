@@ -8,7 +8,7 @@ from dither.plan.analyse import Analysed
 
 
 def union_sql(left: str, right: str, operands: tuple[Analysed, ...], here: Analysed) -> str:
-    """The rows of both; the owner only where both have one."""
+    """Write the SELECT of UNION ALL; the owner is kept only where both inputs have one."""
     return " UNION ALL ".join(
         f"SELECT {_list_columns(operand, here)} FROM ({source})"
         for source, operand in zip((left, right), operands, strict=True)
@@ -16,7 +16,7 @@ def union_sql(left: str, right: str, operands: tuple[Analysed, ...], here: Analy
 
 
 def _list_columns(operand: Analysed, here: Analysed) -> str:
-    """The columns of one side, null as the integer that stands for it on both."""
+    """Write the columns of one input, with null as the integer that stands for it in both."""
     outputs = []
     for column in list_carried(here.node, here.columns):
         domain = operand.columns.get(column)

@@ -21,11 +21,10 @@ CANNOT_ENCRYPT = "read-only crypto module"
 def open_for_registration(
     path: Path, spill: Path, memory: str | None = None, *, plain: bool = False
 ) -> duckdb.DuckDBPyConnection:
-    """A connection that writes a new file.
+    """Open a connection that writes a new file.
 
-    What does not fit in memory spills, encrypted unless `plain`.
-
-    DuckDB encrypts with OpenSSL, which comes with its extension httpfs; nothing is downloaded here.
+    What does not fit in memory spills, encrypted unless `plain`. DuckDB encrypts with OpenSSL,
+    which comes with its extension httpfs; nothing is downloaded here.
     """
     connection = note_connection(duckdb.connect(str(path)))
     connection.execute("SET autoinstall_known_extensions = false")

@@ -18,7 +18,10 @@ _MOST_HEADER_BYTES = 1 << 20
 
 
 def read_header(path: Path, source: Source) -> list[str]:
-    """The names in a CSV file's first line. Not a byte after that line is read."""
+    """Read the names in a CSV file's first line.
+
+    Not a byte after that line is read. Raises SourceError where it cannot be read.
+    """
     if set("*?[") & set(str(path)):
         raise SourceError(f"{path} holds a wildcard: name one file")
     try:
@@ -37,7 +40,10 @@ def read_header(path: Path, source: Source) -> list[str]:
 
 
 def csv_relation(source: Source, path: Path, table: Table, fields: int) -> str:
-    """SQL of the lines of a file with so many fields each; lines that are no CSV are set aside."""
+    """Write SQL of the lines of a file with so many fields each.
+
+    Lines that are no CSV are set aside.
+    """
     columns = "{" + ", ".join(f"'{_field(index)}': 'VARCHAR'" for index in range(fields)) + "}"
     return (
         f"read_csv({text(str(path))}, auto_detect = false, header = true, "
@@ -50,7 +56,7 @@ def csv_relation(source: Source, path: Path, table: Table, fields: int) -> str:
 
 
 def csv_text(source: Source, index: int) -> str:
-    """SQL of one field as text; null where it is one of the texts that stand for a null."""
+    """Write SQL of one field as text; null where it is one of the texts that stand for a null."""
     value = name(_field(index))
     if source.trim:
         value = f"trim({value}, {text(_BLANKS)})"

@@ -51,7 +51,10 @@ def _list_names(frame: Any) -> list[Any]:
 
 
 def _read_column(frame: Any, column: str) -> pa.ChunkedArray | pa.Array:
-    """One column as Arrow; what Arrow cannot take is text, value by value."""
+    """Read one column as Arrow; what Arrow cannot take is text, value by value.
+
+    Raises SourceError, which quotes no value.
+    """
     library = _library_of(frame)
     if library == "pyarrow":
         return frame.column(column)
@@ -71,7 +74,8 @@ def _read_column(frame: Any, column: str) -> pa.ChunkedArray | pa.Array:
 
 
 def _write_text(value: Any) -> str | None:
-    """A Python object as the text that registration reads; what is none of these is a null."""
+    """Write a Python object as the text that registration reads; what is none of these is a
+    null."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -84,7 +88,8 @@ def _write_text(value: Any) -> str | None:
 
 
 def _plain_array(values: pa.ChunkedArray | pa.Array, column: str) -> pa.Array:
-    """Values in a plain type: dictionaries decoded, so that their labels are nothing but values."""
+    """Bring values to a plain type: dictionaries decoded, so that their labels are nothing but
+    values."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)

@@ -47,7 +47,10 @@ Row: TypeAlias = dict[str, str]
 
 
 def write_generated(catalog: Catalog, facts: Facts, target: Path) -> None:
-    """The prepared copy of a generated database, in the schema of the registered one."""
+    """Write the prepared copy of an invented database, in the schema of the registered one.
+
+    Raises DitherError where the labels of a public table cannot be invented.
+    """
     with tempfile.TemporaryDirectory(prefix="dither-dry-run-") as folder:
         workspace = Path(folder)
         (workspace / "spill").mkdir()
@@ -73,7 +76,7 @@ def _from_the_owners_out(catalog: Catalog) -> list[Table]:
 
 
 def _generate_public(table: Table, facts: Facts) -> list[Row]:
-    """One row for each label that others use, or a few rows; unique columns count up."""
+    """Invent one row for each label that others use, or a few rows; unique columns count up."""
     listed = {column: labels for name, column, labels in facts.lists if name == table.name}
     count = max([PUBLIC_ROWS if not listed else 0, *map(len, listed.values())])
     unique = {key[0] for key in table.unique if len(key) == 1}
@@ -94,7 +97,8 @@ def _generate_public(table: Table, facts: Facts) -> list[Row]:
 
 
 def _generate_private(table: Table, facts: Facts, rows_by_table: dict[str, list[Row]]) -> list[Row]:
-    """One to `rows_per_unit` rows for each person, or one to three for each row of the parent."""
+    """Invent one to `rows_per_unit` rows for each person, or one to three for each row of the
+    parent."""
     rows: list[Row] = []
     most_rows = min(table.rows_per_unit or 1, 3)
     for parent in range(len(_list_parents(table, rows_by_table))):
@@ -119,6 +123,8 @@ def _generate_private(table: Table, facts: Facts, rows_by_table: dict[str, list[
 
 
 def _list_parents(table: Table, rows_by_table: dict[str, list[Row]]) -> list[Row]:
+    """List the rows that own the rows of this table; an empty one for each person without a
+    parent."""
     return (
         rows_by_table[table.owner.references]
         if isinstance(table.owner, OwnerReference)
@@ -153,6 +159,7 @@ def _generate_value(table: Table, column: Column, row: int, facts: Facts, unique
 
 
 def _list_labels(column: Category, facts: Facts) -> tuple[str, ...]:
+    """List the labels to invent values from; one outside the list where such are kept."""
     if isinstance(column.values, Undeclared):
         return tuple(f"label {letter}"[-column.values.width :] for letter in "abcde")
     outside = (OUTSIDE,) if column.other == "keep" else ()
@@ -162,7 +169,7 @@ def _list_labels(column: Category, facts: Facts) -> tuple[str, ...]:
 
 
 def _write_decimal(column: Column, grid_value: int) -> str:
-    """The grid integer in the column's own units, exactly.
+    """Write the grid integer in the column's own units, exactly.
 
     The resolution is a power of ten or a whole number.
     """

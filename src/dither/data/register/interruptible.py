@@ -33,6 +33,7 @@ class _Work(Generic[T]):
         self.value: T
 
     def run(self) -> None:
+        """Run the work, and keep its result or its error."""
         try:
             self.value = self._work()
         except BaseException as error:
@@ -42,8 +43,11 @@ class _Work(Generic[T]):
 
 
 def run_interruptibly(work: Callable[[], T], stop: Callable[[], None]) -> T:
-    """What `work` returns, or its error. An interrupt calls `stop` until the work has ended, and is
-    raised then; what the work returned or raised meanwhile is dropped."""
+    """Run `work` in a thread; return what it returns, or raise its error.
+
+    An interrupt calls `stop` until the work has ended, and is raised then; what the work returned
+    or raised meanwhile is dropped.
+    """
     running = _Work(work)
     thread = Thread(target=running.run, name="dither-register", daemon=True)
     try:

@@ -96,7 +96,7 @@ def limit_rows_sql(
 
 
 def _rank_rows(rows: str, partition: list[str], order: str) -> str:
-    """SQL: rows with their rank within each partition; fails where two rows have the same rank."""
+    """Write SQL of rows with their rank within each partition; it fails where two rows tie."""
     window = f"(PARTITION BY {', '.join(partition)} ORDER BY {order})"
     both = (
         f"SELECT *, row_number() OVER {window} AS dither_place, rank() OVER {window} AS "
@@ -115,7 +115,7 @@ def make_units() -> str:
 
 
 def add_units(source: str) -> str:
-    """SQL: the owners of some rows, numbered after those that are known.
+    """Write SQL that numbers the owners of some rows after those that are known.
 
     A number only says who is who.
     """
@@ -132,7 +132,7 @@ def _number_units(rows: str) -> str:
 
 
 def _add_hash(rows: str) -> str:
-    """SQL: rows with the two numbers of their owner, from a keyed digest of it."""
+    """Write SQL of rows with the two numbers of their owner, from a keyed digest of it."""
     digested = f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS dither_hashed FROM ({rows})"
     numbers = ", ".join(
         f"{_hash(start)} AS {column}" for start, column in ((1, HASH_A), (9, HASH_B))
@@ -145,11 +145,10 @@ def _name_text(column: Column) -> str:
 
 
 def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str:
-    """SQL: the columns of the copy.
+    """Write SQL of the columns of the copy.
 
-    Undeclared labels come with their key index, every owner with its hash.
-
-    Nulls of integers become the integer that stands for them (lower/columns.py).
+    Undeclared labels come with their key index, every owner with its hash. Nulls of integers become
+    the integer that stands for them (lower/columns.py).
     """
     outputs = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
     for column in columns:
@@ -185,8 +184,10 @@ def key_index(value: str) -> str:
 
 
 def digest(columns: list[Column]) -> str:
-    """SQL: sha256 over key, owner, every declared column and the ordinal, each as `length:bytes`,
-    null as `-`."""
+    """Write SQL of sha256 over key, owner, every declared column and the ordinal.
+
+    Each goes in as `length:bytes`, null as `-`.
+    """
     fields = [
         KEY,
         field(OWNER),

@@ -38,7 +38,7 @@ def key_of(owner: OwnerReference) -> tuple[str, ...]:
 
 
 def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
-    """SQL: the owner of a raw row `raw`, and the join that finds it."""
+    """Write SQL of the owner of a raw row `raw`, and of the join that finds it."""
     owner = table.owner
     if isinstance(owner, OwnerColumn):
         return f"raw.{name(owner.column)}", ""
@@ -60,9 +60,9 @@ def make_owner_map(
     key: tuple[str, ...],
     rows: str,
 ) -> None:
-    """Key -> owner over all raw rows of the parent that have both.
+    """Make a table from key to owner, over all raw rows of the parent that have both.
 
-    Under windows, within one window.
+    Under windows it is within one window. Raises RegistrationError where a key has two owners.
     """
     owner, join = owner_sql(catalog, parent)
     owner_map = map_name(parent, key)
@@ -85,8 +85,7 @@ def make_owner_map(
 
 
 def add_window(catalog: Catalog, table: Table, rows: str) -> str:
-    """SQL: raw rows with the number of the window that each lies in, where the unit is a window and
-    a path needs it.
+    """Write SQL of raw rows with the number of the window that each lies in, if the unit is one.
 
     A row finds its owner in a row of the same window only. Otherwise taking away one window of a
     person would take away the owners, hence the rows, of other windows (rule every-window-pays).
@@ -100,7 +99,7 @@ def add_window(catalog: Catalog, table: Table, rows: str) -> str:
 
 
 def window_sql(unit: Unit, table: Table, value: str) -> str:
-    """SQL: the number of the window that a registered date or timestamp lies in."""
+    """Write SQL of the number of the window that a registered date or timestamp lies in."""
     assert unit.column is not None
     column = table.column(unit.column)
     assert isinstance(column, (Date, Timestamp))

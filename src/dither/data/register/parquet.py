@@ -20,7 +20,7 @@ _MOST = 2**63 - 1
 
 
 def open_reader(files: list[Path], columns: list[str]) -> pa.RecordBatchReader:
-    """The columns of some files, batch by batch, every value readable."""
+    """Open a reader of the columns of some files, batch by batch, every value readable."""
     first = _open_file(files[0]).schema_arrow
     schema = pa.schema([_readable_field(first.field(column)) for column in columns])
 
@@ -42,7 +42,7 @@ def _readable_field(field: pa.Field) -> pa.Field:
 
 
 def make_readable(values: pa.Array) -> pa.Array:
-    """Values in types that DuckDB takes from Arrow as it takes them from Parquet.
+    """Bring values to types that DuckDB takes from Arrow as it takes them from Parquet.
 
     >>> bad = pa.array([2**62, 5], pa.timestamp("ms"))
     >>> make_readable(bad).cast(pa.int64()).to_pylist() == [2**63 - 1, 5000]
@@ -64,7 +64,10 @@ def make_readable(values: pa.Array) -> pa.Array:
 
 
 def _make_microseconds(values: pa.Array) -> pa.Array:
-    """What is no time in microseconds becomes the greatest one, which DuckDB takes for infinity."""
+    """Bring times to microseconds.
+
+    What is no such time becomes the greatest one, which DuckDB takes for infinity.
+    """
     factor = {"s": 10**6, "ms": 10**3}[values.type.unit]
     numbers = values.view(pa.int64())
     largest = _MOST // factor - 1
@@ -74,7 +77,7 @@ def _make_microseconds(values: pa.Array) -> pa.Array:
 
 
 def _make_text(values: pa.Array) -> pa.Array:
-    """What is no UTF-8 becomes null, and follows the column's null rule.
+    """Turn what is no UTF-8 into null, which follows the column's null rule.
 
     Spelt out it could be another person's own text, and two ids would be one.
     """

@@ -65,7 +65,7 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
 
 
 def _list_keys(table: Table) -> list[tuple[str, ...]]:
-    """Every column by itself, and every declared unique key."""
+    """List every column by itself, and every declared unique key."""
     keys: list[tuple[str, ...]] = [
         (column.name,)
         for column in table.columns
@@ -77,7 +77,7 @@ def _list_keys(table: Table) -> list[tuple[str, ...]]:
 def _measure_multiplicity(
     connection: duckdb.DuckDBPyConnection, table: Table, key: tuple[str, ...]
 ) -> int:
-    """The largest number of rows with one value of the key; null meets nothing in a join."""
+    """Count the largest number of rows with one value of the key; null meets nothing in a join."""
     names = ", ".join(name(column) for column in key)
     present = " AND ".join(f"{name(column)} IS NOT NULL" for column in key)
     counted = f"SELECT count(*) AS n FROM {name(table.name)} WHERE {present} GROUP BY {names}"

@@ -130,11 +130,11 @@ def write_copy_and_facts(
     *,
     plain_spill: bool = False,
 ) -> tuple[list[Repairs], Facts]:
-    """As `write_copy`; also the public facts of the version. Above `memory` the engine spills,
-    encrypted or in plain.
+    """Write the registered copy, as `write_copy` does; return the repairs and the public facts.
 
-    `stage` is called with each of `list_stages(catalog)` as it begins, `share` (from another
-    thread) with the share of it that is done.
+    Above `memory` the engine spills, encrypted or in plain. `stage` is called with each of
+    `list_stages(catalog)` as it begins, `share` (from another thread) with the share of it that is
+    done. Raises RegistrationError; nothing is registered then.
     """
     connection = open_for_registration(target, spill, memory, plain=plain_spill)
     registering = _Registering(connection, catalog, folder, stage, share)
@@ -158,7 +158,7 @@ _WRITING = "writing the copy"
 
 
 def _write_tables(registering: _Registering, key: bytes) -> tuple[list[Repairs], Facts]:
-    """Every table of the catalog, public ones first, and the facts of the version."""
+    """Write every table of the catalog, public ones first; return repairs and facts."""
     catalog = registering.catalog
     registering.connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
     registering.connection.execute(make_units())
@@ -171,7 +171,7 @@ def _write_tables(registering: _Registering, key: bytes) -> tuple[list[Repairs],
 
 
 def list_stages(catalog: Catalog) -> list[str]:
-    """What registration will do, step by step."""
+    """List what registration will do, step by step."""
     steps = [step for table in public_order(catalog) for step in _name_steps(catalog, table)]
     steps += [_name_map_step(parent, key) for parent, key in _list_owner_maps(catalog)]
     return [
@@ -193,7 +193,8 @@ def _name_map_step(parent: Table, key: tuple[str, ...]) -> str:
 
 
 def _list_owner_maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
-    """The keys by which owners are found, from the tables nearest to the owner outwards."""
+    """List (table, key) by which owners are found, from the tables nearest to the owner
+    outwards."""
     parents = {}
     for table in catalog.private_tables:
         if isinstance(table.owner, OwnerReference):
@@ -207,7 +208,7 @@ def _list_owner_maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
 
 
 def _make_owner_maps(registering: _Registering) -> None:
-    """A parent's own path is known when it is needed."""
+    """Make all maps from keys to owners, in an order in which a parent's own map comes first."""
     for parent, key in _list_owner_maps(registering.catalog):
         registering.stage(_name_map_step(parent, key))
         with _watch_progress(registering.connection, registering.share):
@@ -243,6 +244,7 @@ def _watch_progress(
 
 
 def _register_public(registering: _Registering, table: Table) -> Repairs:
+    """Write one public table, and add what is public about it to the facts."""
     counts = _repair(registering, table)
     names = ", ".join(name(column.name) for column in table.columns)
     registering.stage(_name_steps(registering.catalog, table)[2])
@@ -260,6 +262,10 @@ def _register_public(registering: _Registering, table: Table) -> Repairs:
 
 
 def _register_private(registering: _Registering, table: Table) -> Repairs:
+    """Write one private table: repair its rows, number their owners, apply the limits.
+
+    Raises RegistrationError where more than `max_rows` rows are left.
+    """
     counts = _repair(registering, table)
     registering.stage(_name_steps(registering.catalog, table)[2])
     rows = f"SELECT * FROM dither_repaired WHERE {OWNER} IS NOT NULL AND NOT dither_gone"
@@ -355,8 +361,10 @@ def _repair(registering: _Registering, table: Table) -> Counts:
 
 
 def _count_spellings(registering: _Registering, table: Table) -> Counts:
-    """For the steward: one person written in two ways is two units, each with rows and protection
-    of its own."""
+    """Count owners that differ from another by case or spaces only, for the steward.
+
+    One person written in two forms is two units, each with rows and protection of its own.
+    """
     if not isinstance(table.owner, OwnerColumn):
         return []
     person = (
@@ -380,6 +388,7 @@ def _name_parsed(column: str) -> str:
 
 
 def _list_labels(registering: _Registering, column: object) -> tuple[str, ...]:
+    """List the labels of a category; none for other columns. Checks what nulls become."""
     if isinstance(column, Category) and not isinstance(column.values, Undeclared):
         labels = labels_of(column, registering.facts)
         if isinstance(column.nulls.value, str) and column.nulls.value not in labels:

@@ -24,7 +24,10 @@ from dither.catalog import (
 from dither.data.engines.duckdb import name, text
 
 INTEGER = r"[+-]?[0-9]{1,30}(\.0*)?"
-NUMBER = r"[+-]?(([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?|(?i:nan|inf|infinity))"
+NUMBER = (
+    r"[+-]?(([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?"
+    r"|(?i:nan|inf|infinity))"
+)
 YEAR = r"(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
 DAY = YEAR + r"-[0-9]{2}-[0-9]{2}([ T][0-9:.,Z+-]{0,40})?"
 OFFSET = r"(Z|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)"
@@ -50,10 +53,9 @@ def is_text(column: Column) -> bool:
 
 
 def storage_type(column: Column, labels: Labels = ()) -> str:
-    """The narrowest engine type that holds every registered value and the integer after, which
-    stands for null.
+    """Choose the narrowest engine type for a column, from the catalog, never from data.
 
-    From the catalog, never from data.
+    It holds every registered value and the integer after, which stands for null.
     """
     if is_text(column):
         return "VARCHAR"
@@ -71,7 +73,7 @@ def storage_type(column: Column, labels: Labels = ()) -> str:
 
 
 def parse_sql(column: Column, labels: Labels = ()) -> str:
-    """SQL: the raw text as a value of the column's type, null if it is none.
+    """Write SQL of the raw text as a value of the column's type, null if it is none.
 
     This comes before the null rule and the clamp.
     """
@@ -105,12 +107,10 @@ def parse_sql(column: Column, labels: Labels = ()) -> str:
 
 
 def _first(column: Column, plain: str, value: str, grammar: str, careful: str) -> str:
-    """SQL: texts of a plain form are read as they are.
+    """Write SQL that reads texts of a plain form as they are.
 
-    Only the others are trimmed and held against the grammar.
-
-    The plain form lies inside the grammar and reads as the same value, so this saves time and
-    changes nothing.
+    Only the others are trimmed and held against the grammar. The plain form lies inside the grammar
+    and reads as the same value, so this saves time and changes nothing.
     """
     raw = name(column.name)
     as_it_is = f"WHEN regexp_full_match({raw}, {text(plain)}) THEN {value.format(raw)}"
@@ -121,7 +121,7 @@ def _first(column: Column, plain: str, value: str, grammar: str, careful: str) -
 
 
 def _seconds(raw: str, day: str, offset: int) -> str:
-    """SQL: seconds UTC of a text of the grammar TIME; fractions of a second are cut."""
+    """Write SQL of the seconds UTC of a text of the grammar TIME; fractions of a second are cut."""
 
     def number_at(start: int, length: int = 2) -> str:
         return f"coalesce(TRY_CAST(substr({raw}, {start}, {length}) AS BIGINT), 0)"
@@ -141,11 +141,10 @@ def _seconds(raw: str, day: str, offset: int) -> str:
 
 
 def repair_sql(column: Column, value: str, labels: Labels = ()) -> str:
-    """SQL: a parsed value (a column name) as its registered value.
+    """Write SQL of a parsed value (a column name) as its registered value.
 
-    Null where the null rule keeps it.
-
-    DuckDB's greatest and least skip nulls, hence the CASE around them.
+    Null where the null rule keeps it. DuckDB's greatest and least skip nulls, hence the CASE around
+    them.
     """
     grid = value
     if isinstance(column, Decimal):
@@ -162,7 +161,7 @@ def repair_sql(column: Column, value: str, labels: Labels = ()) -> str:
 
 
 def _null(column: Column, labels: Labels) -> str:
-    """SQL: what a null becomes; NULL where it stays (or its row goes)."""
+    """Write SQL of what a null becomes; NULL where it stays (or its row goes)."""
     if isinstance(column, Id) or column.nulls.rule != "value":
         return "NULL"
     if isinstance(column.nulls.value, str):
@@ -173,7 +172,10 @@ def _null(column: Column, labels: Labels) -> str:
 
 
 def drop_sql(column: Column, value: str, labels: Labels = ()) -> str | None:
-    """SQL: whether a row goes because of this column's (parsed) value; None if it never does."""
+    """Write SQL that is true where a row goes because of this column's (parsed) value.
+
+    None if it never does.
+    """
     reasons = []
     if not isinstance(column, Id) and column.nulls.rule == "drop":
         reasons.append(f"{value} IS NULL")
@@ -183,7 +185,7 @@ def drop_sql(column: Column, value: str, labels: Labels = ()) -> str | None:
 
 
 def change_sql(column: Column, value: str, labels: Labels = ()) -> str:
-    """SQL: whether the text was no value of the type, or lay outside the bounds.
+    """Write SQL that is true where the text was no value of the type, or lay outside the bounds.
 
     The steward's count of repairs is made of it.
     """

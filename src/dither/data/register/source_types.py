@@ -33,7 +33,7 @@ class SourceError(DitherError):
 
 
 def text_of(column: Column, source_type: str, source_name: str) -> str:
-    """SQL: a value of the source as text, null for null.
+    """Write SQL of a value of the source as text, null for null.
 
     It fails on no value that the type can hold.
     """

@@ -38,7 +38,7 @@ def column_names(
 def list_source_columns(
     connection: duckdb.DuckDBPyConnection, source: Source, location: Path, source_name: str
 ) -> list[str]:
-    """The names of the columns of one file or table."""
+    """List the names of the columns of one file or table."""
     if source.engine == "csv":
         return read_header(location / source_name, source)
     return [
@@ -54,7 +54,7 @@ def name_at_source(table: Table, column: str) -> str:
 def list_source_types(
     connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
 ) -> list[tuple[str, str]]:
-    """Names and type words of a Parquet file or DuckDB table.
+    """List names and type words of a Parquet file or DuckDB table.
 
     Labels of an ENUM are values and are left out.
     """
@@ -77,7 +77,10 @@ def missing_columns(names: list[str], table: Table) -> list[str]:
 def check_columns(
     connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
 ) -> list[str]:
-    """The names of the source's columns; refused unless every declared one is there once."""
+    """List the names of the source's columns.
+
+    Raises SourceError unless every declared one is there once.
+    """
     names = column_names(connection, source, location, table)
     missing = missing_columns(names, table)
     if missing or len(set(names)) != len(names):
@@ -96,9 +99,9 @@ def check_columns(
 def check_source_types(
     connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
 ) -> dict[str, str]:
-    """The type words of the declared columns.
+    """Map the declared columns to their type words at the source.
 
-    Refused where one cannot be read exactly.
+    Raises SourceError where one cannot be read exactly.
     """
     types = dict(list_source_types(connection, source.engine, location, table.source_name))
     wide: frozenset[str] = frozenset()
@@ -123,7 +126,7 @@ def text_rows(
     *,
     through_arrow: bool = False,
 ) -> str:
-    """SQL of a relation with the declared columns as text, empty texts as null.
+    """Write SQL of a relation with the declared columns as text, empty texts as null.
 
     A Parquet file at which the engine's reader stops is read `through_arrow`, once for each call.
     """
@@ -156,7 +159,7 @@ def _arrow_relation(
     table: Table,
     types: dict[str, str],
 ) -> str:
-    """The declared columns read by Arrow.
+    """Read the declared columns by Arrow, and return the name of that relation.
 
     It is `relation` itself where a type differs, since a text might then differ too.
     """
@@ -181,9 +184,9 @@ def unread_lines(
     table: Table,
     rows_read: int,
 ) -> int:
-    """Lines that were no CSV, counted after `rows_read` rows were read.
+    """Count the lines that were no CSV, after `rows_read` rows were read.
 
-    Stops if any line is unaccounted for.
+    Raises SourceError if any line is unaccounted for.
     """
     if source.engine != "csv":
         return 0
@@ -228,7 +231,7 @@ def _count_lines(path: Path, *, blank: bool) -> int:
 
 
 def _count_lone_returns(path: Path) -> int:
-    """Carriage returns without a line feed after them.
+    """Count carriage returns without a line feed after them.
 
     To the engine one outside quotes ends a row. That row more could make up for a line that a quote
     had swallowed.
@@ -242,7 +245,7 @@ def _count_lone_returns(path: Path) -> int:
 
 
 def table_names(connection: duckdb.DuckDBPyConnection, location: Path) -> list[str]:
-    """The tables of a DuckDB file, by name."""
+    """List the tables of a DuckDB file, by name."""
     try:
         _attach(connection, location)
         rows = connection.execute(
@@ -255,6 +258,7 @@ def table_names(connection: duckdb.DuckDBPyConnection, location: Path) -> list[s
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
+    """Attach a DuckDB file for reading, unless it is attached already."""
     attached = connection.execute(
         "SELECT 1 FROM duckdb_databases() WHERE database_name = 'dither_source'"
     ).fetchone()
@@ -265,6 +269,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
 def _relation(
     connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
 ) -> str:
+    """Write SQL of the relation that a Parquet file or a DuckDB table is."""
     if engine == "parquet":
         return f"read_parquet({text(str(location / source_name))})"
     _attach(connection, location)

@@ -53,7 +53,7 @@ def domain_of(expression: Expression, columns: Columns) -> Domain:
 
 
 def depth_of(expression: Expression) -> int:
-    """How many calls lie inside each other."""
+    """Count how many calls lie inside each other; the count ends at MAX_DEPTH + 1."""
     depth = 0
     level = [expression]
     while level := [
@@ -66,6 +66,7 @@ def depth_of(expression: Expression) -> int:
 
 
 def _domain(expression: Expression, columns: Columns) -> Domain:
+    """Compute the domain of an expression. Raises RefusedError for what has no rule."""
     if isinstance(expression, Column):
         if expression.name not in columns:
             raise RefusedError(f"no column {expression.name}", rule=PrivacyRule.DECLARED_NAMES)
@@ -78,7 +79,10 @@ def _domain(expression: Expression, columns: Columns) -> Domain:
 
 
 def function_of(call: Call) -> Function:
-    """The row of the table, or the reason why there is none."""
+    """Return the function's entry in the table.
+
+    Raises RefusedError, with the reason, where there is none.
+    """
     if call.function in TABLE:
         return TABLE[call.function]
     why = REFUSED.get(call.function, "it is not in the table of functions")
@@ -86,7 +90,10 @@ def function_of(call: Call) -> Function:
 
 
 def arguments_of(call: Call, columns: Columns) -> Arguments:
-    """The arguments of a call; ids are never read, but for whether there is one."""
+    """Collect the domains and constants of a call's arguments.
+
+    Raises RefusedError for ids, which are never read but for whether there is one.
+    """
     domains = tuple(_domain(argument, columns) for argument in call.arguments)
     if any(domain.kind == "id" for domain in domains) and call.function not in (
         "is_null",
@@ -102,6 +109,10 @@ def arguments_of(call: Call, columns: Columns) -> Arguments:
 
 
 def _constant(value: Value) -> Domain:
+    """Compute the domain of a constant, which holds that value alone.
+
+    Raises RefusedError for one that is too long or out of range.
+    """
     if value.kind == "text" and isinstance(value.value, str) and is_unicode(value.value):
         return Domain("text", False, width=len(value.value))
     if isinstance(value.value, Fraction):

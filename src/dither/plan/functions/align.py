@@ -9,8 +9,10 @@ from dither.plan.functions.table import Arguments
 
 
 def align_arguments(a: Arguments) -> Arguments:
-    """All arguments as one kind on one grid: numbers on their common step, constant labels as
-    codes."""
+    """Bring all arguments to one kind on one grid: numbers on their common step, labels as codes.
+
+    Raises RefusedError where they have no common kind.
+    """
     kinds = {domain.kind for domain in a.domains}
     if kinds == {"number"}:
         step, factors = a.common()
@@ -40,6 +42,10 @@ def align_arguments(a: Arguments) -> Arguments:
 
 
 def _align_labels(a: Arguments) -> Arguments:
+    """Replace constant texts by the codes of the category's labels.
+
+    Raises RefusedError for a text that is no label.
+    """
     labels = next(domain.labels for domain in a.domains if domain.kind == "category")
     domains = []
     for position, domain in enumerate(a.domains):

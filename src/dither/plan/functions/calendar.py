@@ -18,7 +18,10 @@ def days_of_date(day: date) -> int:
 
 
 def plus_months(days: int, months: int) -> int:
-    """The same day of another month, or its last."""
+    """Add months to a day: the same day of another month, or its last.
+
+    Beyond the years 1 to 9999 it gives a day just outside.
+    """
     day = date_of_days(days)
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     if not 1 <= year <= 9999:

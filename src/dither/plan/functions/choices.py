@@ -12,7 +12,7 @@ from dither.plan.functions.table import Arguments, Function
 
 
 def _choose_domain(a: Arguments, positions: list[int], nullable: bool) -> Domain:
-    """The domain of a value that is one of some arguments."""
+    """Compute the domain of a value that is one of the arguments at `positions`."""
     some = replace(
         a,
         domains=tuple(a.domains[p] for p in positions),
@@ -31,6 +31,7 @@ def list_case_values(a: Arguments) -> list[int]:
 
 
 def _case(a: Arguments) -> Domain:
+    """Compute the domain of CASE: condition, value, condition, value, ..., and the ELSE if any."""
     if not 2 <= len(a.domains) <= 101:
         raise a.refuse("takes pairs of a condition and a value, then perhaps a value for the rest")
     for position in range(0, len(a.domains) - 1, 2):
@@ -51,6 +52,7 @@ def _if(a: Arguments) -> Domain:
 
 
 def _coalesce(a: Arguments) -> Domain:
+    """Compute the domain of COALESCE. It is null only where all values are."""
     if not 2 <= len(a.domains) <= 50:
         raise a.refuse("takes 2 to 50 values")
     return _choose_domain(

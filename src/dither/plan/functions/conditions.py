@@ -27,6 +27,10 @@ def _check_comparable(a: Arguments) -> None:
 
 
 def comparison(a: Arguments) -> Domain:
+    """Compute the domain of a comparison of two values.
+
+    Raises RefusedError where they have no common kind.
+    """
     if len(a.domains) != 2:
         raise a.refuse(f"takes 2 arguments, got {len(a.domains)}")
     _check_comparable(a)
@@ -34,6 +38,7 @@ def comparison(a: Arguments) -> Domain:
 
 
 def _between(a: Arguments) -> Domain:
+    """Compute the domain of BETWEEN: a truth value."""
     if len(a.domains) != 3:
         raise a.refuse(f"takes 3 arguments, got {len(a.domains)}")
     _check_comparable(a)
@@ -41,6 +46,7 @@ def _between(a: Arguments) -> Domain:
 
 
 def _in(a: Arguments) -> Domain:
+    """Compute the domain of IN with a list of constants: a truth value."""
     if not 2 <= len(a.domains) <= 1000 or None in a.constants[1:]:
         raise a.refuse("takes a value and a list of 1 to 999 constants")
     _check_comparable(a)
@@ -48,6 +54,7 @@ def _in(a: Arguments) -> Domain:
 
 
 def _truths(a: Arguments) -> Domain:
+    """Compute the domain of AND, OR, XOR or NOT: a truth value."""
     a.all_of("boolean", 1 if a.function == "not" else 2)
     if a.function in ("not", "xor") and len(a.domains) != (1 if a.function == "not" else 2):
         raise a.refuse("takes another number of arguments")

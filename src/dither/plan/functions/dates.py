@@ -19,6 +19,7 @@ DAY = 86_400
 
 
 def _day(low: int, high: int, nullable: bool, a: Arguments) -> Domain:
+    """Make the domain of a date. Raises RefusedError where it could leave the years 1 to 9999."""
     if low < FIRST_DAY or high > LAST_DAY:
         raise a.refuse(
             "the day could lie outside the years 1 to 9999: narrow the bounds of its arguments"
@@ -27,6 +28,8 @@ def _day(low: int, high: int, nullable: bool, a: Arguments) -> Domain:
 
 
 def _date_field(low: int, high: int) -> Callable[[Arguments], Domain]:
+    """Make the rule for a field of a date, such as the month: a number from `low` to `high`."""
+
     def result(a: Arguments) -> Domain:
         a.expect("date")
         return number(low, high, Fraction(1), a.domains[0].nullable)
@@ -46,6 +49,8 @@ def _weekend(a: Arguments) -> Domain:
 
 
 def _time_part(high: int) -> Callable[[Arguments], Domain]:
+    """Make the rule for a field of a time, such as the hour: a number from 0 to `high`."""
+
     def result(a: Arguments) -> Domain:
         a.expect("timestamp")
         return number(0, high, Fraction(1), a.domains[0].nullable)
@@ -60,6 +65,7 @@ def _date_of(a: Arguments) -> Domain:
 
 
 def _add_days(a: Arguments) -> Domain:
+    """Compute the domain of a date plus a whole number of days."""
     a.expect("date", "number")
     x, n = a.domains
     if n.step.denominator != 1:
@@ -68,6 +74,8 @@ def _add_days(a: Arguments) -> Domain:
 
 
 def _between(kind: str) -> Callable[[Arguments], Domain]:
+    """Make the rule for the difference of two dates or times: a number of days or seconds."""
+
     def result(a: Arguments) -> Domain:
         a.expect(kind, kind)  # type: ignore[arg-type]
         x, y = a.domains
@@ -77,6 +85,7 @@ def _between(kind: str) -> Callable[[Arguments], Domain]:
 
 
 def _add_months(a: Arguments) -> Domain:
+    """Compute the domain of a date plus a constant number of months."""
     a.expect("date", "number")
     months = a.whole(1, -120_000, 120_000)
     x = a.domains[0]
@@ -84,6 +93,8 @@ def _add_months(a: Arguments) -> Domain:
 
 
 def _truncated(shape: Callable[[date], date]) -> Callable[[Arguments], Domain]:
+    """Make the rule for a date that `shape` moves to the first or last day of a period."""
+
     def result(a: Arguments) -> Domain:
         a.expect("date")
         x = a.domains[0]
@@ -104,6 +115,7 @@ def _week(a: Arguments) -> Domain:
 
 
 def _add_seconds(a: Arguments) -> Domain:
+    """Compute the domain of a time plus a whole number of seconds."""
     a.expect("timestamp", "number")
     x, n = a.domains
     if n.step.denominator != 1:
@@ -123,6 +135,7 @@ def _number_of(days: int) -> int:
 
 
 def _age(a: Arguments) -> Domain:
+    """Compute the domain of full years between two dates."""
     a.expect("date", "date")
     born, day = a.domains
     low = (_number_of(day.low) - _number_of(born.high)) // 10_000

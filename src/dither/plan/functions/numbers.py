@@ -17,6 +17,7 @@ EXACT_DOUBLE = 2**53
 
 
 def _add(a: Arguments) -> Domain:
+    """Compute the domain of a sum: ends add up."""
     a.all_of("number", 2)
     intervals, step = scaled(a)
     return number(
@@ -31,6 +32,7 @@ def _subtract(a: Arguments) -> Domain:
 
 
 def _multiply(a: Arguments) -> Domain:
+    """Compute the domain of a product: its ends are among the products of ends."""
     a.expect("number", "number")
     x, y = a.domains
     corners = [p * q for p, q in product((x.low, x.high), (y.low, y.high))]
@@ -48,6 +50,10 @@ def _divisors(domain: Domain) -> list[int]:
 
 
 def _quotient(a: Arguments, step: Fraction, shape: Callable[[Fraction], int]) -> Domain:
+    """Compute the domain of a quotient on the grid of `step`; null where the divisor is 0.
+
+    `shape` rounds it to the grid.
+    """
     x, y = a.domains
     values = [
         shape(Fraction(p, q) * (x.step / y.step / step))
@@ -68,6 +74,8 @@ def _integer_divide(a: Arguments) -> Domain:
 
 
 def _mod(a: Arguments) -> Domain:
+    """Compute the domain of a remainder: it has the sign of the dividend and is below the
+    divisor."""
     a.expect("number", "number")
     (low, high), (less, more) = scaled(a)[0]
     most = max(0, max(abs(less), abs(more)) - 1)
@@ -102,6 +110,10 @@ def _sign(a: Arguments) -> Domain:
 
 
 def _extreme(a: Arguments, least: bool) -> Domain:
+    """Compute the domain of LEAST or GREATEST.
+
+    Nulls are skipped, so only arguments that are never null bound both ends.
+    """
     a.all_of("number", 2)
     intervals, step = scaled(a)
     sure = [
@@ -121,6 +133,7 @@ def _extreme(a: Arguments, least: bool) -> Domain:
 
 
 def _power(a: Arguments) -> Domain:
+    """Compute the domain of a power with a constant exponent from 1 to 8."""
     a.expect("number", "number")
     n = a.whole(1, 1, 8)
     x = a.domains[0]
@@ -129,6 +142,10 @@ def _power(a: Arguments) -> Domain:
 
 
 def _sqrt(a: Arguments) -> Domain:
+    """Compute the domain of a square root; null below 0.
+
+    Raises RefusedError for numbers that doubles do not hold exactly.
+    """
     x = _same_domain(a)
     if max(x.largest * x.step.numerator, x.step.denominator) >= EXACT_DOUBLE:
         raise a.refuse("takes numbers of fewer than 2^53 steps")

@@ -8,14 +8,14 @@ from dither.plan.functions import FAMILIES, REFUSED
 _HEAD = """\
 # Functions
 
-Every scalar function that a plan may call. Each is *total*: on every value that its arguments can have it gives a
-value of a known domain or null, whatever other rows there are. Numbers are exact, on a grid; bounds follow by interval
-arithmetic.
+Every scalar function that a plan may call. Each is *total*: on every value that its arguments can
+have it gives a value of a known domain or null, whatever other rows there are. Numbers are exact,
+on a grid; bounds follow by interval arithmetic.
 """
 
 
 def page() -> str:
-    """The whole page.
+    """Write the whole reference page of functions, as Markdown.
 
     >>> page().splitlines()[0]
     '# Functions'

@@ -15,7 +15,7 @@ from dither.plan.functions.table import (
 
 
 def round_grid(x: int, ratio: Fraction, shape: str) -> int:
-    """A grid integer times `ratio`, rounded to a whole number."""
+    """Multiply a grid integer by `ratio` and round it: floor, ceil, trunc, else half up."""
     top = x * ratio.numerator
     bottom = ratio.denominator
     if shape == "floor":
@@ -28,7 +28,7 @@ def round_grid(x: int, ratio: Fraction, shape: str) -> int:
 
 
 def step_of(a: Arguments) -> Fraction:
-    """The step that a call rounds to."""
+    """Return the step that a call rounds to. Raises RefusedError for arguments that do not fit."""
     if a.function == "bin":
         a.expect("number", "number")
         if a.number(1) <= 0:
@@ -42,6 +42,8 @@ def step_of(a: Arguments) -> Fraction:
 
 
 def _rounding(shape: str) -> Callable[[Arguments], Domain]:
+    """Make the rule for a function that rounds by `shape`."""
+
     def result(a: Arguments) -> Domain:
         step = step_of(a)
         x = a.domains[0]
@@ -54,6 +56,7 @@ def _rounding(shape: str) -> Callable[[Arguments], Domain]:
 
 
 def _clamp(a: Arguments) -> Domain:
+    """Compute the domain of CLAMP(x, lowest, highest)."""
     a.expect("number", "number", "number")
     if a.number(1) > a.number(2):
         raise a.refuse("the lower bound is above the upper one")
@@ -65,6 +68,7 @@ def _clamp(a: Arguments) -> Domain:
 
 
 def _bucket(a: Arguments) -> Domain:
+    """Compute the domain of WIDTH_BUCKET(x, low, high, n): 0 to n + 1."""
     a.expect("number", "number", "number", "number")
     if a.number(1) >= a.number(2):
         raise a.refuse("the lower bound must be below the upper one")

@@ -53,14 +53,17 @@ class Arguments:
         self.expect(*[kind] * len(self.domains))
 
     def number(self, position: int) -> Fraction:
-        """A constant number."""
+        """Return an argument that must be a constant number. Raises RefusedError for any other."""
         value = self.constants[position]
         if not isinstance(value, Fraction):
             raise self.refuse(f"argument {position + 1} must be a constant number")
         return value
 
     def whole(self, position: int, low: int, high: int) -> int:
-        """A constant whole number in a range."""
+        """Return an argument that must be a constant whole number from `low` to `high`.
+
+        Raises RefusedError for any other.
+        """
         value = self.number(position)
         if value.denominator != 1 or not low <= value <= high:
             raise self.refuse(
@@ -69,14 +72,15 @@ class Arguments:
         return int(value)
 
     def text(self, position: int) -> str:
-        """A constant text."""
+        """Return an argument that must be a constant text. Raises RefusedError for any other."""
         value = self.constants[position]
         if not isinstance(value, str):
             raise self.refuse(f"argument {position + 1} must be a constant text")
         return value
 
     def common(self) -> tuple[Fraction, tuple[int, ...]]:
-        """The coarsest step of which all arguments' steps are multiples, and those multiples."""
+        """Find the coarsest step of which all arguments' steps are multiples, and those
+        multiples."""
         step = self.domains[0].step
         for domain in self.domains[1:]:
             step = common_step(step, domain.step)

@@ -39,6 +39,8 @@ def _end(a: Arguments) -> Domain:
 
 
 def _substring(a: Arguments) -> Domain:
+    """Compute the domain of SUBSTRING(text, start, length): a text that is no wider than is
+    left."""
     a.expect("text", "number", "number")
     start = a.whole(1, 1, MAX_WIDTH)
     length = a.whole(2, 0, MAX_WIDTH)
@@ -46,7 +48,7 @@ def _substring(a: Arguments) -> Domain:
 
 
 def _search(a: Arguments) -> Domain:
-    """A text, and a constant text that is looked for."""
+    """Compute the domain of a search for a constant text: a position, or a truth value."""
     a.expect("text", "text")
     if not a.text(1):
         raise a.refuse("the text that is looked for is empty")
@@ -56,6 +58,7 @@ def _search(a: Arguments) -> Domain:
 
 
 def _replace(a: Arguments) -> Domain:
+    """Compute the domain of REPLACE: as wide as if every piece of the text were replaced."""
     a.expect("text", "text", "text")
     old = a.text(1)
     new = a.text(2)
@@ -72,6 +75,7 @@ def _concat(a: Arguments) -> Domain:
 
 
 def _pad(a: Arguments) -> Domain:
+    """Compute the domain of a text that is filled up to a constant width."""
     a.expect("text", "number", "text")
     if len(a.text(2)) != 1:
         raise a.refuse("the text to fill with is one character")
@@ -79,6 +83,7 @@ def _pad(a: Arguments) -> Domain:
 
 
 def _split(a: Arguments) -> Domain:
+    """Compute the domain of one piece of a text that is split at a separator."""
     a.expect("text", "text", "number")
     if not a.text(1):
         raise a.refuse("the separator is empty")
@@ -87,6 +92,10 @@ def _split(a: Arguments) -> Domain:
 
 
 def _like(a: Arguments) -> Domain:
+    """Compute the domain of LIKE: a truth value.
+
+    Raises RefusedError for patterns that take long.
+    """
     a.expect("text", "text")
     if "\\" in a.text(1) or a.text(1).count("%") > 8:
         raise a.refuse("the pattern has at most 8 % and no backslash")
@@ -99,6 +108,10 @@ def _label(a: Arguments) -> Domain:
 
 
 def _parse(a: Arguments) -> Domain:
+    """Compute the domain of a text that is read as a whole number between two constants.
+
+    It is null where it cannot be read.
+    """
     a.expect("text", "number", "number")
     low = a.whole(1, -(10**17), 10**17)
     high = a.whole(2, -(10**17), 10**17)

@@ -79,7 +79,11 @@ class RowDegrees:
         return min(limit * self.search(symbols, self.row) for symbols, limit in self.totals)
 
     def search(self, given: Mask, goal: Mask) -> int:
-        """The least product of degrees on a path from `given` to all of `goal`."""
+        """Find the least product of degrees on a path from the symbols `given` to all of `goal`.
+
+        UNBOUNDED where no path is found within MOST_STATES steps. Masks are sets of symbols as
+        bits.
+        """
         costly = sorted(
             (degree for degree in self.degrees if degree.bound > 1), key=lambda degree: degree.bound
         )
@@ -99,7 +103,7 @@ class RowDegrees:
         return UNBOUNDED
 
     def without_nulls(self, columns: Iterable[str]) -> RowDegrees:
-        """The degrees of the rows in which these columns are not null."""
+        """Return the degrees of the rows in which these columns are not null."""
         present = self.mask(set(columns) & set(self.names))
         degrees = (
             degree if degree.given & ~present else replace(degree, for_null=0)
@@ -112,9 +116,10 @@ class RowDegrees:
         return replace(self, degrees=self.degrees + degrees)
 
     def select(self, passed: Mapping[str, str], computed: Mapping[str, Mask]) -> RowDegrees:
-        """Columns passed on, each from one of the names before, and columns computed from symbols.
+        """Return the degrees after a projection.
 
-        A value of those symbols fixes that of the computed column.
+        `passed` maps new names to the names before. `computed` maps new names to the symbols that
+        they are computed from: a value of those symbols fixes that of the computed column.
         """
         names = {name: self.names[source] for name, source in passed.items()} | {
             name: symbol for symbol, name in enumerate(computed, self.size)
@@ -124,7 +129,7 @@ class RowDegrees:
 
 
 def _close(reached: Mask, free: list[Degree]) -> Mask:
-    """The symbols that have one value where those of `reached` have one."""
+    """Add to `reached` all symbols that have one value where those of `reached` have one."""
     before = -1
     while before != reached:
         before = reached

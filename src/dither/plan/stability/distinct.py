@@ -20,8 +20,10 @@ def distinct_public(source: Public, columns: Iterable[str]) -> Public:
 
 
 def distinct_rows(source: Node, per_unit: bool) -> Node:
-    """Per owner: as many rows as the unit has different ones. In all: each of them may come or go,
-    and has no owner.
+    """Bound the rows of one unit after DISTINCT.
+
+    Per owner: as many rows as the unit has different ones. In all: each of them may come or go, and
+    has no owner.
 
     >>> distinct_rows(Owned(32, distinct=1, most=64), True)
     Owned(rows=1, distinct=1, most=64, grouped=())

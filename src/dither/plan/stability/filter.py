@@ -24,8 +24,10 @@ def filter_rows(source: Node) -> Node:
 
 
 def filter_columns(source: Columns, condition: Condition) -> Columns:
-    """Bounds narrow by what every row meets; lowering moves the values into them (rule
-    clamp-to-priced-bounds)."""
+    """Narrow the domains of columns by what every row meets.
+
+    Lowering moves the values into them (rule clamp-to-priced-bounds).
+    """
     columns = dict(source)
     for conjunct in conjuncts(condition):
         if isinstance(conjunct, Compare) and isinstance(conjunct.constant, Fraction):

@@ -8,8 +8,10 @@ from dither.rules import PrivacyRule
 
 
 def group_rows(source: Node, keys: tuple[str, ...]) -> Loose:
-    """Each group that a unit touches may lose its old row and gain a new one: twice the groups.
-    Nobody owns them.
+    """Bound the rows that one unit changes after GROUP BY; nobody owns them.
+
+    Each group that a unit touches may lose its old row and gain a new one: twice the groups. Raises
+    RefusedError without keys, and for a public table.
 
     >>> group_rows(Owned(3, most=50), ("county",))
     Loose(rows=6, most=50)

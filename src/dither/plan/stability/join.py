@@ -15,10 +15,12 @@ from dither.rules import PrivacyRule
 def join_rows(
     left: Node, right: Node, kind: str, *, right_per_left: int, left_per_right: int
 ) -> Owned:
-    """Rows of a unit: what each left row finds, and no more than what each right row finds.
+    """Bound the rows of one unit after a join.
 
-    `right_per_left` bounds the matches of one left row: the multiplicity of a public key, 1 where
-    uniqueness per owner is enforced, else all rows that the unit has on the right.
+    They are what each left row finds, and no more than what each right row finds. `right_per_left`
+    bounds the matches of one left row: the multiplicity of a public key, 1 where uniqueness per
+    owner is enforced, else all rows that the unit has on the right. Raises RefusedError where an
+    input has lost its owner.
 
     >>> join_rows(Owned(2, most=10), Public("counties"), "left", right_per_left=3,
     ...     left_per_right=0).rows
@@ -51,7 +53,7 @@ def join_rows(
 
 
 def count_public_matches(right: Public, keys: tuple[str, ...], facts: Facts) -> int:
-    """How many rows of a public table can share a value of the columns that it is joined by."""
+    """Bound how many rows of a public table can share a value of the columns it is joined by."""
     if right.unique is not None and right.unique <= set(keys):
         return 1
     originals = tuple(original for key in keys if (original := right.original(key)))
@@ -61,8 +63,11 @@ def count_public_matches(right: Public, keys: tuple[str, ...], facts: Facts) -> 
 def join_columns(
     left: Columns, right: Columns, on: tuple[tuple[str, str], ...], kind: str
 ) -> Columns:
-    """The columns of both; a right one paired with one of its own name is left out, other equal
-    names are refused."""
+    """Return the columns of both inputs of a join.
+
+    A right one paired with one of its own name is left out. Raises RefusedError for other equal
+    names, and for keys that cannot be compared.
+    """
     for left_key, right_key in on:
         if left_key not in left or right_key not in right:
             raise RefusedError(

@@ -11,7 +11,9 @@ from dither.rules import PrivacyRule
 
 
 def limit_rows(source: Node, keys: tuple[str, ...], groups: int) -> Owned:
-    """Rows stay or go by the owner's own rows; what stays has at most `groups` values of the keys.
+    """Bound the rows of one unit after a limit on its groups.
+
+    Rows stay or go by the owner's own rows; what stays has at most `groups` values of the keys.
 
     >>> limit_rows(Owned(20), ("county",), 3).groups(("county",))
     3
@@ -25,8 +27,10 @@ def limit_rows(source: Node, keys: tuple[str, ...], groups: int) -> Owned:
 
 
 def check_keys(keys: tuple[str, ...], columns: Columns) -> None:
-    """Keys have an index: a stored integer, or an undeclared label with the index that registration
-    stored."""
+    """Raise RefusedError unless each key has an index.
+
+    That is a stored integer, or an undeclared label with the index that registration stored.
+    """
     for key in keys:
         if key not in columns:
             raise RefusedError(f"no column {key}", rule=PrivacyRule.DECLARED_NAMES)

@@ -13,8 +13,9 @@ from dither.rules import PrivacyRule
 
 
 def per_unit_rows(source: Node, keys: tuple[str, ...], columns: Columns) -> Owned:
-    """One row per owner and key: one without keys, else no more than rows, groups, or values that
-    the keys have.
+    """Bound the rows of one unit after an aggregate per unit: one row per owner and key.
+
+    That is one row without keys, else no more than rows, groups, or values that the keys have.
 
     >>> per_unit_rows(Owned(20, most=100), (), {}).rows
     1
@@ -40,7 +41,10 @@ def _values(columns: Columns, key: str) -> int:
 def per_unit_columns(
     source: Columns, keys: tuple[str, ...], named: tuple[Named, ...], rows: int
 ) -> Columns:
-    """Keys keep their domain; an aggregate of at most `rows` rows has bounds that follow."""
+    """Return the columns after an aggregate per unit.
+
+    Keys keep their domain; an aggregate of at most `rows` rows has bounds that follow.
+    """
     columns = {key: source[key] for key in keys}
     for column in named:
         check_name(column.name, columns)

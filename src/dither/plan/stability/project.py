@@ -13,8 +13,9 @@ from dither.rules import PrivacyRule
 
 
 def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
-    """One row for each row, a function of that row alone. What is known of groups lives on under
-    new names.
+    """Bound the rows of one unit after a projection: one row for each row, made from it alone.
+
+    What is known of groups lives on under new names.
 
     >>> project_rows(Owned(3, distinct=2), (Named("age", Column("age")),)) == Owned(3, distinct=2)
     True
@@ -49,8 +50,10 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
 
 
 def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:
-    """The domain of each expression by interval arithmetic; a column that is passed on keeps its
-    own."""
+    """Compute the domain of each expression by interval arithmetic.
+
+    A column that is passed on keeps its own.
+    """
     domains: Columns = {}
     for column in columns:
         check_name(column.name, domains)

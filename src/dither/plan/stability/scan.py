@@ -11,8 +11,11 @@ from dither.rules import PrivacyRule
 
 
 def scan_rows(table: Table) -> Node:
-    """A unit owns at most `rows_per_unit` rows: registration left the others out. Public rows
-    belong to nobody."""
+    """Bound the rows of one unit in a table by its declared `rows_per_unit`.
+
+    Registration left the others out. Public rows belong to nobody. Raises RefusedError where a
+    private table declares no limit.
+    """
     if table.kind == "public":
         return Public(table.name)
     if table.rows_per_unit is None or table.max_rows is None:
@@ -23,7 +26,7 @@ def scan_rows(table: Table) -> Node:
 
 
 def scan_columns(table: Table, facts: Facts, owner: str | None) -> Columns:
-    """The declared columns; the owner's own column is no column of the registered table."""
+    """Return the declared columns. The owner's own column is no column of the registered table."""
     return {
         column.name: declared_domain(column, table, facts)
         for column in table.columns

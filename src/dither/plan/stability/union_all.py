@@ -9,8 +9,10 @@ from dither.rules import PrivacyRule
 
 
 def union_rows(left: Node, right: Node, distinct: int) -> Node:
-    """Rows add up. `distinct` bounds the different rows of a unit, which a repeated source does not
-    add to.
+    """Bound the rows of one unit after UNION ALL: rows add up.
+
+    `distinct` bounds the different rows of a unit, which a repeated source does not add to. Raises
+    RefusedError with a public table.
 
     >>> union_rows(Owned(1, most=10), Owned(1, most=10), 1)
     Owned(rows=2, distinct=1, most=20, grouped=())
@@ -25,7 +27,10 @@ def union_rows(left: Node, right: Node, distinct: int) -> Node:
 
 
 def union_columns(left: Columns, right: Columns) -> Columns:
-    """Equal names in equal order; each column holds what either side's holds."""
+    """Return the columns of a union; each holds what either input's holds.
+
+    Raises RefusedError unless both have equal names in equal order.
+    """
     if list(left) != list(right):
         raise RefusedError(
             "the sides of a union have different columns", rule=PrivacyRule.DECLARED_NAMES

@@ -19,7 +19,7 @@ ROUNDING = 2.0**-46
 
 
 def epsilon_from_rho(rho: Number, delta: Number) -> float:
-    """An epsilon (rounded up) such that rho-zCDP implies (epsilon, delta)-DP.
+    """Compute an epsilon, rounded up, such that rho-zCDP implies (epsilon, delta)-DP.
 
     >>> round(epsilon_from_rho(0.5, 1e-6), 6)
     5.221534
@@ -38,7 +38,9 @@ def epsilon_from_rho(rho: Number, delta: Number) -> float:
 
 
 def rho_for(epsilon: Number, delta: Number) -> Fraction:
-    """The largest rho (rounded down) whose tight conversion meets (epsilon, delta).
+    """Find the largest rho, rounded down, whose tight conversion meets (epsilon, delta).
+
+    Raises ParameterError where there is none.
 
     >>> round(float(rho_for(1, 1e-6)), 8)
     0.02435597
@@ -72,9 +74,9 @@ def find_best(bound: Callable[[float], float]) -> float:
 
 
 def read_float(value: Number, name: str) -> float:
-    """The number as a float, zero only if it is zero.
+    """Read a number as a float that is zero only if the number is.
 
-    The error of rounding is among the terms' slack.
+    Raises ParameterError below 0 and above 2**256. The error of rounding is among the terms' slack.
     """
     number = exact(value, name)
     if number < 0:
@@ -85,7 +87,7 @@ def read_float(value: Number, name: str) -> float:
 
 
 def _log(delta: Fraction) -> float:
-    """log(delta) to a few units in its last digit.
+    """Compute log(delta) to a few units in its last digit.
 
     That holds also where delta is near 1 or below the smallest float.
     """

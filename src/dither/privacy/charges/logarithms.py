@@ -45,7 +45,11 @@ def log_two_up() -> Fraction:
 
 
 def _log(x: Fraction) -> tuple[Fraction, Fraction]:
-    """ln x = k ln 2 + 2 artanh((m-1)/(m+1)) with x = m 2^k and 1 <= m < 2, both parts enclosed."""
+    """Enclose ln x, for x >= 1: return a lower and an upper bound.
+
+    ln x = k ln 2 + 2 artanh((m-1)/(m+1)) with x = m 2^k and 1 <= m < 2, and both terms are
+    enclosed.
+    """
     if x < 1:
         raise ValueError("needs x >= 1")
     k = x.numerator.bit_length() - x.denominator.bit_length()
@@ -111,7 +115,7 @@ def epsilon_up(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def epsilon_of_order(renyi: Fraction, alpha: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon such that (alpha, renyi)-RDP implies (epsilon, delta)-DP.
+    """Compute an epsilon such that (alpha, renyi)-RDP implies (epsilon, delta)-DP, rounded up.
 
     It is the formula of `epsilon_up` at one order.
     """
@@ -122,5 +126,5 @@ def epsilon_of_order(renyi: Fraction, alpha: Fraction, delta: Fraction) -> Fract
 
 
 def on_grain(value: Fraction) -> Fraction:
-    """The next multiple of 10^-18 at or above."""
+    """Round a number up to the next multiple of 10^-18."""
     return Fraction(-(-value.numerator * _GRAIN // value.denominator), _GRAIN)

@@ -85,9 +85,9 @@ def _approx_by_order(loss: Loss, order: Fraction, share: Fraction) -> Pair:
 
 
 def _approx_shuffled(loss: Loss, share: Fraction) -> Pair:
-    """The price with shuffled rounds, if there are any, at equal parts of `share`.
+    """Price a loss in (epsilon, delta); its shuffled rounds share the delta `share` equally.
 
-    Everything else has its own pair.
+    Every other event has its own pair.
     """
     rounds = _walk(loss, lambda event: (Fraction(isinstance(event, losses.Shuffled)),))[0]
 
@@ -145,7 +145,7 @@ class _NoPair(Exception):
 
 
 def pair(event: Loss) -> Pair | None:
-    """(epsilon, delta) of a loss that is known to have them by itself; else None.
+    """Return (epsilon, delta) of a loss that is known to have them by itself; else None.
 
     These are pure losses, Approx, and samples of them.
     """
@@ -333,6 +333,7 @@ def _rdp_sampled(event: Loss, alpha: Fraction) -> Pair:
 
 
 def _scheme(event: Loss, rule: str) -> None:
+    """Refuse a sample of fixed size unless neighbours are 'replace': no other case is proved."""
     if isinstance(event, losses.SampledWithoutReplacement) and event.neighbours != "replace":
         fits = "losses with neighbours='replace', or Poisson sampling"
         _refuse(event, rule, fits, "a sample of fixed size is proved for 'replace' neighbours only")
@@ -352,7 +353,7 @@ def rho_of_pure(epsilon: Fraction) -> Fraction:
 
 
 def rho_of_laplace(epsilon: Fraction) -> Fraction:
-    """The rho of continuous Laplace noise: epsilon + e^-epsilon - 1, rounded up.
+    """Compute the rho of continuous Laplace noise: epsilon + e^-epsilon - 1, rounded up.
 
     Proof: docs/proofs/filters.md, lemma 4.
 

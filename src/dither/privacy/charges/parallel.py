@@ -14,7 +14,7 @@ from dither.privacy.losses import Neighbours
 
 
 def sum_largest(totals: Iterable[Fraction], neighbours: Neighbours) -> Fraction:
-    """The largest total under add/remove; the sum of the two largest under replace.
+    """Return the largest total under add/remove; the sum of the two largest under replace.
 
     >>> totals = [Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)]
     >>> sum_largest(totals, "add_remove"), sum_largest(totals, "replace")

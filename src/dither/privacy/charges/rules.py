@@ -8,7 +8,7 @@ or to the filter (`accounting.CappedRule`).
 |---|---|---|---|
 | pure | epsilon | none | sums, Rogers, Roth, Ullman and Vadhan 2016 |
 | approx | epsilon | sum of deltas | sums, the same |
-| zcdp | rho | sum of selection deltas | approximate zCDP filter, Whitehouse, Ramdas, Rogers and Wu 2023 |
+| zcdp | rho | sum of selection deltas | zCDP filter, Whitehouse, Ramdas, Rogers and Wu 2023 |
 | rdp | D_alpha at one order | sum of selection deltas | Feldman and Zrnic 2021 |
 
 Amounts are exact rationals (`charges.measures`). Where they must be rounded they are rounded up in
@@ -143,7 +143,10 @@ class Rule:
         return self.convert_cap(amount, self.delta_conversion)
 
     def convert_cap(self, cap: Fraction, delta_conversion: Fraction) -> tuple[Fraction, Fraction]:
-        """(epsilon, delta) of a cap fixed in advance: docs/proofs/filters.md, theorem 4."""
+        """Convert a cap fixed in advance to the (epsilon, delta) that it promises.
+
+        Proof: docs/proofs/filters.md, theorem 4.
+        """
         if self.name == "zcdp":
             return epsilon_up(cap, delta_conversion), delta_conversion + self.delta_selection
         if self.name == "rdp":
@@ -170,9 +173,10 @@ PURE = Rule("pure")
 
 @refuse_beyond_floats
 def charge(loss: Loss, rule: Rule) -> Charge:
-    """What a budget with this rule takes for a loss.
+    """Compute what a budget with this rule takes for a loss.
 
-    A loss without a charge is refused, with the reason and what would fit.
+    It changes no budget. Raises an error with the reason and what would fit, for a loss that has no
+    charge under the rule.
     """
     if not isinstance(loss, Loss):
         raise NotALossError(
@@ -200,7 +204,9 @@ def _price_loss(loss: Loss, rule: Rule) -> tuple[Fraction, Fraction]:
 
 
 def charge_from_amounts(amount: Fraction, delta: Fraction) -> Charge:
-    """A charge whose amounts are on record, such as one read from a ledger. It belongs to no rule.
+    """Make a charge whose amounts are on record, such as one read from a ledger.
+
+    It belongs to no rule.
 
     >>> charge_from_amounts(Fraction(1, 2), Fraction(0))
     Charge(amount=Fraction(1, 2), delta=Fraction(0, 1))

@@ -25,7 +25,7 @@ _LARGEST_ORDER = 512
 
 
 def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
-    """log(1 + rate (e^epsilon - 1)), rounded up (theorem 3.28).
+    """Compute log(1 + rate (e^epsilon - 1)), rounded up: the epsilon of a sample (theorem 3.28).
 
     Computed as epsilon + log(rate + (1 - rate) e^-epsilon).
 
@@ -39,9 +39,10 @@ def amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
 
 
 def poisson_renyi(rate: Fraction, inner: Curve, alpha: Fraction, unsampled: Fraction) -> Fraction:
-    """D_alpha of a Poisson sample, in both directions.
+    """Bound D_alpha of a Poisson sample, in both directions.
 
-    `inner` is a curve that bounds both directions of the unsampled loss.
+    `inner` is a curve that bounds both directions of the unsampled loss; `unsampled` is its value
+    at alpha.
 
     >>> curve = lambda order: order * Fraction(50, 121)                   # sigma = 1.1
     >>> round(float(poisson_renyi(Fraction(1, 100), curve, Fraction(8), Fraction(4))), 15)
@@ -57,7 +58,10 @@ def poisson_renyi(rate: Fraction, inner: Curve, alpha: Fraction, unsampled: Frac
 def fixed_size_renyi(
     rate: Fraction, inner: Curve, alpha: Fraction, unsampled: Fraction
 ) -> Fraction:
-    """D_alpha of a sample of fixed size under replace, never above the unsampled loss."""
+    """Bound D_alpha of a sample of fixed size under replace, never above `unsampled`.
+
+    `inner` is the curve of the unsampled loss, `unsampled` its value at alpha.
+    """
     return (
         unsampled
         if rate == 1
@@ -70,7 +74,7 @@ def _curve(inner: Curve, n: int) -> tuple[Fraction, ...]:
 
 
 def _between(alpha: Fraction, unsampled: Fraction, level: Callable[[int], Fraction]) -> Fraction:
-    """D_alpha between integer orders: by the chord, which lies above a convex function.
+    """Bound D_alpha between two integer orders by the chord, which lies above a convex function.
 
     `level(n)` bounds (n-1) D_n, a convex function of the order that vanishes at 1.
     """
@@ -115,7 +119,7 @@ def _fixed(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
 
 
 def shuffled(epsilon: Fraction, users: int, delta: Fraction) -> Fraction:
-    """The epsilon at `delta` of mixed reports, rounded up.
+    """Bound the epsilon at `delta` of local reports that a shuffler mixed, rounded up.
 
     Feldman, McMillan and Talwar 2021, theorem 3.1. log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta) / n)
     + 8 E/n)) with E = e^epsilon, if 16 E log(2/delta) <= n; never above the local epsilon, which it
@@ -138,8 +142,10 @@ def shuffled(epsilon: Fraction, users: int, delta: Fraction) -> Fraction:
 
 
 def _log_sum(weights: Sequence[int], whole: int, exponents: Sequence[Fraction]) -> Fraction:
-    """An upper bound of log(sum of weights * e^exponents / whole); only the first weight, at
-    exponent 0, may be < 0."""
+    """Bound log(sum of weights * e^exponents / whole) from above.
+
+    Only the first weight, at exponent 0, may be below 0.
+    """
     terms = [(weights[0] << _BITS, 0)]
     for weight, exponent in zip(weights[1:], exponents[1:], strict=True):
         mantissa, doublings = _exp_up(exponent)
@@ -163,7 +169,7 @@ def _log_sum(weights: Sequence[int], whole: int, exponents: Sequence[Fraction]) 
 
 
 def _exp_up(x: Fraction) -> tuple[int, int]:
-    """(m, k) with e^x <= m 2^k / 2^192, for x >= 0.
+    """Bound e^x from above, for x >= 0: return (m, k) with e^x <= m 2^k / 2^192.
 
     Powers of two are taken apart; the rest is by the enclosure of e^-x.
     """
@@ -174,5 +180,5 @@ def _exp_up(x: Fraction) -> tuple[int, int]:
 
 
 def up(value: Fraction) -> Fraction:
-    """The next multiple of 10^-30 at or above, so that sums stay short."""
+    """Round a number up to the next multiple of 10^-30, so that sums stay short."""
     return Fraction(-(-value.numerator * _GRAIN // value.denominator), _GRAIN)

@@ -198,8 +198,11 @@ def _count_cells(analysed: AnalysedQuery) -> int:
 
 
 def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
-    """The analysed query of every step. Each step has a family of its kind, and unlisted keys leave
-    only through a selection over the same rows and keys."""
+    """Check the steps of a request against each other, and return the analysed query of each.
+
+    Raises RefusedError where there are too many aggregates, where a step's family does not serve
+    its query, and where unlisted keys would leave without a selection over the same rows and keys.
+    """
     aggregates = sum(len(getattr(step.query, "columns", ())) or 1 for step in request.steps)
     if aggregates > MOST_COLUMNS:
         raise RefusedError(
@@ -230,7 +233,10 @@ def _check_columns(steps: tuple[Step, ...]) -> None:
 
 
 def _name_columns(query: Query) -> tuple[str, tuple[str, ...], tuple[Aggregate, ...]]:
-    """The rows, keys and columns of a query. The hash of a plan, unlike `==`, tells 1 from True."""
+    """Return rows, keys and columns of a query, to compare it with others.
+
+    The hash of a plan, unlike `==`, tells 1 from True.
+    """
     return query.plan.hash, query.keys, query.columns if isinstance(query, Cells) else ()
 
 
@@ -338,9 +344,9 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def first_step(holds: Callable[[int], bool], last: int) -> int | None:
-    """The first step from 0 to `last` at which `holds` is true; None where there is none.
+    """Find the first step from 0 to `last` at which `holds` is true, by doubling and bisection.
 
-    From that step on it must stay true.
+    Returns None where it is true at none. From the first such step on it must stay true.
 
     >>> first_step(lambda step: step >= 300, 512), first_step(lambda step: False, 512)
     (300, None)
@@ -361,6 +367,6 @@ def first_step(holds: Callable[[int], bool], last: int) -> int | None:
 
 
 def loss_of(steps: tuple[Calibrated, ...]) -> Loss:
-    """The loss of all steps together, as data."""
+    """Compose the losses of all steps into one."""
     losses = [step.loss() for step in steps]
     return losses[0] if len(losses) == 1 else compose(*losses)

@@ -22,7 +22,10 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def copy_request(request: Request) -> Request:
-    """The same request, of nothing but new nodes; refused where it holds anything else."""
+    """Rebuild a request from nothing but new nodes of our own types.
+
+    Raises RefusedError where it holds an object of any other type, or is too large.
+    """
     if type(request) is not Request or type(request.steps) is not tuple:
         raise RefusedError("a request of another type", rule=PrivacyRule.NO_RULE)
     for step in request.steps:

@@ -13,7 +13,10 @@ from pathlib import Path
 
 
 def no_core_dumps() -> None:
-    """For this process and its children; harmless when called again."""
+    """Keep this process and its children from writing their memory to disk when they crash.
+
+    A second call is harmless.
+    """
     _, hard_limit = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0 if hard_limit == 0 else 1, hard_limit))
     with suppress(OSError):  # Linux only

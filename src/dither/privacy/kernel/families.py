@@ -83,14 +83,17 @@ class MechanismFamily:
 
 
 def count_numbers(query: Query) -> int:
-    """Numbers that a query asks for in each cell."""
+    """Count the numbers that a query asks for in each cell."""
     if isinstance(query, Cells):
         return len(query.columns)
     return len(query.shares) if isinstance(query, Quantiles) else 1
 
 
 def build_laplace(terms: StepTerms) -> Built:
-    """Laplace noise of scale D1 / epsilon_i."""
+    """Build Laplace noise of scale D1 / epsilon_i.
+
+    D1 is the L1 sensitivity of the query, epsilon_i the share of this step.
+    """
     return Built(
         IntegerLaplace.for_epsilon(terms.share, terms.analysed.sensitivity, terms.adjacency)
     )
@@ -102,7 +105,10 @@ def build_gaussian(terms: StepTerms) -> Built:
 
 
 def build_box(terms: StepTerms) -> Built:
-    """Box noise of scale rows / epsilon_i."""
+    """Build box noise of scale rows / epsilon_i, one noise for all numbers of a cell.
+
+    Raises RefusedError for fewer numbers than 2 or more than MOST_SIDES.
+    """
     query = terms.query
     assert isinstance(query, Cells)
     if not 2 <= len(query.columns) <= MOST_SIDES:
@@ -115,14 +121,14 @@ def build_box(terms: StepTerms) -> Built:
 
 
 def build_geometric_keys(terms: StepTerms) -> Built:
-    """The optimal key selection at epsilon_i and delta_i."""
+    """Build the optimal key selection at epsilon_i and delta_i, the shares of this step."""
     return Built(
         TruncatedGeometricKeys(terms.share, terms.delta, _keys_per_unit(terms), *terms.adjacency)
     )
 
 
 def build_gaussian_keys(terms: StepTerms) -> Built:
-    """Key selection by Gaussian noise at rho_i and delta_i."""
+    """Build a key selection by Gaussian noise at rho_i and delta_i, the shares of this step."""
     return Built(
         GaussianKeys.for_rho(
             terms.share, terms.delta, groups=_keys_per_unit(terms), adjacency=terms.adjacency
@@ -131,7 +137,7 @@ def build_gaussian_keys(terms: StepTerms) -> Built:
 
 
 def _keys_per_unit(terms: StepTerms) -> int:
-    """At most so many keys per unit; the mechanism itself doubles them under replace."""
+    """Return how many keys one unit can have; the mechanism itself doubles them under replace."""
     cells = terms.analysed.reach.cells
     return -(-cells // 2) if terms.analysed.neighbours == "replace" else cells
 
@@ -173,7 +179,11 @@ could answer, the first one does: put a new one last, unless it is to replace an
 
 
 def choose_family(query: Query, measure: Measure, allow_epsilon_only: bool) -> MechanismFamily:
-    """The first family that can answer a query in this measure."""
+    """Return the first family that can answer a query in this measure.
+
+    `allow_epsilon_only` admits families that only pots counted in epsilon can pay. Raises
+    RefusedError where no family fits.
+    """
     for family in FAMILIES.values():
         is_allowed = allow_epsilon_only or not family.needs_epsilon_pots
         if is_allowed and measure in family.measures and family.serves(query):
@@ -182,7 +192,10 @@ def choose_family(query: Query, measure: Measure, allow_epsilon_only: bool) -> M
 
 
 def noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[MechanismFamily]:
-    """The families of noise on single counts and sums that prices in these measures can buy."""
+    """List the families of noise on single counts and sums that prices in these measures can buy.
+
+    `allow_epsilon_only` admits families that only pots counted in epsilon can pay.
+    """
     return [
         family
         for family in FAMILIES.values()
@@ -194,7 +207,10 @@ def noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[Mec
 
 
 def joint_families(measure: Measure, allow_epsilon_only: bool) -> list[MechanismFamily]:
-    """The families with one noise for several numbers of a cell."""
+    """List the families that draw one noise for several numbers of a cell.
+
+    `allow_epsilon_only` admits families that only pots counted in epsilon can pay.
+    """
     return [
         family
         for family in FAMILIES.values()

@@ -140,7 +140,10 @@ class Kernel:
         return Priced(request, steps, loss, version, key, view)
 
     def prepare(self, priced: Priced) -> Measurer:
-        """PREPARE: connect and compile; the last step that may fail freely."""
+        """PREPARE: connect to the registered copy and compile the statements.
+
+        It is the last step that may fail without a charge.
+        """
         self._incidents.settle(priced.request.pot, is_suspended=priced.view.is_suspended)
         measurer = self.connect(priced.version)
         for query in statements(priced):
@@ -222,7 +225,11 @@ class Kernel:
     def _charge_and_store(
         self, priced: Priced, measurer: Measurer, how: dict[str, Any]
     ) -> tuple[Reservation, Values, str] | None:
-        """RESERVE to COMMIT; None after a failure, which is then recorded."""
+        """Do RESERVE to COMMIT: charge, measure, add noise and store.
+
+        Returns the reservation, the released values and the time of release; None after a failure,
+        which is then on record. The charge stays in both cases.
+        """
         answer = None
         try:
             reservation = self.reserve(priced, **how)
@@ -235,12 +242,12 @@ class Kernel:
     def _measure_and_store(
         self, priced: Priced, measurer: Measurer, reservation: Reservation
     ) -> tuple[Values, str] | None:
-        """MEASURE to COMMIT; None on any failure.
+        """Do MEASURE to COMMIT: return the stored values and the time of release.
 
-        The exception and its frames, which hold exact values, end here. No interrupt reaches this
-        thread, so whatever is raised is a failure of engine or store. The time is taken when all is
-        ready to leave: that of the charge, seen beside the moment the answer appears, would tell
-        how long it took.
+        Returns None on any failure. The exception and its frames, which hold exact values, end
+        here. No interrupt reaches this thread, so whatever is raised is a failure of engine or
+        store. The time is taken when all is ready to leave: that of the charge, seen beside the
+        moment the answer appears, would tell how long it took.
         """
         try:
             values = self.randomise(priced, self.measure_with_retries(priced, measurer))
@@ -252,7 +259,10 @@ class Kernel:
         return values, released_at
 
     def measure_with_retries(self, priced: Priced, measurer: Measurer) -> list[Exact]:
-        """MEASURE, tried up to three times with the same statements and the same sample."""
+        """MEASURE: run the statements, at most three times, always over the same sample.
+
+        Raises what the last try raised.
+        """
         key = fresh_bytes(32)
         for _ in range(MEASURE_TRIES - 1):
             with suppress(Exception):
@@ -352,7 +362,7 @@ def refuse_shared_pots(view: LedgerView) -> None:
 
 
 def delta_of_path(path: tuple[Pot, ...]) -> Fraction:
-    """The delta that one question may use.
+    """Compute the delta that one question may use; `path` is its pot and all pots around it.
 
     Its pot states it; else it is a hundredth of what the pot keeps for selections of keys.
     """

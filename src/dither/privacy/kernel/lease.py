@@ -36,7 +36,7 @@ from dither.rules import PrivacyRule
 
 
 def events(planned: Loss) -> Iterator[Loss]:
-    """The losses of a plan in order; a composition inside a repetition is one step."""
+    """Yield the losses of a plan in order. A composition inside a repetition is one step."""
     if isinstance(planned, Composed):
         for loss in planned.losses:
             yield from events(loss)
@@ -66,7 +66,10 @@ class Lease:
         kernel.uninterrupted.run(lambda: self._charge(planned), on_interrupt=self.close)
 
     def _charge(self, planned: Loss) -> None:
-        """RESERVE, for the whole plan."""
+        """RESERVE: charge the loss of the whole plan, durably, before its first step.
+
+        Opens the lease.
+        """
         kernel = self._kernel
         public = {
             "version": self._version.number,
@@ -117,7 +120,10 @@ class Lease:
             return values
 
     def _next(self, request: Request) -> Priced:
-        """The request priced, if it is the next step of this plan."""
+        """Price a request, after a check that it is the next step of this plan.
+
+        Raises RefusedError where pot, version or loss differ from those that were paid for.
+        """
         if request.pot != self._pot:
             raise RefusedError(
                 f"this lease was paid by {self._pot!r}, not {request.pot!r}", rule=PrivacyRule.LEASE
@@ -159,7 +165,11 @@ class Lease:
             raise UnavailableError
 
     def store_outputs(self) -> bool:
-        """COMMIT; False where the store failed, which is then recorded."""
+        """COMMIT: store what the steps gave, and end the lease.
+
+        Returns True when it is stored or was ended before, False where the store failed, which is
+        then recorded as an incident.
+        """
         with self._lock:
             if not self._open:
                 return True

@@ -10,8 +10,11 @@ from dither.state import State
 
 
 def open_kernel(state: State) -> Kernel:
-    """The kernel of a state folder, also where a crash or the first version of dither left its
-    ledger to a replay."""
+    """Open the kernel of a state folder.
+
+    Where a crash or the first version of dither left the ledger unchecked, all its entries are
+    replayed first.
+    """
     try:
         return Kernel(state)
     except ReplayNeededError:

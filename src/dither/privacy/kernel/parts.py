@@ -55,7 +55,11 @@ def check_parts(request: Request, path: tuple[Pot, ...], catalog: Catalog, versi
 
 
 def check_partition(partition: Pot, catalog: Catalog, version: int) -> None:
-    """A partition's column is a function of the unit in the registered version."""
+    """Raise RefusedError unless each privacy unit lies in one part of this partition.
+
+    The partition's column must be in a private table with one row per unit, under its exact name,
+    and the partition must have been opened for this registered version.
+    """
     assert partition.column is not None
     name, _, column = partition.column.partition(".")
     try:
@@ -86,11 +90,12 @@ def check_partition(partition: Pot, catalog: Catalog, version: int) -> None:
 
 
 def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
-    """Allow-list: whether every row of the plan belongs to a unit of the part.
+    """Whether every row of the plan belongs to a unit of the part: `table`.`column` = `value`.
 
-    A scan of that table under a filter that asks for exactly this value holds rows of such units
-    only; what is made from those rows alone, or by joining them with other rows of the *same
-    owner*, does too. Conditions above a projection do not count: their column may be another.
+    What is not recognised counts as outside. A scan of that table under a filter that asks for
+    exactly this value holds rows of such units only; what is made from those rows alone, or by
+    joining them with other rows of the *same owner*, does too. Conditions above a projection do not
+    count: their column may be another.
     """
     match plan:
         case Join(left, right, _, kind):

@@ -45,6 +45,10 @@ def randomise(steps: tuple[Calibrated, ...], exact: list[Exact], source: Words) 
 
 
 def _select(calibrated: Calibrated, owners: Exact, source: Words) -> tuple[OpenKey, ...]:
+    """Choose the keys that may be shown, from the exact number of units of each key.
+
+    Keys are sorted first, so that the order of the answer tells nothing about the rows.
+    """
     keys = sorted(owners, key=lambda labels: [(label is None, label or "") for label in labels])
     counts = np.array([owners[key] for key in keys], np.int64)
     choices = calibrated.mechanism.release_exact(counts, source)
@@ -83,7 +87,7 @@ def _release_step(
 def _cells_of(
     calibrated: Calibrated, exact: Exact, keys: tuple[OpenKey, ...], columns: int
 ) -> NDArray[Any]:
-    """The exact numbers that get noise, one row for each cell.
+    """Collect the exact numbers that get noise: one row for each cell, one column a number.
 
     These are all declared cells; where keys are unlisted, those of selected keys alone.
     """
@@ -96,7 +100,10 @@ def _cells_of(
 
 
 def dense(cells: dict[int, tuple[int, ...]], shape: tuple[int, int]) -> NDArray[Any]:
-    """All declared cells of a selected key; those without rows are 0."""
+    """Fill a table of all declared cells of one selected key.
+
+    `cells` maps the code of a cell to its numbers; cells without rows are 0.
+    """
     dense = np.zeros(shape, object)
     for code, row in cells.items():
         dense[code] = row
@@ -106,7 +113,10 @@ def dense(cells: dict[int, tuple[int, ...]], shape: tuple[int, int]) -> NDArray[
 def _release_quantiles(
     calibrated: Calibrated, histograms: dict[int, Any], source: Words
 ) -> list[int]:
-    """The values chosen in every cell, in grid integers."""
+    """Draw the quantiles of every cell, as grid integers, one cell after the other.
+
+    `histograms` maps the code of a cell to its points and their counts.
+    """
     points = calibrated.points
     assert isinstance(points, Points)
     values: list[int] = []

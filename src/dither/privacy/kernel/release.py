@@ -110,12 +110,11 @@ class Release:
 def repeat_key(
     request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, version: Version
 ) -> str:
-    """The hash under which a release is stored (rule values-for-payers).
+    """Hash all that the law of an answer depends on: the key of its stored release.
 
-    It covers all that the law of the answer depends on, and nothing else. Lineage, version, catalog
-    (bounds, limits, domains), unit, neighbours, queries, families, weights, price, delta, the exact
-    mechanisms and their loss, the meaning of losses. Not the pot: another group may pay for the
-    same answer.
+    (Rule values-for-payers.) It covers lineage, version, catalog (bounds, limits, domains), unit,
+    neighbours, queries, families, weights, price, delta, the exact mechanisms and their loss, the
+    meaning of losses, and nothing else. Not the pot: another group may pay for the same answer.
     """
     request_json = request.to_json()
     return digest(
@@ -151,12 +150,14 @@ def to_bytes(priced: Priced, values: Values) -> bytes:
 
 
 def _type(calibrated: Calibrated) -> pa.DataType:
+    """Choose the Arrow type in which the numbers or keys of a step are stored."""
     if isinstance(calibrated.step.query, Keys):
         return pa.list_(pa.string())
     return pa.int64() if calibrated.width < 2**63 else pa.decimal128(38, 0)
 
 
 def _stored(calibrated: Calibrated, cells: tuple[Any, ...]) -> list[Any]:
+    """Turn the released cells of a step into values of the Arrow type that `_type` chose."""
     if isinstance(calibrated.step.query, Keys):
         return [list(labels) for labels in cells]
     return list(cells) if calibrated.width < 2**63 else [Decimal(cell) for cell in cells]
@@ -173,7 +174,7 @@ def load_libraries() -> None:
 
 
 def table_bytes(table: pa.Table) -> bytes:
-    """An Arrow table as a stream."""
+    """Write an Arrow table as the bytes of an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -181,7 +182,7 @@ def table_bytes(table: pa.Table) -> bytes:
 
 
 def from_bytes(stream: bytes) -> Values:
-    """What left in a stored release."""
+    """Read the values of a stored release: a tuple for each step, of integers or of keys."""
     table = pa.ipc.open_stream(stream).read_all()
     return tuple(
         tuple(tuple(cell) if isinstance(cell, list) else int(cell) for cell in column[0].as_py())

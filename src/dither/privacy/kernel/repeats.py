@@ -13,10 +13,11 @@ from dither.privacy.ledger import Charge, Found, Ledger
 
 
 def repeated(ledger: Ledger, priced: Priced, now: str) -> Release | None:
-    """The stored answer, None where there is none.
+    """Return the stored answer to a question; None where there is none. It may charge.
 
-    Global: the dataset's total has paid, and it alone is promised, so the answer is free to all.
-    Separate: pots on the way up that have not paid do so now, and receive the same answer.
+    With the pot policy `global` the answer is free to all: the dataset's total has paid, and it
+    alone is promised. With `separate`, pots on the way up that have not paid are charged now, and
+    receive the same answer; RefusedError where one cannot pay.
     """
     pot_name = priced.request.pot
     path = priced.view.path

@@ -55,6 +55,7 @@ class Price:
 
     @property
     def value(self) -> Fraction:
+        """The number of the price, in epsilon or rho, whichever was stated."""
         number = self.rho if self.epsilon is None else self.epsilon
         assert number is not None
         return number
@@ -112,7 +113,7 @@ class Request:
             raise ParameterError("a request needs at least one step")
 
     def to_json(self) -> dict[str, Any]:
-        """Canonical dict; what the ledger hashes."""
+        """Write the request as the canonical dict that the ledger hashes."""
         return {
             "type": "request",
             "v": 1,

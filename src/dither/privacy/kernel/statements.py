@@ -11,7 +11,7 @@ from dither.privacy.kernel.request import Step
 
 
 def statements(priced: Priced) -> list[Query]:
-    """The queries to measure, each once.
+    """List the queries to measure, each once, though several steps may share one.
 
     They are compared by their hashes: `==` confuses 1 and True.
     """
@@ -23,7 +23,10 @@ def statements(priced: Priced) -> list[Query]:
 
 
 def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
-    """What the statements measured, as exact integers for each step."""
+    """Give each step its exact integers out of what the statements measured.
+
+    `measured` has one result for each query of `statements`, in that order.
+    """
     by_hash = {
         query.hash: numbers for query, numbers in zip(statements(priced), measured, strict=True)
     }
@@ -34,7 +37,11 @@ def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
 
 
 def _numbers_of(step: Step, measured: Any) -> Exact:
-    """The columns of one step; by unlisted key, where there are any, the cells that hold rows."""
+    """Take the columns of one step out of a measured query.
+
+    The result maps each unlisted key to the cells that hold rows; without unlisted keys it has the
+    one key `()`.
+    """
     if not isinstance(step.measured, Cells):
         return cast(Exact, measured)
     columns = list(range(len(step.measured.columns)) if step.columns is None else step.columns)

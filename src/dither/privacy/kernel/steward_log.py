@@ -24,7 +24,10 @@ def log_incident(
     pot: str,
     error: BaseException | None = None,
 ) -> None:
-    """Appends an incident: its code, reserve and pot, the time, and the error with its causes."""
+    """Append an incident to the steward's log: its code, reserve and pot, time, error and causes.
+
+    A log that cannot be written is passed over in silence.
+    """
     with suppress(Exception):
         line = {
             "incident": code,
@@ -37,7 +40,7 @@ def log_incident(
 
 
 def describe_causes(error: BaseException | None) -> Iterator[dict[str, str]]:
-    """Type and message of an error, of what it was raised from, and so on.
+    """Yield type and message of an error, of what it was raised from, and so on, up to MOST_CAUSES.
 
     >>> list(describe_causes(ValueError("a message")))
     [{'type': 'ValueError', 'message': 'a message'}]

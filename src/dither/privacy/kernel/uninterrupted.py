@@ -73,7 +73,7 @@ class _Job(Generic[T]):
             pass
 
     def result(self) -> T:
-        """What the work returned, or its error."""
+        """Return what the work returned, or raise the error that ended it."""
         if self._error is not None:
             raise self._error
         return self._result
@@ -92,6 +92,7 @@ class _Running:
         self._is_ending = False
 
     def add(self, job: _Job[Any]) -> None:
+        """Count a job as running. Raises RefusedError once the process is ending."""
         with self._lock:
             if self._is_ending:
                 raise RefusedError(_NO_THREAD, rule=PrivacyRule.INTERRUPTS)

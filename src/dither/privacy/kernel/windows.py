@@ -57,14 +57,15 @@ class Windows:
     first: int
 
     def between(self, span: Span) -> tuple[str, ...]:
-        """The labels of a span of windows."""
+        """List the labels of a span of windows, given by its first and last number."""
         return self.labels[max(0, span[0] - self.first) : max(0, span[1] - self.first + 1)]
 
 
 def windows_of(catalog: Catalog) -> Windows | None:
-    """The windows in which a registered row can lie; None where the unit is no window.
+    """List the windows in which a registered row can lie; None where the unit is no window.
 
-    They follow from the bounds of the window's column, in every private table.
+    They follow from the bounds of the window's column, in every private table. Raises RefusedError
+    where there are more than MOST.
     """
     unit = catalog.unit
     if unit.column is None:
@@ -84,7 +85,10 @@ def windows_of(catalog: Catalog) -> Windows | None:
 
 
 def horizon(catalog: Catalog) -> int | None:
-    """W: in how many windows one person can have rows; None where the unit is no window."""
+    """Count the windows in which one person can have rows; None where the unit is no window.
+
+    The papers call it W.
+    """
     if catalog.unit.column is None:
         return None
     low, high = _registered_span(catalog)
@@ -92,7 +96,7 @@ def horizon(catalog: Catalog) -> int | None:
 
 
 def _registered_span(catalog: Catalog) -> Span:
-    """The first and the last window in which any registered row can lie."""
+    """Find the numbers of the first and the last window in which any registered row can lie."""
     return _hull(
         _window_span(_domain(catalog, table.name), catalog.unit) for table in catalog.private_tables
     )
@@ -101,11 +105,12 @@ def _registered_span(catalog: Catalog) -> Span:
 def paying(
     opened: tuple[Pot, tuple[Pot, ...]] | None, catalog: Catalog, pot: str, request: Request | None
 ) -> tuple[str, ...]:
-    """The pot that is asked, and the windows that pay beside it.
+    """Name the pots that pay for a question: the one that is asked, and the windows beside it.
 
-    For a lease, whose queries come later, all windows pay. Windows are those of the opening. If the
-    registered catalog has others by now, a unit may have changed its window since, and all of them
-    pay: what was charged before stays where it was, and what comes counts everywhere.
+    For a lease (`request` is None), whose queries come later, all windows pay. Windows are those of
+    the opening. If the registered catalog has others by now, a unit may have changed its window
+    since, and all of them pay: what was charged before stays where it was, and what comes counts
+    everywhere.
     """
     if opened is None:
         return (pot,)
@@ -121,9 +126,9 @@ def paying(
 
 
 def touched(plans: Iterable[Plan | None], catalog: Catalog, among: Windows) -> tuple[str, ...]:
-    """The labels of the windows whose rows the plans could touch.
+    """List the labels of the windows whose rows the plans could touch.
 
-    All of them, where a plan contradicts itself.
+    These are all of them, where a plan contradicts itself.
     """
     spans = [_walk(plan, catalog)[0] for plan in plans if plan is not None]
     known_spans = [span for span in spans if span is not None]
@@ -192,6 +197,7 @@ def _hull(spans: Iterable[Span]) -> Span:
 
 
 def _domain(catalog: Catalog, table: str) -> Domain:
+    """Return the declared domain of the window's column in a table."""
     declared = catalog.table(table)
     column = declared.column(catalog.unit.column or "")
     assert isinstance(column, (Date, Timestamp))
@@ -203,7 +209,7 @@ def _window_span(domain: Domain, unit: Unit) -> Span:
 
 
 def _number(value: int, domain: Domain, unit: Unit) -> int:
-    """The number of the window that a time lies in, as `data.owners.window_sql` counts.
+    """Compute the number of the window that a time lies in, as `data.owners.window_sql` counts.
 
     It never falls when time goes on.
     """
@@ -216,7 +222,7 @@ def _number(value: int, domain: Domain, unit: Unit) -> int:
 
 
 def _label(number: int, unit: Unit) -> str:
-    """A window by its first day, as far as that is needed.
+    """Write the name of a window: its first day, cut to the month or year where that is enough.
 
     >>> _label(2026 * 12 + 2, Unit("person_window", "date", "month", 0)), _label(0, Unit("x",
     ...     "date", "week", 0))

@@ -38,7 +38,7 @@ class SignedAnchor:
 
 
 def write_line(installation: str, anchor: Anchor, written_at: str, key: Ed25519PrivateKey) -> str:
-    """The signed line for the newest entry of a ledger."""
+    """Write and sign the line that names a ledger's newest entry, for somebody else to keep."""
     facts = {
         "at": written_at,
         "dither_anchor": FORMAT,

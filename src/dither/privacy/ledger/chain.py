@@ -51,7 +51,10 @@ def entry_hash(seq: int, kind: str, body_json: str, prev_hash: str) -> str:
 
     The body goes in as the very text that is stored.
     """
-    text = f'{{"body":{body_json},"kind":{_quoted(kind)},"prev_hash":{_quoted(prev_hash)},"seq":{seq}}}'
+    text = (
+        f'{{"body":{body_json},"kind":{_quoted(kind)},'
+        f'"prev_hash":{_quoted(prev_hash)},"seq":{seq}}}'
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -60,9 +63,9 @@ def _quoted(text: str) -> str:
 
 
 def commitment(nonce: bytes, arrow_bytes: bytes, meta_json: str) -> str:
-    """sha256(nonce ‖ length of the release in 8 bytes ‖ release ‖ meta).
+    """Hash a release: sha256(nonce ‖ length of the release in 8 bytes ‖ release ‖ meta).
 
-    It hides the release, and binds to it.
+    The hash hides the release, and no other release fits it.
     """
     if len(nonce) != NONCE_BYTES:
         raise ParameterError(f"a nonce has {NONCE_BYTES} bytes")

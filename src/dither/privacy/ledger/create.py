@@ -20,7 +20,7 @@ from dither.rules import PrivacyRule
 
 
 def create_schema(database: Database) -> None:
-    """An empty ledger; refused where one lies already."""
+    """Create the tables of an empty ledger. Raises RefusedError where one lies already."""
     if isinstance(database, Postgres):
         _create_postgres(database)
     elif isinstance(database, SQLite):
@@ -74,7 +74,7 @@ def _create_postgres(database: Postgres) -> None:
 
 
 def _create_tables(transaction: Transaction) -> None:
-    """Every table and index."""
+    """Create every table and index of a ledger."""
     for table in tables.metadata.sorted_tables:
         transaction.run(CreateTable(table))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):

@@ -34,7 +34,7 @@ class Busy(Exception):
 
 
 def patiently(attempt: Callable[[], T]) -> T:
-    """The result of `attempt`, tried again while it raises Busy, for at most PATIENCE_S seconds.
+    """Call `attempt` again while it raises Busy, for at most PATIENCE_S seconds; return its result.
 
     Pauses grow from 1 to 16 ms; each is cut by a fraction that differs between processes, so that
     waiters do not march in step. The fraction hashes process id and clock: it need not be random,
@@ -65,30 +65,33 @@ class Transaction:
     def rows(
         self, statement: ClauseElement | str, values: dict[str, Any] | None = None
     ) -> list[tuple[Any, ...]]:
-        """All rows of a query."""
+        """Run a query and return all its rows."""
         self.run(statement, values)
         return list(self._cursor.fetchall())
 
     def stream(
         self, statement: ClauseElement, values: dict[str, Any] | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query one by one: for walking the whole chain."""
+        """Run a query and yield its rows one by one: for walking the whole chain."""
         self.run(statement, values)
         yield from self._cursor
 
     def scalar(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> Any:
-        """The first column of the first row, None where there is none."""
+        """Run a query; return the first column of the first row, None where there is none."""
         row = self.first_row(statement, values)
         return row[0] if row else None
 
     def first_row(
         self, statement: ClauseElement | str, values: dict[str, Any] | None = None
     ) -> tuple[Any, ...] | None:
-        """The first row of a query, None where there is none."""
+        """Run a query and return its first row, None where there is none."""
         return next(iter(self.rows(statement, values)), None)
 
     def run(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> None:
-        """A statement without rows."""
+        """Run a statement that returns no rows.
+
+        The text of a compiled statement is kept for its next run.
+        """
         if isinstance(statement, str):
             self._cursor.execute(statement)
             return
@@ -135,9 +138,9 @@ class Database(ABC):
 
     @property
     def engine(self) -> Engine:
-        """This process's engine.
+        """Return this process's engine; after a fork a new one is made.
 
-        One inherited through a fork is kept aside: even closing it could touch the store.
+        An inherited engine is kept aside: even closing it could touch the store.
         """
         if self._pid != os.getpid():
             self._inherited.append(self._engine)

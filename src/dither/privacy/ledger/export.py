@@ -32,7 +32,7 @@ COLUMNS = (
 
 
 def as_rows(ledger: Reports) -> list[dict[str, Any]]:
-    """One row for each pot and release, in the order of the charges.
+    """List one row for each pot and release, in the order of the charges.
 
     Only what was released is listed.
     """
@@ -69,7 +69,7 @@ def _mechanisms(loss: dict[str, Any]) -> set[str]:
 
 
 def as_json(ledger: Reports) -> str:
-    """Pots (terms and exact sums), releases, incidents: one canonical JSON object."""
+    """Write pots (terms and exact sums), releases and open incidents as canonical JSON."""
     pots = [
         {
             "pot": pot.name,
@@ -104,7 +104,7 @@ def as_json(ledger: Reports) -> str:
 
 
 def as_csv(ledger: Reports) -> str:
-    """The releases as CSV; nested values as JSON text."""
+    """Write the releases as CSV text. Nested values are JSON text."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()

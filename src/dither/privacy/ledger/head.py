@@ -48,9 +48,10 @@ START = Anchor(0, GENESIS)
 
 
 def default_head_path(installation_id: str) -> Path:
-    """`$XDG_STATE_HOME/dither/heads/<installation id>`.
+    """Return where the head of an installation lies: `$XDG_STATE_HOME/dither/heads/<its id>`.
 
-    Where the variable is not set, it is below ~/.local/state.
+    Where the variable is not set, it is below ~/.local/state. Raises ParameterError for an id that
+    is no plain name.
     """
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", installation_id):
         raise ParameterError("an installation id consists of letters, digits, - and _")
@@ -76,7 +77,10 @@ class Head:
         self.path = path
 
     def read(self) -> Anchor | None:
-        """The newest anchor on file, None where there is no file."""
+        """Read the newest anchor on file; None where there is no file.
+
+        Raises RefusedError where the file cannot be read or holds no sound anchor.
+        """
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -95,7 +99,7 @@ class Head:
         )
 
     def check_writable(self) -> None:
-        """Fails now rather than after a charge."""
+        """Raise RefusedError if the head cannot be written: now, rather than after a charge."""
         with self._reported():
             os.close(self._lock_file())
 
@@ -185,7 +189,7 @@ def _slots(content: bytes) -> tuple[bytes, ...]:
 
 
 def _parsed(slot: bytes) -> Anchor | None:
-    """The anchor in a slot, None where a power cut or a hand spoilt it."""
+    """Read the anchor in a slot; None where a power cut or a hand spoilt it."""
     try:
         tree = json.loads(slot.partition(b"\n")[0])
         anchor = Anchor(tree["seq"], tree["hash"])

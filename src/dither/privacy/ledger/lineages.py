@@ -59,13 +59,15 @@ def _folder(installation: str) -> Path:
 
 
 def list_other_datasets(installation: str) -> tuple[Known, ...]:
-    """Every dataset on this machine but this one."""
+    """List every dataset on this machine but this one."""
     return tuple(dataset for dataset in _all(installation) if dataset.installation != installation)
 
 
 def check_not_lost(installation: str) -> None:
-    """Refused where this dataset had its total before: whoever asks found a ledger without one, so
-    that one is lost."""
+    """Raise RefusedError if the total of this dataset was opened before.
+
+    It is called where a ledger without a total was met: then the ledger that had it is lost.
+    """
     for dataset in _all(installation):
         if dataset.installation == installation and dataset.opened:
             raise RefusedError(
@@ -119,7 +121,7 @@ def _from_document(document: Any) -> Known:
 
 
 def remember(this: Known) -> None:
-    """Makes a dataset known, durably."""
+    """Write a dataset's facts to the list of lineages of this machine, durably."""
     folder = _folder(this.installation)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = folder / f".{this.installation}.new"
@@ -133,14 +135,15 @@ def remember(this: Known) -> None:
 
 
 def forget(installation: str) -> None:
-    """For a dev lineage that is thrown away."""
+    """Remove a dataset from the list of this machine, for a dev lineage that is thrown away."""
     (_folder(installation) / f"{installation}.json").unlink(missing_ok=True)
 
 
 def declared(datasets: tuple[Known, ...], stated: dict[str, str]) -> dict[str, str]:
-    """The relation to each other lineage, by its full name; refused where one is left unsaid.
+    """Map the full name of each other lineage to its stated relation: same, disjoint or unknown.
 
-    `said` may name a lineage by its plain name, or `*` for all that are not named.
+    `stated` maps names to relations; it may name a lineage by its plain name, or `*` for all that
+    are not named. Raises RefusedError where a relation is missing or a name is not known.
     """
     relations = {}
     for dataset in datasets:

@@ -21,12 +21,12 @@ def is_url(location: Location) -> bool:
 
 
 def database_at(location: Location) -> Database:
-    """The store at a location."""
+    """Make the store at a location: PostgreSQL for a URL, else SQLite."""
     return Postgres(str(location)) if is_url(location) else SQLite(Path(location))
 
 
 def missing_head(head_path: Path, last: Anchor) -> str:
-    """What a steward does when the head is gone."""
+    """Write what a steward should do when the head is gone: the message of a refusal."""
     return (
         f"the ledger has {last.seq} entries but no head at {head_path}, so it may be an old copy. "
         "Steward: copy the head from the machine or backup where this ledger last ran. Only if it "

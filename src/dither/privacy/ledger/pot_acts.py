@@ -68,7 +68,11 @@ def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
 
 
 def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
-    """The pot with a higher cap; the ceiling, for which the guarantee is stated, never moves."""
+    """Return the pot with a higher cap.
+
+    Raises an error where the cap is not higher, or lies above the ceiling less the reserve for
+    reissues. The ceiling, for which the guarantee is stated, never moves.
+    """
     pots.sentence(
         reason,
         f"the reason to raise pot {pot.name!r}",
@@ -93,7 +97,7 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
 
 
 def write_pot(pot: Pot) -> dict[str, Any]:
-    """The body of the `open` entry of a pot."""
+    """Write the body of the ledger entry that opens a pot."""
     numbers = {"cap": pot.cap, "ceiling": pot.ceiling, "reissue": pot.reissue}
     return {"pot": pot.name, "rule": pot.rule.to_body(), **numbers} | {
         key: getattr(pot, key) for key in pots.TERMS

@@ -27,7 +27,10 @@ from dither.rules import PrivacyRule
 
 
 def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
-    """A pot and all that it is inside of, the dataset's total last."""
+    """List the names of a pot and of all pots that it is inside of, the dataset's total last.
+
+    Raises BudgetError where the pot is not open.
+    """
     if name not in pots:
         raise BudgetError(
             f"no pot {name!r} is open. Steward: dither budget open CATALOG {name} --epsilon 1 "
@@ -40,7 +43,7 @@ def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
 
 
 def windows(pots: Mapping[str, Pot]) -> tuple[Pot, tuple[Pot, ...]] | None:
-    """The partition into windows and its windows in order, where budgets are kept per window."""
+    """Return the partition into windows and its windows; None without budgets per window."""
     partition = next((pot for pot in pots.values() if pot.is_windows), None)
     return (
         None
@@ -50,7 +53,7 @@ def windows(pots: Mapping[str, Pot]) -> tuple[Pot, tuple[Pot, ...]] | None:
 
 
 def needed(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
-    """The pots whose totals a charge may read.
+    """Collect the names of the pots whose totals a charge to `leaves` may read.
 
     These are the paths, every part of a partition on them, and the partition into windows. Without
     the last, a charge that names no window would not be seen to go past them.
@@ -133,7 +136,11 @@ def check_names(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> None:
 def _split(
     pots: Mapping[str, Pot], leaves: tuple[str, ...], paid: frozenset[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(who asked, the windows that pay beside it); refused where that is no sound charge."""
+    """Split the pots of a charge into (pots that asked, windows that pay beside them).
+
+    `leaves` names the pots in the order of the charge; `paid` those that have paid for the answer
+    already. Raises RefusedError or ParameterError where they are no sound charge.
+    """
     check_names(pots, leaves)
     if any(pots[leaf].kind == "partition" for leaf in leaves):
         raise RefusedError(
@@ -164,7 +171,10 @@ def _split(
 
 
 def _growth(pots: Mapping[str, Pot], name: str, reissue: bool) -> Charge:
-    """By how much a partition must grow to stand at its largest parts, after one of them paid."""
+    """Compute by how much a partition must grow to reach its largest parts.
+
+    It is asked after one of them paid.
+    """
     partition = pots[name]
     inner_pots = [pot for pot in pots.values() if pot.inside == name]
     amount_before = partition.reissued if reissue else partition.spent
@@ -177,9 +187,10 @@ def _growth(pots: Mapping[str, Pot], name: str, reissue: bool) -> Charge:
 
 
 def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction]) -> Fraction:
-    """How much a total grows from `before` to the sum of the largest totals.
+    """Compute how much a total grows from `before` to the sum of the largest totals.
 
-    `before` may lie above that sum by the rounding of sums.
+    `before` may lie above that sum by the rounding of sums; RefusedError where it lies higher,
+    since the totals were then tampered with.
     """
     after = sum_largest(totals, partition.neighbours)
     if after + Fraction(1, GRID) < before:
@@ -190,5 +201,5 @@ def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction])
 
 
 def worst_case(pots: Mapping[str, Pot]) -> Pot:
-    """All groups together: the dataset's total, whatever the policy."""
+    """Return the dataset's total: what all groups together can spend, whatever the policy."""
     return next(pot for pot in pots.values() if pot.inside is None)

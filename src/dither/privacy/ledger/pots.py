@@ -217,9 +217,10 @@ def _check_kind(pot: Pot) -> None:
 
 
 def charge_of(pot: Pot, loss: Loss) -> Charge:
-    """What a pot takes for a loss.
+    """Compute what a pot takes for a loss; nothing is spent.
 
-    The loss must have the pot's unit and neighbours: others have no common sum.
+    Raises RefusedError unless the loss has the pot's unit and neighbours: others have no common
+    sum.
     """
     for what in ("neighbours", "unit"):
         if isinstance(loss, Loss) and getattr(loss, what) != getattr(pot, what):
@@ -233,7 +234,10 @@ def charge_of(pot: Pot, loss: Loss) -> Charge:
 
 
 def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
-    """The pot after paying; BudgetError if it cannot. These comparisons are the filter."""
+    """Return the pot after paying a charge.
+
+    Raises BudgetError where it cannot pay. These comparisons are the filter.
+    """
     after = add_charge(pot, taken, reissue=reissue)
     if after.spent > pot.cap:
         remedy = "lower the price" if pot.left > 0 else "the pot is empty"
@@ -261,7 +265,7 @@ def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
 
 
 def add_charge(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
-    """The pot with a charge added to its totals, compared with no cap: `spend` compares."""
+    """Return the pot with a charge added to its totals. No cap is compared: `spend` does that."""
     delta_spent = on_grid(pot.delta_spent + taken.delta)
     if reissue:
         return replace(pot, reissued=on_grid(pot.reissued + taken.amount), delta_spent=delta_spent)
@@ -279,7 +283,7 @@ def _cannot_pay(
 
 
 def cannot_pay_now(pot: Pot, loss: Loss) -> BudgetError:
-    """The refusal of a price that settled totals would allow, and charges under way do not.
+    """Make the refusal of a price that settled totals would allow, and charges under way do not.
 
     It names the pot that was asked, not the one that cannot pay, so that it tells no more than
     that.
@@ -293,7 +297,7 @@ def cannot_pay_now(pot: Pot, loss: Loss) -> BudgetError:
 
 
 def price_text(measure: str, taken: Charge, unit: str) -> str:
-    """A charge for people to read: an amount means nothing without its delta and whom it protects.
+    """Write a charge for people: an amount means nothing without its delta and whom it protects.
 
     >>> price_text("epsilon", charge_from_amounts(Fraction(1, 2), Fraction(0)), "person")
     'epsilon 0.5, delta 0, for one person'
@@ -311,9 +315,10 @@ def sentence(text: str, what: str, example: str) -> None:
 
 
 def decimal_text(value: Fraction, *, up: bool = False) -> str:
-    """A decimal for people: exact where that is short, else six digits, cut down or, with `up`, up.
+    """Write a decimal for people: exact where that is short, else six digits.
 
-    Prices and what was spent are rounded up, and what is left is rounded down.
+    Digits are cut down or, with `up`, rounded up. Prices and what was spent are rounded up, and
+    what is left is rounded down.
 
     >>> decimal_text(Fraction(163840, 273067), up=True), decimal_text(Fraction(1, 3))
     ('0.6', '0.333333')
@@ -328,7 +333,10 @@ def decimal_text(value: Fraction, *, up: bool = False) -> str:
 
 
 def limit(value: Number, name: str) -> Fraction:
-    """A cap or ceiling: positive, and on the grid."""
+    """Read a cap or ceiling as an exact number.
+
+    Raises ParameterError unless it is positive and has at most 60 digits.
+    """
     number = positive(value, name)
     if max(number.denominator, number.numerator) > GRID:
         raise ParameterError(f"{name} has more than 60 digits")
@@ -336,11 +344,11 @@ def limit(value: Number, name: str) -> Fraction:
 
 
 def on_grid(value: Fraction) -> Fraction:
-    """The number itself, or the next multiple of 10^-60 above it.
+    """Return the number, or the next multiple of 10^-60 above it if its denominator is longer.
 
-    It is rounded once its denominator passes 60 digits. Thousands of unlike denominators would else
-    grow into sums with millions of digits. Rounding is upwards, so the filter's inequality still
-    holds; caps with up to 60 decimals lie on the grid, so a charge that fits still fits.
+    Thousands of unlike denominators would else grow into sums with millions of digits. Rounding is
+    upwards, so the filter's inequality still holds; caps with up to 60 decimals lie on the grid, so
+    a charge that fits still fits.
     """
     if value.denominator <= GRID:
         return value
@@ -348,7 +356,7 @@ def on_grid(value: Fraction) -> Fraction:
 
 
 def from_body(body: dict[str, Any]) -> Pot:
-    """The pot that an `open` entry describes."""
+    """Build the pot that an `open` entry of the ledger describes."""
     facts: dict[str, Any] = {key: body[key] for key in TERMS}
     facts |= {key: exact(body[key], key) for key in ("cap", "ceiling", "reissue")}
     return opened(body["pot"], rule=Rule.from_body(body["rule"]), **facts)

@@ -32,7 +32,7 @@ def _named(pid: int) -> str:
 
 
 def _host() -> str:
-    """The host name, with the namespace of process numbers where the system tells it."""
+    """Return the host name, with the namespace of process numbers where the system tells it."""
     try:
         return f"{socket.gethostname()}/{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
@@ -50,7 +50,7 @@ def is_dead(holder: str) -> bool:
 
 
 def _started(pid: int) -> str | None:
-    """When a living process started, in clock ticks since boot.
+    """Read when a living process started, in clock ticks since boot.
 
     None where there is no such process, or only a zombie.
     """

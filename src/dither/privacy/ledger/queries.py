@@ -25,7 +25,10 @@ class Readings:
         self._database.close()
 
     def pot(self, name: str, *, under_way: bool = True) -> Pot:
-        """Where a pot stands: spent, left, cap, ceiling, and its terms. The sums are exact."""
+        """Read the balance of a pot: spent, left, cap, ceiling, and its terms.
+
+        The sums are exact. `under_way` counts charges whose answer has not left yet.
+        """
         with self._database.transaction(write=False) as transaction:
             return self._stand(
                 transaction, [pot_tree.path(self._terms_of(transaction), name)[0]], under_way
@@ -38,7 +41,7 @@ class Readings:
         return tuple(read(transaction, names).values())
 
     def view(self, pot: str) -> LedgerView:
-        """All that pricing a question from `pot` needs, read in one transaction."""
+        """Read all that pricing a question from `pot` needs, in one transaction."""
         with self._database.transaction(write=False) as transaction:
             terms = self._terms_of(transaction)
             path = tuple(terms[name] for name in pot_tree.path(terms, pot)) if pot in terms else ()
@@ -68,7 +71,7 @@ class Readings:
             return self._is_suspended(transaction, self._terms_of(transaction), pot)
 
     def find(self, request_hash: str, pot: str) -> Found | None:
-        """The newest stored answer to a request.
+        """Return the newest stored answer to a request; None where there is none.
 
         It says which pots on the path of `pot` have not paid for it.
         """
@@ -99,9 +102,9 @@ class Readings:
         )
 
     def _terms_of(self, transaction: Transaction) -> dict[str, Pot]:
-        """The terms of every pot.
+        """Return the terms of every pot by its name.
 
-        They never change, so they are read again only when a pot was opened.
+        They never change, so they are kept, and read again only when a pot was opened.
         """
         newest = rows.newest(transaction, "open")
         if newest != self._terms[0]:
@@ -112,7 +115,7 @@ class Readings:
         return rows.totals(transaction, self._terms_of(transaction), names)
 
     def _settled(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
-        """The pots without the charges under way."""
+        """Return the pots of these names, by name, without the charges under way."""
         requested = tuple(names)
         terms = self._terms_of(transaction)
         after = settled.settle(

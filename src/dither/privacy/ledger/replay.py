@@ -90,8 +90,10 @@ class Replay:
         self.last = Anchor(seq, hashed)
 
     def _check_sealing(self, seq: int, kind: str, totals: Any) -> None:
-        """Entries name the digest of all totals; only a ledger of the first version begins with
-        some that do not."""
+        """Raise Broken where an entry does not name the digest of all totals, as it must.
+
+        Only a ledger of the first version may begin with entries that name none.
+        """
         self._is_sealed = totals is not None
         if not self._is_sealed and (self._digest is not None or kind == "recount"):
             raise Broken(seq, "names no totals, which only the first entries of an old ledger do")
@@ -146,7 +148,7 @@ class Replay:
         )
 
     def _check_suspended(self, seq: int, leaves: tuple[str, ...]) -> None:
-        """Broken where incidents had suspended the dataset or the pot's path.
+        """Raise Broken where incidents had suspended the dataset or the pot's path.
 
         The first version of dither let the pot go on below `max_incidents`: what it wrote verifies,
         with a note.
@@ -218,14 +220,14 @@ class Replay:
         self.shares[release] = self.shares.get(release, frozenset()) | new_payers
 
     def changed_by_recount(self) -> list[Pot]:
-        """The pots whose totals differ by the present rule, as they stand by it."""
+        """List the pots whose totals differ by the present rule, with the totals of that rule."""
         counted = self.pots if self.recounted is None else self.recounted
         return [
             pot for name, pot in counted.items() if rows.texts(pot) != rows.texts(self.pots[name])
         ]
 
     def describe_recount(self) -> list[str]:
-        """A sentence for each pot whose total a recount raises."""
+        """Write a sentence for each pot whose total a recount raises."""
         return [
             f"pot {pot.name!r} was recounted: it stands at "
             f"{pots.decimal_text(pot.spent, up=True)} (cap {pots.decimal_text(pot.cap)}), "
@@ -262,6 +264,10 @@ class Replay:
         self.pending.discard(reserve)
 
     def _clear(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay the steward's act that clears all open incidents.
+
+        Raises Broken where none is open.
+        """
         pots.sentence(body["reason"], "the reason", "")
         if not self.incidents_open:
             raise Broken(seq, "clears incidents where none were open")
@@ -331,7 +337,7 @@ def is_bad_value(error: Exception) -> bool:
 
 
 def check_totals(transaction: Transaction, replay: Replay) -> None:
-    """Check that stored totals, and who shared what, are those that the entries add up to."""
+    """Raise Broken unless stored totals, and who shared what, are what the entries add up to."""
     stored = {row[0]: row[1:] for row in transaction.rows(_TOTALS)}
     for name, pot in replay.pots.items():
         derived = rows.texts(pot)

@@ -26,8 +26,11 @@ class ReplayingWriter(Writer):
     """A writer that replays all entries where the totals cannot be confirmed without that."""
 
     def _check_by_replay(self) -> None:
-        """For entries without digests: derive the totals from all of them; recount where the old
-        rule was short."""
+        """Derive the totals from all entries, for a ledger whose newest entries name no digest.
+
+        Raises where the stored totals differ. Where the rule of the first version charged too
+        little, the right totals are written, with a `recount` entry.
+        """
         try:
             replay = replayed(self._transaction, self._database.errors)
             check_totals(self._transaction, replay)
@@ -51,8 +54,11 @@ class ReplayingLedger(Ledger):
 
     @classmethod
     def open(cls, location: Location, head_path: Path, seal: Seal | None = None) -> Self:
-        """An existing ledger, replayed where it must be, and recounted where the old rule was
-        short."""
+        """Open an existing ledger.
+
+        Where the first version or a crash left it unchecked, it is replayed first, and recounted
+        where the old rule charged too little.
+        """
         try:
             return super().open(location, head_path, seal)
         except ReplayNeededError:

@@ -67,7 +67,7 @@ class Reports(Readings):
 
     @classmethod
     def from_ledger(cls, ledger: Readings) -> Self:
-        """The reports of a ledger that is open already."""
+        """Make the reports of a ledger that is open already; they share its connection."""
         return cls(ledger._database)
 
     def pots(self, *, under_way: bool = True) -> tuple[Pot, ...]:
@@ -81,18 +81,21 @@ class Reports(Readings):
             return self._stand(transaction, self._terms_of(transaction), under_way)
 
     def path(self, name: str) -> tuple[Pot, ...]:
-        """The terms of a pot and of all that it is inside of; BudgetError where it is not open."""
+        """Read the terms of a pot and of all pots that it is inside of.
+
+        Raises BudgetError where it is not open.
+        """
         with self._database.transaction(write=False) as transaction:
             terms = self._terms_of(transaction)
         return tuple(terms[outer] for outer in pot_tree.path(terms, name))
 
     def incidents_open(self) -> tuple[Incident, ...]:
-        """Incidents since the steward last cleared them."""
+        """List the incidents since the steward last cleared them."""
         with self._database.transaction(write=False) as transaction:
             return rows.incidents_open(transaction)
 
     def incidents(self) -> tuple[Incident, ...]:
-        """Every incident ever, cleared or not: certificates list them as unprotected."""
+        """List every incident ever, cleared or not: certificates list them as unprotected."""
         with self._database.transaction(write=False) as transaction:
             bodies = rows.bodies(transaction, "incident")
             incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in bodies]
@@ -111,9 +114,10 @@ class Reports(Readings):
             return rows.newest_answer(transaction, request_hash) is not None
 
     def number_of(self, release_id: str) -> int:
-        """The number of a release's reserve.
+        """Find the entry number of a release's reserve.
 
-        `release_id` is what the release is called outside, or that number itself.
+        `release_id` is what the release is called outside, or that number itself. Raises
+        ParameterError where there is no such release.
         """
         with self._database.transaction(write=False) as transaction:
             hashes = _read_hashes(transaction, "reserve")
@@ -127,7 +131,7 @@ class Reports(Readings):
         return numbers[0]
 
     def history(self, *, unreleased: bool = False) -> tuple[Record, ...]:
-        """Parameters of what was released, in the order of the charges.
+        """List the parameters of what was released, in the order of the charges.
 
         `unreleased=True` adds charges without a release, which only the steward's local command may
         show: the moment between charge and release tells how long a query runs.
@@ -169,5 +173,5 @@ class Reports(Readings):
 
 
 def _read_hashes(transaction: Transaction, kind: str) -> dict[int, str]:
-    """The hashes of the entries of one kind."""
+    """Map the numbers of the entries of one kind to their hashes."""
     return {int(row[0]): str(row[1]) for row in transaction.rows(_HASHES, {"kind": kind})}

@@ -87,7 +87,7 @@ _DONE = delete(tables.pending).where(tables.pending.c.seq == bindparam("at"))
 
 
 def last(transaction: Transaction) -> Anchor:
-    """The newest entry."""
+    """Return number and hash of the newest entry; START in an empty ledger."""
     row = transaction.first_row(_LAST)
     return Anchor(*row) if row else START
 
@@ -108,25 +108,28 @@ def append(transaction: Transaction, before: Anchor, kind: str, body: dict[str, 
 
 
 def bodies(transaction: Transaction, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The entries of one kind, oldest first."""
+    """Yield number and body of the entries of one kind, oldest first."""
     for seq, body_json in transaction.rows(_OF_KIND, {"kind": kind}):
         yield seq, json.loads(body_json)
 
 
 def newest(transaction: Transaction, kind: str) -> int:
-    """The number of the newest entry of a kind, 0 where there is none."""
+    """Return the number of the newest entry of a kind, 0 where there is none."""
     return int(transaction.scalar(_NEWEST_SEQ, {"kind": kind}) or 0)
 
 
 def openings(transaction: Transaction) -> dict[str, Pot]:
-    """Every pot as it was opened."""
+    """Map names to pots, each as it was opened."""
     return {body["pot"]: pots.from_body(body) for _, body in bodies(transaction, "open")}
 
 
 def totals(
     transaction: Transaction, terms: Mapping[str, Pot], names: Iterable[str]
 ) -> dict[str, Pot]:
-    """The pots of these names with their running totals; many are read in one go."""
+    """Read the running totals of the pots of these names, as pots by name.
+
+    More than four are read in one go.
+    """
     requested = list(names)
     if len(requested) > 4:
         texts = all_texts(transaction)
@@ -138,7 +141,7 @@ def totals(
 
 
 def all_texts(transaction: Transaction) -> dict[str, tuple[str, ...]]:
-    """Every row of `pot_state` by its pot, as stored."""
+    """Map pot names to their rows of `pot_state`, as stored."""
     return {row[0]: row[1:] for row in transaction.rows(_ALL_TOTALS)}
 
 
@@ -166,7 +169,7 @@ def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
 
 
 def texts(pot: Pot) -> tuple[str, ...]:
-    """The numbers of a pot's row in `pot_state`, in the order of `TOTALS`."""
+    """Write the numbers of a pot's row in `pot_state`, in the order of `TOTALS`."""
     return tuple(fraction_text(getattr(pot, key)) for key in TOTALS)
 
 
@@ -180,7 +183,7 @@ def write_totals(transaction: Transaction, pot: Pot, *, is_new: bool) -> None:
 
 
 def release(transaction: Transaction, seq: int) -> Stored | None:
-    """The stored release of a reserve."""
+    """Read the stored release of a reserve; None where there is none."""
     row = transaction.first_row(_STORED, {"at": seq})
     return Stored(row[0], row[1], json.loads(row[2])) if row else None
 
@@ -191,7 +194,7 @@ def write_release(transaction: Transaction, row: dict[str, Any]) -> None:
 
 
 def newest_answer(transaction: Transaction, request_hash: str) -> tuple[int, int] | None:
-    """(reserve, commit) of the newest release that answers a request.
+    """Return (reserve, commit) of the newest release that answers a request, or None.
 
     A reissue comes after what it supersedes.
     """
@@ -200,7 +203,7 @@ def newest_answer(transaction: Transaction, request_hash: str) -> tuple[int, int
 
 
 def payers(transaction: Transaction, seq: int) -> frozenset[str]:
-    """Every pot that paid for a release."""
+    """Collect the names of all pots that paid for a release."""
     _, body, _ = entry(transaction, seq)
     return frozenset(body["charges"]) | {row[0] for row in transaction.rows(_SHARES, {"at": seq})}
 
@@ -212,7 +215,10 @@ def write_shares(transaction: Transaction, seq: int, names: Iterable[str]) -> No
 
 
 def entry(transaction: Transaction, seq: int) -> tuple[str, dict[str, Any], str]:
-    """Kind, body and hash of one entry."""
+    """Read kind, body and hash of one entry.
+
+    Raises RefusedError where the ledger has none of this number.
+    """
     row = transaction.first_row(_ENTRY_AT, {"at": seq})
     if row is None:
         raise RefusedError(f"the ledger has no entry {seq}", rule=PrivacyRule.COMMIT_ONCE)
@@ -220,7 +226,7 @@ def entry(transaction: Transaction, seq: int) -> tuple[str, dict[str, Any], str]
 
 
 def charges_from(body: dict[str, Any]) -> dict[str, Charge]:
-    """The charges of a reserve or share."""
+    """Read the charges, by pot name, from the body of a `reserve` or `share` entry."""
     return {
         name: charge_from_amounts(*map(Fraction, amounts))
         for name, amounts in body["charges"].items()
@@ -228,12 +234,12 @@ def charges_from(body: dict[str, Any]) -> dict[str, Charge]:
 
 
 def charges_to(charges: Mapping[str, Charge]) -> dict[str, list[str]]:
-    """The charges of a reserve or share, as its body holds them."""
+    """Write the charges of a reserve or share, as its body holds them."""
     return {name: [fraction_text(value) for value in taken] for name, taken in charges.items()}
 
 
 def registered(transaction: Transaction) -> Registered | None:
-    """The newest version."""
+    """Read the newest registered version of the data; None before the first."""
     body_json = transaction.scalar(_NEWEST, {"kind": "register"})
     if body_json is None:
         return None
@@ -242,14 +248,17 @@ def registered(transaction: Transaction) -> Registered | None:
 
 
 def incidents_open(transaction: Transaction) -> tuple[Incident, ...]:
-    """Failures after the last clear; not what was held back because of them."""
+    """List the failures since the steward last cleared them.
+
+    What was held back because of them is not among them.
+    """
     bodies = [(seq, json.loads(text)) for seq, text in transaction.rows(_INCIDENTS)]
     incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in bodies]
     return tuple(incident for incident in incidents if incident.code != REFUSED_MEANWHILE)
 
 
 def failed_leaves(transaction: Transaction) -> list[tuple[str, ...]]:
-    """The pots of the reserve of each open incident."""
+    """List, for each open incident, the names of the pots that its reserve charged."""
     return [
         tuple(entry(transaction, incident.reserve)[1]["pots"])
         for incident in incidents_open(transaction)
@@ -301,12 +310,12 @@ def let_go(transaction: Transaction, seq: int) -> None:
 
 
 def list_pending(transaction: Transaction) -> list[tuple[int, str]]:
-    """Every reserve that a process still holds, and which; few."""
+    """List (reserve, process) of every reserve that a process still holds; they are few."""
     return [(seq, holder) for seq, holder in transaction.rows(_PENDING)]
 
 
 def under_way(transaction: Transaction) -> Iterator[UnderWay]:
-    """Charges of living processes whose answer has not left.
+    """Yield the charges of living processes whose answer has not left.
 
     Not those of leases, whose answers leave early: a total without them would promise too much.
     """

@@ -39,9 +39,10 @@ def settle(
     totals: Mapping[str, Pot],
     under_way: Iterable[UnderWay],
 ) -> dict[str, Pot]:
-    """The pots of `totals` without the charges under way; `terms` holds every pot of the ledger.
+    """Take the charges under way out of the pots of `totals`, and return those pots by name.
 
-    With a partition, `totals` holds its parts and all that lies inside them: see `names_inside`.
+    `terms` holds every pot of the ledger. With a partition, `totals` holds its parts and all that
+    lies inside them: see `names_inside`.
     """
     settled = dict(totals)
     for charge in under_way:
@@ -58,7 +59,7 @@ def settle(
 
 
 def names_inside(terms: Mapping[str, Pot], names: Iterable[str]) -> tuple[str, ...]:
-    """The pots whose totals `settle` needs for these names.
+    """Name the pots whose totals `settle` needs for these names.
 
     Where there are partitions, all pots inside them are needed too.
     """
@@ -70,7 +71,7 @@ def names_inside(terms: Mapping[str, Pot], names: Iterable[str]) -> tuple[str, .
 
 
 def _direct_payers(terms: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
-    """The pots that paid for the question itself, not for what a partition grew by."""
+    """Name the pots that paid for the question itself, not for what a partition grew by."""
     payers = {name for leaf in leaves for name in (leaf, *_up_to_partition(terms, leaf))}
     if pot_tree.windows(terms) is None:
         return payers
@@ -78,7 +79,10 @@ def _direct_payers(terms: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str
 
 
 def _growth_payers(terms: Mapping[str, Pot], partition: str) -> tuple[str, ...]:
-    """The pots that paid what a partition grew by; with windows the total pays for theirs alone."""
+    """Name the pots that paid what a partition grew by.
+
+    With windows the total pays for theirs alone.
+    """
     outer = _up_to_partition(terms, partition)
     if pot_tree.windows(terms) is None or terms[partition].is_windows:
         return outer
@@ -86,13 +90,13 @@ def _growth_payers(terms: Mapping[str, Pot], partition: str) -> tuple[str, ...]:
 
 
 def _up_to_partition(terms: Mapping[str, Pot], name: str) -> tuple[str, ...]:
-    """All that a pot is inside of, up to the next partition, which is left out."""
+    """List all that a pot is inside of, up to the next partition, which is left out."""
     outer = pot_tree.path(terms, name)[1:]
     return tuple(takewhile(lambda name: terms[name].kind != "partition", outer))
 
 
 def _partitions(terms: Mapping[str, Pot], totals: Mapping[str, Pot]) -> list[str]:
-    """The partitions, innermost first."""
+    """List the partitions, innermost first."""
     names = [name for name, pot in totals.items() if pot.kind == "partition"]
     return sorted(names, key=lambda name: len(pot_tree.path(terms, name)), reverse=True)
 

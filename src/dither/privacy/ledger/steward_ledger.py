@@ -145,7 +145,10 @@ class StewardLedger(ReplayingLedger, Reports):
             append("register", {"version": version, "catalog_hash": catalog_hash, "public": facts})
 
     def clear_incidents(self, reason: str) -> None:
-        """Answers may leave again; the incidents stay on record."""
+        """Record that the steward cleared all open incidents: answers may leave again.
+
+        The incidents stay on record. Raises ParameterError where none is open.
+        """
         pots.sentence(
             reason, "the reason to clear incidents", "the engine ran out of memory, now doubled"
         )

@@ -149,9 +149,10 @@ class Ledger(queries.Readings):
         loss: Loss,
         **how: Any,
     ) -> Payment:
-        """What each pot pays, and its balance after that.
+        """Compute what each pot pays and its balance after that; nothing is written.
 
-        A refusal speaks of settled figures alone (rule settled-figures-only).
+        Raises BudgetError where a pot cannot pay. A refusal speaks of settled figures alone (rule
+        settled-figures-only).
         """
         names = pot_tree.needed(terms, leaves)
         try:
@@ -170,7 +171,7 @@ class Ledger(queries.Readings):
         loss: Loss,
         **how: Any,
     ) -> Payment:
-        """The payment as if no other charge were under way: what may be shown of it."""
+        """Compute the payment as if no other charge were under way: what may be shown of it."""
         if not rows.list_pending(transaction):
             return payment
         settled = self._settled(transaction, pot_tree.needed(terms, leaves))
@@ -293,7 +294,7 @@ class Ledger(queries.Readings):
                 self._head.advance(tail.last)
 
     def record_incident(self, reservation: Reservation, code: str) -> None:
-        """A failure after `reservation`: the charge stays, a later commit of it is refused.
+        """Record a failure after `reservation`: the charge stays, a later commit of it is refused.
 
         `code` is one word from the kernel's fixed list, never an engine's message, which may quote
         a row.
@@ -317,16 +318,17 @@ class Ledger(queries.Readings):
 
     @contextmanager
     def _appending(self, *, anchored: bool = True) -> Iterator[tuple[Transaction, Append]]:
-        """A writing transaction, and what appends an entry in it."""
+        """Open a writing transaction; yield it, and the function that appends an entry in it."""
         with self._writing(anchored=anchored) as (transaction, writer):
             yield transaction, writer.append
 
     @contextmanager
     def _writing(self, *, anchored: bool = True) -> Iterator[tuple[Transaction, Writer]]:
-        """A writing transaction on a ledger that agrees with its head, and the head moved after it.
+        """Open a writing transaction on a ledger that agrees with its head; move the head after it.
 
-        The head is locked from the comparison to the move: else two copies of a ledger, each with a
-        lock of its own, could both agree with one head and both send.
+        Raises RefusedError where they do not agree. The head is locked from the comparison to the
+        move: else two copies of a ledger, each with a lock of its own, could both agree with one
+        head and both send.
         """
         with self._head.locked() if anchored else nullcontext():
             with self._database.transaction(write=True) as transaction:
@@ -342,7 +344,7 @@ class Ledger(queries.Readings):
                 self._head.advance(writer.last)
 
     def _build_writer(self, transaction: Transaction, tail: chain.Tail) -> Writer:
-        """What appends in a transaction; a replay puts another in its place."""
+        """Make what appends entries in a transaction; a subclass that replays makes another."""
         return Writer(self._database, transaction, tail, self._seal)
 
     def _follow(self, transaction: Transaction, anchor: Anchor) -> chain.Tail:
@@ -358,7 +360,7 @@ class Ledger(queries.Readings):
 
 
 def _reservation(entry: Anchor, pot: str, settled: Payment) -> Reservation:
-    """What whoever asked is told of a charge: settled figures alone."""
+    """Make what whoever asked is told of a charge: settled figures alone."""
     charges, after = settled
     return Reservation(
         entry.seq,

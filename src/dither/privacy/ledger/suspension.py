@@ -39,7 +39,7 @@ def is_path_suspended(
 
 
 def asking_pots(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> tuple[str, ...]:
-    """The pots of a reserve that asked; the others are windows, which pay for all who ask."""
+    """List the pots of a reserve that asked; the others are windows, which pay for all who ask."""
     windows = pot_tree.windows(pots)
     if windows is None:
         return leaves

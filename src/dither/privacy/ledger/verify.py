@@ -134,7 +134,7 @@ def _checked(
 def _check_anchors(
     transaction: Transaction, anchors: tuple[SignedAnchor, ...], newest: int
 ) -> None:
-    """Every anchored entry is in the ledger, with the anchored hash."""
+    """Raise Broken unless every anchored entry is in the ledger, with the anchored hash."""
     for signed in anchors:
         anchor = signed.anchor
         if anchor.seq > newest:
@@ -154,7 +154,11 @@ def _check_anchors(
 def check_releases(
     transaction: Transaction, replay: Replay, errors: tuple[type[Exception], ...]
 ) -> None:
-    """Every commit has its release, the one it committed to, and no release is without a commit."""
+    """Raise Broken unless commits and stored releases match each other, one to one.
+
+    Every commit has its release, the very one that its hash names, and no release is without a
+    commit.
+    """
     for seq, (commit, promised) in replay.commitments.items():
         mismatch = f"its release (reserve {seq}) is not the one committed to"
         try:

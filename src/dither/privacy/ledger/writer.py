@@ -79,7 +79,10 @@ class Writer:
         return self.last
 
     def checked_totals(self) -> dict[str, tuple[str, ...]]:
-        """The texts of all totals, if the newest entry confirms them; else RefusedError."""
+        """Read the texts of all totals, by pot name.
+
+        Raises RefusedError unless the newest entry confirms them. They are read once and kept.
+        """
         if self._totals is None:
             if self._digest is None and self.last.seq:
                 self._check_by_replay()
@@ -136,9 +139,9 @@ class Writer:
         )
 
     def _digest_after(self, seq: int, body_json: str | None) -> str | None:
-        """The digest of all totals after an entry.
+        """Return the digest of all totals after an entry; None where nobody stated it.
 
-        The entry names it, or a replay found it.
+        The entry names it, or a replay computed it.
         """
         digest = _digest_in(body_json)
         if digest is None and self._seal is not None and self._seal.seq == seq:

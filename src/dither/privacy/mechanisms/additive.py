@@ -69,7 +69,7 @@ class AdditiveNoise(ABC):
         return f"L1 {moved.l1:,}, L2 {moved.l2_squared**0.5:,.4g}, cells {moved.l0:,}"
 
     def sensitivity_document(self) -> Mapping[str, Any]:
-        """How far one unit moves the numbers, in all norms."""
+        """Write how far one unit moves the numbers, by the name of each norm."""
         return {
             norm: Fraction(getattr(self.sensitivity, norm))
             for norm in ("l0", "l1", "l2_squared", "linf")
@@ -77,9 +77,9 @@ class AdditiveNoise(ABC):
 
 
 def exact_integers(values: Any) -> NDArray[Any]:
-    """`values` as an array of int64 or of Python integers.
+    """Read `values` as an array of int64 or of Python integers.
 
-    Floats are refused, since their rounding depends on data.
+    Floats are refused with a ParameterError, since their rounding depends on data.
     """
     if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
         values = [values]
@@ -112,7 +112,7 @@ def check_sensitivity(sensitivity: Any) -> Sensitivity:
 
 
 def add(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
-    """values + noise, exactly: int64 if every *sum* fits, else Python integers.
+    """Add values and noise exactly: int64 if every *sum* fits, else Python integers.
 
     The type depends on the sums alone.
     """
@@ -126,7 +126,7 @@ def add(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
 
 
 def _narrowest(integers: list[int]) -> NDArray[Any]:
-    """int64 if every integer fits, else Python integers."""
+    """Make an array of int64 if every integer fits, else of Python integers."""
     try:
         return np.array(integers, np.int64)
     except OverflowError:
@@ -146,7 +146,7 @@ def round_up(number: Fraction) -> Fraction:
 
 
 def round_bits(number: Fraction, *, up: bool) -> Fraction:
-    """A number with 20 significant bits, at least or at most the given one."""
+    """Round a number to 20 significant bits, up or down."""
     step = Fraction(2) ** (
         number.numerator.bit_length() - number.denominator.bit_length() - _DIGITS
     )

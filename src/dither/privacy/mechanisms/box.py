@@ -72,7 +72,7 @@ class IntegerBox:
         rows: int,
         adjacency: Adjacency = ADD_REMOVE,
     ) -> IntegerBox:
-        """The least noise that meets epsilon: scale = rows / epsilon.
+        """Make the least noise that meets epsilon: scale = rows / epsilon.
 
         It is rounded up to 20 significant bits.
         """
@@ -86,7 +86,7 @@ class IntegerBox:
         return Pure(self.rows / self.scale, neighbours=self.neighbours, unit=self.unit)
 
     def error_terms(self, column: int = 0) -> NoiseTerms:
-        """The law of the error of one number of each cell, whatever the others are."""
+        """State the law of the error of one number of each cell, whatever the others are."""
         if column not in range(len(self.sides)):
             raise ParameterError(f"a box of {len(self.sides)} sides has no number {quote(column)}")
         return NoiseTerms(
@@ -106,7 +106,7 @@ class IntegerBox:
         return {"scale": self.scale}
 
     def describe(self) -> str:
-        """The noise and its parameter, in words."""
+        """Describe the noise and its parameter in words."""
         scale = number_text(self.scale)
         return (
             f"box noise of scale {scale} on {len(self.sides)} counts or sums of each cell together"
@@ -127,7 +127,7 @@ class IntegerBox:
         return list(self.release(exact, source=source).ravel().tolist())
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
-        """`values`, one row for each cell, plus noise: integers of the same shape."""
+        """Add noise to `values`, one row for each cell: integers of the same shape."""
         cells = exact_integers(values)
         if cells.shape == (0,):  # no cells at all, which must never be an error
             cells = cells.reshape(0, len(self.sides))

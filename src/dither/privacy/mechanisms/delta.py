@@ -17,7 +17,7 @@ row."""
 
 
 def small_delta(delta: Number, public_size: int | None = None) -> Fraction:
-    """`delta` as an exact number in (0, 1); warns if it is at or above 1 / public_size.
+    """Read `delta` as an exact number in (0, 1); warn if it is at or above 1 / public_size.
 
     Publishing every row with probability delta is (0, delta)-DP; of 10^6 rows at 1e-6 some row
     leaks with probability 0.632. Only a *public* number of people may be compared with.

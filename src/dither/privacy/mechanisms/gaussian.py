@@ -75,7 +75,7 @@ class IntegerGaussian(AdditiveNoise):
         return cls(max(SMALLEST, sigma), sensitivity, *adjacency)
 
     def loss(self) -> Loss:
-        """What one release costs."""
+        """State what one release costs, as a loss."""
         if self.sensitivity.l2_squared == 0:
             return Pure(Fraction(0), neighbours=self.neighbours, unit=self.unit)
         if self.sensitivity.l0 == 1:
@@ -100,7 +100,7 @@ class IntegerGaussian(AdditiveNoise):
 
 
 def _sqrt_up(square: Fraction) -> Fraction:
-    """A number with 20 significant bits that is at least the root, decided in integers."""
+    """Compute a number with 20 significant bits that is at least the root, decided in integers."""
     shift = 2 * max(0, 64 - square.numerator.bit_length() + square.denominator.bit_length())
     scaled = (square.numerator << shift) // square.denominator
     root = Fraction(isqrt(scaled), 1 << shift // 2)

@@ -89,7 +89,10 @@ class GaussianKeys(OwnersOfKeys):
         public_size: int | None = None,
         adjacency: Adjacency = ADD_REMOVE,
     ) -> GaussianKeys:
-        """The least noise for rho, then the lowest threshold for delta."""
+        """Make the selection with the least noise for rho, then the lowest threshold for delta.
+
+        Raises ParameterError where rho or delta are too small.
+        """
         allowed = small_delta(delta, public_size)
         moved = check_groups(groups, adjacency.neighbours)
         sigma = IntegerGaussian.for_rho(rho, Sensitivity.of(cells=moved)).sigma
@@ -110,7 +113,7 @@ class GaussianKeys(OwnersOfKeys):
         return cls(sigma, high, groups, *adjacency)
 
     def loss(self) -> ZCDP:
-        """What one release costs."""
+        """State what one release costs, as a loss."""
         return ZCDP(
             self.moved / (2 * self.sigma * self.sigma),
             _lone(self.sigma, self.threshold, self.moved),
@@ -128,7 +131,7 @@ class GaussianKeys(OwnersOfKeys):
         return {"sigma": self.sigma}
 
     def describe(self) -> str:
-        """The rule, in words."""
+        """Describe the rule in words."""
         noise = (
             f"integer Gaussian noise of sigma {number_text(self.sigma)} on the owners of every key"
         )
@@ -142,7 +145,7 @@ class GaussianKeys(OwnersOfKeys):
     def release(
         self, counts: Any, *, source: Words | None = None
     ) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-        """Which keys to show, and the noisy count of every key.
+        """Choose which keys to show; return that mask and the noisy counts, 0 for all other keys.
 
         Only the counts of keys that are shown may leave.
         """
@@ -154,7 +157,8 @@ class GaussianKeys(OwnersOfKeys):
 
 @lru_cache(maxsize=256)
 def _lone(sigma: Fraction, threshold: int, moved: int) -> Fraction:
-    """1 - (1 - P(1 + Z >= threshold))^moved, rounded up to 64 bits."""
+    """Bound the delta of lone owners: 1 - (1 - P(1 + Z >= threshold))^moved, rounded up to 64
+    bits."""
     masses, total, rest = _weights(sigma)
     tail = Fraction(masses[threshold - 1] + rest if threshold - 1 < len(masses) else rest, total)
     lone = 1 - _power_down(1 - min(Fraction(1), tail), moved)
@@ -167,7 +171,7 @@ def _lone(sigma: Fraction, threshold: int, moved: int) -> Fraction:
 
 
 def _power_down(base: Fraction, exponent: int) -> Fraction:
-    """base^exponent for 0 <= base <= 1, rounded down.
+    """Compute base^exponent for 0 <= base <= 1, rounded down.
 
     It is exact for small exponents, else computed by repeated squaring. Each of at most 2
     log2(exponent) products is cut to `bits`: what is lost is below exponent * 2^(2 - bits), far
@@ -189,7 +193,7 @@ def _power_down(base: Fraction, exponent: int) -> Fraction:
 
 @lru_cache(maxsize=16)
 def _weights(sigma: Fraction) -> tuple[list[int], int, int]:
-    """Sums of weights from k on, the total, and the rest that was cut off.
+    """Compute sums of weights from k on, the total, and the rest that was cut off.
 
     The sums and the rest are upper ends, the total is a lower end.
     """

@@ -47,7 +47,10 @@ _LONGEST = 1 << 18  # sizes between "never" and "always" that a table may have
 
 
 def check_groups(groups: int, neighbours: Neighbours) -> int:
-    """How many keys one unit moves: m, or 2m if it is replaced."""
+    """Return how many keys one unit moves: m, or 2m if it is replaced.
+
+    Raises ParameterError unless `groups` is a positive integer.
+    """
     if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
         raise ParameterError(
             f"groups must be a positive integer, the most keys of one unit, got {quote(groups)}"
@@ -56,7 +59,10 @@ def check_groups(groups: int, neighbours: Neighbours) -> int:
 
 
 def owner_counts(counts: Any) -> NDArray[Any]:
-    """Numbers of distinct owners: non-negative integers in a row."""
+    """Read numbers of distinct owners: non-negative integers in a row.
+
+    Raises ParameterError for any other.
+    """
     owners = exact_integers(counts)
     if owners.ndim != 1 or (len(owners) and int(owners.min()) < 0):
         raise ParameterError(
@@ -84,7 +90,7 @@ class OwnersOfKeys:
         return f"{self.moved:,} keys"
 
     def sensitivity_document(self) -> Mapping[str, Any]:
-        """Nothing: the loss says it."""
+        """Return nothing to store: the loss says how far one unit moves the keys."""
         return {}
 
 
@@ -122,7 +128,7 @@ class TruncatedGeometricKeys(OwnersOfKeys):
         self.loss()
 
     def loss(self) -> Loss:
-        """What one selection costs: that of one key, for every key that one unit moves."""
+        """State what one selection costs: that of one key, for every key that one unit moves."""
         loss_per_key = Approx(
             self.epsilon / self.moved,
             self.delta / self.moved,
@@ -145,11 +151,11 @@ class TruncatedGeometricKeys(OwnersOfKeys):
 
     @property
     def parameters(self) -> Mapping[str, Fraction]:
-        """None beside its loss."""
+        """Return no parameter: the loss has them all."""
         return {}
 
     def describe(self) -> str:
-        """The rule, in words."""
+        """Describe the rule in words."""
         words = _words(*self._rule)
         half = next((n for n, word in enumerate(words) if word / 2**64 >= 1 / 2), len(words))
         return (
@@ -162,7 +168,7 @@ class TruncatedGeometricKeys(OwnersOfKeys):
         return [int(is_chosen) for is_chosen in self.release(exact, source=source)]
 
     def release(self, counts: Any, *, source: Words | None = None) -> NDArray[np.bool_]:
-        """Which keys to show.
+        """Choose which keys to show, as a mask.
 
         `counts` are the distinct owners of each, after the limit of `groups` per unit.
         """
@@ -183,7 +189,8 @@ class TruncatedGeometricKeys(OwnersOfKeys):
 
 @lru_cache(maxsize=64)
 def _words(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
-    """floor(2**64 pi(n)) for n = 0, 1, ... as long as pi(n) < 1."""
+    """Tabulate floor(2**64 pi(n)) for n = 0, 1, ... as long as pi(n) < 1. pi(n) is the chance that
+    a key of n owners is shown."""
     enclosures = {128: chances(epsilon, delta, 128)}
 
     def chance_of(n: int, bits: int) -> Enclosure:
@@ -200,7 +207,7 @@ def _chance(epsilon: Fraction, delta: Fraction, n: int, bits: int) -> Enclosure:
 
 
 def chances(epsilon: Fraction, delta: Fraction, bits: int) -> list[Enclosure]:
-    """Enclosures of pi(0), pi(1), ... up to the last that is below 1.
+    """Enclose pi(0), pi(1), ... up to the last that is below 1.
 
     >>> [f"{low / 2**64:.7f}" for low, high in chances(Fraction(1), Fraction(1, 10**6), 64)[:4]]
     ['0.0000000', '0.0000010', '0.0000037', '0.0000111']

@@ -68,7 +68,7 @@ class IntegerLaplace(AdditiveNoise):
     def for_epsilon(
         cls, epsilon: Number, sensitivity: Sensitivity, adjacency: Adjacency = ADD_REMOVE
     ) -> IntegerLaplace:
-        """The least noise that meets epsilon: scale = l1 / epsilon.
+        """Make the least noise that meets epsilon: scale = l1 / epsilon.
 
         It is rounded up to 20 significant bits.
         """
@@ -79,7 +79,7 @@ class IntegerLaplace(AdditiveNoise):
         return cls(max(SMALLEST, round_up(moved / price)), sensitivity, *adjacency)
 
     def loss(self) -> Loss:
-        """What one release costs."""
+        """State what one release costs, as a loss."""
         if self.sensitivity.l1 == 0:
             return Pure(Fraction(0), neighbours=self.neighbours, unit=self.unit)
         if self.sensitivity.l0 == 1:

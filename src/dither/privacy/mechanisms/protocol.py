@@ -75,7 +75,10 @@ class Mechanism(Protocol):
 def check_filled_cells(
     filled_cells: Any, counts: Any, cells: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Increasing cells of a grid and the rows in each."""
+    """Check increasing cells of a grid and the rows in each; return both as arrays.
+
+    Raises ParameterError where they do not fit.
+    """
     rows = _row_counts(counts)
     filled = exact_integers(filled_cells)
     if not 1 <= cells < 1 << 56:
@@ -91,7 +94,10 @@ def check_filled_cells(
 
 
 def _row_counts(counts: Any) -> NDArray[Any]:
-    """Rows in each cell: non-negative integers."""
+    """Read the numbers of rows in each cell.
+
+    Raises ParameterError unless they are non-negative integers.
+    """
     rows = exact_integers(counts)
     if rows.ndim != 1 or (len(rows) and rows.min() < 0):
         raise ParameterError(

@@ -52,7 +52,7 @@ _LAST_REST = np.uint64(2**56 - 1)
 
 
 def check_share(q: Number, name: str = "q") -> Fraction:
-    """A share in [0, 1] with a denominator of at most 2**20."""
+    """Read a share in [0, 1] with a denominator of at most 2**20; ParameterError for others."""
     share = exact(q, name)
     if not 0 <= share <= 1 or share.denominator > _LARGEST_PART:
         raise ParameterError(
@@ -78,9 +78,10 @@ def rank_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
 def rank_scores(
     below: NDArray[Any], inside: NDArray[Any], total: int, q: Fraction, goal: int | None = None
 ) -> NDArray[Any]:
-    """-max(0, b L - a n, b R - (b - a) n) for every cell, exactly.
+    """Compute -max(0, b L - a n, b R - (b - a) n) for every cell, exactly.
 
-    `goal` is b times the rank that is aimed at, where that is another than a n / b.
+    L are the rows below the cell, R those above, n all rows, and q = a / b. `goal` is b times the
+    rank that is aimed at, where that is another than a n / b.
     """
     a, b = q.as_integer_ratio()
     if b * total >= _SAFE and below.dtype != object:
@@ -162,7 +163,7 @@ class Quantile(RowsOfUnits):
         return {"scale": self.scale}
 
     def describe(self) -> str:
-        """The choice and its scale, in words."""
+        """Describe the choice and its scale in words."""
         return (
             f"{self._chosen_by} of scale {number_text(self.scale)} over ranks, for the "
             f"{self.q} quantile"
@@ -179,7 +180,7 @@ class Quantile(RowsOfUnits):
     def release_sparse(
         self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> int:
-        """The same law for a grid of any size, given the cells that hold rows, in order."""
+        """Choose a cell as `release` does, given the cells that hold rows, in order."""
         filled, rows = check_filled_cells(filled_cells, counts, cells)
         return choose(
             filled, rows, 0, cells - 1, self.q, self.scale, check_source(source), race=self._race
@@ -248,7 +249,7 @@ def choose(
     shift: int = 0,
     race: Race | None = None,
 ) -> int:
-    """A cell of low..high, chosen by the rank scores of the rows there.
+    """Choose a cell of low..high by the rank scores of the rows there.
 
     `shift` aims so many rows below (or above) the share: as many rows that nobody has stand in the
     lowest (or highest) cell, so that some cell always is right. The number is public, and moves no
@@ -269,7 +270,7 @@ def choose(
 def by_gumbel(
     grid: GridRows, scale: Fraction, first: int, last: int, source: Words
 ) -> tuple[int, int]:
-    """The exponential mechanism; first a coin decides whether one of the far runs wins."""
+    """Choose a run (start, length) by the exponential mechanism; first a coin for the far runs."""
     starts, lengths, scores = _runs(grid, first, last)
     if first > 0 or last < len(grid.filled):
         far = partial(_far, grid, scale, first, last)
@@ -282,10 +283,11 @@ def by_gumbel(
 def by_exponential(
     grid: GridRows, scale: Fraction, first: int, last: int, source: Words
 ) -> tuple[int, int]:
-    """Permute-and-flip. A far run certainly loses, unless its word is the last of all words.
+    """Choose a run of cells by permute-and-flip; return its start and length.
 
-    So of far runs' words the first eight bits are drawn. The others are drawn where all eight are
-    set, or where some run has the last word.
+    A far run certainly loses, unless its word is the last of all words. So of far runs' words the
+    first eight bits are drawn. The others are drawn where all eight are set, or where some run has
+    the last word.
     """
     far = 2 * (first + len(grid.filled) - last)
     tops = source.words(-(-far // 8)).view(np.uint8)[:far]
@@ -332,7 +334,7 @@ def _near(upto: NDArray[Any], target: Fraction, width: Fraction) -> tuple[int, i
 
 
 def _runs(grid: GridRows, first: int, last: int) -> Runs:
-    """The runs of filled[first:last] and of the gaps around them: gap, cell, gap, ..., gap."""
+    """List starts, lengths and scores of filled[first:last] and the gaps: gap, cell, ..., gap."""
     filled, upto, low, high, q, goal = grid
     cells = filled[first:last]
     ends = upto[first:last]
@@ -348,7 +350,7 @@ def _runs(grid: GridRows, first: int, last: int) -> Runs:
 
 
 def _alternate(of_gaps: NDArray[Any], of_cells: NDArray[Any]) -> NDArray[Any]:
-    """Numbers of gaps and cells by turns, from the first gap to the last."""
+    """Put numbers of gaps and cells by turns, from the first gap to the last."""
     both = np.empty(len(of_gaps) + len(of_cells), of_gaps.dtype)
     both[0::2] = of_gaps
     both[1::2] = of_cells
@@ -376,7 +378,7 @@ def _far(grid: GridRows, scale: Fraction, first: int, last: int, bits: int) -> E
 
 
 def _weight(lengths: NDArray[Any], scores: NDArray[Any], scale: Fraction, bits: int) -> Enclosure:
-    """Enclosure of the sum of length * exp(score / scale)."""
+    """Enclose the sum of length * exp(score / scale)."""
     low = high = 0
     for length, score in zip(lengths.tolist(), scores.tolist(), strict=True):
         share = exp_minus(-score / scale, bits)

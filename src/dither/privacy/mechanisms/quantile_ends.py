@@ -129,7 +129,10 @@ class QuantilesWithEnds(RowsOfUnits):
     def release_sparse(
         self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> list[int]:
-        """The chosen cells: all shares, then all lower ends, then all upper ones."""
+        """Choose cells for all shares, then for all lower ends, then for all upper ones.
+
+        Raises ParameterError for a grid of another size.
+        """
         if cells != self.cells:
             raise ParameterError(
                 f"the ends were made for a grid of {self.cells} cells, got {quote(cells)}"

@@ -25,7 +25,8 @@ from dither.rules import PrivacyRule
 
 
 def build_by_exponential(terms: StepTerms) -> Built:
-    """One quantile by the exponential mechanism, or several by the joint one, in each cell."""
+    """Build one quantile by the exponential mechanism, or several by the joint one, in each
+    cell."""
     query = terms.query
     assert isinstance(query, Quantiles)
     rows, copies = _ranges_of(terms)
@@ -40,7 +41,10 @@ def build_by_exponential(terms: StepTerms) -> Built:
 
 
 def build_by_permute_and_flip(terms: StepTerms) -> Built:
-    """One quantile by permute-and-flip in each cell; its share is an epsilon."""
+    """Build one quantile by permute-and-flip in each cell; its share is an epsilon.
+
+    Raises RefusedError for several.
+    """
     query = terms.query
     assert isinstance(query, Quantiles)
     rows, copies = _ranges_of(terms)
@@ -52,14 +56,14 @@ def build_by_permute_and_flip(terms: StepTerms) -> Built:
 
 
 def _share_of_points(query: Quantiles, share: Fraction) -> Fraction:
-    """What is left for the quantiles themselves."""
+    """Return the part of a share that is left for the quantiles themselves, without their ends."""
     return share if query.ends is None else share * (1 - query.ends[1])
 
 
 def _with_ends(
     terms: StepTerms, point: Quantile | JointQuantiles, copies: int
 ) -> Quantile | JointQuantiles | QuantilesWithEnds:
-    """The quantiles with two ends for each, out of the part of the share that is for them."""
+    """Add two ends to each quantile, out of the part of the share that is for them."""
     query = terms.query
     assert isinstance(query, Quantiles)
     if query.ends is None:
@@ -75,7 +79,8 @@ def _ranges_of(terms: StepTerms) -> tuple[int, int]:
 
 
 def choose_ranges(reach: Reach, measure: Measure) -> tuple[int, int]:
-    """(rows per unit, copies) of the exponential mechanism with the smaller noise for one price.
+    """Choose (rows per unit, copies) of the exponential mechanism with the smaller noise for one
+    price.
 
     Ranges of cells add up, and each is in proportion to the rows of the unit there: together they
     are one range for all of its rows. Or g cells with at most r rows each. Noise goes with rows *
@@ -93,7 +98,7 @@ def epsilon_of_ranges(share: Fraction, levels: int, measure: Measure) -> Fractio
 
 
 def root_down(x: Fraction) -> Fraction:
-    """A rational at most sqrt(x), to about 60 bits.
+    """Compute a rational at most sqrt(x), to about 60 bits.
 
     >>> root_down(Fraction(9)), root_down(Fraction(2)) ** 2 < 2
     (Fraction(3, 1), True)

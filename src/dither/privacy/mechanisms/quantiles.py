@@ -95,14 +95,14 @@ class JointQuantiles(RowsOfUnits):
         return 2 * self.rows_per_unit * moved * self.levels / self.epsilon
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
-        """How far the rank of one answer may be off: the choices that lead to it add up."""
+        """State how far the rank of one answer may be off: the choices that lead to it add up."""
         return ErrorTerms(
             "joint_quantile_error",
             {"row_scales": self._scales_to(column), "levels": self.levels},
         )
 
     def _scales_to(self, column: int) -> tuple[Fraction, ...]:
-        """The scales (in rows) of the choices that lead to a share, as `_split` halves."""
+        """List the scales (in rows) of the choices that lead to a share, as `_split` halves."""
         shares = (Fraction(0), *self.shares, Fraction(1))
         start = 0
         end = len(shares) - 1
@@ -124,7 +124,7 @@ class JointQuantiles(RowsOfUnits):
         return {}
 
     def describe(self) -> str:
-        """The choices, in words."""
+        """Describe the choices in words."""
         shares = ", ".join(map(str, self.shares))
         return (
             f"exponential mechanism over ranks in {self.levels} rounds, for the "
@@ -142,7 +142,7 @@ class JointQuantiles(RowsOfUnits):
     def release_sparse(
         self, filled_cells: Any, counts: Any, *, cells: int, source: Words | None = None
     ) -> list[int]:
-        """The same for a grid of any size.
+        """Choose cells for all shares on a grid of any size.
 
         `filled_cells` are the cells that hold rows, in increasing order.
         """
@@ -217,7 +217,7 @@ class JointQuantiles(RowsOfUnits):
 def spread_rows(
     filled: NDArray[np.int64], rows: NDArray[np.int64], source: Words
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each row of a cell to one of 64 places in it, uniformly and independently.
+    """Move each row of a cell to one of 64 places in it, uniformly and independently.
 
     Cells of few rows draw six bits for every row; cells of many are cut in two six times, by fair
     halvings.
@@ -253,7 +253,8 @@ def _halved(
 
 
 def fair_half(counts: NDArray[np.int64], source: Words) -> NDArray[np.int64]:
-    """Binomial(count, 1/2) for each positive count, exactly: the ones among `count` random bits."""
+    """Draw Binomial(count, 1/2) for each positive count, exactly: the ones among `count` random
+    bits."""
     if not len(counts):
         return counts
     words = (counts + 63) // 64

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The samplers that no request can reach."""
+    """Import a sampler that no request can reach, when it is asked for by name."""
     if name in ("bernoulli", "bernoulli_exp", "geometric"):
         from dither.privacy.noise import coins
 

@@ -41,7 +41,7 @@ def argmax_gumbel(
     weights: Sequence[int] | NDArray[Any] | None = None,
     source: Words | None = None,
 ) -> int:
-    """An index, drawn in proportion to weights[i] * exp(scores[i] / scale).
+    """Draw an index in proportion to weights[i] * exp(scores[i] / scale).
 
     It is the index of the largest score / scale + Gumbel noise.
 
@@ -60,7 +60,7 @@ def argmax_exponential(
     words: NDArray[np.uint64] | None = None,
     source: Words | None = None,
 ) -> int:
-    """The index of the largest score / scale + largest of weights[i] Exponential(1) noises.
+    """Draw the index of the largest score / scale + largest of weights[i] Exponential(1) noises.
 
     Without weights each candidate has one noise. `words` are the first 64 bits of each candidate's
     uniform, where they were drawn already; weights are at most 2**64.
@@ -138,7 +138,10 @@ def _argmax(
 
 
 def _weights(weights: Sequence[int] | NDArray[Any], count: int) -> NDArray[Any]:
-    """Non-negative integers, one for each score, not all zero."""
+    """Read weights: non-negative integers, one for each score, not all zero.
+
+    Raises ParameterError for any other.
+    """
     checked = weights if isinstance(weights, np.ndarray) else np.array(weights, object)
     if checked.dtype.kind not in "iu" and not all(
         isinstance(weight, int) for weight in checked.ravel()
@@ -181,7 +184,10 @@ def _sieve(
 
 
 def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
-    """score - max(score): integers, exact, at most zero."""
+    """Compute score - max(score) exactly: integers of at most zero.
+
+    Raises ParameterError unless all scores are integers.
+    """
     checked = scores if isinstance(scores, np.ndarray) else np.array(scores, object)
     if checked.ndim != 1 or not len(checked):
         raise ParameterError("scores must be a non-empty list of integers")
@@ -207,7 +213,10 @@ def _keys(
     noise: Noise,
     weights: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Certain lower and upper ends of every key, in float; `weights` of exponential noise."""
+    """Compute certain lower and upper ends of every key, in float.
+
+    `weights` are of exponential noise.
+    """
     with np.errstate(all="ignore"):
         early, late = _waiting(words, width) if weights is None else _longest(words, width, weights)
         if noise == "gumbel":
@@ -224,7 +233,7 @@ def _keys(
 def _shares(
     gaps: NDArray[Any], scale: Fraction, weights: NDArray[Any] | None = None
 ) -> NDArray[np.float64]:
-    """gap / scale + log(weight), to a few last digits of the larger term.
+    """Compute gap / scale + log(weight), to a few last digits of the larger term.
 
     It is minus infinity past the range of float64.
     """
@@ -246,7 +255,7 @@ def _shares(
 def _waiting(
     words: NDArray[np.uint64], width: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both ends of -log(1 - U) for U in [word, word + 1] / 2**width.
+    """Compute both ends of -log(1 - U) for U in [word, word + 1] / 2**width.
 
     Each has a small *relative* error. Below 1/2 by log1p of the word, above it by the log of the
     integer 2**width - word: never of a rounded difference.
@@ -263,7 +272,7 @@ def _waiting(
 def _longest(
     words: NDArray[np.uint64], width: int, weights: NDArray[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both ends of -log(1 - U^(1/w)), the largest of w Exponential(1) noises.
+    """Compute both ends of -log(1 - U^(1/w)), the largest of w Exponential(1) noises.
 
     Each has a small *relative* error. log(U) below 1/2 by the log of the word, above it by log1p of
     what is missing; then all in differences from 1.
@@ -279,7 +288,7 @@ def _longest(
 
 
 def _intervals() -> Any:
-    """This thread's own context of interval arithmetic.
+    """Return this thread's own context of interval arithmetic; it is made at the first call.
 
     The precision belongs to the context, and another thread may need another.
     """
@@ -293,9 +302,9 @@ def _intervals() -> Any:
 def _exact_key(
     share: Fraction, drawn: int, bits: int, noise: Noise, weight: int = 1
 ) -> tuple[Any, Any]:
-    """Both ends of a key, from `bits` bits of its uniform.
+    """Compute both ends of a key, from `bits` bits of its uniform.
 
-    By interval arithmetic of mpmath at twice the precision.
+    It is by interval arithmetic of mpmath at twice the precision.
     """
     iv = _intervals()
     iv.prec = 2 * bits + 64 + weight.bit_length()

@@ -31,7 +31,7 @@ _BLOCK = 1 << 14
 
 
 def box_noise(sides: tuple[int, ...], scale: Fraction, count: int, source: Words) -> NDArray[Any]:
-    """`count` independent draws, one row each.
+    """Draw `count` independent box noises, one row each.
 
     They are int64, or Python integers where a scale or an element needs them.
     """
@@ -58,7 +58,11 @@ def box_noise(sides: tuple[int, ...], scale: Fraction, count: int, source: Words
 def _accepted(
     values: NDArray[Any], sides: tuple[int, ...], scale: Fraction, source: Words
 ) -> NDArray[np.bool_]:
-    """Whether each proposal is kept: with probability exp(-(max y - mean y))."""
+    """Decide which proposals are kept, by drawing: True where one is.
+
+    A proposal is kept with probability exp(-(max y - mean y)), where y are its sizes |value| /
+    (side * scale).
+    """
     uniforms = source.words(len(values), _BITS).view(np.int64)
     sizes = np.abs(values.astype(np.float64)) * np.array(
         [float(1 / (length * scale)) for length in sides]
@@ -80,7 +84,7 @@ def _accepted(
 
 
 def _exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """e**-x for 0 <= x <= 64, to 2**-45: a table at eighths times a Taylor polynomial."""
+    """Compute e**-x for 0 <= x <= 64, to 2**-45: a table at eighths times a Taylor polynomial."""
     eighths = (x * _PARTS).astype(np.int64)
     rest = x - eighths * (1 / _PARTS)
     power = np.full_like(rest, (-1) ** _DEGREE / math.factorial(_DEGREE))

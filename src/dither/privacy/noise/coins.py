@@ -29,12 +29,12 @@ from dither.privacy.noise.wide_tables import below_exp
 
 
 def geometric(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """P(g) proportional to exp(-g / scale) on 0, 1, 2, ..."""
+    """Draw g on 0, 1, 2, ... with P(g) proportional to exp(-g / scale)."""
     return sample("laplace", read_scale(scale, "scale"), False, size, source)
 
 
 def bernoulli(probability: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """True with exactly the rational probability given.
+    """Draw True with exactly the rational probability given.
 
     >>> bernoulli(0), bernoulli(1)
     (False, True)
@@ -48,7 +48,7 @@ def bernoulli(probability: Parameter, size: Size = None, *, source: Words | None
 
 
 def bernoulli_exp(x: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """True with probability e**-x, x >= 0 rational.
+    """Draw True with probability e**-x, x >= 0 rational.
 
     >>> bernoulli_exp(0)
     True
@@ -97,7 +97,10 @@ def _threshold(
     source: Words | None,
     width: int = 64,
 ) -> Any:
-    """True below the threshold, False above; the one word at it is decided with more bits."""
+    """Draw True for words below the threshold, False above.
+
+    The one word at it is decided with more bits.
+    """
     supply = check_source(source)
     words = supply.words(count_draws(size), width)
     if words_for_true == 1 << width:

@@ -19,7 +19,9 @@ _MOST_BITS = 1 << 14
 
 
 def words_for_yes(chance: Chance) -> int:
-    """floor(2**64 p), certified; a p that is exactly 0 or 1 must be enclosed exactly.
+    """Compute floor(2**64 p), certified.
+
+    A p that is exactly 0 or 1 must be enclosed exactly.
 
     >>> words_for_yes(lambda bits: Enclosure(1 << bits - 1, 1 << bits - 1)) == 2**63
     True

@@ -20,12 +20,12 @@ class Enclosure(NamedTuple):
 
 
 def ceil_shift(value: int, bits: int) -> int:
-    """Smallest integer that is at least value / 2**bits."""
+    """Return the smallest integer that is at least value / 2**bits."""
     return -(-value >> bits)
 
 
 def fixed(x: Fraction, bits: int) -> Enclosure:
-    """Enclosure of a rational number.
+    """Enclose 2**bits * x between two integers, for a rational x.
 
     >>> fixed(Fraction(1, 3), 4)
     Enclosure(low=5, high=6)
@@ -35,12 +35,12 @@ def fixed(x: Fraction, bits: int) -> Enclosure:
 
 
 def times(a: Enclosure, b: Enclosure, bits: int) -> Enclosure:
-    """Enclosure of the product of two non-negative numbers."""
+    """Enclose the product of two non-negative numbers."""
     return Enclosure(a.low * b.low >> bits, ceil_shift(a.high * b.high, bits))
 
 
 def exp_minus(x: Fraction, bits: int) -> Enclosure:
-    """Enclosure of e**-x for rational x >= 0.
+    """Enclose e**-x for rational x >= 0.
 
     e**(x/2**r) by its Taylor series (all terms positive, remainder below twice the first term left
     out because x/2**r <= 1/2), then the reciprocal, then r squarings.

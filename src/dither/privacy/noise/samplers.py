@@ -34,7 +34,10 @@ _SPARE_BITS = 24
 
 
 def read_number(value: Parameter, name: str) -> Fraction:
-    """The exact number given; a float means its binary value."""
+    """Read the exact number given; a float means its binary value.
+
+    Raises ParameterError for anything else.
+    """
     if isinstance(value, bool) or not isinstance(value, (Rational, float)):
         raise ParameterError(
             f"{name} must be an int, float or Fraction, got {type(value).__name__}"
@@ -85,7 +88,7 @@ def give_shape(values: NDArray[Any], size: Size) -> Any:
 
 @lru_cache(maxsize=512)
 def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> Plan:
-    """How noise of one scale (laplace) or sigma (gaussian) is drawn.
+    """Choose how noise of one scale (laplace) or sigma (gaussian) is drawn.
 
     One table up to 64 (256), cells of width 2**shift above.
     """
@@ -99,18 +102,18 @@ def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> 
 
 
 def sample(family: Family, scale: Fraction, signed: bool, size: Size, source: Words | None) -> Any:
-    """Draws of the given size from one family of noise."""
+    """Draw from one family of noise, in the shape asked for."""
     plan = plan_for(family, scale, signed)
     return give_shape(draw(plan, count_draws(size), check_source(source)), size)
 
 
 def discrete_laplace(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """Two-sided geometric noise: P(z) proportional to exp(-|z| / scale)."""
+    """Draw two-sided geometric noise: P(z) proportional to exp(-|z| / scale)."""
     return sample("laplace", read_scale(scale, "scale"), True, size, source)
 
 
 def discrete_gaussian(sigma: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """Discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)).
+    """Draw discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)).
 
     Canonne, Kamath, Steinke 2020.
     """
@@ -118,7 +121,7 @@ def discrete_gaussian(sigma: Parameter, size: Size = None, *, source: Words | No
 
 
 def uniform_below(n: int, size: Size = None, *, source: Words | None = None) -> Any:
-    """Uniform on 0, 1, ..., n-1, by rejection of the words past the last multiple of n."""
+    """Draw uniformly from 0, 1, ..., n-1, by rejection of the words past the last multiple of n."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise ParameterError(f"n must be a positive integer, got {quote(n)}")
     n, count, supply = int(n), count_draws(size), check_source(source)

@@ -34,7 +34,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def fresh_bytes(count: int) -> bytes:
-    """`count` bytes from the operating system, for keys and nonces."""
+    """Draw `count` bytes from the operating system, for keys and nonces."""
     return os.urandom(count)
 
 
@@ -65,6 +65,10 @@ class SystemSource(Words):
         self._forks = _forks
 
     def words(self, count: int, width: int = 64) -> NDArray[np.uint64]:
+        """Draw `count` words of `width` random bits.
+
+        After a fork the stream gets a new key first.
+        """
         if self._forks != _forks or self._pid != os.getpid():
             self._rekey()
         drawn = np.frombuffer(self._stream.update(bytes(8 * count)), np.uint64)
@@ -82,9 +86,9 @@ class SystemSource(Words):
 
 
 def check_source(source: Words | None) -> Words:
-    """`source` itself, or a fresh `SystemSource` where it is None.
+    """Return `source`, or a fresh `SystemSource` where it is None.
 
-    Anything that is no `Words` (a NumPy generator, say) is refused.
+    Raises ParameterError for anything that is no `Words`, such as a NumPy generator.
     """
     if source is None:
         return SystemSource()

@@ -41,7 +41,7 @@ class Law:
     two_sided: bool
 
     def weights(self, bits: int, until: int | None = None) -> list[Enclosure]:
-        """Enclosures of w(0), w(1), ... to the first that is at most 2**-until.
+        """Enclose w(0), w(1), ... to the first that is at most 2**-until.
 
         By w(k+1) = w(k) * ratio(k).
         """
@@ -60,7 +60,8 @@ class Law:
         return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in weights]
 
     def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
-        """The distribution function: its first integer, and an enclosure at that and each next one.
+        """Compute the distribution function: its first integer, and an enclosure at each from it
+        on.
 
         Entry j of the list encloses 2**bits * P(value <= first + j). What lies outside the list has
         mass below 2**-bits.
@@ -119,7 +120,7 @@ class DrawTable:
         return (1 << self.width) - sum(self.counts)
 
     def look_up(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The meaning of each word; RESIDUAL where `residual` must be asked."""
+        """Look up the meaning of each word; RESIDUAL where `residual` must be asked."""
         column = (
             words >> np.uint64(self.width - self.columns) if self.columns else np.zeros_like(words)
         )
@@ -130,7 +131,7 @@ class DrawTable:
         return self.meaning.take(column)
 
     def residual(self, source: Words) -> int:
-        """One draw from P(k) - counts(k) / 2**width, normalised.
+        """Draw once from P(k) - counts(k) / 2**width, normalised.
 
         By inversion, with as many bits as it takes.
         """
@@ -143,7 +144,7 @@ class DrawTable:
                 return value
 
     def _locate(self, drawn: int, bits: int) -> int | None:
-        """The k that a uniform certainly means, or None where its bits do not decide.
+        """Find the k that a uniform certainly means, or None where its bits do not decide.
 
         Its share of the residual holds [drawn, drawn + 1) / 2**bits.
         """
@@ -166,7 +167,7 @@ class DrawTable:
 
 @lru_cache(maxsize=512)
 def build(law: Law, width: int = 64) -> DrawTable:
-    """The table of a law, each count an exact floor certified by its enclosure."""
+    """Build the table of a law, each count an exact floor certified by its enclosure."""
     extra = 32
     while True:
         first, cdf = law.cdf(width + extra)

@@ -72,7 +72,7 @@ class Plan:
 
     @cached_property
     def coefficients(self) -> list[float]:
-        """The coefficients of the Taylor polynomial of exp(-y), highest first.
+        """Compute the coefficients of the Taylor polynomial of exp(-y), highest first.
 
         Its remainder is at most 2**-24 for all y of the table.
         """
@@ -85,7 +85,7 @@ class Plan:
         return [(-1) ** k / factorial(k) for k in range(degree, -1, -1)]
 
     def exponent(self, cell: int, offset: int) -> Fraction:
-        """The exact y of a proposal.
+        """Compute the exact y of a proposal.
 
         It is how much the law's exponent grows from the start of the cell to the offset.
         """
@@ -96,7 +96,7 @@ class Plan:
 
 
 def draw(plan: Plan, count: int, source: Words) -> NDArray[Any]:
-    """`count` independent draws.
+    """Draw `count` independent noises.
 
     They are int64, or Python integers where the plan or an element needs them.
     """
@@ -135,7 +135,7 @@ def _put(values: NDArray[Any], exact: dict[int, int]) -> NDArray[Any]:
 
 
 def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """`count` proposals and whether each is accepted."""
+    """Draw `count` proposals, and decide whether each is accepted; return both arrays."""
     width = plan.table.width
     shift = plan.shift
     spare = plan.spare
@@ -182,7 +182,10 @@ def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArra
 def _accept(
     plan: Plan, cells: NDArray[np.int64], offsets: NDArray[np.int64], uniforms: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(accepted, decided) by a polynomial that is within 2**-23 of exp(-y)."""
+    """Decide proposals by a polynomial that is within 2**-23 of exp(-y).
+
+    Returns (accepted, decided); those not decided need exact arithmetic.
+    """
     y = offsets * plan.place_unit
     if plan.table.law.family == "gaussian":
         y *= 2.0 * cells + y

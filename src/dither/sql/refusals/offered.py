@@ -19,7 +19,9 @@ _STRICT = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 def offer_rewrite(
     query: exp.Query, catalog: Catalog, bind: Callable[[exp.Query], object]
 ) -> str | None:
-    """A question that means the same and is answered; None where no pass finds one.
+    """Find a question that means the same and is answered; None where no pass finds one.
+
+    `bind` raises QueryError for a question that is refused.
 
     >>> from dither.catalog import parse as read_catalog
     >>> from dither.cli.demo import CATALOG
@@ -41,7 +43,10 @@ def offer_rewrite(
 
 
 def _write_semi_joins(query: exp.Query, catalog: Catalog) -> exp.Query:
-    """`a SEMI JOIN b ON ...` asks whether there is a row: `WHERE EXISTS (SELECT 1 FROM b ...)`."""
+    """Rewrite `a SEMI JOIN b ON ...`, which asks whether there is a row, as `WHERE EXISTS (...)`.
+
+    An ANTI JOIN becomes NOT EXISTS.
+    """
     for select in list(query.find_all(exp.Select)):
         for join in list(select.args.get("joins") or []):
             kind = str(join.kind or join.side or "").upper()
@@ -57,7 +62,7 @@ def _write_semi_joins(query: exp.Query, catalog: Catalog) -> exp.Query:
 
 
 def _write_any_as_in(query: exp.Query, catalog: Catalog) -> exp.Query:
-    """`x = ANY (SELECT ...)` is `x IN (SELECT ...)`."""
+    """Rewrite `x = ANY (SELECT ...)` as `x IN (SELECT ...)`."""
     for node in list(query.find_all(exp.EQ)):
         rows = node.expression.this if isinstance(node.expression, exp.Any) else None
         if isinstance(rows, (exp.Subquery, exp.Select)) and node.parent is not None:
@@ -67,7 +72,7 @@ def _write_any_as_in(query: exp.Query, catalog: Catalog) -> exp.Query:
 
 
 def _drop_recursive(query: exp.Query, catalog: Catalog) -> exp.Query:
-    """WITH RECURSIVE whose queries do not name themselves is WITH."""
+    """Rewrite WITH RECURSIVE whose queries do not name themselves as WITH."""
     for clause in query.find_all(exp.With):
         names = {cte.alias.lower() for cte in clause.expressions}
         read = {
@@ -79,7 +84,10 @@ def _drop_recursive(query: exp.Query, catalog: Catalog) -> exp.Query:
 
 
 def _count_in_where(query: exp.Query, catalog: Catalog) -> exp.Query:
-    """`SELECT COUNT_IF(EXISTS (...))` alone is `SELECT COUNT(*) ... WHERE EXISTS (...)`."""
+    """Rewrite a lone `SELECT COUNT_IF(EXISTS (...))` as `SELECT COUNT(*) ...
+
+    WHERE EXISTS (...)`.
+    """
     clauses = ("group", "having", "order", "distinct", "qualify")
     if not isinstance(query, exp.Select) or len(query.expressions) != 1:
         return query
@@ -95,7 +103,7 @@ def _count_in_where(query: exp.Query, catalog: Catalog) -> exp.Query:
 
 
 def _join_where_unmatched_rows_add_nothing(query: exp.Query, catalog: Catalog) -> exp.Query:
-    """`public LEFT JOIN private`, of which only private columns are aggregated, is `JOIN`.
+    """Rewrite `public LEFT JOIN private` as `JOIN` if only private columns are aggregated.
 
     A public row without a match has nulls in the private columns, which these aggregates leave out.
     """
@@ -121,8 +129,10 @@ def _join_where_unmatched_rows_add_nothing(query: exp.Query, catalog: Catalog) -
 
 
 def _count_people_first(query: exp.Query, catalog: Catalog) -> exp.Query:
-    """Keys with one COUNT(DISTINCT person) FILTER (WHERE ...): first whether a person counts in a
-    group, then how many do."""
+    """Rewrite keys with one COUNT(DISTINCT person) FILTER (WHERE ...) as a question over people.
+
+    A subquery says whether a person counts in a group, and the question how many do.
+    """
     clauses = ("having", "order", "distinct", "qualify", "limit", "with_")
     if not isinstance(query, exp.Select) or any(query.args.get(clause) for clause in clauses):
         return query

@@ -34,7 +34,7 @@ class NamedTable:
 
 
 def write_remedy(refusal: Refusal, catalog: Catalog, node: exp.Expr | None) -> str:
-    """What to write instead of a node, about the tables of the question."""
+    """Write what to put instead of a node, with names from the tables of the question."""
     text = refusal.instead
     tables = list_private_tables(node, catalog)
     if _OWNER.search(text):
@@ -45,7 +45,7 @@ def write_remedy(refusal: Refusal, catalog: Catalog, node: exp.Expr | None) -> s
 
 
 def list_private_tables(node: exp.Expr | None, catalog: Catalog) -> list[NamedTable]:
-    """The private tables of the question around a node, the nearest first."""
+    """List the private tables of the question around a node, the nearest first."""
     if node is None:
         return [NamedTable(table.name, table) for table in catalog.private_tables]
     select = node if isinstance(node, exp.Query) else node.parent_select
@@ -61,7 +61,8 @@ def list_private_tables(node: exp.Expr | None, catalog: Catalog) -> list[NamedTa
 
 
 def _write_owner(refusal: Refusal, catalog: Catalog, tables: Sequence[NamedTable]) -> str:
-    """The remedy with the owner's column; another remedy where rows are protected by themselves."""
+    """Write the remedy with the owner's column; another remedy where rows are protected by
+    themselves."""
     owned = [
         (source.name, column)
         for source in tables
@@ -86,7 +87,8 @@ def _find_owner(table: Table, catalog: Catalog) -> str | None:
 
 
 def _find_column(node: exp.Expr | None, tables: Sequence[NamedTable], *kinds: type[_Kind]) -> str:
-    """A column of one of these kinds, one of the node's if it has any; dots where there is none."""
+    """Name a column of one of these kinds, one of the node's if it has any; dots where there is
+    none."""
     columns = [
         column.name
         for source in tables

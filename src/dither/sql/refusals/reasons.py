@@ -40,7 +40,10 @@ class SeveralReasons(QueryError):
 def gather_reasons(
     error: QueryError, query: exp.Query, bind: Callable[[exp.Query], object]
 ) -> QueryError:
-    """The error, with the other reasons for which the question would be refused."""
+    """Add to an error the other reasons for which the question would be refused.
+
+    What an error marks is left out of `query`, and the rest is bound again.
+    """
     reasons = [error]
     while len(reasons) < MOST_REASONS and _leave_out(query, reasons[-1], len(reasons)):
         try:
@@ -101,7 +104,7 @@ def _replace_output(query: exp.Select, output: exp.Expr, number: int) -> bool:
 
 
 def _drop_term(query: exp.Select, where: exp.Expr, error: QueryError) -> bool:
-    """Leave out the condition of WHERE that an error marks."""
+    """Leave out the condition of WHERE that an error marks; return True where there was one."""
     terms = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
     kept = [term for term in terms if not _covers(term, error)]
     if len(kept) == len(terms):

@@ -24,7 +24,10 @@ class QuestionContext(Protocol):
 def refuse(
     message: str, sql: str, node: exp.Expr | None = None, *, span: tuple[int, int] | None = None
 ) -> QueryError:
-    """A QueryError that shows the line of the question with the node marked."""
+    """Make a QueryError that shows the line of the question with the node marked.
+
+    The caller raises it.
+    """
     start, end = span or _find_nearest_span(node)
     if end <= start:
         return QueryError(message)
@@ -60,7 +63,7 @@ def find_span(node: exp.Expr | None) -> tuple[int, int]:
 
 
 def _find_nearest_span(node: exp.Expr | None) -> tuple[int, int]:
-    """The span of a node, or of the nearest node around it that has one."""
+    """Find the span of a node, or of the nearest node around it that has one."""
     span = find_span(node)
     while node is not None and span == (0, 0):
         node = node.parent
@@ -75,7 +78,7 @@ def quote_node(node: exp.Expr, longest: int = 60) -> str:
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """A hint with the closest name, else the list of names."""
+    """Write a hint with the closest name, else the list of names."""
     names = list(dict.fromkeys(options))
     close = difflib.get_close_matches(word.lower(), [option.lower() for option in names], 1, 0.6)
     if close:

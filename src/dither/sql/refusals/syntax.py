@@ -38,7 +38,7 @@ _LONGEST_WORD = 40
 
 
 def describe_syntax_error(error: ParseError, sql: str) -> QueryError:
-    """What the parser could not read, with its position marked."""
+    """Make the error for what the parser could not read, with its position marked."""
     details = error.errors[0] if error.errors else {}
     word = str(details.get("highlight") or "")
     before = str(details.get("start_context") or "")
@@ -58,7 +58,7 @@ def describe_syntax_error(error: ParseError, sql: str) -> QueryError:
 
 
 def describe_open_quote(sql: str) -> QueryError:
-    """A text that the parser cannot cut into words: a quote or a comment that never ends."""
+    """Make the error for a quote or a comment that never ends."""
     opening = _find_open_quote(sql)
     if opening is None:
         return describe_unreadable(sql)
@@ -67,7 +67,7 @@ def describe_open_quote(sql: str) -> QueryError:
 
 
 def describe_unreadable(sql: str) -> QueryError:
-    """A text on which the parser gives up without a position."""
+    """Make the error for a text on which the parser gives up without a position."""
     return refuse(
         "the question cannot be read: write it as SELECT ... FROM ... without what only other "
         "engines have",
@@ -84,7 +84,7 @@ def find_first_word(sql: str) -> tuple[int, int]:
 
 
 def _describe_reason(description: str, word: str, after: str) -> str:
-    """The mistake in plain words; `word` is where the parser stopped."""
+    """Describe the mistake in plain words; `word` is where the parser stopped."""
     is_last = not after.strip(" ;\n\t")
     direction = "after" if is_last else "before"
     if expected := _EXPECTED.match(description):
@@ -97,7 +97,7 @@ def _describe_reason(description: str, word: str, after: str) -> str:
 
 
 def _find_open_quote(sql: str) -> tuple[int, int] | None:
-    """The quote or comment that does not end, in one pass over the text."""
+    """Find the span of the quote or comment that does not end, in one pass; None where all end."""
     position = 0
     while position < len(sql):
         for opening, closing in _QUOTES:
@@ -113,7 +113,10 @@ def _find_open_quote(sql: str) -> tuple[int, int] | None:
 
 
 def _find_misspelt_keyword(sql: str, start: int, word: str) -> tuple[str, tuple[int, int]] | None:
-    """A keyword that the first word, the word at a position or the one before it nearly is."""
+    """Find a keyword that the first word, the word at a position or the one before nearly is.
+
+    Returns the keyword and the span of that word, or None.
+    """
     first = find_first_word(sql)
     if keyword := _match_keyword(sql[first[0] : first[1]], _BEGINNINGS):
         return keyword, first
@@ -126,7 +129,7 @@ def _find_misspelt_keyword(sql: str, start: int, word: str) -> tuple[str, tuple[
 
 
 def _match_keyword(word: str, keywords: tuple[str, ...]) -> str | None:
-    """The keyword that a word is a slip of; None where it is one, or is far from all."""
+    """Return the keyword that a word is a slip of; None where it is one, or is far from all."""
     heads = {keyword.split()[0]: keyword for keyword in keywords}
     word = word[:_LONGEST_WORD]
     if word.upper() in heads:

@@ -15,7 +15,7 @@ REFUSALS: dict[str, Refusal] = {**OF_ROWS, **OF_ANSWERS}
 
 
 def reference() -> str:
-    """The table as the reference page shows it."""
+    """Write the table of refusals as the reference page shows it."""
     rows = [
         f"| {row.what} | {row.why} | {row.instead} | {row.rule.sentence} |"
         for row in REFUSALS.values()

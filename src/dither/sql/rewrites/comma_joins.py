@@ -39,6 +39,10 @@ def _has_no_condition(join: exp.Join) -> bool:
 def _join_list(
     select: exp.Select, joins: list[exp.Join], where: exp.Where, catalog: Catalog
 ) -> None:
+    """Rewrite `FROM a, b WHERE a.x = b.x` as JOIN ...
+
+    ON, in place; nothing where tables stay untied.
+    """
     sources = list_sources(select, catalog)
     conditions = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
     ties = [(condition, _find_ends(condition, sources)) for condition in conditions]
@@ -68,7 +72,8 @@ def _join_list(
 
 
 def _find_ends(condition: exp.Expr, sources: list[TableSource]) -> frozenset[str]:
-    """The two sources that an equality of columns ties; nothing for any other condition."""
+    """Return the names of the two sources that an equality of columns ties; empty for other
+    conditions."""
     columns = [
         column
         for column in (condition.this, condition.args.get("expression"))
@@ -83,7 +88,7 @@ def _find_ends(condition: exp.Expr, sources: list[TableSource]) -> frozenset[str
 def _list_ties(
     ties: list[tuple[exp.Expr, frozenset[str]]], name: str, joined: set[str]
 ) -> list[exp.Expr]:
-    """The equalities between a source and those that are joined already."""
+    """List the equalities between a source and those that are joined already."""
     return [
         condition
         for condition, ends in ties

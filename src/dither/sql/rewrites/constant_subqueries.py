@@ -23,6 +23,7 @@ def rewrite_constant_subqueries(query: exp.Query, catalog: Catalog) -> exp.Query
 
 
 def _is_constant(select: exp.Expr) -> bool:
+    """Whether a SELECT reads no table and shows one expression of constants."""
     clauses = [clause for clause, value in select.args.items() if value]
     return (
         isinstance(select, exp.Select)

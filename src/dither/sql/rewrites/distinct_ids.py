@@ -34,6 +34,8 @@ def rewrite_distinct_ids(query: exp.Query, catalog: Catalog) -> exp.Query:
 
 
 def _count_rows(select: exp.Select, ids: set[str]) -> None:
+    """Rewrite COUNT(DISTINCT id) as COUNT(id), in place, for ids of which a person has each
+    once."""
     for count in list(select.find_all(exp.Count)):
         counted = count.this.expressions if isinstance(count.this, exp.Distinct) else []
         is_id = len(counted) == 1 and isinstance(counted[0], exp.Column)

@@ -42,9 +42,9 @@ OTHER_NAMES = (*_OF_ONE_COLUMN, "pi", "dayname", "monthname")
 
 
 def rewrite_functions(query: exp.Query, catalog: Catalog) -> exp.Query:
-    """Functions that have another name, or a shorter form, by those that have a rule.
+    """Rewrite functions that have another name, or a shorter form, by those that have a rule.
 
-    The arguments of a function are written before it.
+    The arguments of a function are rewritten before it.
     """
     for node in reversed(list(query.walk())):
         written = _rewrite(node)
@@ -55,6 +55,7 @@ def rewrite_functions(query: exp.Query, catalog: Catalog) -> exp.Query:
 
 
 def _rewrite(node: exp.Expr) -> exp.Expr | None:
+    """Return what to write in place of a node; None where it stays."""
     if isinstance(node, exp.Anonymous):
         name = str(node.this).lower()
         arguments = node.expressions
@@ -81,7 +82,7 @@ def _rewrite(node: exp.Expr) -> exp.Expr | None:
 
 
 def _write_labels(unit: str, date: exp.Expr, labels: dict[int, str]) -> exp.Expr:
-    """CASE over a part of a date: one label for each number."""
+    """Write a CASE over a field of a date: one label for each number."""
     number = exp.Extract(this=exp.Var(this=unit), expression=date.copy())
     choices = [
         exp.If(

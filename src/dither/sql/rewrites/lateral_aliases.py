@@ -25,6 +25,7 @@ def rewrite_lateral_aliases(query: exp.Query, catalog: Catalog) -> exp.Query:
 
 
 def _replace_names(select: exp.Select, sources: list[TableSource]) -> None:
+    """Replace names of earlier outputs in a SELECT by what they stand for, in place."""
     meanings: dict[str, exp.Expr] = {}
     size = 0
     for output in list(select.expressions):

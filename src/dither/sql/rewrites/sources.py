@@ -23,7 +23,7 @@ def list_selects(query: exp.Expr) -> list[exp.Select]:
 
 
 def read_source(node: exp.Expr, catalog: Catalog) -> TableSource:
-    """The source at a node of FROM or JOIN."""
+    """Read the source at a node of FROM or JOIN: its name, and its columns where they are known."""
     name = node.alias_or_name.lower()
     is_table = isinstance(node, exp.Table) and not is_named_by_with(node)
     try:
@@ -50,7 +50,7 @@ def is_in_list(join: exp.Join) -> bool:
 
 
 def find_source(column: exp.Column, sources: list[TableSource]) -> str | None:
-    """The one source that a column is of; None where that is not known."""
+    """Name the one source that a column is of; None where that is not known."""
     if column.table:
         name = column.table.lower()
         return name if any(source.name == name for source in sources) else None

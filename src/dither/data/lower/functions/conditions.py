@@ -43,7 +43,7 @@ def _distinct_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _choose_sql(a: SqlArguments, positions: list[int]) -> tuple[str, ...]:
-    """The SQL of the arguments at some places, on one grid."""
+    """Write the SQL of the arguments at `positions`, brought to one grid."""
     return aligned_sql(
         SqlArguments(
             a.function,
@@ -55,6 +55,7 @@ def _choose_sql(a: SqlArguments, positions: list[int]) -> tuple[str, ...]:
 
 
 def _case_sql(a: SqlArguments, result: Domain) -> str:
+    """Write the SQL of CASE."""
     value_positions = list_case_values(a)
     values = dict(zip(value_positions, _choose_sql(a, value_positions), strict=True))
     whens = " ".join(

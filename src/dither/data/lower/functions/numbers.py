@@ -26,6 +26,7 @@ def _add_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _subtract_sql(a: SqlArguments, result: Domain) -> str:
+    """Write the SQL of a difference, in a type that holds it."""
     intervals, _ = scaled(a)
     left, right = scaled_sql(a)
     largest = sum(max(abs(low), abs(high)) for low, high in intervals)
@@ -47,6 +48,10 @@ def _zero(a: SqlArguments) -> str:
 
 
 def _divide_sql(a: SqlArguments, result: Domain) -> str:
+    """Write the SQL of a quotient, rounded half up to the grid of divisions.
+
+    By 0 it is `result.low`: the null flag tells it apart.
+    """
     x, y = a.domains
     ratio = a.domains[0].step / a.domains[1].step / DIVISION
     largest = 2 * x.largest * ratio.numerator + 2 * y.largest * ratio.denominator
@@ -58,6 +63,10 @@ def _divide_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _integer_divide_sql(a: SqlArguments, result: Domain) -> str:
+    """Write the SQL of a quotient whose decimals are cut off.
+
+    By 0 it is `result.low`: the null flag tells it apart.
+    """
     x, y = a.domains
     ratio = a.domains[0].step / a.domains[1].step
     largest = max(x.largest * ratio.numerator, y.largest * ratio.denominator)
@@ -84,6 +93,7 @@ def _power_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _sqrt_sql(a: SqlArguments, result: Domain) -> str:
+    """Write the SQL of a square root, rounded to its grid."""
     step = a.domains[0].step
     real = f"CAST(greatest(0, {a.sql[0]}) AS DOUBLE) * CAST({step.numerator} AS DOUBLE)"
     root = f"sqrt({real} / CAST({step.denominator} AS DOUBLE))"
@@ -118,7 +128,8 @@ def _clamp_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _bucket_sql(a: SqlArguments, result: Domain) -> str:
-    """WIDTH_BUCKET: 0 below the first bucket, n + 1 above the last; all in whole grid steps."""
+    """Write WIDTH_BUCKET: 0 below the first bucket, n + 1 above the last; all in whole grid
+    steps."""
     low = a.number(1)
     high = a.number(2)
     n = a.whole(3, 1, 100_000)

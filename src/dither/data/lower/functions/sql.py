@@ -33,7 +33,10 @@ FunctionSql: TypeAlias = Callable[[SqlArguments, Domain], str]
 
 
 def cast(sql: str, *sizes: int) -> str:
-    """An integer in a type that holds every size named; refused above 37 digits."""
+    """Write a cast to an integer type that holds every size named.
+
+    Raises RefusedError above 37 digits.
+    """
     largest = max(map(abs, sizes))
     if largest >= LIMIT:
         raise RefusedError(
@@ -63,7 +66,7 @@ def clamp_value(sql: str, low: int | str, high: int | str) -> str:
 
 
 def scaled_sql(a: SqlArguments) -> list[str]:
-    """The SQL of all arguments on their common grid."""
+    """Write the SQL of all arguments on their common grid."""
     _, factors = a.common()
     largest = max(abs(end) for interval in scaled(a)[0] for end in interval)
     return [
@@ -72,9 +75,9 @@ def scaled_sql(a: SqlArguments) -> list[str]:
 
 
 def aligned_sql(a: SqlArguments) -> tuple[str, ...]:
-    """The SQL of all arguments as one kind on one grid.
+    """Write the SQL of all arguments as one kind on one grid.
 
-    It follows `plan.functions.align.aligned`, which does the same to their domains.
+    It follows `plan.functions.align.align_arguments`, which does the same to their domains.
     """
     kinds = {domain.kind for domain in a.domains}
     if kinds == {"number"}:
