@@ -105,21 +105,21 @@ def discrete_gaussian(sigma: Fraction, sensitivity: int, count: int) -> AtomsFac
 
 
 def poisson_sampled(law: AtomsFactor, rate: Fraction, direction: str, count: int) -> AtomsFactor:
-    """Make one direction of the law run on a Poisson sample.
+    """Make the law of `count` runs, each on a Poisson sample of rate q, in one direction.
 
-    It is the pair (1-q)Q + qP against Q, or its reverse. `law` is given as P against Q with Q
-    having mass masses * exp(-losses) at each atom.
+    "remove" is (1-q)Q + qP against Q, "add" is Q against it. `law` is one run without sampling, P
+    against Q, its own count unused: P has `masses`, Q has masses * exp(-losses).
     """
     q = float(rate)
     loss, loss_relative = log_ratio(q, law.losses)
-    under_q = law.masses * np.exp(-law.losses)
+    reference_masses = law.masses * np.exp(-law.losses)
     relative = law.relative + UNIT * (16 + 4 * np.abs(law.losses))
     if direction == "remove":
-        masses = (1 - q) * under_q + q * law.masses
+        masses = (1 - q) * reference_masses + q * law.masses
         missing = law.missing + law.missing_q
         missing_q = law.missing_q
     else:
-        masses = under_q
+        masses = reference_masses
         missing = law.missing_q
         missing_q = law.missing + law.missing_q
         loss = -loss

@@ -39,10 +39,11 @@ def list_limit_notes(recipe: Recipe, catalog: Catalog, atoms: Iterable[int]) -> 
     ]
 
 
-def list_unbinned_keys(recipe: Recipe) -> list[str]:
-    """Say of every number that is grouped by value, with thousands of values, how to bin it."""
+def list_bin_notes(recipe: Recipe) -> list[str]:
+    """Write, for each number that is grouped by value and has thousands of values, how to bin
+    it."""
     grouped = dict.fromkeys(key for grouping_set in recipe.sets for key in grouping_set.keys)
-    return [words for key in grouped if (words := _ask_for_bin(recipe.keys[key])) is not None]
+    return [note for key in grouped if (note := _ask_for_bin(recipe.keys[key])) is not None]
 
 
 def check_bins(recipe: Recipe, is_paid: Callable[[], bool]) -> None:
@@ -50,9 +51,9 @@ def check_bins(recipe: Recipe, is_paid: Callable[[], bool]) -> None:
 
     An answer that was paid is handed out again.
     """
-    unbinned = list_unbinned_keys(recipe)
-    if unbinned and not is_paid():
-        raise ParameterError(f"{unbinned[0]}. Nothing was spent")
+    notes = list_bin_notes(recipe)
+    if notes and not is_paid():
+        raise ParameterError(f"{notes[0]}. Nothing was spent")
 
 
 def _ask_for_bin(key: KeyColumn) -> str | None:

@@ -25,7 +25,7 @@ from dither.answer.blocks import count_cells
 from dither.answer.evaluate import FormulaInputs, evaluate, scale_integers
 from dither.answer.interval_notes import write_interval_notes
 from dither.answer.intervals import Noises, compute_interval, find_affine_half
-from dither.answer.limit_notes import list_limit_notes, list_unbinned_keys
+from dither.answer.limit_notes import list_bin_notes, list_limit_notes
 from dither.answer.preview_noise import count_most_rows, find_span, note_noise
 from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
@@ -205,7 +205,7 @@ def _preview_column(
             *notes,
             *foreseen.notes,
             *list_limit_notes(recipe, terms.analyses.catalog, read),
-            *list_unbinned_keys(recipe),
+            *list_bin_notes(recipe),
         ),
         any(terms.bands.is_quantile(atom) for atom in read),
         needs_group_size,

@@ -238,11 +238,11 @@ def draw_chart(columns: Sequence[ResultColumn], rows: Sequence[Row]) -> Html:
 
 
 def _make_point(
-    column: ResultColumn, keys: Sequence[str], ends: Sequence[str], row: Row
+    column: ResultColumn, keys: Sequence[str], end_names: Sequence[str], row: Row
 ) -> ChartPoint:
     """Make the point of a chart for one row: label from its keys, clamped value and interval."""
     label = ", ".join(_format_label(row[key]) for key in keys)
-    low, high = clamp_interval(row[ends[0]], row[ends[1]], column.bounds)
+    low, high = clamp_interval(row[end_names[0]], row[end_names[1]], column.bounds)
     value = clamp_value(row[column.name], column.bounds)
     return ChartPoint(
         label,

@@ -36,21 +36,20 @@ _ODD = [
 
 @dataclass(frozen=True)
 class Batch:
-    """Outputs of many runs, read: the columns that are searched, a hash of the whole, all columns
-    of numbers, the text of nested outputs, and the types that could not be opened."""
+    """Outputs of many runs, as numbers: one row for each run."""
 
-    rows: NDArray[Any]
-    names: tuple[str, ...]
-    whole: NDArray[np.int64]
-    shown: dict[int, str] = field(compare=False)
-    full: NDArray[Any] = field(compare=False, repr=False)
-    unread: frozenset[str] = frozenset()
+    rows: NDArray[Any]  # the columns that are searched
+    names: tuple[str, ...]  # of these columns
+    whole: NDArray[np.int64]  # a hash of each output
+    shown: dict[int, str] = field(compare=False)  # the text of nested outputs, by hash
+    full: NDArray[Any] = field(compare=False, repr=False)  # all columns of numbers
+    unread: frozenset[str] = frozenset()  # the types that could not be opened
 
     def __len__(self) -> int:
         return len(self.whole)
 
     def take(self, selection: slice) -> Batch:
-        """Take some of the outputs as a batch."""
+        """Take a slice of the runs; `shown` and `unread` stay those of all."""
         return Batch(
             self.rows[selection],
             self.names,

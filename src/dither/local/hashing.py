@@ -67,10 +67,10 @@ class HashFamily:
 
     @cached_property
     def cells(self) -> tuple[int, ...]:
-        """c_j: how many of the P residues hash to j."""
-        ends = [-(-(j << self.prime_bits) // self.size) for j in range(self.size + 1)]
-        ends[-1] = self.prime
-        return tuple(b - a for a, b in pairwise(ends))
+        """Count, for each hash j, the u below the prime: floor(u * size / 2**prime_bits) = j."""
+        starts = [-(-(j << self.prime_bits) // self.size) for j in range(self.size + 1)]
+        starts[-1] = self.prime
+        return tuple(b - a for a, b in pairwise(starts))
 
     @cached_property
     def collision(self) -> Fraction:

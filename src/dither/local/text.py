@@ -80,7 +80,7 @@ def one_ngram(
 def vocabulary(
     ngrams: list[tuple[str, ...]], public_ngrams: list[tuple[str, ...]]
 ) -> NDArray[np.int64]:
-    """Positions in a public list of n-grams; what is not in it becomes the last position,
-    `len(known)`."""
+    """Find the position of each n-gram in a public list; one that is not listed gets
+    `len(public_ngrams)`."""
     position_of = {ngram: i for i, ngram in enumerate(public_ngrams)}
     return np.array([position_of.get(ngram, len(public_ngrams)) for ngram in ngrams], np.int64)

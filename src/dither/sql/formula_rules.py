@@ -65,13 +65,17 @@ def _read_if(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
 
 
 def _read_is(node: exp.Expr, read_nodes: ReadNodes) -> Formula:
-    """Read IS [NOT] NULL, TRUE or FALSE over aggregates; null is neither true nor false."""
+    """Read `value IS NULL`, `IS TRUE` or `IS FALSE` over aggregates; a null value is neither.
+
+    The parser puts IS NOT as a Not around this node; a `negate` flag is obeyed all the same.
+    """
     (value,) = read_nodes(node.this)
     if isinstance(node.expression, exp.Null):
         test = Apply("is_null", (value,))
     else:
-        truth = Constant(Fraction(int(bool(node.expression.this))))
-        test = Apply("coalesce", (Apply("eq", (value, truth)), Constant(Fraction(0))))
+        is_true = bool(node.expression.this)
+        equals = Apply("eq", (value, Constant(Fraction(int(is_true)))))
+        test = Apply("coalesce", (equals, Constant(Fraction(0))))
     return Apply("not", (test,)) if node.args.get("negate") else test
 
 

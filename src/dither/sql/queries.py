@@ -6,7 +6,6 @@ Each grouping set has one query for each set of rows, and one for keys without a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from dither.errors import RefusedError
 from dither.plan.algebra import (
@@ -55,24 +54,27 @@ class _Queries:
     """
 
     def __init__(self) -> None:
-        self._columns: dict[Any, tuple[int, dict[Aggregate, int]]] = {}
-        self._queries: dict[Query, int] = {}
-        self._count = 0
+        # For rows and keys: the index of their query, and the column of each number in it.
+        self._cell_queries: dict[
+            tuple[Plan, tuple[str, ...]], tuple[int, dict[Aggregate, int]]
+        ] = {}
+        self._single_queries: dict[Query, int] = {}  # those measured by themselves, to their index
+        self._count = 0  # of all queries: the next index
 
     def place_number(
         self, plan: Plan, keys: tuple[str, ...], aggregate: Aggregate
     ) -> tuple[int, int]:
         """The query that measures a number of each cell, and its column there."""
-        if (plan, keys) not in self._columns:
-            self._columns[plan, keys] = (self._take_index(), {})
-        query, columns = self._columns[plan, keys]
+        if (plan, keys) not in self._cell_queries:
+            self._cell_queries[plan, keys] = (self._take_index(), {})
+        query, columns = self._cell_queries[plan, keys]
         return query, columns.setdefault(aggregate, len(columns))
 
     def place_query(self, query: Keys | Quantiles) -> int:
         """The index of a query that is measured by itself."""
-        if query not in self._queries:
-            self._queries[query] = self._take_index()
-        return self._queries[query]
+        if query not in self._single_queries:
+            self._single_queries[query] = self._take_index()
+        return self._single_queries[query]
 
     def _take_index(self) -> int:
         self._count += 1
@@ -80,8 +82,8 @@ class _Queries:
 
     def list_queries(self) -> tuple[Query, ...]:
         """Every query, in the order of the indexes."""
-        queries = {index: query for query, index in self._queries.items()}
-        for (plan, keys), (index, columns) in self._columns.items():
+        queries = {index: query for query, index in self._single_queries.items()}
+        for (plan, keys), (index, columns) in self._cell_queries.items():
             queries[index] = Cells(plan, keys, tuple(columns))
         return tuple(queries[index] for index in range(self._count))
 

@@ -73,13 +73,13 @@ def _add_days(a: Arguments) -> Domain:
     return _day(x.low + n.low * int(n.step), x.high + n.high * int(n.step), a.any_null, a)
 
 
-def _between(kind: str) -> Callable[[Arguments], Domain]:
-    """Make the rule for the difference of two dates or times: a number of days or seconds."""
+def _elapsed(kind: str) -> Callable[[Arguments], Domain]:
+    """Make the rule for the days or seconds from the first date or time to the second."""
 
     def result(a: Arguments) -> Domain:
         a.expect(kind, kind)  # type: ignore[arg-type]
-        x, y = a.domains
-        return number(y.low - x.high, y.high - x.low, Fraction(1), a.any_null)
+        start, end = a.domains
+        return number(end.low - start.high, end.high - start.low, Fraction(1), a.any_null)
 
     return result
 
@@ -167,7 +167,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "days from the first to the second",
         _ANY,
         _RANGE,
-        _between("date"),
+        _elapsed("date"),
     ),
     Function(
         "add_months",
@@ -224,7 +224,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "seconds from the first to the second",
         _ANY,
         _RANGE,
-        _between("timestamp"),
+        _elapsed("timestamp"),
     ),
     Function(
         "age_years",

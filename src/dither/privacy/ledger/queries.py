@@ -112,18 +112,23 @@ class Readings:
         return self._terms[1]
 
     def _pots(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
+        """Return these pots by name, with every charge in their totals, also those under way."""
         return rows.totals(transaction, self._terms_of(transaction), names)
 
     def _settled(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
-        """Return the pots of these names, by name, without the charges under way."""
+        """Return these pots by name, with the charges under way taken off their totals.
+
+        A partition's total comes from the pots inside it, so these are read too. Charges of leases
+        and of dead processes stay in: see `rows.under_way`.
+        """
         requested = tuple(names)
         terms = self._terms_of(transaction)
-        after = settled.settle(
+        settled_pots = settled.settle(
             terms,
             self._pots(transaction, settled.names_inside(terms, requested)),
             rows.under_way(transaction),
         )
-        return {name: after[name] for name in requested}
+        return {name: settled_pots[name] for name in requested}
 
 
 def check_reissue(
