@@ -6,7 +6,7 @@ It protects what is released, not the data from the person who runs it.
 from __future__ import annotations
 
 import getpass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.ledger.reports import Reports
 from dither.publish.budget import PotBalances
-from dither.publish.certificate import write_body
+from dither.publish.certificate import EMBEDDED, CertificateMode, write_body
 from dither.publish.library import LIBRARY, NO_TOTAL
 from dither.publish.seal import sign
 from dither.publish.signing import ensure_signing_key
@@ -35,6 +35,16 @@ from dither.state import State
 
 if TYPE_CHECKING:
     from dither.steward.rehearsal import Rehearsals
+
+
+@dataclass(frozen=True)
+class AnswerRemarks:
+    """What a certificate says of the answer that was computed from a release."""
+
+    sql: str
+    limits: tuple[str, ...]
+    post_processing: tuple[str, ...]
+    commitment: str
 
 
 class EmbeddedCurator:
@@ -113,6 +123,14 @@ class EmbeddedCurator:
         self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
+        limits = tuple(limit for atom in recipe.atoms for limit in atom.limits)
+        remarks = AnswerRemarks(recipe.sql, limits, steps, commitment)
+        return self.sign_release(release, remarks, EMBEDDED)
+
+    def sign_release(
+        self, release: Release, remarks: AnswerRemarks, mode: CertificateMode
+    ) -> dict[str, Any]:
+        """The certificate of a release: what the ledger knows, and the remarks on its answer."""
         if release.version.context == DRY_RUN:
             raise ParameterError(
                 "a dry run is about nobody and promises nothing: ask without dry_run=True"
@@ -124,13 +142,14 @@ class EmbeddedCurator:
         path = self.reports.path(release.priced.request.pot)
         body = write_body(
             release,
-            recipe.sql,
-            [limit for atom in recipe.atoms for limit in atom.limits],
+            remarks.sql,
+            remarks.limits,
             tuple(pots[pot.name] for pot in path),
             self.reports.incidents(),
-            steps,
+            remarks.post_processing,
             balances.person(),
-            commitment,
+            remarks.commitment,
+            mode,
         )
         return sign(body, ensure_signing_key(self._state))
 
