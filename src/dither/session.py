@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dither.answer.asked import (
     Asked,
@@ -62,7 +62,7 @@ from dither.builder import Question, table
 from dither.canonical import Number
 from dither.catalog import Catalog
 from dither.embedded import EmbeddedCurator
-from dither.errors import BudgetError, ParameterError, PrivacyWarning, QueryError
+from dither.errors import BudgetError, DitherError, ParameterError, PrivacyWarning, QueryError
 from dither.plan.facts import Facts
 from dither.postprocess.ask_subquestions import ask_subquestions, preview_subquestions
 from dither.privacy.kernel.kernel import Priced, Release
@@ -74,6 +74,9 @@ from dither.publish.library import LIBRARY, NO_TOTAL, ConnectionBalances
 from dither.question.recipe import Recipe
 from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
+
+if TYPE_CHECKING:
+    from dither.remote.async_connection import AsyncConnection
 
 hide_frames()
 
@@ -420,8 +423,13 @@ def connect(
     pot: str | None = None,
     state: str | Path | None = None,
     epsilon: Number | None = None,
+    token: str | None = None,
 ) -> Connection:
     """Open a registered dataset by its catalog: a file, or a Catalog loaded from one.
+
+    `connect("https://host/datasets/clinic", token=...)` asks a dataset that a gateway serves, by
+    the same methods; without `token` the variable DITHER_TOKEN has it, and without `pot` the
+    token's own pot pays.
 
     `connect(frame, catalog="adult.yaml")` asks a pandas, polars or Arrow frame that the caller
     holds (several as `{"table": frame}`), with a budget of `epsilon` (1) for this connection alone:
@@ -434,12 +442,48 @@ def connect(
     if epsilon is not None:
         raise ParameterError("the budget of a registered dataset is opened by its data steward")
     opened = catalog if data is None else data
+    if isinstance(opened, str) and opened.startswith(("http://", "https://")):
+        if state is not None:
+            raise ParameterError("a served dataset keeps its state where it is served")
+        return _connect_remote(opened, token, pot)
+    if token is not None:
+        raise ParameterError("a token opens a served dataset: connect('https://...', token=...)")
     if not isinstance(opened, (str, Path, Catalog)):
         raise ParameterError(
             "connect takes the catalog of a registered dataset, or a data frame with its catalog: "
             "connect(frame, catalog='adult.yaml')"
         )
     return Connection(EmbeddedCurator(opened, state), pot=pot or "total")
+
+
+def connect_async(url: str, *, token: str | None = None, pot: str | None = None) -> AsyncConnection:
+    """A served dataset for programs with an event loop: `await con.sql(...)`."""
+    _import_client()
+    from dither.remote.async_connection import AsyncConnection
+
+    return AsyncConnection(lambda: _connect_remote(url, token, pot))
+
+
+def _connect_remote(url: str, token: str | None, pot: str | None) -> Connection:
+    """Open a dataset that a gateway serves. What that needs is imported for the first one."""
+    _import_client()
+    from dither.remote.curator import RemoteCurator
+    from dither.remote.http import HttpTransport, read_address
+
+    curator = RemoteCurator(HttpTransport(read_address(url, token)))
+    return Connection(curator, pot=pot or curator.first_pot)
+
+
+def _import_client() -> None:
+    """Say which extra is missing, where one is."""
+    try:
+        import httpx
+        import pydantic
+    except ImportError:
+        raise DitherError(
+            "a served dataset needs httpx and pydantic: pip install 'dither[client]'"
+        ) from None
+    del httpx, pydantic
 
 
 def _connect_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number) -> Connection:

@@ -18,9 +18,7 @@ from dither.curator.dataset import ServedDataset
 from dither.errors import DitherError
 from dither.identity import TokenStore
 from dither.protocol import documents, messages
-from dither.protocol.errors import ProtocolError
-
-FAULT = "the curator failed; whether a charge was made is in 'dither history'. Tell the steward"
+from dither.protocol.errors import FaultError, ProtocolError
 
 
 class CuratorService:
@@ -39,7 +37,7 @@ class CuratorService:
             return _write_reply(number, error=documents.write_error(error))
         except Exception as error:
             _report_fault(error)
-            return _write_reply(number, error=documents.write_error(DitherError(FAULT)))
+            return _write_reply(number, error=documents.write_error(FaultError()))
         return _write_reply(number, result=result)
 
     def _serve(self, document: Any) -> BaseModel:

@@ -21,7 +21,7 @@ from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.identity.principal import ROLES, Principal
 from dither.privacy.noise.source import fresh_bytes
-from dither.protocol.errors import AccessError
+from dither.protocol.errors import TokenError
 
 PREFIX = "dither-"
 TOKEN_BYTES = 32
@@ -110,14 +110,14 @@ class TokenStore:
         return text, token
 
     def verify_token(self, text: str) -> Principal:
-        """The principal of a token; AccessError in the same words whatever is wrong with it."""
+        """The principal of a token; TokenError in the same words whatever is wrong with it."""
         with self._lock:
             row = self._database.execute(
                 f"SELECT {_COLUMNS} FROM token WHERE hash = ?", (_hash_token(text),)
             ).fetchone()
         token = None if row is None else _read_token(row)
         if token is None or not token.is_valid or token.role not in ROLES:
-            raise AccessError(NOT_ACCEPTED)
+            raise TokenError(NOT_ACCEPTED)
         return Principal(token.name, token.dataset, token.role, token.pots, token.token_id)
 
     def list_tokens(self) -> tuple[Token, ...]:

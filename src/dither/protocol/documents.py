@@ -21,7 +21,13 @@ from dither.privacy.charges.rules import Charge, Rule, charge_from_amounts
 from dither.privacy.kernel.release import Priced, Release, Values, Version
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import Pot
-from dither.protocol.errors import AccessError, BusyError, ProtocolError
+from dither.protocol.errors import (
+    AccessError,
+    BusyError,
+    FaultError,
+    ProtocolError,
+    TokenError,
+)
 from dither.protocol.messages import (
     ErrorDocument,
     PotDocument,
@@ -197,13 +203,16 @@ def read_charges(document: Mapping[str, list[str]]) -> dict[str, Charge]:
 
 
 _ERRORS: dict[str, type[DitherError]] = {
+    "TokenError": TokenError,
     "AccessError": AccessError,
     "BudgetError": errors.BudgetError,
     "BusyError": BusyError,
-    "DitherError": DitherError,
+    "FaultError": FaultError,
     "ParameterError": ParameterError,
     "ProtocolError": ProtocolError,
+    "DitherError": DitherError,
 }
+"""Errors that are their message alone; the first that fits names an error, the base comes last."""
 _RULES = {rule.value: rule for rule in PrivacyRule}
 
 
@@ -217,8 +226,8 @@ def write_error(error: DitherError) -> ErrorDocument:
         return ErrorDocument(kind="RefusedError", message=bare, rule=error.rule.value)
     if isinstance(error, QueryError):
         return ErrorDocument(kind="QueryError", message=message, start=error.start, end=error.end)
-    kinds = [name for name, kind in _ERRORS.items() if isinstance(error, kind)]
-    return ErrorDocument(kind=min(kinds, key=lambda name: name == "DitherError"), message=message)
+    kind = next(name for name, kind in _ERRORS.items() if isinstance(error, kind))
+    return ErrorDocument(kind=kind, message=message)
 
 
 def read_error(document: ErrorDocument) -> DitherError:

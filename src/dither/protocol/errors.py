@@ -6,7 +6,11 @@ from dither.errors import DitherError
 
 
 class AccessError(DitherError):
-    """The token is unknown, expired or revoked, or its role does not allow what was asked."""
+    """The role, the pots or the dataset of a token do not allow what was asked."""
+
+
+class TokenError(AccessError):
+    """The token is unknown, has expired or was revoked."""
 
 
 class BusyError(DitherError):
@@ -15,3 +19,12 @@ class BusyError(DitherError):
 
 class ProtocolError(DitherError):
     """A message that this version of the protocol does not have."""
+
+
+class FaultError(DitherError):
+    """The curator failed where it should not have; one sentence, whatever the cause."""
+
+    TEXT = "the curator failed; 'dither history' says what was charged. Tell the data steward"
+
+    def __init__(self, _: str = TEXT) -> None:
+        super().__init__(self.TEXT)

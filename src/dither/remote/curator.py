@@ -19,6 +19,7 @@ from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release, Values, price
 from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import LedgerView, Pot
+from dither.privacy.noise.source import fresh_bytes
 from dither.protocol import documents, messages
 from dither.question.recipe import Recipe
 from dither.remote.transport import Transport
@@ -64,10 +65,23 @@ class RemoteFacts:
 class RemoteCurator:
     """The curator of one dataset, reached by calls."""
 
-    def __init__(self, transport: Transport, idempotency_key: str | None = None) -> None:
+    def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._idempotency_key = idempotency_key
+        self._idempotency_key: str | None = None
+        self._releases = 0
         self.kernel = RemoteFacts(transport)
+
+    def name_next_ask(self, idempotency_key: str | None) -> None:
+        """Give the next question a key: sent again under the same one, it is bought once."""
+        self._idempotency_key = idempotency_key
+        self._releases = 0
+
+    def _make_release_key(self) -> str:
+        """The key of the next release; a question over answers is several releases, in order."""
+        if self._idempotency_key is None:
+            return fresh_bytes(16).hex()
+        self._releases += 1
+        return f"{self._idempotency_key}:{self._releases}"
 
     @property
     def asked_through(self) -> AskedThrough:
@@ -99,7 +113,7 @@ class RemoteCurator:
             key=priced.key,
             fresh=fresh,
             remark=sql,
-            idempotency_key=self._idempotency_key,
+            idempotency_key=self._make_release_key(),
         )
         answer = self._transport.call(call, messages.ReleasedAnswer)
         return documents.read_release(answer, priced)
