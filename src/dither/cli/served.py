@@ -54,7 +54,9 @@ def curator(
         str | None,
         typer.Option(help="The user whose processes may connect; by default the curator's own."),
     ] = None,
-    stops_with_input: Annotated[bool, typer.Option("--stops-with-input", hidden=True)] = False,
+    stops_with_input: Annotated[
+        bool, typer.Option("--stops-with-input", help="Stop when standard input ends.", hidden=True)
+    ] = False,
 ) -> None:
     """Hold data, ledger and keys, and answer requests on a Unix socket."""
     import_server()

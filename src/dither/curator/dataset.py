@@ -128,7 +128,7 @@ class ServedDataset:
         if not principal.sees_all_pots:
             visible = _list_visible_pots(pots, principal.pots)
             pots = tuple(pot for pot in pots if pot.name in visible)
-        return messages.Budget(pots=[documents.write_pot(pot) for pot in pots])
+        return messages.VisiblePots(pots=[documents.write_pot(pot) for pot in pots])
 
     @serve.register
     def _read_history(self, call: messages.ReadHistory, principal: Principal) -> BaseModel:

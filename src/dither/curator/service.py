@@ -6,10 +6,7 @@ sentence for a fault: the kind and the line of a fault go to the curator's stand
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -18,7 +15,7 @@ from dither.curator.dataset import ServedDataset
 from dither.errors import DitherError
 from dither.identity import TokenStore
 from dither.protocol import documents, messages
-from dither.protocol.errors import FaultError, ProtocolError
+from dither.protocol.errors import FaultError, ProtocolError, report_fault
 
 
 class CuratorService:
@@ -36,7 +33,7 @@ class CuratorService:
         except DitherError as error:
             return _write_reply(number, error=documents.write_error(error))
         except Exception as error:
-            _report_fault(error)
+            report_fault(error)
             return _write_reply(number, error=documents.write_error(FaultError()))
         return _write_reply(number, result=result)
 
@@ -73,10 +70,3 @@ def _describe_problem(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_context=False)[0]
     path = ".".join(str(step) for step in first["loc"][:8])
     return f"not a message of protocol version {messages.VERSION}: {path or 'it'}: {first['type']}"
-
-
-def _report_fault(error: Exception) -> None:
-    """Kind and line of a fault for the steward; no message, which may quote a row."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    line = f"fault: {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
-    print(line, file=sys.stderr, flush=True)  # noqa: T201

@@ -16,7 +16,7 @@ from dither.gateway.api_page import write_api_page
 from dither.gateway.bodies import HealthDocument
 from dither.gateway.routes import make_router
 from dither.privacy.noise.source import fresh_bytes
-from dither.protocol.errors import BusyError, FaultError, TokenError
+from dither.protocol.errors import BusyError, FaultError, TokenError, report_fault
 from dither.protocol.problems import (
     CONTENT_TYPE,
     Problem,
@@ -90,10 +90,6 @@ def _add_problems(app: FastAPI) -> None:
             describe_status(error.status_code, str(error.detail), _request_id(request))
         )
 
-    @app.exception_handler(Exception)
-    def hide_fault(request: Request, error: Exception) -> Response:
-        return _write_problem(describe_error(FaultError(), _request_id(request)))
-
 
 def _write_problem(problem: Problem) -> Response:
     content = problem.model_dump_json(exclude_none=True, ensure_ascii=True)
@@ -118,7 +114,11 @@ class RequestLimits:
         request_id = _read_request_id(scope)
         scope["dither.request_id"] = request_id
 
+        is_started = False
+
         async def send_with_headers(message: Message) -> None:
+            nonlocal is_started
+            is_started = True
             if message["type"] == "http.response.start":
                 headers = [*message.get("headers", []), *_HEADERS]
                 message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
@@ -127,11 +127,19 @@ class RequestLimits:
         body = await _receive_body(receive)
         if body is None:
             problem = describe_status(
-                413, f"a body has at most {MOST_BODY_BYTES:,} bytes", f"urn:dither:{request_id}"
+                413,
+                f"a body has at most {MOST_BODY_BYTES:,} bytes",
+                f"urn:dither:request:{request_id}",
             )
             await _write_problem(problem)(scope, receive, send_with_headers)
             return
-        await self._app(scope, _replay(body, receive), send_with_headers)
+        try:
+            await self._app(scope, _replay(body, receive), send_with_headers)
+        except Exception as error:
+            report_fault(error)
+            if not is_started:
+                problem = describe_error(FaultError(), f"urn:dither:request:{request_id}")
+                await _write_problem(problem)(scope, receive, send_with_headers)
 
 
 def _read_request_id(scope: Scope) -> str:

@@ -235,7 +235,8 @@ def read_error(document: ErrorDocument) -> DitherError:
     if document.kind == "UnavailableError":
         return UnavailableError()
     if document.kind == "RefusedError" and document.rule in _RULES:
-        return RefusedError(document.message, rule=_RULES[document.rule])
+        rule = _RULES[document.rule]
+        return RefusedError(document.message.removesuffix(f" {rule.label}"), rule=rule)
     if document.kind == "QueryError":
         return QueryError(document.message, start=document.start or 0, end=document.end or 0)
     return _ERRORS.get(document.kind, DitherError)(document.message)

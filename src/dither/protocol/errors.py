@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
+from pathlib import Path
+
 from dither.errors import DitherError
 
 
@@ -28,3 +32,10 @@ class FaultError(DitherError):
 
     def __init__(self, _: str = TEXT) -> None:
         super().__init__(self.TEXT)
+
+
+def report_fault(error: Exception) -> None:
+    """Kind and line of a fault on standard error; no message, which may quote a row."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    line = f"fault: {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+    print(line, file=sys.stderr, flush=True)  # noqa: T201

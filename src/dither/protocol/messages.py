@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-VERSION: Literal[1] = 1
+VERSION = 1
 MOST_TEXT = 100_000
 MOST_STEPS = 1_000
 MOST_PAGE = 1_000
@@ -22,7 +22,9 @@ RemarkText = Annotated[str, StringConstraints(max_length=MOST_TEXT)]
 ExactNumber = Annotated[str, StringConstraints(max_length=8_200, pattern=r"^-?[0-9]+/[0-9]+$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 ReleaseId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
-RulesNumber = Literal[1, 2]
+RulesNumber = Annotated[int, Field(ge=1, le=2)]
+VersionNumber = Annotated[int, Field(ge=VERSION, le=VERSION)]
+"""Numbers with bounds, since a Literal takes true for 1."""
 
 
 class StrictModel(BaseModel):
@@ -207,7 +209,7 @@ CalledAct = Annotated[
 class CallFrame(StrictModel):
     """A frame from the asker."""
 
-    v: Literal[1] = VERSION
+    v: VersionNumber = VERSION
     number: Annotated[int, Field(ge=0, lt=2**53)]
     token: Annotated[str, StringConstraints(max_length=256)]
     dataset: Annotated[str, StringConstraints(max_length=128)] = ""
@@ -277,7 +279,7 @@ class ReleasedAnswer(StrictModel):
     repeated: bool
 
 
-class Budget(StrictModel):
+class VisiblePots(StrictModel):
     """The pots that the asker may see."""
 
     kind: Literal["budget"] = "budget"
@@ -337,7 +339,7 @@ Outcome = Annotated[
     | PotView
     | PricedRequest
     | ReleasedAnswer
-    | Budget
+    | VisiblePots
     | HistoryPage
     | ReleasedValues
     | SignedCertificate,
@@ -348,7 +350,7 @@ Outcome = Annotated[
 class ReplyFrame(StrictModel):
     """A frame from the curator: a result, or an error."""
 
-    v: Literal[1] = VERSION
+    v: VersionNumber = VERSION
     number: int
     result: Outcome | None = None
     error: ErrorDocument | None = None

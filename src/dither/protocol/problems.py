@@ -110,13 +110,11 @@ def read_problem(document: Any) -> DitherError:
         problem = Problem.model_validate(document)
     except ValidationError:
         return ProtocolError("no problem document of dither: is this the address of a gateway?")
-    message = problem.detail
-    rule = None
-    if problem.rule is not None:
-        rule = problem.rule.id
-        message = message.removesuffix(f" [rule: {problem.rule.sentence}]")
-    return read_error(
-        ErrorDocument(
-            kind=problem.kind, message=message, rule=rule, start=problem.start, end=problem.end
-        )
+    document = ErrorDocument(
+        kind=problem.kind,
+        message=problem.detail,
+        rule=None if problem.rule is None else problem.rule.id,
+        start=problem.start,
+        end=problem.end,
     )
+    return read_error(document)

@@ -101,7 +101,7 @@ class RemoteCurator:
     def has_answer(self, priced: Priced) -> bool:
         """Whether the curator has stored the answer to a request."""
         call = messages.PriceRequest(
-            request=documents.write_request(priced.request), rules=_rules_of(priced)
+            request=documents.write_request(priced.request), rules=priced.version.rules
         )
         return self._transport.call(call, messages.PricedRequest).stored
 
@@ -109,7 +109,7 @@ class RemoteCurator:
         """Ask the curator for a release."""
         call = messages.ReleaseRequest(
             request=documents.write_request(priced.request),
-            rules=_rules_of(priced),
+            rules=priced.version.rules,
             key=priced.key,
             fresh=fresh,
             remark=sql,
@@ -127,7 +127,7 @@ class RemoteCurator:
 
     def list_pots(self) -> tuple[Pot, ...]:
         """The pots that the asker may see."""
-        budget = self._transport.call(messages.ReadBudget(), messages.Budget)
+        budget = self._transport.call(messages.ReadBudget(), messages.VisiblePots)
         return tuple(map(documents.read_pot, budget.pots))
 
     def read_history(self, pot: str) -> History:
@@ -158,7 +158,7 @@ class RemoteCurator:
             )
         call = messages.CertifyRelease(
             request=documents.write_request(release.priced.request),
-            rules=_rules_of(release.priced),
+            rules=release.version.rules,
             release_id=release.release_id,
             remarks=messages.Remarks(
                 sql=recipe.sql,
@@ -172,11 +172,6 @@ class RemoteCurator:
     def name_commands(self, message: str) -> str:
         """The message as it is: only the steward's machine has the file of the catalog."""
         return message
-
-
-def _rules_of(priced: Priced) -> Any:
-    """The rules of stability by which a request was priced."""
-    return priced.version.rules
 
 
 def _read_paid_release(document: messages.PaidReleaseDocument) -> PaidRelease:
