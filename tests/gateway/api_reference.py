@@ -64,10 +64,16 @@ def write_reference(document: dict[str, Any]) -> str:
 def _write_route(path: str, method: str, route: dict[str, Any]) -> str:
     lines = [f"### {method} {path}", "", *_wrap(route["description"])]
     parameters = [
-        f"- `{parameter['name']}` ({parameter['in']}"
-        f"{'' if parameter['required'] else ', optional'})"
-        + (f": {parameter['description']}" if "description" in parameter else "")
+        line
         for parameter in route.get("parameters", ())
+        for line in textwrap.wrap(
+            f"- `{parameter['name']}` ({parameter['in']}"
+            f"{'' if parameter['required'] else ', optional'})"
+            + (f": {parameter['description']}" if "description" in parameter else ""),
+            100,
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+        )
     ]
     body = _name_schema(route.get("requestBody", {}))
     answer = _name_schema(route["responses"]["200"])

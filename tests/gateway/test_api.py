@@ -14,6 +14,7 @@ import pytest
 from dither.errors import DitherError
 from dither.gateway.app import make_app
 from dither.gateway.bodies import AskBody, PreviewBody
+from dither.gateway.run import make_gateway
 from dither.publish.commitment import commitment
 from dither.publish.seal import check, write_certificate
 from dither.remote.transport import SocketPool
@@ -261,6 +262,15 @@ def test_no_link_or_form_can_spend(client, served):
         headers={"content-type": "text/plain"},
     )
     assert text.status_code == 422 and served.read_spent() == spent
+
+
+def test_nothing_exports_durations_or_what_is_under_way():
+    """Rule release-times-only: no collector, no gauge of work under way, no access log."""
+    app = make_app(SocketPool(Path("unused")))
+    assert app._native_telemetry.enabled is False
+    assert not [route for route in app.openapi()["paths"] if "metric" in route or "log" in route]
+    config = make_gateway(Path("unused"), "127.0.0.1", 1).config
+    assert config.access_log is False and config.server_header is False
 
 
 # -- the description

@@ -178,7 +178,7 @@ def test_refusals_have_the_same_words(con, embedded, sql, price, kind):
 
 
 def test_previews_are_the_same_on_both_sides(embedded, served, address):
-    """A preview depends on public facts alone, wherever it is computed (rule 24)."""
+    """A preview depends on public facts alone, wherever it is computed."""
     remote = dither.connect(address, token=served.make_token())
     sql = "SELECT kind, AVG(age) AS a, MEDIAN(score) AS m FROM visits GROUP BY kind"
     here = embedded.preview(sql, epsilon=2, group_size=50)

@@ -28,6 +28,10 @@ from dither.remote.transport import SocketPool
 from dither.version import __version__
 
 MOST_BODY_BYTES = 2**20
+NO_TELEMETRY: Any = dict.fromkeys(
+    ("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False
+)
+"""Durations and numbers of requests under way tell of the data: nothing exports them."""
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 _HEADERS = (
     (b"cache-control", b"no-store"),
@@ -47,6 +51,7 @@ def make_app(sockets: SocketPool) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        telemetry=NO_TELEMETRY,
     )
     app.include_router(make_router(sockets))
     _add_pages(app)

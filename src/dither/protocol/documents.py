@@ -235,8 +235,13 @@ def read_error(document: ErrorDocument) -> DitherError:
     if document.kind == "UnavailableError":
         return UnavailableError()
     if document.kind == "RefusedError" and document.rule in _RULES:
-        rule = _RULES[document.rule]
-        return RefusedError(document.message.removesuffix(f" {rule.label}"), rule=rule)
+        return _read_refusal(document.message, _RULES[document.rule])
     if document.kind == "QueryError":
         return QueryError(document.message, start=document.start or 0, end=document.end or 0)
     return _ERRORS.get(document.kind, DitherError)(document.message)
+
+
+def _read_refusal(message: str, rule: PrivacyRule) -> RefusedError:
+    """A refusal of the curator, by its own rule; the message may end with the rule's label."""
+    kind = RefusedError
+    return kind(message.removesuffix(f" {rule.label}"), rule=rule)
