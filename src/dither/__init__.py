@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dither.answer.preview import Preview
     from dither.answer.result import Result
     from dither.catalog import Catalog
-    from dither.session import Connection, connect
+    from dither.session import Connection, connect, connect_async
 
 __all__ = [
     "BudgetError",
@@ -39,13 +39,14 @@ __all__ = [
     "UnavailableError",
     "__version__",
     "connect",
+    "connect_async",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a name that brings an engine along, when it is asked for: the rest loads without
     one."""
-    if name in ("Catalog", "Connection", "Preview", "Result", "connect"):
+    if name in ("Catalog", "Connection", "Preview", "Result", "connect", "connect_async"):
         from dither import session
 
         return getattr(session, name)

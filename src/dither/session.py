@@ -32,6 +32,7 @@ from dither.answer.asked import (
     read_rho,
 )
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
+from dither.answer.curator_access import CuratorAccess, Pricer
 from dither.answer.describe_tables import (
     Shown,
     TableList,
@@ -41,7 +42,7 @@ from dither.answer.describe_tables import (
 )
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.explained_result import make_explained_result
-from dither.answer.history import History, read_history
+from dither.answer.history import History
 from dither.answer.keys_result import (
     KeysResult,
     answer_declared_keys,
@@ -53,7 +54,6 @@ from dither.answer.offers import Offers
 from dither.answer.preview import Preview, make_preview
 from dither.answer.price_for_accuracy import read_widths
 from dither.answer.quantile_intervals import Bands, count_rank_rows
-from dither.answer.question_log import read_questions, record_question
 from dither.answer.quote import check_delta, quote_charge
 from dither.answer.release_info import describe_release
 from dither.answer.result import Result, make_result
@@ -61,37 +61,22 @@ from dither.answer.suggest import Suggestion, make_suggestion, read_wish
 from dither.builder import Question, table
 from dither.canonical import Number
 from dither.catalog import Catalog
-from dither.catalog.file.load import load
-from dither.catalog.storage import catalog_hash
-from dither.commands import CHARGED_IS_STORED, name_catalog, naming_catalog
-from dither.errors import (
-    BudgetError,
-    ParameterError,
-    PrivacyWarning,
-    QueryError,
-    RefusedError,
-)
+from dither.embedded import EmbeddedCurator
+from dither.errors import BudgetError, DitherError, ParameterError, PrivacyWarning, QueryError
 from dither.plan.facts import Facts
 from dither.postprocess.ask_subquestions import ask_subquestions, preview_subquestions
-from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
-from dither.privacy.kernel.opening import open_kernel
+from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView
-from dither.privacy.ledger.reports import Reports
 from dither.publish.budget import PotBalances
-from dither.publish.certificate import write_body
 from dither.publish.library import LIBRARY, NO_TOTAL, ConnectionBalances
-from dither.publish.seal import sign
-from dither.publish.signing import ensure_signing_key
 from dither.question.recipe import Recipe
-from dither.rules import PrivacyRule
 from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
-from dither.state import State
 
 if TYPE_CHECKING:
-    from dither.steward.rehearsal import Rehearsals
+    from dither.remote.async_connection import AsyncConnection
 
 hide_frames()
 
@@ -99,31 +84,11 @@ hide_frames()
 class Connection:
     """Questions to one registered dataset, paid from one pot."""
 
-    def __init__(
-        self, catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None
-    ) -> None:
-        written = catalog if isinstance(catalog, Catalog) else load(catalog)
-        file = Path(written.file)
-        self._state = State.beside(file, state)
-        with naming_catalog(file):
-            self._kernel = open_kernel(self._state)
-        self._reports = Reports.from_ledger(self._kernel.ledger)
-        self._rehearsals: Rehearsals | None = None
+    def __init__(self, curator: CuratorAccess, *, pot: str = "total") -> None:
+        self._curator = curator
+        self._kernel: Pricer = curator.kernel
         self._pot = pot
-        self._file = file
-        self._catalog_hash = catalog_hash(written)
-        self._offers = Offers(self._kernel, pot)
-        self._check_catalog()
-
-    def _check_catalog(self) -> None:
-        """Raise RefusedError unless the catalog of this connection is the registered one."""
-        if self._kernel.version.catalog_hash != self._catalog_hash:
-            raise RefusedError(
-                f"catalog changed since version {self._kernel.version.number}: run "
-                f"'{name_catalog('dither register CATALOG', self._file)}', or connect again if it "
-                "was registered just now",
-                rule=PrivacyRule.CATALOG,
-            )
+        self._offers = Offers(curator.kernel, pot)
 
     def preview(
         self,
@@ -284,14 +249,14 @@ class Connection:
             offered = self._find_stored(bound, question, price, view, offered)
         check_delta(bound.dialect, offered.priced)
         request = offered.priced.request
-        if not dry_run:
-            check_bins(offered.recipe, lambda: self._reports.has_answer(offered.priced.key))
-        release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
-        if not dry_run and not release.repeated:
-            record_question(self._state.root, release.release_id, self._pot, question.sql)
+        if dry_run:
+            release = self._curator.rehearse(request)
+        else:
+            check_bins(offered.recipe, lambda: self._curator.has_answer(offered.priced))
+            release = self._release(offered.priced, fresh, question.sql)
         info = self._info(release, offered.recipe)
         result = make_result(release, offered.recipe, question.level, info, offered.bands)
-        return replace(result, _certify=self._certificate)
+        return replace(result, _certify=self._curator.certify)
 
     def _list_keys(self, question: Asked) -> KeysResult | None:
         """The answer to a question for declared keys alone, which needs no data and no price."""
@@ -318,9 +283,9 @@ class Connection:
         recipe = wished.recipe
         offered = choose_mechanisms(self._kernel, view, recipe, price, self._pot, {}, None)
         earlier = None if fresh else self._offers.find_earlier_wish(recipe, price, view)
-        if earlier is not None and self._reports.has_answer(earlier.priced.key):
+        if earlier is not None and self._curator.has_answer(earlier.priced):
             offered = earlier
-        release = self._release(offered.priced, fresh)
+        release = self._release(offered.priced, fresh, None)
         rank = _rank(offered.priced, offered.bands)
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
 
@@ -334,14 +299,11 @@ class Connection:
     def budget(self) -> PotBalances:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
         kind = ConnectionBalances if self._kernel.version.context == LIBRARY else PotBalances
-        return kind(self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog))
+        return kind(self._curator.list_pots(), horizon=horizon(self._kernel.catalog))
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
-        questions = read_questions(self._state.root)
-        return read_history(
-            self._reports, self._pot, self._kernel.ledger.ensure_anchored, questions
-        )
+        return self._curator.read_history(self._pot)
 
     @property
     def tables(self) -> TableList:
@@ -386,36 +348,6 @@ class Connection:
             bound, question, read_price(question, bound.dialect), view
         ).priced.request
 
-    def _certificate(
-        self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
-    ) -> dict[str, Any]:
-        """Write and sign what was promised for a release, with the dataset's key.
-
-        Raises ParameterError for dry runs and data frames.
-        """
-        if release.version.context == DRY_RUN:
-            raise ParameterError(
-                "a dry run is about nobody and promises nothing: ask without dry_run=True"
-            )
-        if release.version.context == LIBRARY:
-            raise ParameterError(f"{NO_TOTAL}: register the data: dither quickstart --help")
-        ledger = self._reports
-        budget = self.budget()
-        standing = {pot.name: pot for pot in budget.pots}
-        pot_path = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
-        limits = [limit for atom in recipe.atoms for limit in atom.limits]
-        body = write_body(
-            release,
-            recipe.sql,
-            limits,
-            pot_path,
-            ledger.incidents(),
-            steps,
-            budget.person(),
-            commitment,
-        )
-        return sign(body, ensure_signing_key(self._state))
-
     # -- the line of a question
     # ----------------------------------------------------------------------------------
 
@@ -428,17 +360,13 @@ class Connection:
 
         The newest registered version is read with it.
         """
-        with naming_catalog(self._file):
-            view = self._kernel.view(self._pot)
-        self._check_catalog()
-        return view
+        return self._curator.view(self._pot)
 
     def _preview(self, question: Asked) -> tuple[Offered, Preview]:
         """Price a question and preview its error; the offer comes with it."""
         view = self._view()
         bound = self._offers.bind(question)
-        ledger = self._reports
-        pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
+        pot = next((pot for pot in self._curator.list_pots() if pot.name == self._pot), None)
         widths = None
         if question.within is None:
             price = read_price(question, bound.dialect)
@@ -448,7 +376,7 @@ class Connection:
         offered = self._offers.offer(bound, question, price, view)
         offered = self._find_stored(bound, question, price, view, offered)
         terms = self._offers.make_terms(offered, question)
-        stored = pot is not None and ledger.has_answer(offered.priced.key)
+        stored = pot is not None and self._curator.has_answer(offered.priced)
         quote = quote_charge(pot, offered.priced)
         return offered, make_preview(
             offered.priced, offered.recipe, terms, pot, quote, stored, widths
@@ -459,54 +387,36 @@ class Connection:
     ) -> Offered:
         """The offer that release 0.1 made, where its answer is stored; else the given one."""
         earlier = self._offers.find_earlier(bound, question, price, view)
-        if earlier is None or not self._reports.has_answer(earlier.priced.key):
+        if earlier is None or not self._curator.has_answer(earlier.priced):
             return offered
         return earlier
 
-    def _release(self, priced: Priced, fresh: bool) -> Release:
+    def _release(self, priced: Priced, fresh: bool, sql: str | None) -> Release:
         """Let the kernel answer a priced request; `fresh` buys an answer that is stored anew."""
         if not priced.view.path:
             self._refuse_pot()
-        try:
-            with naming_catalog(self._file):
-                if fresh:
-                    return self._kernel.release(priced.request)
-                return self._kernel.answer(priced.request, priced.version.rules)
-        except KeyboardInterrupt as interrupt:
-            interrupt.add_note(CHARGED_IS_STORED)
-            raise
-
-    def _rehearse(self, request: Request) -> Release:
-        """Answer the request on an invented table.
-
-        What invents it is imported for the first rehearsal.
-        """
-        if self._rehearsals is None:
-            from dither.steward.rehearsal import Rehearsals
-
-            self._rehearsals = Rehearsals()
-        return self._rehearsals.rehearse(self._kernel.price(replace(request, context=DRY_RUN)))
+        return self._curator.release(priced, fresh=fresh, sql=sql)
 
     def _refuse_pot(self) -> None:
         """Raise BudgetError: the pot of this connection is not open.
 
         It says which are, and the remedy.
         """
-        names = [pot.name for pot in self._reports.pots(under_way=False)]
+        names = [pot.name for pot in self._curator.list_pots()]
         raise BudgetError(
             f"there is no pot {self._pot!r}"
             + (f" (there are {', '.join(names)})" if names else "")
             + ". "
-            + name_catalog(
+            + self._curator.name_commands(
                 f"The data steward opens it: dither budget open CATALOG {self._pot} --epsilon 3 "
-                "--ceiling 5 --question '...' --population '...' --recipient '...'",
-                self._file,
+                "--ceiling 5 --question '...' --population '...' --recipient '...'"
             )
         )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         has_windows = bool(release.version.catalog.unit.column)
-        return describe_release(release, recipe, self.budget().person() if has_windows else None)
+        person = self.budget().person() if has_windows else None
+        return describe_release(release, recipe, person, self._curator.asked_through)
 
 
 def _rank(priced: Priced, bands: Bands) -> str:
@@ -522,8 +432,13 @@ def connect(
     pot: str | None = None,
     state: str | Path | None = None,
     epsilon: Number | None = None,
+    token: str | None = None,
 ) -> Connection:
     """Open a registered dataset by its catalog: a file, or a Catalog loaded from one.
+
+    `connect("https://host/datasets/clinic", token=...)` asks a dataset that a gateway serves, by
+    the same methods; without `token` the variable DITHER_TOKEN has it, and without `pot` the
+    token's own pot pays.
 
     `connect(frame, catalog="adult.yaml")` asks a pandas, polars or Arrow frame that the caller
     holds (several as `{"table": frame}`), with a budget of `epsilon` (1) for this connection alone:
@@ -536,12 +451,48 @@ def connect(
     if epsilon is not None:
         raise ParameterError("the budget of a registered dataset is opened by its data steward")
     opened = catalog if data is None else data
+    if isinstance(opened, str) and opened.startswith(("http://", "https://")):
+        if state is not None:
+            raise ParameterError("a served dataset keeps its state where it is served")
+        return _connect_remote(opened, token, pot)
+    if token is not None:
+        raise ParameterError("a token opens a served dataset: connect('https://...', token=...)")
     if not isinstance(opened, (str, Path, Catalog)):
         raise ParameterError(
             "connect takes the catalog of a registered dataset, or a data frame with its catalog: "
             "connect(frame, catalog='adult.yaml')"
         )
-    return Connection(opened, pot=pot or "total", state=state)
+    return Connection(EmbeddedCurator(opened, state), pot=pot or "total")
+
+
+def connect_async(url: str, *, token: str | None = None, pot: str | None = None) -> AsyncConnection:
+    """A served dataset for programs with an event loop: `await con.sql(...)`."""
+    _import_client()
+    from dither.remote.async_connection import AsyncConnection
+
+    return AsyncConnection(lambda: _connect_remote(url, token, pot))
+
+
+def _connect_remote(url: str, token: str | None, pot: str | None) -> Connection:
+    """Open a dataset that a gateway serves. What that needs is imported for the first one."""
+    _import_client()
+    from dither.remote.curator import RemoteCurator
+    from dither.remote.http import HttpTransport, read_address
+
+    curator = RemoteCurator(HttpTransport(read_address(url, token)))
+    return Connection(curator, pot=pot or curator.first_pot)
+
+
+def _import_client() -> None:
+    """Say which extra is missing, where one is."""
+    try:
+        import httpx
+        import pydantic
+    except ImportError:
+        raise DitherError(
+            "a served dataset needs httpx and pydantic: pip install 'dither[client]'"
+        ) from None
+    del httpx, pydantic
 
 
 def _connect_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number) -> Connection:
@@ -553,7 +504,7 @@ def _connect_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number)
 
     copy = copy_frames(frames, catalog, epsilon)
     try:
-        connection = Connection(copy.catalog, pot=POT, state=copy.state.root)
+        connection = Connection(EmbeddedCurator(copy.catalog, copy.state.root), pot=POT)
     except BaseException:
         copy.remove()
         raise

@@ -31,6 +31,7 @@ def read_json(
     text: str,
     *,
     max_characters: int = MAX_CHARACTERS,
+    max_depth: int = MAX_DEPTH,
     allow_floats: bool = False,
     allow_empty_keys: bool = False,
 ) -> Any:
@@ -40,7 +41,7 @@ def read_json(
     """
     if len(text) > max_characters:
         raise ValueError(f"the text has more than {max_characters} characters")
-    _check_depth(text)
+    _check_depth(text, max_depth)
 
     def read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         """Make a dict of the pairs of one JSON object; refuse a repeated key and an empty one."""
@@ -77,15 +78,15 @@ def read_document(text: str, name: str, *, allow_floats: bool = False) -> Any:
         ) from None
 
 
-def _check_depth(text: str) -> None:
+def _check_depth(text: str, max_depth: int) -> None:
     """Count brackets outside texts before anything recurses; one pass, whatever the text holds."""
     depth = 0
     for match in _BRACKETS.finditer(text):
         token = match[0]
         if token in "[{":
             depth += 1
-            if depth > MAX_DEPTH:
-                raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+            if depth > max_depth:
+                raise ValueError(f"nested deeper than {max_depth} levels")
         elif token in "]}":
             depth -= 1
 

@@ -11,6 +11,7 @@ from typing import Any
 from dither.answer.alternatives import is_chosen_by_noise, list_noisy_values
 from dither.answer.arrange import MOST_TOGETHER, arrange_alone, arrange_together, find_positions
 from dither.answer.blocks import count_cells
+from dither.answer.curator_access import Pricer
 from dither.answer.interval_notes import find_usable_quantiles
 from dither.answer.quantile_intervals import (
     NO_BANDS,
@@ -33,7 +34,7 @@ from dither.plan.analyse import NEWEST_RULES
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_request
 from dither.privacy.kernel.families import Measure, joint_families, noise_families
-from dither.privacy.kernel.kernel import Kernel, Priced, delta_of_path
+from dither.privacy.kernel.kernel import Priced, delta_of_path
 from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Family, Price, Request, Step
 from dither.privacy.ledger import LedgerView
@@ -55,14 +56,14 @@ class Offered:
     bands: Bands = NO_BANDS
 
 
-def read_facts(kernel: Kernel) -> Facts:
+def read_facts(kernel: Pricer) -> Facts:
     """Read the public facts of the registered version."""
     facts = getattr(kernel.version, "facts", NO_FACTS)
     return facts if isinstance(facts, Facts) else NO_FACTS
 
 
 def choose_mechanisms(
-    kernel: Kernel,
+    kernel: Pricer,
     view: LedgerView,
     recipe: Recipe,
     price: Price,
@@ -110,7 +111,7 @@ class Pricing:
     """What a recipe is priced by: the version with its rules, what the ledger says, price and
     pot."""
 
-    kernel: Kernel
+    kernel: Pricer
     version: Version
     view: LedgerView
     price: Price

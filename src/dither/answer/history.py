@@ -53,8 +53,7 @@ class History:
 
     pot: str
     releases: tuple[PaidRelease, ...]
-    _ledger: Reports
-    _anchor: Callable[[], None] = lambda: None
+    _read_values: Callable[[str], Values]
 
     def raw(self, release_id: str) -> Values:
         """Read the released integers of one of these releases; RefusedError for those of others.
@@ -65,10 +64,7 @@ class History:
             raise RefusedError(
                 f"pot {self.pot!r} paid for no release {release_id}", rule=PrivacyRule.PAID_VALUES
             )
-        self._anchor()  # before the value leaves: no older copy of the ledger may forget who paid
-        stored = self._ledger.release(self._ledger.number_of(str(release_id)))
-        assert stored is not None
-        return from_bytes(stored.arrow_bytes)
+        return self._read_values(str(release_id))
 
     def __len__(self) -> int:
         return len(self.releases)
@@ -146,7 +142,15 @@ def read_history(
                     find_question(questions or {}, record.release_id, askers),
                 )
             )
-    return History(pot, tuple(releases), ledger, anchor)
+
+    def read_values(release_id: str) -> Values:
+        """The stored integers. The head is written first: no older ledger may forget who paid."""
+        anchor()
+        stored = ledger.release(ledger.number_of(release_id))
+        assert stored is not None
+        return from_bytes(stored.arrow_bytes)
+
+    return History(pot, tuple(releases), read_values)
 
 
 def describe_request(request: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from dither.answer.asked import Asked, Bound, bind_question
 from dither.answer.choose_mechanism import Offered, choose_mechanisms
+from dither.answer.curator_access import Pricer
 from dither.answer.earlier_rules import was_priced_otherwise
 from dither.answer.preview_columns import Terms, list_half_widths
 from dither.answer.price_for_accuracy import find_least_price, meets_widths
@@ -18,7 +19,6 @@ from dither.answer.split import check_weights
 from dither.errors import ParameterError
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
 from dither.plan.analysed_query import Analyses
-from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView, Pot
 from dither.question.recipe import Recipe
@@ -29,7 +29,7 @@ _MOST_REMEMBERED = 256
 class Offers:
     """Binds questions and makes offers for them, each once."""
 
-    def __init__(self, kernel: Kernel, pot: str) -> None:
+    def __init__(self, kernel: Pricer, pot: str) -> None:
         self._kernel = kernel
         self._pot = pot
         self._remembered: dict[tuple[Any, ...], Any] = {}

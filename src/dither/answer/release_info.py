@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
+from dither.answer.curator_access import AskedThrough
 from dither.answer.result import ABOUT_NOBODY
 from dither.canonical import fraction_text
 from dither.catalog.explain import UNPROTECTED
@@ -16,7 +16,10 @@ from dither.version import LOSS_VERSION, __version__
 
 
 def describe_release(
-    release: Release, recipe: Recipe, person: LabelledGuarantee | None
+    release: Release,
+    recipe: Recipe,
+    person: LabelledGuarantee | None,
+    asked_through: AskedThrough,
 ) -> dict[str, Any]:
     """Describe a release: what was asked of which data, at which price, and what the pot paid.
 
@@ -37,8 +40,8 @@ def describe_release(
         "plan_hash": recipe.plan_hash,
         "sql": recipe.sql,
         "context": release.version.context,
-        "mode": "embedded",
-        "principal": getpass.getuser(),
+        "mode": asked_through.mode,
+        "principal": asked_through.principal,
         "pot": pot_name,
         "rule": "none" if pot is None else pot.rule.name,
         "measure": price.name if pot is None else pot.rule.measure,

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from dither import connect, steward
+from dither.answer.documents import describe_preview
 from dither.answer.explain import strip_explain_prefix
 from dither.answer.explained_result import ExplainedResult
-from dither.answer.preview import Preview
 from dither.cli.large_epsilon import Yes, check_epsilon
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
@@ -86,43 +86,9 @@ def preview(
         weights=_read_weights(weight),
     )
     if as_json:
-        print_json(_preview_document(answer_preview))
+        print_json(describe_preview(answer_preview))
     else:
         make_console().print(answer_preview)
-
-
-def _preview_document(preview: Preview) -> dict[str, Any]:
-    return {
-        "price": {
-            "asked": preview.price,
-            "in": preview.measure,
-            "charged": preview.charged.amount,
-            "delta": preview.charged.delta,
-            "charged_in": preview.charged_in,
-            "unit": preview.unit,
-        },
-        "fits": preview.fits,
-        "left": preview.left,
-        "questions_left": preview.questions_left,
-        "rows": preview.rows,
-        "confidence": preview.confidence,
-        "smallest_group": preview.smallest_group,
-        "stored": preview.stored,
-        "columns": [
-            {
-                "name": column.name,
-                "by": column.by,
-                "scale": column.scale,
-                "standard_error": column.standard_error,
-                "half_width": column.half_width,
-                "joint_half_width": column.joint_half_width,
-                "relative_error": column.relative_error,
-                "limits": list(column.limits),
-                "notes": list(column.notes),
-            }
-            for column in preview.columns
-        ],
-    }
 
 
 def _read_weights(texts: list[str] | None) -> dict[str, str | float] | None:
@@ -215,7 +181,7 @@ def sql(
             print_json(
                 {
                     "explanation": str(result).splitlines(),
-                    "preview": _preview_document(result.preview),
+                    "preview": describe_preview(result.preview),
                 }
             )
         else:

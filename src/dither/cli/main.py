@@ -42,10 +42,13 @@ _COMMANDS = {
     "interpret": ("interpret", "dither interpret --epsilon 1 --delta 1e-6 --unit person"),
     "report": ("report", "dither report clinic.yaml --to report.html"),
     "account": ("account", "dither account '10000 * poisson(0.01, gaussian(1.1))' --delta 1e-5"),
+    "serve": ("served", "dither serve clinic.yaml"),
+    "curator": ("served", "dither curator clinic.yaml --gateway-user dither-gateway"),
+    "gateway": ("served", "dither gateway --socket /run/dither/curator.sock"),
     "bench": ("bench", "dither bench noise"),
 }
 """Each command: the module of `dither.cli` that has a function of its name, and an example."""
-_GROUPS = ("budget", "ledger", "catalog", "registry", "local", "audit")
+_GROUPS = ("budget", "ledger", "catalog", "registry", "token", "local", "audit")
 """Groups of commands: modules of `dither.cli`, each with an `app`."""
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from decimal import Decimal as Digits
 from fractions import Fraction
@@ -35,10 +36,23 @@ VARIANTS = {
     "zcdp": "approximate zero-concentrated differential privacy",
     "rdp": "Renyi differential privacy at one order",
 }
-EMBEDDED = (
-    "embedded mode protects what was released, not the data from the person who runs dither",
-    "embedded mode makes no promise about how long answers take",
-    "the signing key of embedded mode is readable by whoever runs dither",
+
+
+@dataclass(frozen=True)
+class CertificateMode:
+    """How a dataset is served, and what that does not promise."""
+
+    name: str
+    not_promised: tuple[str, ...]
+
+
+EMBEDDED = CertificateMode(
+    "embedded",
+    (
+        "embedded mode protects what was released, not the data from the person who runs dither",
+        "embedded mode makes no promise about how long answers take",
+        "the signing key of embedded mode is readable by whoever runs dither",
+    ),
 )
 
 
@@ -51,6 +65,7 @@ def write_body(
     post_processing: Iterable[str] = (),
     over_windows: LabelledGuarantee | None = None,
     commitment: str = "",
+    mode: CertificateMode = EMBEDDED,
 ) -> dict[str, Any]:
     """Write the body of a release's certificate.
 
@@ -81,7 +96,7 @@ def write_body(
             "catalog_hash": version.catalog_hash,
         },
         "context": version.context,
-        "mode": {"name": "embedded", "not_promised": list(EMBEDDED)},
+        "mode": {"name": mode.name, "not_promised": list(mode.not_promised)},
         "guarantee": _state_guarantee(release, pot),
         "unit": {
             "protects": catalog.unit.label,

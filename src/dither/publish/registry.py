@@ -48,7 +48,7 @@ def fill_entry(deployment: Deployment) -> dict[str, Any]:
             "dp_variant": {
                 "variant_name": "Custom" if total is None else VARIANTS[total.rule.name],
                 "data_domain": _describe_domain(deployment),
-                "unprotected_quantities": "; ".join([*UNPROTECTED, *EMBEDDED]),
+                "unprotected_quantities": "; ".join([*UNPROTECTED, *EMBEDDED.not_promised]),
             },
             "privacy_loss": {
                 "privacy_unit": catalog.unit.label,
@@ -204,7 +204,7 @@ def _describe_mechanisms(deployment: Deployment) -> str:
         f"losses released: {used}; implemented by dither {__version__}; noise is exact on integers "
         "(no floating point on the way from data to answer); keyed by the operating system's "
         "generator; errors after a charge are one constant text; timing: "
-        + EMBEDDED[1]
+        + EMBEDDED.not_promised[1]
         + "; "
         + PROMPT
         + "how the machine and its backups are protected"

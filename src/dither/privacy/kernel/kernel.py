@@ -114,30 +114,9 @@ class Kernel:
     def price_at(
         self, request: Request, view: LedgerView | None = None, rules: int = NEWEST_RULES
     ) -> Priced:
-        """Price a request by a view that was read before.
-
-        The result depends on request, version, view and rules of stability alone.
-        """
+        """Price a request by a view that was read before."""
         request = copy_request(request)
-        view = self.ledger.view(request.pot) if view is None else view
-        version = self.version
-        if request.context != "asked":
-            version = replace(version, context=DRY_RUN)
-        version = version if version.rules == rules else replace(version, rules=rules)
-        path = view.path
-        if len(path) == 1 and path[0].policy == "separate":
-            raise RefusedError(
-                f"groups are kept apart here: ask from a group's own pot, not from "
-                f"{request.pot!r}, which sees all",
-                rule=PrivacyRule.PAID_VALUES,
-            )
-        refuse_shared_pots(view)
-        check_parts(request, path, version.catalog, version.number)
-        delta = delta_of_path(path)
-        steps = calibrate_request(request, version.kernel_analyses, delta)
-        loss = loss_of(steps)
-        key = repeat_key(request, steps, loss, delta, version)
-        return Priced(request, steps, loss, version, key, view)
+        return price_request(request, self.version, view or self.ledger.view(request.pot), rules)
 
     def prepare(self, priced: Priced) -> Measurer:
         """PREPARE: connect to the registered copy and compile the statements.
@@ -332,6 +311,31 @@ class Kernel:
             self._idle.append((version.number, measurer))
         else:
             measurer.close()
+
+
+def price_request(request: Request, version: Version, view: LedgerView, rules: int) -> Priced:
+    """Mechanisms, loss and key of a request.
+
+    The result depends on request, version, view and rules of stability alone, so that whoever has
+    these public facts can compute it.
+    """
+    if request.context != "asked":
+        version = replace(version, context=DRY_RUN)
+    version = version if version.rules == rules else replace(version, rules=rules)
+    path = view.path
+    if len(path) == 1 and path[0].policy == "separate":
+        raise RefusedError(
+            f"groups are kept apart here: ask from a group's own pot, not from "
+            f"{request.pot!r}, which sees all",
+            rule=PrivacyRule.PAID_VALUES,
+        )
+    refuse_shared_pots(view)
+    check_parts(request, path, version.catalog, version.number)
+    delta = delta_of_path(path)
+    steps = calibrate_request(request, version.kernel_analyses, delta)
+    loss = loss_of(steps)
+    key = repeat_key(request, steps, loss, delta, version)
+    return Priced(request, steps, loss, version, key, view)
 
 
 def _refuse_rehearsal(priced: Priced) -> None:

@@ -1,0 +1,59 @@
+"""Idempotency keys: a question that is sent again after a lost reply is bought once.
+
+The key of an ask is written before the question is charged, in the curator's own file, so that a
+crash of either process forgets nothing. A second ask with the same key never buys a fresh answer:
+it is given the newest stored answer to its question, or, where the first ask left none, asks.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
+
+from dither.errors import ParameterError
+
+KEPT_DAYS = 7
+_TABLE = """CREATE TABLE IF NOT EXISTS ask (
+    token TEXT NOT NULL, key TEXT NOT NULL, question TEXT NOT NULL, begun TEXT NOT NULL,
+    PRIMARY KEY (token, key))"""
+
+
+class AskLog:
+    """The idempotency keys of the last week, by token."""
+
+    def __init__(self, file: Path) -> None:
+        self._lock = Lock()
+        self._database = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
+        self._database.execute("PRAGMA synchronous=FULL")
+        self._database.execute(_TABLE)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def begin_ask(self, token_id: str, key: str, question: str) -> bool:
+        """Whether the ask is the first with its key; refused where the key had another question."""
+        now = datetime.now(UTC)
+        with self._lock:
+            self._database.execute(
+                "DELETE FROM ask WHERE begun < ?", ((now - timedelta(days=KEPT_DAYS)).isoformat(),)
+            )
+            added = self._database.execute(
+                "INSERT OR IGNORE INTO ask VALUES (?, ?, ?, ?)",
+                (token_id, key, question, now.isoformat()),
+            )
+            (earlier,) = self._database.execute(
+                "SELECT question FROM ask WHERE token = ? AND key = ?", (token_id, key)
+            ).fetchone()
+        if earlier != question:
+            raise ParameterError(
+                "this idempotency key was used for another question: choose a new key"
+            )
+        return added.rowcount == 1
+
+    def forget_ask(self, token_id: str, key: str) -> None:
+        """Forget an ask that was refused before anything was charged."""
+        with self._lock:
+            self._database.execute("DELETE FROM ask WHERE token = ? AND key = ?", (token_id, key))

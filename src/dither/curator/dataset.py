@@ -1,0 +1,236 @@
+"""One dataset as the curator serves it: calls of the protocol in, results out.
+
+Everything is derived here again from the request: price, noise, loss, key and charges. What a
+gateway tells about a question is kept as a remark, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import singledispatchmethod
+from threading import Lock
+
+from pydantic import BaseModel
+
+from dither.canonical import digest, fraction_text
+from dither.catalog import storage
+from dither.curator.admission import Admission
+from dither.curator.ask_log import AskLog
+from dither.embedded import AnswerRemarks, EmbeddedCurator
+from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
+from dither.identity import Principal
+from dither.plan.algebra import Cells, Quantiles
+from dither.privacy.kernel.kernel import Priced, Release
+from dither.privacy.ledger import Pot
+from dither.protocol import documents, messages
+from dither.publish.certificate import CertificateMode
+from dither.rules import PrivacyRule
+
+MOST_NUMBERS = 5_000_000
+"""Numbers in one reply, by the declared keys of a question: more are refused before a charge."""
+
+
+class ServedDataset:
+    """A dataset behind the socket."""
+
+    def __init__(self, curator: EmbeddedCurator, asks: AskLog, mode: CertificateMode) -> None:
+        self._curator = curator
+        self._asks = asks
+        self._mode = mode
+        self._admission = Admission()
+        self._rehearsing = Lock()
+
+    @property
+    def name(self) -> str:
+        """What the catalog calls the dataset."""
+        return self._curator.kernel.catalog.dataset
+
+    @singledispatchmethod
+    def serve(self, call: BaseModel, principal: Principal) -> BaseModel:
+        """The result of a call, for a principal that the curator itself has verified."""
+        raise ParameterError(f"no dataset serves the call {type(call).__name__}")
+
+    @serve.register
+    def _read_facts(self, call: messages.ReadFacts, principal: Principal) -> BaseModel:
+        self._curator.view(principal.pots[0] if principal.pots else "")
+        version = self._curator.kernel.version
+        return messages.PublicFacts(
+            version=version.number,
+            catalog=storage.to_json(version.catalog),
+            catalog_hash=version.catalog_hash,
+            facts=version.facts.to_json(),
+            context=version.context,
+            mode=self._mode.name,
+            principal=messages.PrincipalDocument(
+                name=principal.name, role=principal.role, pots=list(principal.pots)
+            ),
+        )
+
+    @serve.register
+    def _read_view(self, call: messages.ReadView, principal: Principal) -> BaseModel:
+        principal.check_reading(call.pot)
+        view = self._curator.view(call.pot)
+        return messages.PotView(
+            version=None if view.registered is None else view.registered.version,
+            path=[documents.write_pot(pot) for pot in view.path],
+            windows=None if view.windows is None else documents.write_pot(view.windows[0]),
+        )
+
+    @serve.register
+    def _price(self, call: messages.PriceRequest, principal: Principal) -> BaseModel:
+        priced = self._price_request(call.request, call.rules, principal)
+        return messages.PricedRequest(
+            key=priced.key,
+            loss=priced.loss.to_json(),
+            stored=self._curator.has_answer(priced),
+        )
+
+    @serve.register
+    def _release(self, call: messages.ReleaseRequest, principal: Principal) -> BaseModel:
+        with self._admission.admit():
+            priced = self._price_request(call.request, call.rules, principal)
+            _check_size(priced)
+            if priced.key != call.key:
+                raise RefusedError(
+                    "the data were registered anew, or the pot's terms changed, since this was "
+                    "priced; nothing was charged: ask again",
+                    rule=PrivacyRule.CATALOG,
+                )
+            return documents.write_release(self._release_once(call, principal, priced))
+
+    def _release_once(
+        self, call: messages.ReleaseRequest, principal: Principal, priced: Priced
+    ) -> Release:
+        """Release a priced request; a second ask with the same idempotency key buys nothing."""
+        if call.idempotency_key is None:
+            return self._curator.release(priced, fresh=call.fresh, sql=call.remark)
+        question = digest([priced.key, priced.request.pot, call.fresh])
+        is_first = self._asks.begin_ask(principal.token_id, call.idempotency_key, question)
+        try:
+            return self._curator.release(priced, fresh=call.fresh and is_first, sql=call.remark)
+        except DitherError as error:
+            if is_first and not isinstance(error, UnavailableError):
+                self._asks.forget_ask(principal.token_id, call.idempotency_key)
+            raise
+
+    @serve.register
+    def _rehearse(self, call: messages.RehearseRequest, principal: Principal) -> BaseModel:
+        principal.check_pot(call.request.pot)
+        request = documents.read_request(call.request)
+        self._curator.view(request.pot)
+        with self._rehearsing:
+            return documents.write_release(self._curator.rehearse(request))
+
+    @serve.register
+    def _read_budget(self, call: messages.ReadBudget, principal: Principal) -> BaseModel:
+        pots = self._curator.list_pots()
+        if not principal.sees_all_pots:
+            visible = _list_visible_pots(pots, principal.pots)
+            pots = tuple(pot for pot in pots if pot.name in visible)
+        return messages.VisiblePots(pots=[documents.write_pot(pot) for pot in pots])
+
+    @serve.register
+    def _read_history(self, call: messages.ReadHistory, principal: Principal) -> BaseModel:
+        principal.check_reading(call.pot)
+        releases = self._curator.read_history(call.pot).releases
+        page = releases[call.start : call.start + call.count]
+        shows_texts = principal.may_read_texts(call.pot)
+        return messages.HistoryPage(
+            releases=[
+                messages.PaidReleaseDocument(
+                    release_id=release.release_id,
+                    released_at=release.released_at,
+                    version=release.version,
+                    asks=release.asks,
+                    charged=fraction_text(release.charged),
+                    delta=fraction_text(release.delta),
+                    measure=release.measure,
+                    superseded_by=release.superseded_by,
+                    unit=release.unit,
+                    sql=release.sql if shows_texts else None,
+                )
+                for release in page
+            ],
+            total=len(releases),
+        )
+
+    @serve.register
+    def _read_values(self, call: messages.ReadValues, principal: Principal) -> BaseModel:
+        principal.check_values(call.pot)
+        values = self._curator.read_history(call.pot).raw(call.release_id)
+        return messages.ReleasedValues(values=documents.write_values(values))
+
+    @serve.register
+    def _certify(self, call: messages.CertifyRelease, principal: Principal) -> BaseModel:
+        priced = self._price_request(call.request, call.rules, principal)
+        remarks = AnswerRemarks(
+            call.remarks.sql,
+            tuple(call.remarks.limits),
+            tuple(call.remarks.post_processing),
+            call.remarks.commitment,
+        )
+        release = self._find_release(priced, call.release_id)
+        certificate = self._curator.sign_release(release, remarks, self._mode)
+        return messages.SignedCertificate(certificate=certificate)
+
+    def _find_release(self, priced: Priced, release_id: str) -> Release:
+        """The stored release that answered a request, by what the ledger says of it."""
+        for record in self._curator.reports.history():
+            if record.release_id == release_id and record.request_hash == priced.key:
+                assert record.released_at is not None
+                pot = priced.request.pot
+                charge = record.charges.get(pot)
+                nothing = Fraction(0)
+                return Release(
+                    release_id,
+                    priced,
+                    (),
+                    nothing if charge is None else charge.amount,
+                    nothing,
+                    nothing,
+                    record.released_at,
+                    record.charges,
+                    pot not in record.pots,
+                )
+        raise ParameterError(
+            "no stored release answered this request: ask again, then ask for the certificate"
+        )
+
+    def _price_request(
+        self, document: messages.RequestDocument, rules: int, principal: Principal
+    ) -> Priced:
+        """Price a request for a principal who may ask from its pot."""
+        principal.check_pot(document.pot)
+        request = documents.read_request(document)
+        self._curator.view(request.pot)
+        return self._curator.kernel.price(replace(request, context="asked"), rules)
+
+
+def _check_size(priced: Priced) -> None:
+    """Refuse, before a charge, an answer that is too long for one message."""
+    numbers = 0
+    for calibrated in priced.steps:
+        query = calibrated.step.query
+        width = len(query.columns) if isinstance(query, Cells) else 1
+        width = query.width if isinstance(query, Quantiles) else width
+        numbers += calibrated.cells * width
+    if numbers > MOST_NUMBERS:
+        raise RefusedError(
+            f"the answer would have {numbers:,} numbers, and at most {MOST_NUMBERS:,} are sent at "
+            "once: ask for fewer groups",
+            rule=PrivacyRule.BOUNDED_WORK,
+        )
+
+
+def _list_visible_pots(pots: tuple[Pot, ...], names: tuple[str, ...]) -> set[str]:
+    """A principal's pots, all that they are inside of, and the windows that pay with them."""
+    by_name = {pot.name: pot for pot in pots}
+    visible: set[str] = set()
+    for name in names:
+        outer = by_name.get(name)
+        while outer is not None and outer.name not in visible:
+            visible.add(outer.name)
+            outer = by_name.get(outer.inside or "")
+    windows = {pot.name for pot in pots if pot.is_windows}
+    return visible | windows | {pot.name for pot in pots if pot.inside in windows}

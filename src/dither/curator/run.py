@@ -1,0 +1,83 @@
+"""Runs a curator: opens its datasets, listens, and stops when it is told to."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dither.curator.ask_log import AskLog
+from dither.curator.dataset import ServedDataset
+from dither.curator.modes import ONE_USER, SPLIT
+from dither.curator.server import CuratorServer
+from dither.curator.service import CuratorService
+from dither.embedded import EmbeddedCurator
+from dither.errors import ParameterError
+from dither.identity import TokenStore
+
+
+@dataclass(frozen=True)
+class CuratorSettings:
+    """What a curator serves, where, and to which other user of the computer."""
+
+    catalogs: tuple[Path, ...]
+    socket: Path
+    home: Path
+    gateway_user: str | None = None
+    stops_with_input: bool = False
+    """Whether it stops when its standard input ends, as under a parent that was killed."""
+
+
+def run_curator(settings: CuratorSettings, announce: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; what is under way then is finished, stored and sent."""
+    os.umask(0o077)
+    server = make_server(settings)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: server.stop())
+    if settings.stops_with_input:
+        threading.Thread(target=_stop_at_end_of_input, args=(server,), daemon=True).start()
+    announce(f"listening on {settings.socket}")
+    server.serve()
+
+
+def make_server(settings: CuratorSettings) -> CuratorServer:
+    """The server of some settings; refused where two catalogs have one name."""
+    users = _read_users(settings.gateway_user)
+    mode = ONE_USER if users == {os.getuid()} else SPLIT
+    tokens = TokenStore(settings.home)
+    asks = AskLog(tokens.file)
+    datasets = [
+        ServedDataset(EmbeddedCurator(catalog), asks, mode) for catalog in settings.catalogs
+    ]
+    _refuse_same_names(dataset.name for dataset in datasets)
+    return CuratorServer(CuratorService(datasets, tokens), settings.socket, users)
+
+
+def _read_users(gateway_user: str | None) -> frozenset[int]:
+    """The users whose processes may connect: the gateway's alone, or without one our own."""
+    if gateway_user is None:
+        return frozenset({os.getuid()})
+    try:
+        return frozenset({pwd.getpwnam(gateway_user).pw_uid})
+    except KeyError:
+        raise ParameterError(
+            f"this computer has no user {gateway_user!r}: make one for the gateway, or leave "
+            "--gateway-user out"
+        ) from None
+
+
+def _refuse_same_names(names: Iterable[str]) -> None:
+    listed = list(names)
+    if len(set(listed)) < len(listed):
+        raise ParameterError("two catalogs have the same dataset name: serve them apart")
+
+
+def _stop_at_end_of_input(server: Any) -> None:
+    sys.stdin.buffer.read()
+    server.stop()

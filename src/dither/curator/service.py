@@ -1,0 +1,72 @@
+"""The service behind the socket: from a document of a call to the document of its reply.
+
+The token is verified for every call. What leaves is a result, an error of dither, or one constant
+sentence for a fault: the kind and the line of a fault go to the curator's standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from dither.curator.dataset import ServedDataset
+from dither.errors import DitherError
+from dither.identity import TokenStore
+from dither.protocol import documents, messages
+from dither.protocol.errors import FaultError, ProtocolError, report_fault
+
+
+class CuratorService:
+    """The datasets of one curator, and the tokens that open them."""
+
+    def __init__(self, datasets: Iterable[ServedDataset], tokens: TokenStore) -> None:
+        self._datasets = {dataset.name: dataset for dataset in datasets}
+        self._tokens = tokens
+
+    def reply(self, document: Any) -> dict[str, Any]:
+        """The reply to one call."""
+        number = _read_number(document)
+        try:
+            result = self._serve(document)
+        except DitherError as error:
+            return _write_reply(number, error=documents.write_error(error))
+        except Exception as error:
+            report_fault(error)
+            return _write_reply(number, error=documents.write_error(FaultError()))
+        return _write_reply(number, result=result)
+
+    def _serve(self, document: Any) -> BaseModel:
+        try:
+            frame = messages.CallFrame.model_validate(document)
+        except ValidationError as error:
+            raise ProtocolError(_describe_problem(error)) from None
+        principal = self._tokens.verify_token(frame.token)
+        if isinstance(frame.call, messages.ListDatasets):
+            served = [principal.dataset] if principal.dataset in self._datasets else []
+            return messages.DatasetNames(names=served)
+        principal.check_dataset(frame.dataset)
+        if frame.dataset not in self._datasets:
+            raise ProtocolError(
+                "this dataset is not served here: the steward starts it with 'dither curator'"
+            )
+        return self._datasets[frame.dataset].serve(frame.call, principal)
+
+
+def _read_number(document: Any) -> int:
+    number = document.get("number") if isinstance(document, dict) else None
+    return number if type(number) is int and 0 <= number < 2**53 else 0
+
+
+def _write_reply(number: int, **content: BaseModel) -> dict[str, Any]:
+    """A reply as a tree for canonical JSON."""
+    written = {name: part.model_dump() for name, part in content.items()}
+    return {"v": messages.VERSION, "number": number, "result": None, "error": None} | written
+
+
+def _describe_problem(error: ValidationError) -> str:
+    """Where the first problem of a message is; nothing that it holds is repeated."""
+    first = error.errors(include_input=False, include_context=False)[0]
+    path = ".".join(str(step) for step in first["loc"][:8])
+    return f"not a message of protocol version {messages.VERSION}: {path or 'it'}: {first['type']}"

@@ -1,0 +1,158 @@
+"""The curator of a dataset in this process: a kernel over the state folder beside the catalog.
+
+It protects what is released, not the data from the person who runs it.
+"""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dither.answer.curator_access import AskedThrough
+from dither.answer.history import History, read_history
+from dither.answer.question_log import read_questions, record_question
+from dither.catalog import Catalog
+from dither.catalog.file.load import load
+from dither.catalog.storage import catalog_hash
+from dither.commands import CHARGED_IS_STORED, name_catalog, naming_catalog
+from dither.errors import ParameterError, RefusedError
+from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
+from dither.privacy.kernel.opening import open_kernel
+from dither.privacy.kernel.request import Request
+from dither.privacy.kernel.windows import horizon
+from dither.privacy.ledger import LedgerView, Pot
+from dither.privacy.ledger.reports import Reports
+from dither.publish.budget import PotBalances
+from dither.publish.certificate import EMBEDDED, CertificateMode, write_body
+from dither.publish.library import LIBRARY, NO_TOTAL
+from dither.publish.seal import sign
+from dither.publish.signing import ensure_signing_key
+from dither.question.recipe import Recipe
+from dither.rules import PrivacyRule
+from dither.state import State
+
+if TYPE_CHECKING:
+    from dither.steward.rehearsal import Rehearsals
+
+
+@dataclass(frozen=True)
+class AnswerRemarks:
+    """What a certificate says of the answer that was computed from a release."""
+
+    sql: str
+    limits: tuple[str, ...]
+    post_processing: tuple[str, ...]
+    commitment: str
+
+
+class EmbeddedCurator:
+    """A registered dataset, opened by its catalog."""
+
+    def __init__(self, catalog: str | Path | Catalog, state: str | Path | None = None) -> None:
+        written = catalog if isinstance(catalog, Catalog) else load(catalog)
+        self._file = Path(written.file)
+        self._state = State.beside(self._file, state)
+        with naming_catalog(self._file):
+            self.kernel = open_kernel(self._state)
+        self.reports = Reports.from_ledger(self.kernel.ledger)
+        self._rehearsals: Rehearsals | None = None
+        self._catalog_hash = catalog_hash(written)
+        self._check_catalog()
+
+    @property
+    def asked_through(self) -> AskedThrough:
+        """Embedded mode, and the user of this computer."""
+        return AskedThrough("embedded", getpass.getuser())
+
+    def _check_catalog(self) -> None:
+        """The catalog that this dataset was opened with is the registered one."""
+        if self.kernel.version.catalog_hash != self._catalog_hash:
+            raise RefusedError(
+                f"catalog changed since version {self.kernel.version.number}: run "
+                f"'{name_catalog('dither register CATALOG', self._file)}', or connect again if it "
+                "was registered just now",
+                rule=PrivacyRule.CATALOG,
+            )
+
+    def view(self, pot: str) -> LedgerView:
+        """What the ledger says about a pot. The newest registered version is read with it."""
+        with naming_catalog(self._file):
+            view = self.kernel.view(pot)
+        self._check_catalog()
+        return view
+
+    def has_answer(self, priced: Priced) -> bool:
+        """Whether the answer to a priced request is stored."""
+        return self.reports.has_answer(priced.key)
+
+    def release(self, priced: Priced, *, fresh: bool, sql: str | None) -> Release:
+        """Release a request, or hand out the stored answer; a new text goes into the log."""
+        try:
+            with naming_catalog(self._file):
+                if fresh:
+                    release = self.kernel.release(priced.request)
+                else:
+                    release = self.kernel.answer(priced.request, priced.version.rules)
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(CHARGED_IS_STORED)
+            raise
+        if sql is not None and not release.repeated:
+            record_question(self._state.root, release.release_id, priced.request.pot, sql)
+        return release
+
+    def rehearse(self, request: Request) -> Release:
+        """The request on an invented table; what invents it is imported for the first rehearsal."""
+        if self._rehearsals is None:
+            from dither.steward.rehearsal import Rehearsals
+
+            self._rehearsals = Rehearsals()
+        return self._rehearsals.rehearse(self.kernel.price(replace(request, context=DRY_RUN)))
+
+    def list_pots(self) -> tuple[Pot, ...]:
+        """All pots, without the charges under way."""
+        return self.reports.pots(under_way=False)
+
+    def read_history(self, pot: str) -> History:
+        """What was asked from a pot, with the texts of the questions."""
+        questions = read_questions(self._state.root)
+        return read_history(self.reports, pot, self.kernel.ledger.ensure_anchored, questions)
+
+    def certify(
+        self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
+    ) -> dict[str, Any]:
+        """What was promised for a release, signed with the dataset's key."""
+        limits = tuple(limit for atom in recipe.atoms for limit in atom.limits)
+        remarks = AnswerRemarks(recipe.sql, limits, steps, commitment)
+        return self.sign_release(release, remarks, EMBEDDED)
+
+    def sign_release(
+        self, release: Release, remarks: AnswerRemarks, mode: CertificateMode
+    ) -> dict[str, Any]:
+        """The certificate of a release: what the ledger knows, and the remarks on its answer."""
+        if release.version.context == DRY_RUN:
+            raise ParameterError(
+                "a dry run is about nobody and promises nothing: ask without dry_run=True"
+            )
+        if release.version.context == LIBRARY:
+            raise ParameterError(f"{NO_TOTAL}: register the data: dither quickstart --help")
+        balances = PotBalances(self.list_pots(), horizon=horizon(self.kernel.catalog))
+        pots = {pot.name: pot for pot in balances.pots}
+        path = self.reports.path(release.priced.request.pot)
+        body = write_body(
+            release,
+            remarks.sql,
+            remarks.limits,
+            tuple(pots[pot.name] for pot in path),
+            self.reports.incidents(),
+            remarks.post_processing,
+            balances.person(),
+            remarks.commitment,
+            mode,
+        )
+        return sign(body, ensure_signing_key(self._state))
+
+    def name_commands(self, message: str) -> str:
+        """A message whose commands name this catalog's file."""
+        return name_catalog(message, self._file)

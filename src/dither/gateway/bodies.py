@@ -1,0 +1,157 @@
+"""The bodies of the HTTP API: what a client sends, and what it is sent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from dither.protocol.messages import MOST_TEXT, PaidReleaseDocument, PotDocument
+
+HttpNumber = Annotated[
+    int | float | Annotated[str, StringConstraints(max_length=1_000)],
+    Field(description="A number, or its decimal text: 0.5, '0.5' and '1/2' are the same."),
+]
+SqlText = Annotated[str, StringConstraints(max_length=MOST_TEXT)]
+ColumnNumbers = Annotated[dict[str, HttpNumber], Field(max_length=1_000)]
+ParameterValue = str | bool | int | float | None
+
+
+class SentBody(BaseModel):
+    """A body without unknown fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class QuestionBody(SentBody):
+    """A question and its terms, as in `con.sql` and `con.preview`."""
+
+    sql: SqlText
+    epsilon: HttpNumber | None = None
+    rho: HttpNumber | None = None
+    confidence: HttpNumber = 0.95
+    group_size: int | None = None
+    quantile_intervals: bool | HttpNumber = True
+    weights: ColumnNumbers | None = None
+    max_groups: int | None = None
+    params: list[ParameterValue] | dict[str, ParameterValue] | None = None
+    pot: str | None = Field(None, description="The pot that pays; by default the token's first.")
+
+    def list_terms(self) -> dict[str, Any]:
+        """The keyword arguments of a connection's method."""
+        return {name: value for name, value in self if name not in ("sql", "pot")}
+
+
+class PreviewBody(QuestionBody):
+    """A question to preview; `within` in the place of a price finds the least one."""
+
+    within: HttpNumber | ColumnNumbers | None = None
+
+
+class AskBody(QuestionBody):
+    """A question to ask."""
+
+    fresh: bool = Field(False, description="Buy a new answer to a question asked before.")
+    dry_run: bool = Field(False, description="Rehearse on invented rows: free, about nobody.")
+    certificate: bool = Field(False, description="Send the signed certificate with the answer.")
+
+    def list_terms(self) -> dict[str, Any]:
+        """The keyword arguments of `con.sql`."""
+        return {
+            name: value for name, value in super().list_terms().items() if name != "certificate"
+        }
+
+
+class SuggestBody(SentBody):
+    """A bound or a limit to buy, as in `con.suggest`."""
+
+    what: Annotated[str, StringConstraints(max_length=64)]
+    of: Annotated[str, StringConstraints(max_length=256)]
+    epsilon: HttpNumber | None = None
+    rho: HttpNumber | None = None
+    keep: HttpNumber = 0.99
+    fresh: bool = False
+    pot: str | None = None
+
+
+class DatasetList(BaseModel):
+    """The datasets that the token is for."""
+
+    datasets: list[str]
+
+
+class TableDocument(BaseModel):
+    """A table that can be asked about."""
+
+    name: str
+    kind: str
+    columns: list[str]
+
+
+class DatasetDocument(BaseModel):
+    """The public facts of a dataset."""
+
+    dataset: str
+    version: int
+    context: str
+    mode: str
+    unit: str
+    neighbours: str
+    principal: str
+    role: str
+    pots: list[str]
+    tables: list[TableDocument]
+    catalog: dict[str, Any]
+
+
+class AnswerDocument(BaseModel):
+    """An answer: columns by name, what is known of it, and what is printed below it."""
+
+    columns: dict[str, list[Any]]
+    info: dict[str, Any]
+    footnotes: list[str]
+    certificate: dict[str, Any] | None = None
+    nonce: str | None = None
+
+
+class PreviewDocument(BaseModel):
+    """Price and error of a question, and the same in sentences."""
+
+    preview: dict[str, Any]
+    sentences: list[str]
+
+
+class ExplanationDocument(BaseModel):
+    """Plan, stability, sensitivity, mechanisms and price of a question, in lines of text."""
+
+    explanation: list[str]
+    preview: dict[str, Any]
+
+
+class SuggestionDocument(BaseModel):
+    """A bound or a limit that was bought."""
+
+    sentence: str
+    catalog: str
+    info: dict[str, Any]
+
+
+class BudgetDocument(BaseModel):
+    """The pots that the token may see, and what they promise."""
+
+    pots: list[PotDocument]
+    sentences: list[str]
+
+
+class HistoryDocument(BaseModel):
+    """Releases that a pot paid for; `next` is the start of the next page, if there is one."""
+
+    releases: list[PaidReleaseDocument]
+    total: int
+    next: int | None
+
+
+class HealthDocument(BaseModel):
+    """The gateway runs. It says nothing of what is under way."""
+
+    status: str

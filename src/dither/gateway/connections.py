@@ -1,0 +1,68 @@
+"""Connections of the gateway: each serves one request at a time, and waits for the next.
+
+A connection keeps public facts and offers, which cost time to make and belong to one token. How
+many are kept is bounded; the token itself lives as long as its connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+from dither.remote.curator import RemoteCurator
+from dither.remote.transport import SocketPool, SocketTransport
+from dither.session import Connection
+
+MOST_KEPT = 64
+_Key = tuple[str, str, str | None]
+
+
+class AskedConnection:
+    """A connection with the curator behind it."""
+
+    def __init__(self, curator: RemoteCurator, pot: str | None) -> None:
+        self.curator = curator
+        self.pot = pot or curator.first_pot
+        self.connection = Connection(curator, pot=self.pot)
+
+
+class ConnectionPool:
+    """Idle connections by token, dataset and pot."""
+
+    def __init__(self, sockets: SocketPool) -> None:
+        self._sockets = sockets
+        self._lock = Lock()
+        self._idle: OrderedDict[_Key, list[AskedConnection]] = OrderedDict()
+
+    @contextmanager
+    def borrow(
+        self,
+        dataset: str,
+        token: str,
+        pot: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Iterator[AskedConnection]:
+        """A connection for one request. One whose request failed is not used again."""
+        key = (hashlib.sha256(token.encode()).hexdigest(), dataset, pot)
+        borrowed = self._take(key)
+        if borrowed is None:
+            transport = SocketTransport(self._sockets, dataset, token)
+            borrowed = AskedConnection(RemoteCurator(transport), pot)
+        borrowed.curator.name_next_ask(idempotency_key)
+        yield borrowed
+        self._put_back(key, borrowed)
+
+    def _take(self, key: _Key) -> AskedConnection | None:
+        with self._lock:
+            idle = self._idle.get(key)
+            return idle.pop() if idle else None
+
+    def _put_back(self, key: _Key, connection: AskedConnection) -> None:
+        with self._lock:
+            self._idle.setdefault(key, []).append(connection)
+            self._idle.move_to_end(key)
+            while sum(map(len, self._idle.values())) > MOST_KEPT:
+                self._idle.popitem(last=False)

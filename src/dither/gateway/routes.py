@@ -1,0 +1,191 @@
+"""The routes of `/api/v1`. Each borrows a connection, calls one method of it, and writes JSON.
+
+Reading is GET and spends nothing. Asking is POST, so that no link, image or prefetch can spend.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from dither.answer.documents import describe_preview
+from dither.gateway import bodies
+from dither.gateway.answers import ARROW, write_answer, write_json
+from dither.gateway.connections import ConnectionPool
+from dither.protocol import messages
+from dither.protocol.documents import write_pot
+from dither.protocol.errors import ProtocolError, TokenError
+from dither.protocol.problems import Problem
+from dither.remote.transport import SocketPool, SocketTransport, read_reply
+
+Dataset = Annotated[str, Path(max_length=128, description="The dataset's name.")]
+PotName = Annotated[str | None, Query(max_length=128, description="By default the token's first.")]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=100,
+        description="A name for this ask: sent again under the same one, it is bought once.",
+    ),
+]
+_bearer = HTTPBearer(auto_error=False, description="A token: dither token create")
+
+
+def read_token(
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> str:
+    """The token of a request. The curator verifies it; the gateway only passes it on."""
+    if credentials is None:
+        raise TokenError("send a token: 'Authorization: Bearer TOKEN' (dither token create)")
+    return credentials.credentials
+
+
+TokenText = Annotated[str, Depends(read_token)]
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "content": {"application/problem+json": {}}}
+    for status in (400, 401, 402, 403, 409, 422, 500, 503)
+}
+
+
+def make_router(sockets: SocketPool) -> APIRouter:
+    """The routes, over the sockets of one curator."""
+    router = APIRouter(prefix="/api/v1", responses=_PROBLEMS)
+    connections = ConnectionPool(sockets)
+
+    @router.get("/datasets", response_model=bodies.DatasetList)
+    def list_datasets(token: TokenText) -> Response:
+        """List the datasets that the token is for."""
+        transport = SocketTransport(sockets, "", token)
+        names = transport.call(messages.ListDatasets(), messages.DatasetNames).names
+        return write_json({"datasets": names})
+
+    @router.get("/datasets/{dataset}", response_model=bodies.DatasetDocument)
+    def read_dataset(dataset: Dataset, token: TokenText) -> Response:
+        """Read the public facts of a dataset: tables, columns, bounds, whom it protects."""
+        transport = SocketTransport(sockets, dataset, token)
+        facts = transport.call(messages.ReadFacts(), messages.PublicFacts)
+        return write_json(_describe_dataset(facts))
+
+    @router.post("/datasets/{dataset}/preview", response_model=bodies.PreviewDocument)
+    def preview_question(dataset: Dataset, body: bodies.PreviewBody, token: TokenText) -> Response:
+        """Price and error of a question. Reads no data and spends nothing."""
+        with connections.borrow(dataset, token, body.pot) as borrowed:
+            preview = borrowed.connection.preview(body.sql, **body.list_terms())
+        document = {"preview": describe_preview(preview), "sentences": preview.lines()}
+        return write_json(document)
+
+    @router.post("/datasets/{dataset}/explain", response_model=bodies.ExplanationDocument)
+    def explain_question(dataset: Dataset, body: bodies.PreviewBody, token: TokenText) -> Response:
+        """Explain how a question would be answered. Reads no data and spends nothing."""
+        with connections.borrow(dataset, token, body.pot) as borrowed:
+            explanation = borrowed.connection.explain(body.sql, **body.list_terms())
+        document = {
+            "explanation": str(explanation).splitlines(),
+            "preview": describe_preview(explanation.preview),
+        }
+        return write_json(document)
+
+    @router.post(
+        "/datasets/{dataset}/sql",
+        response_model=bodies.AnswerDocument,
+        responses={200: {"content": {ARROW: {}}}},
+    )
+    def ask_question(
+        dataset: Dataset,
+        body: bodies.AskBody,
+        token: TokenText,
+        request: Request,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response:
+        """Ask a question, and pay for its answer. Asked again at the same price it is free."""
+        with connections.borrow(dataset, token, body.pot, idempotency_key) as borrowed:
+            result = borrowed.connection.sql(body.sql, **body.list_terms())
+            accepted = request.headers.get("accept", "")
+            return write_answer(result, accepted, body.certificate)
+
+    @router.post("/datasets/{dataset}/suggest", response_model=bodies.SuggestionDocument)
+    def buy_suggestion(
+        dataset: Dataset,
+        body: bodies.SuggestBody,
+        token: TokenText,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response:
+        """Buy a bound or a limit."""
+        with connections.borrow(dataset, token, body.pot, idempotency_key) as borrowed:
+            suggestion = borrowed.connection.suggest(
+                body.what,
+                body.of,
+                epsilon=body.epsilon,
+                rho=body.rho,
+                keep=body.keep,
+                fresh=body.fresh,
+            )
+        return write_json(
+            {
+                "sentence": suggestion.sentence,
+                "catalog": suggestion.catalog_text,
+                "info": suggestion.info,
+            }
+        )
+
+    @router.get("/datasets/{dataset}/budget", response_model=bodies.BudgetDocument)
+    def read_budget(dataset: Dataset, token: TokenText) -> Response:
+        """What was spent and what is left, by what was released until now."""
+        with connections.borrow(dataset, token) as borrowed:
+            budget = borrowed.connection.budget()
+        pots = [write_pot(pot).model_dump() for pot in budget.pots]
+        return write_json({"pots": pots, "sentences": list(budget.lines())})
+
+    @router.get("/datasets/{dataset}/history", response_model=bodies.HistoryDocument)
+    def read_history(
+        dataset: Dataset,
+        token: TokenText,
+        pot: PotName = None,
+        start: Annotated[int, Query(ge=0, lt=2**53)] = 0,
+        count: Annotated[int, Query(ge=1, le=messages.MOST_PAGE)] = 100,
+    ) -> Response:
+        """What was asked from a pot and what it paid, a page at a time."""
+        with connections.borrow(dataset, token, pot) as borrowed:
+            page = borrowed.curator.read_history_page(borrowed.pot, start, count)
+        follows = start + len(page.releases)
+        document = page.model_dump(exclude={"kind"})
+        document["next"] = follows if page.releases and follows < page.total else None
+        return write_json(document)
+
+    @router.post("/datasets/{dataset}/calls", response_model=messages.ReplyFrame)
+    def pass_call_on(dataset: Dataset, call: messages.CalledAct, token: TokenText) -> Response:
+        """Pass one call of the protocol on to the curator: for `dither.connect(url)`."""
+        document = SocketTransport(sockets, dataset, token).exchange(call)
+        if not isinstance(document, dict):
+            raise ProtocolError("the curator sent no reply of this protocol")
+        if document.get("error") is not None:
+            read_reply(document, messages.DatasetNames)
+        return write_json(document)
+
+    return router
+
+
+def _describe_dataset(facts: messages.PublicFacts) -> dict[str, Any]:
+    catalog = facts.catalog
+    return {
+        "dataset": catalog["dataset"],
+        "version": facts.version,
+        "context": facts.context,
+        "mode": facts.mode,
+        "unit": catalog["unit"]["kind"],
+        "neighbours": catalog["neighbours"],
+        "principal": facts.principal.name,
+        "role": facts.principal.role,
+        "pots": facts.principal.pots,
+        "tables": [
+            {
+                "name": table["name"],
+                "kind": table["kind"],
+                "columns": [column["name"] for column in table["columns"]],
+            }
+            for table in catalog["tables"]
+        ],
+        "catalog": catalog,
+    }

@@ -1,0 +1,247 @@
+"""Requests, pots, facts, releases and errors as documents of the protocol, and back.
+
+The curator reads requests here, so reading is strict: nodes of plans are rebuilt from the closed
+set of stored classes, with exactly their fields. The kernel checks them once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, get_args
+
+from dither import errors, wire
+from dither.canonical import digest, exact, fraction_text
+from dither.catalog import storage
+from dither.errors import DitherError, ParameterError, QueryError, RefusedError, UnavailableError
+from dither.plan.algebra import Aggregate, Condition, Expression, Named, Plan, Query
+from dither.plan.facts import Facts
+from dither.privacy.charges.rules import Charge, Rule, charge_from_amounts
+from dither.privacy.kernel.release import Priced, Release, Values, Version
+from dither.privacy.kernel.request import Price, Request, Step
+from dither.privacy.ledger import Pot
+from dither.protocol.errors import (
+    AccessError,
+    BusyError,
+    FaultError,
+    ProtocolError,
+    TokenError,
+)
+from dither.protocol.messages import (
+    ErrorDocument,
+    PotDocument,
+    PriceDocument,
+    PublicFacts,
+    ReleasedAnswer,
+    RequestDocument,
+    RuleDocument,
+    StepDocument,
+)
+from dither.rules import PrivacyRule
+from dither.stored import stored
+
+
+@stored("query", query="query")
+@dataclass(frozen=True)
+class QueryDocument:
+    """A query by itself; the reader knows from here which classes may stand at its top."""
+
+    query: Query
+
+
+_NODES = (
+    QueryDocument,
+    Named,
+    *(
+        node
+        for union in (Aggregate, Condition, Expression, Plan, Query)
+        for node in get_args(union)
+    ),
+)
+
+
+def write_request(request: Request) -> RequestDocument:
+    """The document of a request. Steps over the same query share it, as in the request."""
+    queries = {step.measured.hash: step.measured for step in request.steps}
+    positions = {query_hash: position for position, query_hash in enumerate(queries)}
+    return RequestDocument(
+        queries=[wire.write(QueryDocument(query)) for query in queries.values()],
+        steps=[
+            StepDocument(
+                query=positions[step.measured.hash],
+                columns=None if step.columns is None else list(step.columns),
+                family=step.family,
+                weight=fraction_text(step.weight),
+            )
+            for step in request.steps
+        ],
+        price=PriceDocument(**{request.price.name: fraction_text(request.price.value)}),
+        pot=request.pot,
+    )
+
+
+def read_request(document: RequestDocument) -> Request:
+    """The request of a document; ParameterError where it is none."""
+    queries = [wire.read(tree, QueryDocument, _NODES).query for tree in document.queries]
+    if any(step.query >= len(queries) for step in document.steps):
+        raise ParameterError("a step of a request names a query that it does not hold")
+    steps = tuple(
+        Step(
+            queries[step.query],
+            step.family,
+            read_number(step.weight),
+            None if step.columns is None else tuple(step.columns),
+        )
+        for step in document.steps
+    )
+    price = document.price
+    return Request(
+        steps,
+        Price(
+            None if price.epsilon is None else read_number(price.epsilon),
+            None if price.rho is None else read_number(price.rho),
+        ),
+        document.pot,
+    )
+
+
+def read_number(text: str) -> Fraction:
+    """An exact number from its text p/q."""
+    return exact(text, "a number of a message")
+
+
+def write_pot(pot: Pot) -> PotDocument:
+    """The document of a pot."""
+    rule = {key: _write_number(value) for key, value in pot.rule.to_body().items()}
+    members = {field.name: getattr(pot, field.name) for field in fields(pot)}
+    numbers = {name: _write_number(value) for name, value in members.items()}
+    return PotDocument(**{**numbers, "rule": RuleDocument(**rule)})
+
+
+def read_pot(document: PotDocument) -> Pot:
+    """The pot of a document."""
+    rule = Rule.from_body(document.rule.model_dump(exclude_none=True))
+    members: dict[str, Any] = {**document.model_dump(), "rule": rule}
+    for name in ("cap", "ceiling", "reissue", "spent", "delta_spent", "reissued"):
+        members[name] = read_number(members[name])
+    return Pot(**members)
+
+
+def _write_number(value: Any) -> Any:
+    return fraction_text(value) if isinstance(value, Fraction) else value
+
+
+def read_version(document: PublicFacts) -> Version:
+    """The registered version that public facts describe; refused where they contradict it."""
+    facts = Facts.from_json(document.facts)
+    if digest(document.catalog) != document.catalog_hash:
+        raise ProtocolError("the catalog that was sent is not the registered one")
+    return Version(
+        document.version,
+        storage.from_json(document.catalog),
+        document.catalog_hash,
+        document.context,
+        facts,
+    )
+
+
+def write_release(release: Release) -> ReleasedAnswer:
+    """What leaves, as a document."""
+    return ReleasedAnswer(
+        release_id=release.release_id,
+        values=write_values(release.values),
+        charged=fraction_text(release.charged),
+        spent_after=fraction_text(release.spent_after),
+        cap=fraction_text(release.cap),
+        released_at=release.released_at,
+        charges={name: _write_charge(charge) for name, charge in release.charges.items()},
+        repeated=release.repeated,
+    )
+
+
+def read_release(document: ReleasedAnswer, priced: Priced) -> Release:
+    """The release of a request that was priced here by the same facts."""
+    return Release(
+        document.release_id,
+        priced,
+        read_values(document.values),
+        read_number(document.charged),
+        read_number(document.spent_after),
+        read_number(document.cap),
+        document.released_at,
+        read_charges(document.charges),
+        document.repeated,
+    )
+
+
+def write_values(values: Values) -> list[list[int | list[str | None]]]:
+    """Released values: a list for each step, of integers or of the labels of keys."""
+    return [
+        [list(cell) if isinstance(cell, tuple) else int(cell) for cell in cells] for cells in values
+    ]
+
+
+def read_values(document: list[list[int | list[str | None]]]) -> Values:
+    """The values that a document holds."""
+    return tuple(
+        tuple(tuple(cell) if isinstance(cell, list) else cell for cell in cells)
+        for cells in document
+    )
+
+
+def _write_charge(charge: Charge) -> list[str]:
+    return [fraction_text(charge.amount), fraction_text(charge.delta)]
+
+
+def read_charges(document: Mapping[str, list[str]]) -> dict[str, Charge]:
+    """What each pot paid."""
+    return {
+        name: charge_from_amounts(read_number(amount), read_number(delta))
+        for name, (amount, delta) in document.items()
+    }
+
+
+_ERRORS: dict[str, type[DitherError]] = {
+    "TokenError": TokenError,
+    "AccessError": AccessError,
+    "BudgetError": errors.BudgetError,
+    "BusyError": BusyError,
+    "FaultError": FaultError,
+    "ParameterError": ParameterError,
+    "ProtocolError": ProtocolError,
+    "DitherError": DitherError,
+}
+"""Errors that are their message alone; the first that fits names an error, the base comes last."""
+_RULES = {rule.value: rule for rule in PrivacyRule}
+
+
+def write_error(error: DitherError) -> ErrorDocument:
+    """An error as a document: nothing of it is lost but what only this process can use."""
+    message = str(error.args[0]) if error.args else ""
+    if isinstance(error, UnavailableError):
+        return ErrorDocument(kind="UnavailableError", message=message)
+    if isinstance(error, RefusedError):
+        bare = message.removesuffix(f" {error.rule.label}")
+        return ErrorDocument(kind="RefusedError", message=bare, rule=error.rule.value)
+    if isinstance(error, QueryError):
+        return ErrorDocument(kind="QueryError", message=message, start=error.start, end=error.end)
+    kind = next(name for name, kind in _ERRORS.items() if isinstance(error, kind))
+    return ErrorDocument(kind=kind, message=message)
+
+
+def read_error(document: ErrorDocument) -> DitherError:
+    """The error that a document describes, to be raised here as the curator raised it there."""
+    if document.kind == "UnavailableError":
+        return UnavailableError()
+    if document.kind == "RefusedError" and document.rule in _RULES:
+        return _read_refusal(document.message, _RULES[document.rule])
+    if document.kind == "QueryError":
+        return QueryError(document.message, start=document.start or 0, end=document.end or 0)
+    return _ERRORS.get(document.kind, DitherError)(document.message)
+
+
+def _read_refusal(message: str, rule: PrivacyRule) -> RefusedError:
+    """A refusal of the curator, by its own rule; the message may end with the rule's label."""
+    kind = RefusedError
+    return kind(message.removesuffix(f" {rule.label}"), rule=rule)

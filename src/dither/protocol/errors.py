@@ -1,0 +1,41 @@
+"""Errors between processes: a token that is not accepted, a curator that is busy."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+from dither.errors import DitherError
+
+
+class AccessError(DitherError):
+    """The role, the pots or the dataset of a token do not allow what was asked."""
+
+
+class TokenError(AccessError):
+    """The token is unknown, has expired or was revoked."""
+
+
+class BusyError(DitherError):
+    """Too much is under way, or nobody listens. Nothing was charged."""
+
+
+class ProtocolError(DitherError):
+    """A message that this version of the protocol does not have."""
+
+
+class FaultError(DitherError):
+    """The curator failed where it should not have; one sentence, whatever the cause."""
+
+    TEXT = "the curator failed; 'dither history' says what was charged. Tell the data steward"
+
+    def __init__(self, _: str = TEXT) -> None:
+        super().__init__(self.TEXT)
+
+
+def report_fault(error: Exception) -> None:
+    """Kind and line of a fault on standard error; no message, which may quote a row."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    line = f"fault: {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+    print(line, file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,182 @@
+"""A curator in another process, as a connection sees it.
+
+Public facts are fetched once for each registered version; questions are bound, priced and previewed
+here by the same code as in the curator. A release is asked for under the key that was computed
+here, so that an answer about other facts than the preview's is never bought.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dither.answer.curator_access import AskedThrough
+from dither.answer.history import History, PaidRelease
+from dither.catalog import Catalog
+from dither.errors import ParameterError
+from dither.plan.analyse import NEWEST_RULES
+from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release, Values, price_request
+from dither.privacy.kernel.release import Version
+from dither.privacy.kernel.request import Request
+from dither.privacy.ledger import LedgerView, Pot
+from dither.privacy.noise.source import fresh_bytes
+from dither.protocol import documents, messages
+from dither.question.recipe import Recipe
+from dither.remote.transport import Transport
+
+
+class RemoteFacts:
+    """The public facts of a dataset: what the curator's kernel prices by."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.fetch()
+
+    def fetch(self) -> None:
+        """Read the newest registered version."""
+        document = self._transport.call(messages.ReadFacts(), messages.PublicFacts)
+        self.version: Version = documents.read_version(document)
+        self.principal = document.principal
+        self.mode = document.mode
+
+    @property
+    def catalog(self) -> Catalog:
+        """The registered catalog."""
+        return self.version.catalog
+
+    def view(self, pot: str) -> LedgerView:
+        """The terms of a pot and of all that it is inside of; a newer version is fetched."""
+        document = self._transport.call(messages.ReadView(pot=pot), messages.PotView)
+        if document.version != self.version.number:
+            self.fetch()
+        windows = None
+        if document.windows is not None:
+            windows = (documents.read_pot(document.windows), ())
+        return LedgerView(None, tuple(map(documents.read_pot, document.path)), windows)
+
+    def price_at(
+        self, request: Request, view: LedgerView | None = None, rules: int = NEWEST_RULES
+    ) -> Priced:
+        """Price a request by the public facts. The curator prices it again by itself."""
+        view = self.view(request.pot) if view is None else view
+        return price_request(request, self.version, view, rules)
+
+
+class RemoteCurator:
+    """The curator of one dataset, reached by calls."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._idempotency_key: str | None = None
+        self._releases = 0
+        self.kernel = RemoteFacts(transport)
+
+    def name_next_ask(self, idempotency_key: str | None) -> None:
+        """Give the next question a key: sent again under the same one, it is bought once."""
+        self._idempotency_key = idempotency_key
+        self._releases = 0
+
+    def _make_release_key(self) -> str:
+        """The key of the next release; a question over answers is several releases, in order."""
+        if self._idempotency_key is None:
+            return fresh_bytes(16).hex()
+        self._releases += 1
+        return f"{self._idempotency_key}:{self._releases}"
+
+    @property
+    def asked_through(self) -> AskedThrough:
+        """The mode of the curator, and the principal that it takes the asker for."""
+        return AskedThrough(self.kernel.mode, self.kernel.principal.name)
+
+    @property
+    def first_pot(self) -> str:
+        """The pot that the token asks from, where none is named."""
+        pots = self.kernel.principal.pots
+        return pots[0] if pots else "total"
+
+    def view(self, pot: str) -> LedgerView:
+        """Read the terms of a pot, and take the newest registered version."""
+        return self.kernel.view(pot)
+
+    def has_answer(self, priced: Priced) -> bool:
+        """Whether the curator has stored the answer to a request."""
+        call = messages.PriceRequest(
+            request=documents.write_request(priced.request), rules=priced.version.rules
+        )
+        return self._transport.call(call, messages.PricedRequest).stored
+
+    def release(self, priced: Priced, *, fresh: bool, sql: str | None) -> Release:
+        """Ask the curator for a release."""
+        call = messages.ReleaseRequest(
+            request=documents.write_request(priced.request),
+            rules=priced.version.rules,
+            key=priced.key,
+            fresh=fresh,
+            remark=sql,
+            idempotency_key=self._make_release_key(),
+        )
+        answer = self._transport.call(call, messages.ReleasedAnswer)
+        return documents.read_release(answer, priced)
+
+    def rehearse(self, request: Request) -> Release:
+        """The request on rows that the curator invents from the catalog."""
+        call = messages.RehearseRequest(request=documents.write_request(request))
+        answer = self._transport.call(call, messages.ReleasedAnswer)
+        priced = self.kernel.price_at(replace(request, context=DRY_RUN))
+        return documents.read_release(answer, priced)
+
+    def list_pots(self) -> tuple[Pot, ...]:
+        """The pots that the asker may see."""
+        budget = self._transport.call(messages.ReadBudget(), messages.VisiblePots)
+        return tuple(map(documents.read_pot, budget.pots))
+
+    def read_history(self, pot: str) -> History:
+        """The releases that a pot paid for, all pages."""
+        releases: list[PaidRelease] = []
+        while True:
+            page = self.read_history_page(pot, len(releases), messages.MOST_PAGE)
+            releases += map(_read_paid_release, page.releases)
+            if len(releases) >= page.total or not page.releases:
+                return History(pot, tuple(releases), lambda name: self._read_values(pot, name))
+
+    def read_history_page(self, pot: str, start: int, count: int) -> messages.HistoryPage:
+        """One page of the releases that a pot paid for."""
+        call = messages.ReadHistory(pot=pot, start=start, count=count)
+        return self._transport.call(call, messages.HistoryPage)
+
+    def _read_values(self, pot: str, release_id: str) -> Values:
+        call = messages.ReadValues(pot=pot, release_id=release_id)
+        return documents.read_values(self._transport.call(call, messages.ReleasedValues).values)
+
+    def certify(
+        self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
+    ) -> dict[str, Any]:
+        """The curator's certificate of a release, with what is told here about its answer."""
+        if release.version.context == DRY_RUN:
+            raise ParameterError(
+                "a dry run is about nobody and promises nothing: ask without dry_run=True"
+            )
+        call = messages.CertifyRelease(
+            request=documents.write_request(release.priced.request),
+            rules=release.version.rules,
+            release_id=release.release_id,
+            remarks=messages.Remarks(
+                sql=recipe.sql,
+                limits=[limit for atom in recipe.atoms for limit in atom.limits],
+                post_processing=list(steps),
+                commitment=commitment,
+            ),
+        )
+        return self._transport.call(call, messages.SignedCertificate).certificate
+
+    def name_commands(self, message: str) -> str:
+        """The message as it is: only the steward's machine has the file of the catalog."""
+        return message
+
+
+def _read_paid_release(document: messages.PaidReleaseDocument) -> PaidRelease:
+    numbers = {
+        "charged": documents.read_number(document.charged),
+        "delta": documents.read_number(document.delta),
+    }
+    return PaidRelease(**{**document.model_dump(), **numbers})

@@ -1,0 +1,155 @@
+"""How calls reach a curator: frames on its socket, for a gateway on the same machine."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from dither.protocol import documents, messages
+from dither.protocol.errors import BusyError, ProtocolError
+from dither.protocol.frames import (
+    MOST_CALL_BYTES,
+    MOST_REPLY_BYTES,
+    receive_frame,
+    write_frame,
+)
+
+MOST_IDLE = 8
+Outcome = TypeVar("Outcome", bound=BaseModel)
+
+
+class Transport(Protocol):
+    """Sends one call about one dataset, and returns its result or raises its error."""
+
+    def call(self, act: BaseModel, result: type[Outcome]) -> Outcome:
+        """The result of a call, which must be of the given type."""
+
+
+def read_reply(document: object, result: type[Outcome]) -> Outcome:
+    """The result that a reply holds; its error is raised as the library raises it."""
+    try:
+        reply = messages.ReplyFrame.model_validate(document)
+    except ValidationError:
+        raise ProtocolError("the reply is not one of this protocol: update dither") from None
+    if reply.error is not None:
+        raise documents.read_error(reply.error)
+    if not isinstance(reply.result, result):
+        raise ProtocolError("the reply is one to another call")
+    return reply.result
+
+
+class SocketPool:
+    """Persistent connections to a curator's socket, each used by one call at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._idle: list[socket.socket] = []
+        self._numbers = itertools.count(1)
+
+    def exchange(self, frame: messages.CallFrame) -> object:
+        """Send a call and receive its reply.
+
+        A connection that the curator closed meanwhile is replaced before anything is sent on it. A
+        call is never sent twice: whether the first was charged could not be told.
+        """
+        connection = self._take()
+        try:
+            connection.sendall(write_frame(frame.model_dump(), MOST_CALL_BYTES))
+            document = receive_frame(connection, MOST_REPLY_BYTES)
+        except OSError:
+            connection.close()
+            raise _unreachable() from None
+        except BaseException:
+            connection.close()
+            raise
+        if document is None:
+            connection.close()
+            raise _unreachable()
+        self._put_back(connection)
+        return document
+
+    def next_number(self) -> int:
+        """A number for the next call."""
+        return next(self._numbers)
+
+    def _take(self) -> socket.socket:
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return self._connect()
+            if _is_open(connection):
+                return connection
+            connection.close()
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(str(self._path))
+        except OSError:
+            connection.close()
+            raise _unreachable() from None
+        return connection
+
+    def _put_back(self, connection: socket.socket) -> None:
+        if len(self._idle) < MOST_IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        """Close all connections that no call uses."""
+        while self._idle:
+            with suppress(OSError):
+                self._idle.pop().close()
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """Whether the other end neither closed the stream nor sent what nobody asked for."""
+    connection.setblocking(False)
+    try:
+        connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        connection.setblocking(True)
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _unreachable() -> BusyError:
+    return BusyError(
+        "the curator does not answer: it was stopped, or this process may not connect to it. What "
+        "was charged is stored: ask again when it runs"
+    )
+
+
+class SocketTransport:
+    """Calls about one dataset under one token, over a pool that several share."""
+
+    def __init__(self, pool: SocketPool, dataset: str, token: str) -> None:
+        self._pool = pool
+        self._dataset = dataset
+        self._token = token
+
+    def call(self, act: BaseModel, result: type[Outcome]) -> Outcome:
+        """The result of a call."""
+        return read_reply(self.exchange(act), result)
+
+    def exchange(self, act: BaseModel) -> object:
+        """The document of the reply to a call."""
+        try:
+            frame = messages.CallFrame(
+                number=self._pool.next_number(),
+                token=self._token,
+                dataset=self._dataset,
+                call=act,  # type: ignore[arg-type]
+            )
+        except ValidationError:
+            raise ProtocolError("not a call of this protocol") from None
+        return self._pool.exchange(frame)

@@ -1,0 +1,303 @@
+"""The HTTP API: answers, problems, ids, limits; and the page that describes it."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from dither.errors import DitherError
+from dither.gateway.app import make_app
+from dither.gateway.bodies import AskBody, PreviewBody
+from dither.gateway.run import make_gateway
+from dither.publish.commitment import commitment
+from dither.publish.seal import check, write_certificate
+from dither.remote.transport import SocketPool
+from dither.session import Connection
+from tests.datasets.served_clinic import BY_WARD, COUNT, running_gateway, serving
+from tests.gateway.api_reference import write_reference
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http-api.md"
+PROBLEM = "application/problem+json"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("served"), "1000") as clinic:
+        yield clinic
+
+
+@pytest.fixture(scope="module")
+def client(served):
+    token = served.make_token()
+    with running_gateway(served.socket) as url:
+        headers = {"authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=f"{url}/api/v1", headers=headers, timeout=60) as opened:
+            yield opened
+
+
+def ask(client: httpx.Client, sql: str = COUNT, headers=None, **terms) -> httpx.Response:
+    body = {"sql": sql, **terms}
+    return client.post("/datasets/clinic/sql", json=body, headers=headers or {})
+
+
+# -- answers
+
+
+def test_the_public_facts_of_a_dataset(client):
+    assert client.get("/datasets").json() == {"datasets": ["clinic"]}
+    facts = client.get("/datasets/clinic").json()
+    assert facts["tables"][0]["name"] == "visits" and facts["principal"] == "alice"
+    assert facts["pots"] == ["total"] and facts["mode"] == "split, one user"
+
+
+def test_a_question_is_previewed_asked_and_asked_again_for_free(client, served):
+    spent = served.read_spent()
+    preview = client.post("/datasets/clinic/preview", json={"sql": BY_WARD, "epsilon": 0.5}).json()
+    assert preview["preview"]["price"]["charged"] == "1/2" and preview["sentences"]
+    assert served.read_spent() == spent
+    answer = ask(client, BY_WARD, epsilon="0.5").json()
+    assert answer["columns"]["ward"] == ["north", "south", "other", None]
+    assert set(answer["columns"]) >= {"n", "n_low", "n_high", "mean"}
+    again = ask(client, BY_WARD, epsilon=0.5).json()
+    assert again["info"]["repeated"] and again["columns"] == answer["columns"]
+    assert served.read_spent() == spent + 1 / 2
+
+
+def test_the_same_answer_as_arrow(client):
+    as_json = ask(client, BY_WARD, epsilon=1).json()["columns"]
+    accepted = {"accept": "application/vnd.apache.arrow.stream"}
+    response = ask(client, BY_WARD, accepted, epsilon=1)
+    assert response.headers["content-type"] == accepted["accept"]
+    table = pa.ipc.open_stream(io.BytesIO(response.content)).read_all()
+    assert table.column("n").to_pylist() == as_json["n"] and b"dither" in table.schema.metadata
+
+
+def test_a_certificate_comes_with_the_answer_and_is_of_these_numbers(client):
+    answer = ask(client, epsilon=1, certificate=True).json()
+    signed = answer["certificate"]
+    verdict = check(write_certificate(signed), [signed["header"]["public_key"]])
+    assert verdict.intact
+    promised = commitment(answer["columns"], answer["nonce"])
+    assert verdict.body["values"]["commitment"] == promised
+
+
+def test_explain_suggest_budget_and_a_rehearsal(client, served):
+    spent = served.read_spent()
+    explained = client.post("/datasets/clinic/explain", json={"sql": COUNT, "epsilon": 1}).json()
+    assert any("Scan" in line for line in explained["explanation"])
+    assert ask(client, epsilon=1, dry_run=True).json()["info"]["context"] == "dry_run"
+    assert served.read_spent() == spent
+    body = {"what": "bounds", "of": "visits.cost", "epsilon": 2, "keep": 0.9}
+    assert (
+        "keeps about 90%" in client.post("/datasets/clinic/suggest", json=body).json()["sentence"]
+    )
+    budget = client.get("/datasets/clinic/budget").json()
+    assert budget["pots"][0]["name"] == "total" and budget["sentences"]
+    assert served.read_spent() == spent + 2
+
+
+def test_history_comes_in_pages(client, served):
+    for _ in range(3):
+        ask(client, epsilon="0.125", fresh=True)
+    whole = client.get("/datasets/clinic/history").json()
+    assert whole["total"] == len(whole["releases"]) >= 3 and whole["next"] is None
+    pages = []
+    start = 0
+    while start is not None:
+        page = client.get(f"/datasets/clinic/history?start={start}&count=2").json()
+        pages += page["releases"]
+        start = page["next"]
+    assert pages == whole["releases"]
+
+
+def test_an_ask_that_is_sent_again_under_its_key_is_bought_once(client, served):
+    spent = served.read_spent()
+    key = {"idempotency-key": "monday-1"}
+    first = ask(client, BY_WARD, key, epsilon=2, fresh=True).json()
+    second = ask(client, BY_WARD, key, epsilon=2, fresh=True).json()
+    assert first["info"]["release_id"] == second["info"]["release_id"]
+    assert first["columns"] == second["columns"] and served.read_spent() == spent + 2
+    other = ask(client, COUNT, key, epsilon=2, fresh=True)
+    assert other.status_code == 400 and "another question" in other.json()["detail"]
+    assert served.read_spent() == spent + 2
+
+
+def test_a_question_in_parts_is_bought_once_under_its_key(client, served):
+    sql = "SELECT ward, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS t FROM visits GROUP BY ward"
+    spent = served.read_spent()
+    key = {"idempotency-key": "monday-2"}
+    tables = [ask(client, sql, key, epsilon=3).json()["columns"] for _ in range(2)]
+    assert tables[0] == tables[1] and served.read_spent() == spent + 3
+
+
+# -- problems
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        ({"sql": "SELECT * FROM visits", "epsilon": 1}, 422, "QueryError"),
+        ({"sql": COUNT}, 400, "ParameterError"),
+        ({"sql": COUNT, "epsilon": "nan"}, 400, "ParameterError"),
+        ({"sql": COUNT, "epsilon": -1}, 400, "ParameterError"),
+        ({"sql": COUNT, "epsilon": 1e99}, 402, "BudgetError"),
+        ({"sql": COUNT, "rho": 1}, 422, "RefusedError"),
+        ({"sql": COUNT, "epsilon": 1, "pot": "board"}, 403, "AccessError"),
+        ({"sql": COUNT, "epsilon": 1, "seed": 3}, 422, "ParameterError"),
+        ({"sql": 7}, 422, "ParameterError"),
+        ({"sql": "x" * 100_001, "epsilon": 1}, 422, "ParameterError"),
+        ({"sql": COUNT, "epsilon": 1, "certificate": True, "dry_run": True}, 400, "ParameterError"),
+    ],
+)
+def test_a_refusal_is_a_problem_document_and_costs_nothing(client, served, body, status, kind):
+    spent = served.read_spent()
+    response = client.post("/datasets/clinic/sql", json=body)
+    problem = response.json()
+    assert (response.status_code, response.headers["content-type"]) == (status, PROBLEM)
+    assert (problem["kind"], problem["status"]) == (kind, status)
+    assert problem["detail"] and problem["title"]
+    assert problem["instance"].endswith(response.headers["x-request-id"])
+    assert served.read_spent() == spent
+
+
+def test_a_problem_has_the_words_and_the_rule_of_the_library(client, served):
+    response = ask(client, "SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient", epsilon=1)
+
+    with pytest.raises(DitherError) as refused:
+        served.connect().sql(
+            "SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient", epsilon=1
+        )
+    assert response.json()["detail"] == str(refused.value)
+    rule = ask(client, rho=1).json()["rule"]
+    assert rule["id"] and rule["page"].startswith("docs/rules/") and rule["sentence"]
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer no"}, {"authorization": "x"}])
+def test_without_a_token_nothing_is_shown(client, headers):
+    url = str(client.base_url)
+    for path in ("/datasets", "/datasets/clinic", "/datasets/shop/budget"):
+        response = httpx.get(f"{url.rstrip('/')}{path}", headers=headers)
+        assert response.status_code == 401 and response.headers["www-authenticate"] == "Bearer"
+    assert httpx.get(url.replace("api/v1/", "healthz")).json() == {"status": "ok"}
+
+
+def test_another_dataset_reads_like_one_that_does_not_exist(client):
+    details = {
+        client.get(f"/datasets/{name}/budget").json()["detail"] for name in ("shop", "no%20such")
+    }
+    assert len(details) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 422),
+        (b"{", 422),
+        (b"[]", 422),
+        (b"\xff", 400),
+        (b"9" * 5000, 400),
+        (b"x" * 2**21, 413),
+    ],
+)
+def test_a_body_that_is_no_question_is_a_problem(client, content, status):
+    response = client.post(
+        "/datasets/clinic/sql", content=content, headers={"content-type": "application/json"}
+    )
+    assert response.status_code == status and response.headers["content-type"] == PROBLEM
+
+
+def test_what_is_not_there_is_a_problem_too(client):
+    for response in (client.get("/nothing"), client.get("/datasets/clinic/sql")):
+        assert response.status_code in (404, 405)
+        assert response.headers["content-type"] == PROBLEM
+
+
+def test_a_curator_that_is_down_is_a_problem_and_not_a_fault(tmp_path):
+    with running_gateway(tmp_path / "none") as url:
+        response = httpx.get(f"{url}/api/v1/datasets", headers={"authorization": "Bearer x"})
+    assert response.status_code == 503 and response.json()["kind"] == "BusyError"
+    assert response.headers["retry-after"] == "1"
+
+
+def test_a_fault_says_nothing_of_its_cause(client, monkeypatch, capfd):
+    def fail(*_, **__):
+        raise RuntimeError("the name Ada Lovelace")
+
+    monkeypatch.setattr(Connection, "preview", fail)
+    response = client.post("/datasets/clinic/preview", json={"sql": COUNT, "epsilon": 1})
+    assert response.status_code == 500 and response.json()["kind"] == "FaultError"
+    logged = capfd.readouterr().err
+    assert "fault: RuntimeError at test_api.py" in logged
+    assert "Lovelace" not in response.text + logged and "Traceback" not in logged
+
+
+# -- headers
+
+
+def test_every_response_has_an_id_and_is_stored_nowhere(client):
+    own = client.get("/datasets", headers={"x-request-id": "my-id_1"})
+    assert own.headers["x-request-id"] == "my-id_1"
+    for sent in ({}, {"x-request-id": "a b"}, {"x-request-id": "x" * 65}):
+        response = client.get("/datasets", headers=sent)
+        assert len(response.headers["x-request-id"]) == 16
+        assert response.headers["cache-control"] == "no-store"
+        assert not {"server", "date", "x-process-time"} & set(response.headers)
+
+
+def test_no_link_or_form_can_spend(client, served):
+    """Spending is a POST with JSON: not what a link, an image or a form of another page sends."""
+    spent = served.read_spent()
+    assert client.get(f"/datasets/clinic/sql?sql={COUNT}&epsilon=1").status_code == 405
+    form = client.post("/datasets/clinic/sql", data={"sql": COUNT, "epsilon": "1"})
+    assert form.status_code == 422
+    text = client.post(
+        "/datasets/clinic/sql",
+        content=b'{"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 5}',
+        headers={"content-type": "text/plain"},
+    )
+    assert text.status_code == 422 and served.read_spent() == spent
+
+
+def test_nothing_exports_durations_or_what_is_under_way():
+    """Rule release-times-only: no collector, no gauge of work under way, no access log."""
+    app = make_app(SocketPool(Path("unused")))
+    assert app._native_telemetry.enabled is False
+    assert not [route for route in app.openapi()["paths"] if "metric" in route or "log" in route]
+    config = make_gateway(Path("unused"), "127.0.0.1", 1).config
+    assert config.access_log is False and config.server_header is False
+
+
+# -- the description
+
+
+def test_the_page_of_the_api_fetches_nothing_and_names_every_route(client):
+    page = httpx.get(str(client.base_url).replace("api/v1/", ""))
+    assert page.status_code == 200 and "<script" not in page.text and "src=" not in page.text
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert path in page.text
+
+
+def test_bodies_have_the_terms_of_a_connection():
+    """A parameter that a method gains is missing here until the API has it too."""
+
+    def terms(method) -> set[str]:
+        return set(inspect.signature(method).parameters) - {"self", "delta"}
+
+    assert set(AskBody.model_fields) == terms(Connection.sql) | {"pot", "certificate"}
+    assert set(PreviewBody.model_fields) == terms(Connection.preview) | {"pot"}
+    assert terms(Connection.explain) == terms(Connection.preview)
+
+
+def test_the_reference_page_is_the_openapi_document():
+    text = write_reference(make_app(SocketPool(Path("unused"))).openapi())
+    if os.environ.get("DITHER_WRITE_SIGNATURES"):
+        PAGE.write_text(text, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == text, (
+        "DITHER_WRITE_SIGNATURES=1 python -m pytest tests/gateway writes the page anew"
+    )

@@ -1,0 +1,138 @@
+"""Tokens: 256 bits that are stored as a hash, for one dataset, role and time."""
+
+from __future__ import annotations
+
+import re
+import stat
+from datetime import UTC, datetime
+
+import pytest
+
+from dither.errors import ParameterError
+from dither.identity import ROLES, TokenStore, tokens
+from dither.protocol.errors import AccessError, TokenError
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = TokenStore(tmp_path / "home")
+    yield opened
+    opened.close()
+
+
+def make(store: TokenStore, role: str = "analyst", pots: tuple[str, ...] = ("total",)) -> str:
+    return store.create_token("alice", "clinic", role, pots, 30)[0]
+
+
+def test_a_token_has_256_bits_and_stands_for_its_principal(store):
+    text = make(store)
+    assert re.fullmatch(r"dither-[0-9a-f]{64}", text)
+    principal = store.verify_token(text)
+    assert (principal.name, principal.dataset, principal.role) == ("alice", "clinic", "analyst")
+    assert principal.pots == ("total",)
+    assert make(store) != text
+
+
+def test_the_secret_is_stored_nowhere(store, tmp_path):
+    text = make(store)
+    store.close()
+    content = b"".join(file.read_bytes() for file in (tmp_path / "home").iterdir())
+    assert text.encode() not in content and text.removeprefix("dither-").encode() not in content
+    assert bytes.fromhex(text.removeprefix("dither-")) not in content
+
+
+def test_only_its_user_can_read_the_store(store):
+    assert stat.S_IMODE(store.file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(store.file.parent.stat().st_mode) == 0o700
+
+
+def test_a_store_that_was_left_readable_is_closed_again(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    (home / "curator.sqlite").touch(mode=0o644)
+    store = TokenStore(home)
+    assert stat.S_IMODE(store.file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+
+
+def refusal(store: TokenStore, text: str) -> str:
+    with pytest.raises(TokenError) as refused:
+        store.verify_token(text)
+    return str(refused.value)
+
+
+def test_unknown_expired_and_revoked_tokens_are_refused_in_the_same_words(store, monkeypatch):
+    revoked, token = store.create_token("bob", "clinic", "analyst", ("total",), 30)
+    store.revoke_token(token.token_id)
+    expired = make(store)
+    messages = {refusal(store, text) for text in ("", "dither-00", "\ud800", "x" * 9999, revoked)}
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2200, 1, 1, tzinfo=UTC)
+
+    monkeypatch.setattr(tokens, "datetime", Later)
+    assert len(messages | {refusal(store, expired)}) == 1
+
+
+def test_revoking_takes_effect_in_a_store_that_is_open_already(store, tmp_path):
+    text, token = store.create_token("bob", "clinic", "analyst", ("total",), 30)
+    running = TokenStore(tmp_path / "home")
+    assert running.verify_token(text).name == "bob"
+    store.revoke_token(token.token_id)
+    refusal(running, text)
+    running.close()
+
+
+def test_the_list_shows_no_secret(store):
+    text = make(store)
+    listed = repr(store.list_tokens())
+    assert "alice" in listed and text not in listed and tokens._hash_token(text) not in listed
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "days"),
+    [("", "analyst", 1), ("a b", "analyst", 1), ("a", "root", 1), ("a", "analyst", 0)],
+)
+def test_a_token_that_says_too_little_is_not_made(store, name, role, days):
+    with pytest.raises(ParameterError):
+        store.create_token(name, "clinic", role, (), days)
+    assert store.list_tokens() == ()
+
+
+def test_a_token_is_revoked_once(store):
+    _, token = store.create_token("bob", "clinic", "analyst", ("total",), 30)
+    store.revoke_token(token.token_id)
+    with pytest.raises(ParameterError, match="no token"):
+        store.revoke_token(token.token_id)
+
+
+ALLOWED = {
+    # role: ask own pot, ask another, read another, texts of another, values of another
+    "analyst": (True, False, False, False, False),
+    "auditor": (False, False, True, False, False),
+    "steward": (True, True, True, True, False),
+    "admin": (True, True, True, False, False),
+}
+
+
+def is_allowed(act, *arguments: str) -> bool:
+    try:
+        return act(*arguments) is not False
+    except AccessError:
+        return False
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_may_do_what_the_table_says(store, role):
+    principal = store.verify_token(make(store, role))
+    assert ALLOWED[role] == (
+        is_allowed(principal.check_pot, "total"),
+        is_allowed(principal.check_pot, "board"),
+        is_allowed(principal.check_reading, "board"),
+        is_allowed(principal.may_read_texts, "board"),
+        is_allowed(principal.check_values, "board"),
+    )
+    assert not is_allowed(principal.check_dataset, "shop")
+    assert is_allowed(principal.check_dataset, "clinic")
