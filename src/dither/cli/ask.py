@@ -10,14 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from dither import connect, steward
+from dither import Connection, connect, steward
 from dither.answer.explain import strip_explain_prefix
 from dither.answer.explained_result import ExplainedResult
 from dither.answer.preview import Preview
-from dither.cli.large_epsilon import Yes, check_epsilon
+from dither.cli.large_epsilon import Yes, check_epsilon, check_rho
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
+from dither.sql.dialects import read_dialect
 from dither.state import State
 from dither.surfaces import escape_csv
 
@@ -207,8 +208,8 @@ def sql(
             **terms,
         )
         price = {answer_preview.measure: answer_preview.price}
-    if not dry_run:
-        check_epsilon(price.get("epsilon"), yes=yes)
+    if not dry_run and strip_explain_prefix(question) is None:
+        _check_price(con, question, price, pot, yes=yes)
     result = con.sql(question, fresh=fresh, dry_run=dry_run, **price, **terms)
     if isinstance(result, ExplainedResult):
         if as_json or output is AnswerFormat.json:
@@ -242,6 +243,15 @@ def sql(
         )
 
 
+def _check_price(
+    con: Connection, question: str, price: dict[str, Any], pot: str, *, yes: bool
+) -> None:
+    """Ask for `--yes` above epsilon 10, also where the price is in rho or inside the question."""
+    check_epsilon(price.get("epsilon"), yes=yes)
+    check_rho(price.get("rho"), con.budget().pots, pot, yes=yes)
+    check_epsilon(read_dialect(question, con.catalog).epsilon, yes=yes)
+
+
 def reissue(
     catalog: CatalogFile,
     release: Annotated[
@@ -264,8 +274,8 @@ def reissue(
 ) -> None:
     """For the steward: answer again what was answered wrongly, out of the reserve inside the pot's
     ceiling."""
-    check_epsilon(epsilon, yes=yes)
     con = connect(catalog, pot=pot, state=state)
+    _check_price(con, question, {"epsilon": epsilon, "rho": rho}, pot, yes=yes)
     request = con.request(
         question, epsilon=epsilon, rho=rho, max_groups=max_groups, weights=_read_weights(weight)
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dither import steward
-from dither.cli.large_epsilon import Yes, check_epsilon
+from dither.cli.large_epsilon import Yes, check_cap
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.status import describe_suspension
@@ -17,6 +17,7 @@ from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import Pot
 from dither.publish.budget import PotBalances
 from dither.state import State
+from dither.steward.budgets import read_rule
 
 app = typer.Typer(
     name="budget", help="Open, raise and show pots: what may ever be learned.", no_args_is_help=True
@@ -99,9 +100,6 @@ def open_pot(
 ) -> None:
     """Open a pot: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has
     seen an answer."""
-    check_epsilon(epsilon, yes=yes)
-    if rule in (Rules.pure, Rules.approx):
-        check_epsilon(ceiling, yes=yes)
     dataset_state = State.beside(catalog, state)
     registered = steward.registered_catalog(dataset_state)
     terms: dict[str, Any] = {
@@ -121,6 +119,9 @@ def open_pot(
         "max_incidents": max_incidents,
         "reissue": reissue,
     }
+    checked_rule = read_rule(rule.value, terms)
+    for amount in (epsilon or rho or renyi, ceiling):
+        check_cap(checked_rule, amount, yes=yes)
     opened = steward.open_pot(
         dataset_state,
         registered,
@@ -169,10 +170,20 @@ def raise_cap(
     """Raise a pot's cap, at most to its ceiling."""
     if (epsilon is None) == (cap is None):
         raise ParameterError("say the new cap once: --epsilon or --cap")
-    check_epsilon(epsilon, yes=yes)
-    _show(
-        steward.raise_cap(State.beside(catalog, state), pot, epsilon or cap or "", reason), as_json
-    )
+    dataset_state = State.beside(catalog, state)
+    raised = next((stored.rule for stored in _list_pots(dataset_state) if stored.name == pot), None)
+    if raised is not None:
+        check_cap(raised, epsilon or cap, yes=yes)
+    _show(steward.raise_cap(dataset_state, pot, epsilon or cap or "", reason), as_json)
+
+
+def _list_pots(dataset_state: State) -> tuple[Pot, ...]:
+    """The steward's own reading of all pots: with what is under way."""
+    ledger = steward.open_ledger(dataset_state)
+    try:
+        return ledger.pots()
+    finally:
+        ledger.close()
 
 
 @app.command("show")
@@ -181,11 +192,7 @@ def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = Non
     datasets."""
     dataset_state = State.beside(catalog, state)
     registered = steward.registered_catalog(dataset_state)
-    ledger = steward.open_ledger(dataset_state)
-    try:
-        pots = ledger.pots()  # the steward's own reading: with what is under way
-    finally:
-        ledger.close()
+    pots = _list_pots(dataset_state)
     suspension = describe_suspension(dataset_state, catalog)
     budget = PotBalances(
         pots, steward.population_notes(dataset_state, registered), horizon(registered)

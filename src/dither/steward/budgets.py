@@ -79,10 +79,7 @@ def open_pot(
 
     The first is the dataset's total.
     """
-    stated: Any = {key: terms.pop(key) for key in _DELTAS if terms.get(key) is not None}
-    for key, value in stated.items():
-        as_float(value, key)  # deltas below 1e-300 are no promise that anybody can compute with
-    checked = Rule(rule, **{key: exact(value, key) for key, value in stated.items()})  # type: ignore[arg-type]
+    checked = read_rule(rule, terms)
     caps = {"epsilon": epsilon, "rho": rho, "renyi": renyi}
     cap = caps.pop(checked.measure)
     if cap is None or any(value is not None for value in caps.values()):
@@ -131,6 +128,14 @@ def open_pot(
         return total
     finally:
         ledger.close()
+
+
+def read_rule(name: str, terms: dict[str, Any]) -> Rule:
+    """Read a rule from its name and those of the terms that belong to rules."""
+    stated: Any = {key: terms[key] for key in _DELTAS if terms.get(key) is not None}
+    for key, value in stated.items():
+        as_float(value, key)  # deltas below 1e-300 are no promise that anybody can compute with
+    return Rule(name, **{key: exact(value, key) for key, value in stated.items()})  # type: ignore[arg-type]
 
 
 def check_purpose(catalog: Catalog, purpose: dict[str, str]) -> None:
