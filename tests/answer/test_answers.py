@@ -217,7 +217,9 @@ def _laplace(scale):
 class TestRows:
     def release(self, values, width=2**62):
         steps = [SimpleNamespace(mechanism=_laplace(2), width=width) for _ in values]
-        return SimpleNamespace(values=tuple(values), priced=SimpleNamespace(steps=steps))
+        priced = SimpleNamespace(steps=steps)
+        version = SimpleNamespace(analyses=None)
+        return SimpleNamespace(values=tuple(values), priced=priced, version=version)
 
     def test_a_choice_by_public_conditions_is_no_choice(self):
         recipe = handmade.by_ward(

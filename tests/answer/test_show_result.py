@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from dither import connect
+from dither.answer.average_bounds import clamp_interval, clamp_value
 from dither.answer.result import ABOUT_NOBODY
-from dither.answer.show_result import clamp_interval, clamp_value, list_footnotes
+from dither.answer.show_result import list_footnotes
 from dither.cli.main import app
 from tests.datasets import clinic
 
@@ -95,6 +96,34 @@ class TestAverages:
         assert shown.count("(raw") == 2
         assert "m: an average of values in [-10, 500] lies there too" in shown
         assert "500.00 (raw 1,245.00)" in far._repr_html_()
+
+    @pytest.mark.parametrize(
+        ("order", "expected"),
+        [
+            ("m DESC", [2945.0, 1245.0, 245.001, -155.0]),
+            ("m", [-155.0, 245.001, 2945.0, 1245.0]),
+            ("AVG(cost) DESC, ward", [1245.0, 2945.0, 245.001, -155.0]),
+        ],
+    )
+    def test_averages_are_sorted_as_they_are_shown(self, con, order, expected):
+        """Two raw values are shown at 500: they tie, and keep the order of the keys, which is
+        north, south, other, NULL, or are ordered by the next sort key, which has north first."""
+        sql = f"{AVERAGES} ORDER BY {order}"
+        result = con.sql(sql, epsilon=1, dry_run=True)
+        # (count, sum of cost - 245 in hundredths) of north, south, other and NULL
+        far = with_release(result, (10, -400_000, 1, 270_000, 2, 200_000, 1000, 100))
+        table = far.to_dict()
+        if "ward" in order:
+            tied = dict(zip(table["m"], table["ward"], strict=True))
+            assert tied[1245.0] < tied[2945.0]  # by ward: other before south
+        assert table["m"] == expected
+        assert "and sorted as shown" in words(far)
+
+    def test_a_limit_takes_averages_as_they_are_shown(self, con):
+        """The far noise of a small group does not win: the first of those at the bound does."""
+        result = con.sql(f"{AVERAGES} ORDER BY m DESC LIMIT 1", epsilon=1, dry_run=True)
+        far = with_release(result, (1, 30_000, 1, 270_000, 2, 200_000, 1000, 100))
+        assert far.to_dict()["m"] == [545.0]
 
     def test_the_chart_stays_within_the_bounds(self, con):
         pytest.importorskip("matplotlib").use("Agg")

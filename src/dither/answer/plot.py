@@ -6,9 +6,9 @@ import math
 import textwrap
 from typing import Any
 
+from dither.answer.average_bounds import clamp_interval, clamp_value
 from dither.answer.column_info import ResultColumn
 from dither.answer.result import Result, find_column, list_names
-from dither.answer.show_result import clamp_interval, clamp_value
 from dither.errors import DitherError
 from dither.surfaces import PLOT_TEXT, escape_label
 
