@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import subprocess
 import sys
 from fractions import Fraction
 
@@ -16,7 +14,6 @@ from typer.testing import CliRunner
 from dither import connect
 from dither.cli.large_epsilon import describe_factor
 from dither.cli.main import app, main
-from tests.cli.test_start_up import HEAVY
 from tests.command_tree import COMMANDS
 from tests.datasets import clinic
 
@@ -62,24 +59,6 @@ class TestJsonErrors:
         with pytest.raises(SystemExit) as stopped:
             main()
         assert stopped.value.code == 0 and json.loads(capsys.readouterr().out) == []
-
-
-def test_completion_of_commands_imports_none_of_them():
-    program = (
-        "import sys; sys.argv = ['dither']\nfrom dither.cli import main\n"
-        "try: main()\nexcept SystemExit: pass\nprint('modules', *sys.modules)"
-    )
-    asked = {"_DITHER_COMPLETE": "complete_bash", "COMP_WORDS": "dither ", "COMP_CWORD": "1"}
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, **asked},
-    )
-    names, _, modules = ran.stdout.partition("modules ")
-    assert {"register", "sql", "budget"} <= set(names.split())
-    assert not set(modules.split()) & {*HEAVY, "dither.session", "dither.cli.ask"}
 
 
 @pytest.mark.parametrize("words", [words for words, _ in COMMANDS], ids=" ".join)

@@ -64,9 +64,7 @@ class Rows:
         )
 
 
-def choose_rows(
-    recipe: Recipe, values: tuple[Any, ...], analyses: Analyses | None = None
-) -> Rows:
+def choose_rows(recipe: Recipe, values: tuple[Any, ...], analyses: Analyses | None = None) -> Rows:
     """Choose the rows to show: HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values.
 
     With the analyses of the plans, averages are sorted within their public bounds.

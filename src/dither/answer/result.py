@@ -70,9 +70,7 @@ class Result:
 
     @cached_property
     def _rows(self) -> Rows:
-        return choose_rows(
-            self._recipe, self._release.values, self._release.version.analyses
-        )
+        return choose_rows(self._recipe, self._release.values, self._release.version.analyses)
 
     @cached_property
     def _selections(self) -> dict[Output, IntervalSelection]:

@@ -32,7 +32,9 @@ def check_epsilon(epsilon: str | Fraction | None, *, yes: bool, written: str = "
         return
     value = exact(epsilon, "epsilon")
     if value > LARGEST_UNASKED:
-        origin = f"{written} converts to {float(value):.4g}, which" if written else f"{float(value):g}"
+        origin = (
+            f"{written} converts to {float(value):.4g}, which" if written else f"{float(value):g}"
+        )
         raise ParameterError(
             f"{origin} is a large epsilon: answers could make a guess about one person "
             f"{describe_factor(value)} times as likely as before, so that next to nothing is "
