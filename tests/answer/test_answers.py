@@ -331,13 +331,6 @@ class TestShown:
             result.plot("nothing")
         matplotlib.pyplot.close("all")
 
-    def test_plot_without_matplotlib_says_what_to_install(self, result, monkeypatch):
-        import sys
-
-        monkeypatch.setitem(sys.modules, "matplotlib", None)
-        with pytest.raises(Exception, match=r"pip install 'dither\[plot\]'"):
-            result.plot()
-
     def test_nan_never_reaches_the_table(self, result):
         for name in result.table.column_names:
             assert not any(

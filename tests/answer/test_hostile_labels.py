@@ -136,7 +136,8 @@ class TestCommandLine:
     @pytest.mark.parametrize("form", ["table", "csv", "json"])
     def test_no_format_lets_a_label_through(self, asked, form):
         file, _, _ = asked
-        done = CliRunner().invoke(app, ["sql", str(file), SQL, "--rho", "5", "--format", form])
+        command = ["sql", str(file), SQL, "--rho", "5", "--yes", "--format", form]
+        done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
         assert is_harmless(done.output, "\r\n" if form == "csv" else "\n")
         if form == "json":

@@ -229,7 +229,8 @@ class Result:
         return replace(derive(self), _derived=(*self._derived, derive))
 
     def plot(self, column: str | None = None, ax: Any = None) -> Any:
-        """A bar for every row with its interval; needs matplotlib. Returns the axes."""
+        """A bar for every row with its interval: an altair chart, matplotlib axes or our own chart,
+        by what is installed; with `ax` it is drawn there, by matplotlib."""
         from dither.answer.plot import plot
 
         return plot(self, column, ax)
