@@ -28,7 +28,7 @@ def test_a_connection_shows_tables_unit_and_budget(con):
 
 def test_it_says_that_no_pot_is_open(tmp_path):
     file, _ = clinic.register(tmp_path / "clinic", [clinic.row("1", "1")])
-    assert "no pot total is open yet" in repr(connect(file))
+    assert "no budget total is open yet" in repr(connect(file))
 
 
 def test_tables_can_be_listed_and_searched(con):

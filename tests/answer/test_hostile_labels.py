@@ -208,7 +208,7 @@ def test_the_guarantee_of_a_catalog_is_harmless(asked, tmp_path):
 def test_charts_and_dashboards_hold_no_markup():
     pages = [
         draw_dots([ChartPoint(LABEL, 3.0, 1.0, 5.0)], NAME),
-        draw_meter([(LABEL, 0.5)], 1.0, 1.0),
+        draw_meter([(LABEL, 0.5)], 1.0, 1.0, LABEL),
         dashboard.render(
             NAME, {LABEL: Direct(2, 2).estimate(np.array([60, 40]), 100).named([LABEL, "b"])}
         ),

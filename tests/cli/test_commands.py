@@ -155,7 +155,7 @@ def test_the_registry_and_the_report_are_written(file, tmp_path):
     assert checked.exit_code == 1 and "justification" in checked.output
     assert run("report", file, "--to", tmp_path / "report.html").exit_code == 0
     page = (tmp_path / "report.html").read_text()
-    assert "prod lineage" in page and "What differential privacy does not protect" in page
+    assert "prod dataset" in page and "What differential privacy does not protect" in page
 
 
 def ended(monkeypatch, *arguments):

@@ -102,7 +102,7 @@ class TestLargeEpsilon:
         ran = CliRunner().invoke(app, command)
         assert ran.exit_code == refused
         if refused:
-            assert "rho 1.6 at delta 1e-06 converts to 10.23" in str(ran.exception)
+            assert "rho 1.6 at delta 1e-6 converts to 10.23" in str(ran.exception)
             assert CliRunner().invoke(app, [*command, "--yes"]).exit_code == 0
 
     def test_a_cap_in_rho_is_raised_above_epsilon_10_with_yes_alone(self, dataset):

@@ -14,6 +14,7 @@ from typing import Any
 from dither.answer.average_bounds import clamp_interval, clamp_value
 from dither.answer.column_info import WITHOUT_INTERVAL, ResultColumn
 from dither.answer.quantile_intervals import OF_QUANTILES
+from dither.canonical import decimal_text
 from dither.pages.charts import ChartPoint, draw_dots
 from dither.pages.html import EMPTY, Html, write_element
 from dither.pages.notebook import write_cell, write_notes
@@ -59,8 +60,8 @@ def explain_columns(
 def write_price(info: dict[str, Any]) -> str:
     """The price with its delta and whom it protects: never an epsilon alone."""
     delta = info.get("charges", {}).get(info["pot"], ("0", "0"))[1]
-    paid = f"{info['measure']} {_format_number(info['charged'])}, delta {_format_number(delta)}"
-    return f"{paid}, for one {info['unit']}, from pot {info['pot']}"
+    paid = f"{info['measure']} {_format_price(info['charged'])}, delta {_format_price(delta)}"
+    return f"{paid}, for one {info['unit']}, from budget {info['pot']}"
 
 
 def list_footnotes(
@@ -242,8 +243,8 @@ def _describe_noise(column: ResultColumn) -> str:
     return f"{column.aggregate}{noise}{interval}"
 
 
-def _format_number(text: str) -> str:
-    return f"{float(Fraction(text)):g}"
+def _format_price(text: str) -> str:
+    return decimal_text(Fraction(text), up=True)
 
 
 def _format_value(value: Any) -> str:

@@ -26,7 +26,7 @@ Question = Annotated[str, typer.Argument(help="The question, in SQL.")]
 Epsilon = Annotated[
     str | None, typer.Option(help="The price: the most that this question may cost.")
 ]
-Rho = Annotated[str | None, typer.Option(help="The price in rho, for zCDP and RDP pots.")]
+Rho = Annotated[str | None, typer.Option(help="The price in rho, for zCDP and RDP budgets.")]
 Within = Annotated[
     list[str] | None,
     typer.Option(
@@ -35,7 +35,7 @@ Within = Annotated[
     ),
 ]
 Confidence = Annotated[str, typer.Option(help="The level of the intervals.")]
-Pot = Annotated[str, typer.Option(help="The pot that pays.")]
+Pot = Annotated[str, typer.Option(help="The budget that pays.")]
 GroupSize = Annotated[
     int | None, typer.Option(help="A number of rows for which averages and ratios are judged.")
 ]

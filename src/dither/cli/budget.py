@@ -20,10 +20,12 @@ from dither.state import State
 from dither.steward.budgets import read_rule
 
 app = typer.Typer(
-    name="budget", help="Open, raise and show pots: what may ever be learned.", no_args_is_help=True
+    name="budget",
+    help="Open, raise and show budgets: what may ever be learned.",
+    no_args_is_help=True,
 )
 PotName = Annotated[
-    str, typer.Argument(help="The pot's name; 'total' is the one that connect() uses.")
+    str, typer.Argument(help="The budget's name; 'total' is the one that connect() uses.")
 ]
 
 
@@ -49,10 +51,12 @@ def open_pot(
     recipient: Annotated[str, typer.Option(help="Who will see the answers, in a sentence.")],
     rule: Annotated[Rules, typer.Option(help="How charges add up; fixed for ever.")] = Rules.pure,
     epsilon: Annotated[
-        str | None, typer.Option(help="The cap of a pure or (epsilon, delta) pot.")
+        str | None, typer.Option(help="The cap of a pure or (epsilon, delta) budget.")
     ] = None,
-    rho: Annotated[str | None, typer.Option(help="The cap of a zCDP pot.")] = None,
-    renyi: Annotated[str | None, typer.Option(help="The cap of an RDP pot, at its order.")] = None,
+    rho: Annotated[str | None, typer.Option(help="The cap of a zCDP budget.")] = None,
+    renyi: Annotated[
+        str | None, typer.Option(help="The cap of an RDP budget, at its order.")
+    ] = None,
     delta: Annotated[
         str | None, typer.Option(help="(epsilon, delta): what all deltas may add up to.")
     ] = None,
@@ -68,7 +72,7 @@ def open_pot(
     ] = None,
     alpha: Annotated[str | None, typer.Option(help="RDP: the one order, above 1.")] = None,
     inside: Annotated[
-        str | None, typer.Option(help="The pot that this one lies inside of.")
+        str | None, typer.Option(help="The budget that this one lies inside of.")
     ] = None,
     kind: Annotated[
         str | None,
@@ -92,7 +96,7 @@ def open_pot(
     ] = None,
     relation: Annotated[
         list[str] | None,
-        typer.Option(help="The total's: LINEAGE=same, disjoint or unknown, for each known here."),
+        typer.Option(help="The total's: DATASET=same, disjoint or unknown, for each known here."),
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -147,7 +151,7 @@ def read_relations(texts: list[str]) -> dict[str, str]:
     pairs = [text.rpartition("=")[::2] for text in texts]
     if any(not lineage for lineage, _ in pairs):
         raise ParameterError(
-            "a relation is written LINEAGE=same, LINEAGE=disjoint or LINEAGE=unknown"
+            "a relation is written DATASET=same, DATASET=disjoint or DATASET=unknown"
         )
     return dict(pairs)
 
@@ -161,7 +165,8 @@ def raise_cap(
         str | None, typer.Option(help="The new cap, at most the ceiling less the reserve.")
     ] = None,
     cap: Annotated[
-        str | None, typer.Option(help="The same, for pots that count in rho or Renyi divergence.")
+        str | None,
+        typer.Option(help="The same, for budgets that count in rho or Renyi divergence."),
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,

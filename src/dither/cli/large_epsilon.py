@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from dither.canonical import exact
+from dither.canonical import decimal_text, exact
 from dither.errors import ParameterError
 from dither.privacy.charges.conversions import epsilon_from_rho
 from dither.privacy.ledger import Pot, Rule
@@ -33,7 +33,9 @@ def check_epsilon(epsilon: str | Fraction | None, *, yes: bool, written: str = "
     value = exact(epsilon, "epsilon")
     if value > LARGEST_UNASKED:
         origin = (
-            f"{written} converts to {float(value):.4g}, which" if written else f"{float(value):g}"
+            f"{written} converts to {decimal_text(value, up=True)}, which"
+            if written
+            else decimal_text(value)
         )
         raise ParameterError(
             f"{origin} is a large epsilon: answers could make a guess about one person "
@@ -55,8 +57,8 @@ def check_rho(rho: str | Fraction | None, pots: tuple[Pot, ...], name: str, *, y
     if value <= 0 or rule is None:
         return  # asking refuses these, with the reason
     epsilon = epsilon_from_rho(value, delta) if delta else math.sqrt(2 * value)
-    at_delta = f" at delta {float(delta):g}" if delta else ""
-    check_epsilon(Fraction(epsilon), yes=yes, written=f"rho {float(value):g}{at_delta}")
+    at_delta = f" at delta {decimal_text(delta)}" if delta else ""
+    check_epsilon(Fraction(epsilon), yes=yes, written=f"rho {decimal_text(value)}{at_delta}")
 
 
 def check_cap(rule: Rule, amount: str | Fraction | None, *, yes: bool) -> None:
@@ -68,7 +70,11 @@ def check_cap(rule: Rule, amount: str | Fraction | None, *, yes: bool) -> None:
         return  # opening refuses it, with the reason
     epsilon, delta = rule.guarantee(value)
     is_converted = rule.measure != "epsilon"
-    written = f"{rule.measure} {float(value):g} at delta {float(delta):g}" if is_converted else ""
+    written = (
+        f"{rule.measure} {decimal_text(value)} at delta {decimal_text(delta)}"
+        if is_converted
+        else ""
+    )
     check_epsilon(epsilon, yes=yes, written=written)
 
 

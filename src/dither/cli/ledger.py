@@ -109,7 +109,7 @@ def anchor(
 def export(
     catalog: CatalogFile,
     output: Annotated[
-        ExportFormat, typer.Option("--format", help="JSON with pots, or CSV of the releases.")
+        ExportFormat, typer.Option("--format", help="JSON with budgets, or CSV of the releases.")
     ] = ExportFormat.json,
     sql: WithSql = False,
     as_json: AsJson = False,

@@ -182,7 +182,7 @@ def decide_relations(asker: DecisionReader, option_values: list[str]) -> dict[st
             relations[lineage] = asker.decide(
                 None,
                 f"--relation {lineage}=same, =disjoint or =unknown",
-                f"The lineage {lineage} has a budget already. Are these the same people: same, "
+                f"The dataset {lineage} has a budget already. Are these the same people: same, "
                 "disjoint or unknown (which counts as same)?",
                 _read_relation,
             )

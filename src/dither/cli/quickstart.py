@@ -84,7 +84,7 @@ def quickstart(
     ] = None,
     relation: Annotated[
         list[str] | None,
-        typer.Option(help="LINEAGE=same, disjoint or unknown, for each other lineage here."),
+        typer.Option(help="DATASET=same, disjoint or unknown, for each other dataset here."),
     ] = None,
     ask: Annotated[
         bool | None, typer.Option(help="Ask the first question, for half of the budget.")

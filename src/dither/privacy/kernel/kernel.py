@@ -127,7 +127,7 @@ class Kernel:
         path = view.path
         if len(path) == 1 and path[0].policy == "separate":
             raise RefusedError(
-                f"groups are kept apart here: ask from a group's own pot, not from "
+                f"groups are kept apart here: ask from a group's own budget, not from "
                 f"{request.pot!r}, which sees all",
                 rule=PrivacyRule.PAID_VALUES,
             )
@@ -345,8 +345,8 @@ def refuse_shared_pots(view: LedgerView) -> None:
     is_window = view.windows is not None and pot.inside == view.windows[0].name
     if pot.kind == "partition" or is_window:
         raise RefusedError(
-            f"pot {pot.name!r} pays for what others ask: ask from one of its parts, or from a "
-            f"pot of your own",
+            f"budget {pot.name!r} pays for what others ask: ask from one of its parts, or from a "
+            f"budget of your own",
             rule=PrivacyRule.PAID_VALUES,
         )
 
