@@ -186,8 +186,8 @@ def sql(
     yes: Yes = False,
     state: StateFolder = None,
 ) -> None:
-    """Ask a question and pay for it from a pot. Asked again at the same price, it is free and has
-    the same answer."""
+    """Ask a question and pay for it from a budget. Asked again at the same price, it is free and
+    has the same answer."""
     if dry_run and certificate is not None:
         raise ParameterError("a dry run is about nobody and has no certificate")
     con = connect(catalog, pot=pot, state=state)
@@ -272,8 +272,8 @@ def reissue(
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """For the steward: answer again what was answered wrongly, out of the reserve inside the pot's
-    ceiling."""
+    """For the steward: answer again what was answered wrongly, out of the reserve inside the
+    budget's ceiling."""
     con = connect(catalog, pot=pot, state=state)
     _check_price(con, question, {"epsilon": epsilon, "rho": rho}, pot, yes=yes)
     request = con.request(

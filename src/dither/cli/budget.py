@@ -25,7 +25,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 PotName = Annotated[
-    str, typer.Argument(help="The budget's name; 'total' is the one that connect() uses.")
+    str,
+    typer.Argument(metavar="BUDGET", help="Its name; 'total' is the one that connect() uses."),
 ]
 
 
@@ -102,7 +103,7 @@ def open_pot(
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Open a pot: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has
+    """Open a budget: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has
     seen an answer."""
     dataset_state = State.beside(catalog, state)
     registered = steward.registered_catalog(dataset_state)
@@ -172,7 +173,7 @@ def raise_cap(
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Raise a pot's cap, at most to its ceiling."""
+    """Raise a budget's cap, at most to its ceiling."""
     if (epsilon is None) == (cap is None):
         raise ParameterError("say the new cap once: --epsilon or --cap")
     dataset_state = State.beside(catalog, state)
@@ -193,7 +194,7 @@ def _list_pots(dataset_state: State) -> tuple[Pot, ...]:
 
 @app.command("show")
 def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
-    """Show spent, left, cap and ceiling of every pot, all groups together, and the population's
+    """Show spent, left, cap and ceiling of every budget, all groups together, and the population's
     datasets."""
     dataset_state = State.beside(catalog, state)
     registered = steward.registered_catalog(dataset_state)
