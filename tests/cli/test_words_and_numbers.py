@@ -155,7 +155,7 @@ def test_what_is_asked_and_spent_is_rounded_up_and_what_is_left_down(everything)
     spent = decimal_text(total.spent, up=True)
     assert Fraction(spent) > total.spent  # so that rounding shows
     assert "epsilon 0.333334 asked" in shown["str preview"]
-    for name in ("sql", "repeated", "history", "str history", "str result", "result.explain()"):
+    for name in ("sql", "history", "str history"):
         assert f"epsilon {spent}, delta" in shown[name], name
     assert f"spent epsilon {spent}, delta" in " ".join(shown["report.html"].split())
     left = decimal_text(total.left)
