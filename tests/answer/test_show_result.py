@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from dither import connect
+from dither import connect, steward
 from dither.answer.average_bounds import clamp_interval, clamp_value
 from dither.answer.result import ABOUT_NOBODY
 from dither.answer.show_result import list_footnotes
+from dither.catalog import load
 from dither.cli.main import app
 from tests.datasets import clinic
 
@@ -153,6 +154,40 @@ class TestAverages:
 
 def _covers(low, high, exact):
     return (low is None or low <= exact) and (high is None or exact <= high)
+
+
+class TestEmptyAnswers:
+    """An answer without a row says why, and what would show more."""
+
+    def test_keys_that_too_few_people_share(self, tmp_path):
+        """Five people share no key that is shown at epsilon 1, delta 1e-9: the chance that one
+        passes is below its share of delta."""
+        text = clinic.CATALOG.replace(
+            "values: [north, south], other: keep, nulls: keep",
+            "values: undeclared, width: 8, nulls: drop",
+        )
+        assert "undeclared" in text
+        rows = [clinic.row(f"v{i}", f"p{i}") for i in range(5)]
+        file, state = clinic.register(tmp_path / "few", rows, text)
+        terms = {"rule": "approx", "delta": "1e-8", "delta_per_question": "1e-9"}
+        steward.open_pot(state, load(file), "total", epsilon="2", ceiling="2",
+                         purpose=clinic.PURPOSE, **terms)  # fmt: skip
+        con = connect(file)
+        result = con.sql(COUNTS, epsilon=1)
+        size = con.preview(COUNTS, epsilon=1).smallest_group
+        assert result.table.num_rows == 0
+        why = f"no group is shown: a group of {size:,} persons is shown with 95%"
+        assert why in words(result) and why in result._repr_html_()
+        assert any(why in note for note in result.footnotes)
+
+    def test_a_condition_that_no_group_meets(self, con):
+        result = con.sql(f"{COUNTS} HAVING n > 1000000", epsilon=1, dry_run=True)
+        assert result.table.num_rows == 0
+        assert "no released group meets HAVING, OFFSET and LIMIT" in words(result)
+
+    def test_an_answer_with_rows_says_neither(self, con):
+        shown = words(con.sql(COUNTS, epsilon=1, dry_run=True))
+        assert "no group is shown" not in shown and "no row is left" not in shown
 
 
 class TestNulls:

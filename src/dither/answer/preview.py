@@ -15,10 +15,10 @@ from dither.answer.blocks import count_cells
 from dither.answer.preview_columns import (
     PreviewColumn,
     Terms,
-    find_size_shown,
     list_preview_columns,
 )
 from dither.answer.preview_selection import count_listed_rows, limit_rows
+from dither.answer.size_shown import find_size_shown
 from dither.canonical import decimal_text
 from dither.errors import ParameterError
 from dither.pages.notebook import write_cell, write_notes

@@ -29,7 +29,7 @@ from dither.answer.preview_noise import count_most_rows, find_span, note_noise
 from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import list_noises
-from dither.laws import KeyErrorLaw, find_error_law
+from dither.answer.size_shown import find_size_shown
 from dither.plan.algebra import Cells, Sum
 from dither.plan.analysed_query import Analyses
 from dither.plan.keys import bounds_in
@@ -41,7 +41,6 @@ from dither.stored import stored
 
 _ROWS = 4
 _LARGEST_GROUP = 2**40
-SURVIVES = Fraction(95, 100)
 
 
 @stored(
@@ -209,13 +208,6 @@ def find_smallest_group(has_intervals: Callable[[int], bool], least: int) -> int
         middle = (low + high) // 2
         low, high = (low, middle) if has_intervals(middle) else (middle + 1, high)
     return high
-
-
-def find_size_shown(mechanisms: Sequence[Any]) -> int | None:
-    """Find how many units a group must have to be shown with 95%, where keys are selected."""
-    laws = [find_error_law(mechanism) for mechanism in mechanisms]
-    sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
-    return max(sizes, default=None)
 
 
 def write_smallest_group(size: int, is_bounded: bool) -> str:
