@@ -196,7 +196,8 @@ class Preview:
         price += (
             f" and delta {decimal_text(self.charged.delta, up=True)} charged, for one {self.unit}"
         )
-        rows = "a row for every key that is shown" if self.rows is None else f"{self.rows} rows"
+        count = "1 row" if self.rows == 1 else f"{self.rows} rows"
+        rows = "a row for every key that is shown" if self.rows is None else count
         return f"{price}; {rows}"
 
     @property
