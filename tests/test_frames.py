@@ -261,7 +261,7 @@ def test_an_id_that_is_a_rounded_number_is_refused():
     ("arguments", "options", "words"),
     [
         ((make_arrow(),), {}, "a data frame with its catalog"),
-        ((make_arrow(),), {"catalog": parse(CATALOG), "pot": "total"}, "no pot and no state"),
+        ((make_arrow(),), {"catalog": parse(CATALOG), "pot": "total"}, "no budget and no state"),
         (([1, 2],), {"catalog": parse(CATALOG)}, "pandas or polars"),
         (({"other": make_arrow()},), {"catalog": parse(CATALOG)}, "tables survey"),
         (("clinic.yaml",), {"epsilon": 1}, "opened by its data steward"),

@@ -225,7 +225,7 @@ class TestBadInput:
         assert con.budget().pots[0].spent == 0
 
     def test_other_currencies(self, con):
-        with pytest.raises(RefusedError, match="a pure pot cannot pay for"):
+        with pytest.raises(RefusedError, match="a pure budget cannot pay for"):
             con.sql(QUESTION, rho=0.1)
         with pytest.raises(ParameterError, match="delta is not the asker's to choose"):
             con.sql(QUESTION, epsilon=1, delta=1e-6)

@@ -17,7 +17,7 @@ import hashlib
 import json
 import math
 import re
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Rational
 from typing import Any
@@ -170,6 +170,24 @@ def number_text(value: Fraction) -> str:
         exponent -= 1
         lead *= 10
     return f"{float(lead):g}e{exponent:+d}"
+
+
+def decimal_text(value: Fraction, *, up: bool = False) -> str:
+    """An amount as people read it: at most six digits, cut down or, with `up`, rounded up.
+
+    Prices and what was spent are rounded up, and what is left is rounded down.
+
+    >>> decimal_text(Fraction(163840, 273067), up=True), decimal_text(Fraction(1, 3))
+    ('0.6', '0.333333')
+    >>> decimal_text(Fraction(1, 10**9)), decimal_text(Fraction(20))
+    ('1e-9', '20')
+    """
+    context = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    rounded = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize()
+    if not value or abs(rounded) >= Decimal("0.0001"):
+        return f"{rounded:f}"
+    lead, _, exponent = f"{rounded:e}".partition("e")
+    return f"{lead}e{int(exponent)}"
 
 
 def quote(value: object) -> str:

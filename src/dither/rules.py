@@ -85,7 +85,7 @@ class PrivacyRule(Enum):
     THEOREM = "loss-needs-theorem", "noise", "a loss without a theorem has no figure"
     SAMPLING = "sampling-schemes", "noise", "sampling schemes"
     GROUP_PRIVACY = "group-privacy", "noise", "group privacy"
-    POT_RULE = "pot-counts-its-losses", "noise", "a pot pays only for what its rule can count"
+    POT_RULE = "pot-counts-its-losses", "noise", "a budget pays only for what its rule can count"
     ADDITIVE_FIT = "fit-what-adds-up", "noise", "least squares needs numbers that add up"
 
     # charges and budgets
@@ -99,11 +99,19 @@ class PrivacyRule(Enum):
     FOLLOW_DATA = "budgets-follow-data", "budgets", "budgets follow the data"
     RELATIONS = "declared-relations", "budgets", "opening a budget declares its relation to others"
     POPULATION = "populations-add-up", "budgets", "budgets of the same people add up"
-    OPENED_ONCE = "pot-opened-once", "budgets", "a pot is opened once"
-    ONE_GUARANTEE = "one-guarantee-per-pot", "budgets", "one guarantee per pot"
+    OPENED_ONCE = "pot-opened-once", "budgets", "a budget is opened once"
+    ONE_GUARANTEE = "one-guarantee-per-pot", "budgets", "one guarantee per budget"
     CEILING = "ceiling-fixed", "budgets", "the ceiling is fixed before any answer is seen"
-    PAID_VALUES = "values-for-payers", "budgets", "an answer is shown to the pots that paid for it"
-    REISSUE = "reissue-reads-releases", "budgets", "a reissue starts from a release of its own pot"
+    PAID_VALUES = (
+        "values-for-payers",
+        "budgets",
+        "an answer is shown to the budgets that paid for it",
+    )
+    REISSUE = (
+        "reissue-reads-releases",
+        "budgets",
+        "a reissue starts from a release of its own budget",
+    )
     LEASE = "lease-serves-its-plan", "budgets", "a lease serves its plan, in order, in one process"
     INTERRUPTS = "interrupts-wait", "budgets", "no interrupt reaches a charged question"
     NO_FORK = "engines-do-not-fork", "budgets", "engines do not fork"
@@ -111,11 +119,11 @@ class PrivacyRule(Enum):
     # what else could tell
     RELEASE_TIMES = "release-times-only", "leaks", "the time of the release is the only time shown"
     SETTLED = "settled-figures-only", "leaks", "figures leave out charges under way"
-    EXACT_VALUES = "exact-values-stay", "leaks", "nothing exact leaves a prod lineage"
+    EXACT_VALUES = "exact-values-stay", "leaks", "nothing exact leaves a prod dataset"
     FINGERPRINTS = "no-fingerprints", "leaks", "no fingerprint of the data is shown"
     VERSIONS = "versions-in-advance", "leaks", "no version is made because the data changed"
     TIME = "no-promise-about-time", "leaks", "embedded mode promises nothing about time"
-    DEV = "dev-never-prod", "leaks", "dev is a property of a lineage that never had a prod pot"
+    DEV = "dev-never-prod", "leaks", "dev is a property of a dataset that never had a prod budget"
     AUDITS = "audits-never-read-prod", "leaks", "audits never read prod"
     AUDIT_DESIGN = "audits-fixed-in-advance", "leaks", "an audit is fixed before it sees its runs"
     DEVICE = "device-lifetime", "leaks", "a device has one budget for its lifetime"

@@ -197,7 +197,7 @@ class Connection:
         sql = write_parameters(sql, params)
         if delta is not None:
             raise ParameterError(
-                "delta is not the asker's to choose: a question takes what its pot states per "
+                "delta is not the asker's to choose: a question takes what its budget states per "
                 "question, which the steward said when it was opened (--delta-per-question)"
             )
         if strip_explain_prefix(read_text(sql)) is not None:
@@ -404,7 +404,7 @@ class Connection:
         """
         names = [pot.name for pot in self._curator.list_pots()]
         raise BudgetError(
-            f"there is no pot {self._pot!r}"
+            f"there is no budget {self._pot!r}"
             + (f" (there are {', '.join(names)})" if names else "")
             + ". "
             + self._curator.name_commands(
@@ -446,7 +446,9 @@ def connect(
     """
     if data is not None and catalog is not None:
         if pot is not None or state is not None:
-            raise ParameterError("a data frame has no pot and no state: each connect has its own")
+            raise ParameterError(
+                "a data frame has no budget and no state: each connect has its own"
+            )
         return _connect_frames(data, catalog, 1 if epsilon is None else epsilon)
     if epsilon is not None:
         raise ParameterError("the budget of a registered dataset is opened by its data steward")

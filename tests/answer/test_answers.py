@@ -218,7 +218,9 @@ def _laplace(scale):
 class TestRows:
     def release(self, values, width=2**62):
         steps = [SimpleNamespace(mechanism=_laplace(2), width=width) for _ in values]
-        return SimpleNamespace(values=tuple(values), priced=SimpleNamespace(steps=steps))
+        priced = SimpleNamespace(steps=steps)
+        version = SimpleNamespace(analyses=None)
+        return SimpleNamespace(values=tuple(values), priced=priced, version=version)
 
     def test_a_choice_by_public_conditions_is_no_choice(self):
         recipe = handmade.by_ward(
@@ -329,13 +331,6 @@ class TestShown:
         with pytest.raises(Exception, match="no value column 'nothing'"):
             result.plot("nothing")
         matplotlib.pyplot.close("all")
-
-    def test_plot_without_matplotlib_says_what_to_install(self, result, monkeypatch):
-        import sys
-
-        monkeypatch.setitem(sys.modules, "matplotlib", None)
-        with pytest.raises(Exception, match=r"pip install 'dither\[plot\]'"):
-            result.plot()
 
     def test_nan_never_reaches_the_table(self, result):
         for name in result.table.column_names:

@@ -53,7 +53,9 @@ def fixed_noise(seed: int) -> list[int]:
 def release(exact: int = EXACT) -> SimpleNamespace:
     values = tuple(tuple(exact + each for each in fixed_noise(seed)) for seed in range(3))
     steps = [SimpleNamespace(mechanism=IntegerLaplace(F(SCALE), Sensitivity.of()), width=2**62)] * 3
-    return SimpleNamespace(values=values, priced=SimpleNamespace(steps=steps))
+    priced = SimpleNamespace(steps=steps)
+    version = SimpleNamespace(analyses=None)
+    return SimpleNamespace(values=values, priced=priced, version=version)
 
 
 def ask(formula, level: F = LEVEL, **more):
@@ -246,7 +248,9 @@ def test_the_type_of_a_column_does_not_tell_what_noise_chose():
 
 
 def replace_steps(found: SimpleNamespace, steps: list[SimpleNamespace]) -> SimpleNamespace:
-    return SimpleNamespace(values=found.values, priced=SimpleNamespace(steps=steps))
+    priced = SimpleNamespace(steps=steps)
+    version = SimpleNamespace(analyses=None)
+    return SimpleNamespace(values=found.values, priced=priced, version=version)
 
 
 def random_formula(draw, depth: int):

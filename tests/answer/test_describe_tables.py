@@ -23,12 +23,12 @@ def test_a_connection_shows_tables_unit_and_budget(con):
     for shown in (repr(con), con._repr_html_()):
         assert "visits" in shown and "at most 3 rows per person" in shown
         assert "privacy unit: person" in shown
-        assert "epsilon 10 of 10 left, delta 0 left, for one person" in shown
+        assert "budget total: epsilon 10 left of 10, delta 0 left, for one person" in shown
 
 
 def test_it_says_that_no_pot_is_open(tmp_path):
     file, _ = clinic.register(tmp_path / "clinic", [clinic.row("1", "1")])
-    assert "no pot total is open yet" in repr(connect(file))
+    assert "no budget total is open yet" in repr(connect(file))
 
 
 def test_tables_can_be_listed_and_searched(con):

@@ -136,7 +136,8 @@ class TestCommandLine:
     @pytest.mark.parametrize("form", ["table", "csv", "json"])
     def test_no_format_lets_a_label_through(self, asked, form):
         file, _, _ = asked
-        done = CliRunner().invoke(app, ["sql", str(file), SQL, "--rho", "5", "--format", form])
+        command = ["sql", str(file), SQL, "--rho", "5", "--yes", "--format", form]
+        done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
         assert is_harmless(done.output, "\r\n" if form == "csv" else "\n")
         if form == "json":
@@ -207,7 +208,7 @@ def test_the_guarantee_of_a_catalog_is_harmless(asked, tmp_path):
 def test_charts_and_dashboards_hold_no_markup():
     pages = [
         draw_dots([ChartPoint(LABEL, 3.0, 1.0, 5.0)], NAME),
-        draw_meter([(LABEL, 0.5)], 1.0, 1.0),
+        draw_meter([(LABEL, 0.5)], 1.0, 1.0, LABEL),
         dashboard.render(
             NAME, {LABEL: Direct(2, 2).estimate(np.array([60, 40]), 100).named([LABEL, "b"])}
         ),

@@ -150,7 +150,7 @@ class TestFigures:
         shown = con.preview(SQL, epsilon=3)
         assert "afterwards 7, about 2 more" in " ".join(str(shown).split())
         too_much = con.preview(SQL, epsilon=11)
-        assert not too_much.fits and "it does not fit the pot" in str(too_much)
+        assert not too_much.fits and "it does not fit the budget" in str(too_much)
 
     def test_public_conditions_are_known_before(self, con):
         sql = (
@@ -185,7 +185,7 @@ class TestPrices:
 
     def test_it_says_when_the_price_does_not_fit(self, con):
         shown = con.preview("SELECT COUNT(*) AS n FROM visits", within=1)
-        assert not shown.fits and "it does not fit the pot" in " ".join(str(shown).split())
+        assert not shown.fits and "it does not fit the budget" in " ".join(str(shown).split())
 
     def test_impossible_wishes(self):
         with pytest.raises(ParameterError, match="no price up to 1000"):
@@ -212,7 +212,7 @@ class TestExplanations:
                 "one unit moves it by",
                 "plan of step 0",
                 "Scan table=visits",
-                "left in the pot",
+                "left in the budget",
             ):
                 assert part in words
             assert sum(step.share for step in found.steps) == 1

@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from dither import connect
+from dither import connect, steward
+from dither.answer.average_bounds import clamp_interval, clamp_value
 from dither.answer.result import ABOUT_NOBODY
-from dither.answer.show_result import clamp_interval, clamp_value, list_footnotes
+from dither.answer.show_result import list_footnotes
+from dither.catalog import load
 from dither.cli.main import app
 from tests.datasets import clinic
 
@@ -96,6 +98,34 @@ class TestAverages:
         assert "m: an average of values in [-10, 500] lies there too" in shown
         assert "500.00 (raw 1,245.00)" in far._repr_html_()
 
+    @pytest.mark.parametrize(
+        ("order", "expected"),
+        [
+            ("m DESC", [2945.0, 1245.0, 245.001, -155.0]),
+            ("m", [-155.0, 245.001, 2945.0, 1245.0]),
+            ("AVG(cost) DESC, ward", [1245.0, 2945.0, 245.001, -155.0]),
+        ],
+    )
+    def test_averages_are_sorted_as_they_are_shown(self, con, order, expected):
+        """Two raw values are shown at 500: they tie, and keep the order of the keys, which is
+        north, south, other, NULL, or are ordered by the next sort key, which has north first."""
+        sql = f"{AVERAGES} ORDER BY {order}"
+        result = con.sql(sql, epsilon=1, dry_run=True)
+        # (count, sum of cost - 245 in hundredths) of north, south, other and NULL
+        far = with_release(result, (10, -400_000, 1, 270_000, 2, 200_000, 1000, 100))
+        table = far.to_dict()
+        if "ward" in order:
+            tied = dict(zip(table["m"], table["ward"], strict=True))
+            assert tied[1245.0] < tied[2945.0]  # by ward: other before south
+        assert table["m"] == expected
+        assert "and sorted as shown" in words(far)
+
+    def test_a_limit_takes_averages_as_they_are_shown(self, con):
+        """The far noise of a small group does not win: the first of those at the bound does."""
+        result = con.sql(f"{AVERAGES} ORDER BY m DESC LIMIT 1", epsilon=1, dry_run=True)
+        far = with_release(result, (1, 30_000, 1, 270_000, 2, 200_000, 1000, 100))
+        assert far.to_dict()["m"] == [545.0]
+
     def test_the_chart_stays_within_the_bounds(self, con):
         pytest.importorskip("matplotlib").use("Agg")
         result = con.sql(AVERAGES, epsilon=1, dry_run=True)
@@ -124,6 +154,40 @@ class TestAverages:
 
 def _covers(low, high, exact):
     return (low is None or low <= exact) and (high is None or exact <= high)
+
+
+class TestEmptyAnswers:
+    """An answer without a row says why, and what would show more."""
+
+    def test_keys_that_too_few_people_share(self, tmp_path):
+        """Five people share no key that is shown at epsilon 1, delta 1e-9: the chance that one
+        passes is below its share of delta."""
+        text = clinic.CATALOG.replace(
+            "values: [north, south], other: keep, nulls: keep",
+            "values: undeclared, width: 8, nulls: drop",
+        )
+        assert "undeclared" in text
+        rows = [clinic.row(f"v{i}", f"p{i}") for i in range(5)]
+        file, state = clinic.register(tmp_path / "few", rows, text)
+        terms = {"rule": "approx", "delta": "1e-8", "delta_per_question": "1e-9"}
+        steward.open_pot(state, load(file), "total", epsilon="2", ceiling="2",
+                         purpose=clinic.PURPOSE, **terms)  # fmt: skip
+        con = connect(file)
+        result = con.sql(COUNTS, epsilon=1)
+        size = con.preview(COUNTS, epsilon=1).smallest_group
+        assert result.table.num_rows == 0
+        why = f"no group is shown: a group of {size:,} persons is shown with 95%"
+        assert why in words(result) and why in result._repr_html_()
+        assert any(why in note for note in result.footnotes)
+
+    def test_a_condition_that_no_group_meets(self, con):
+        result = con.sql(f"{COUNTS} HAVING n > 1000000", epsilon=1, dry_run=True)
+        assert result.table.num_rows == 0
+        assert "no released group meets HAVING, OFFSET and LIMIT" in words(result)
+
+    def test_an_answer_with_rows_says_neither(self, con):
+        shown = words(con.sql(COUNTS, epsilon=1, dry_run=True))
+        assert "no group is shown" not in shown and "no row is left" not in shown
 
 
 class TestNulls:

@@ -198,9 +198,9 @@ def test_a_prod_lineage_is_never_read(tmp_path, monkeypatch):
     with pytest.raises(RefusedError) as refused:
         audit_system(lambda *_: place, seconds=0)
     words = [str(refused.value), str(refused.value.__context__)]
-    assert any("audits run on dev lineages only" in each for each in words), words
+    assert any("audits run on dev datasets only" in each for each in words), words
     state, done = made[0]
-    with pytest.raises(RefusedError, match="dev lineages only"):
+    with pytest.raises(RefusedError, match="dev datasets only"):
         steward.measured(state, mock.Mock(), done.catalog)
     for name in ("mechanisms", "zoo", "function", "accountant", "leakage", "system"):
         told = CliRunner().invoke(app, ["audit", name, "--help"], env={"COLUMNS": "200"}).output

@@ -4,13 +4,10 @@ no traceback."""
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from dither import BudgetError, UnavailableError, steward
@@ -161,7 +158,7 @@ def test_the_registry_and_the_report_are_written(file, tmp_path):
     assert checked.exit_code == 1 and "justification" in checked.output
     assert run("report", file, "--to", tmp_path / "report.html").exit_code == 0
     page = (tmp_path / "report.html").read_text()
-    assert "prod lineage" in page and "What differential privacy does not protect" in page
+    assert "prod dataset" in page and "What differential privacy does not protect" in page
 
 
 def ended(monkeypatch, *arguments):
@@ -225,20 +222,4 @@ def test_nothing_but_a_message_reaches_a_user(monkeypatch, capsys, error, code, 
         and told in shown
         and hidden not in shown
         and "Traceback" not in shown
-    )
-
-
-def test_a_shell_can_complete():
-    program = "import sys; sys.argv = ['dither']; from dither.cli import main; main()"
-    asked = {"_DITHER_COMPLETE": "complete_bash", "COMP_WORDS": "dither reg", "COMP_CWORD": "1"}
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **asked},
-    )
-    assert sorted(ran.stdout.split()) == ["register", "registry"], ran.stderr
-    assert any(
-        "--install-completion" in option.opts for option in typer.main.get_command(app).params
     )

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import subprocess
 import sys
 from fractions import Fraction
 
 import pytest
 from typer.testing import CliRunner
 
+from dither import connect
 from dither.cli.large_epsilon import describe_factor
 from dither.cli.main import app, main
-from tests.cli.test_start_up import HEAVY
 from tests.command_tree import COMMANDS
 from tests.datasets import clinic
 
@@ -63,24 +61,6 @@ class TestJsonErrors:
         assert stopped.value.code == 0 and json.loads(capsys.readouterr().out) == []
 
 
-def test_completion_of_commands_imports_none_of_them():
-    program = (
-        "import sys; sys.argv = ['dither']\nfrom dither.cli import main\n"
-        "try: main()\nexcept SystemExit: pass\nprint('modules', *sys.modules)"
-    )
-    asked = {"_DITHER_COMPLETE": "complete_bash", "COMP_WORDS": "dither ", "COMP_CWORD": "1"}
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, **asked},
-    )
-    names, _, modules = ran.stdout.partition("modules ")
-    assert {"register", "sql", "budget"} <= set(names.split())
-    assert not set(modules.split()) & {*HEAVY, "dither.session", "dither.cli.ask"}
-
-
 @pytest.mark.parametrize("words", [words for words, _ in COMMANDS], ids=" ".join)
 def test_help_shows_every_text_in_full(words):
     """Brackets too, which rich would take for markup; options end with a stop or a list."""
@@ -109,6 +89,49 @@ class TestLargeEpsilon:
         refused = CliRunner().invoke(app, command)
         assert refused.exit_code == 1 and "59,874 times as likely" in str(refused.exception)
         assert CliRunner().invoke(app, [*command, "--yes"]).exit_code == 0
+
+    @pytest.mark.parametrize(("rho", "refused"), [("1.5", False), ("1.6", True)])
+    @pytest.mark.parametrize("by", ["cap", "ceiling"])
+    def test_a_budget_in_rho_is_judged_by_what_it_converts_to(self, dataset, rho, refused, by):
+        """At delta 1e-6, by mpmath: the minimum over orders a of a rho + log(1/delta)/(a - 1) +
+        log(1 - 1/a) - log(a)/(a - 1) is 9.8482... for rho 1.5 and 10.2319... for rho 1.6."""
+        cap = rho if by == "cap" else "1"
+        command = ["budget", "open", str(dataset[0]), "total", "--rule", "zcdp", "--rho", cap,
+                   "--ceiling", rho, "--delta-conversion", "1e-6", "--reissue", "0",
+                   *OPEN]  # fmt: skip
+        ran = CliRunner().invoke(app, command)
+        assert ran.exit_code == refused
+        if refused:
+            assert "rho 1.6 at delta 1e-6 converts to 10.23" in str(ran.exception)
+            assert CliRunner().invoke(app, [*command, "--yes"]).exit_code == 0
+
+    def test_a_cap_in_rho_is_raised_above_epsilon_10_with_yes_alone(self, dataset):
+        file = str(dataset[0])
+        opened = ["budget", "open", file, "total", "--rule", "zcdp", "--rho", "1", "--ceiling", "4",
+                  "--delta-conversion", "1e-6", "--yes", *OPEN]  # fmt: skip
+        assert CliRunner().invoke(app, opened).exit_code == 0
+        command = ["budget", "raise", file, "total", "--reason", "the board asked again", "--cap"]
+        assert "converts to 10.23" in str(CliRunner().invoke(app, [*command, "1.6"]).exception)
+        assert CliRunner().invoke(app, [*command, "1.5"]).exit_code == 0
+        assert CliRunner().invoke(app, [*command, "1.6", "--yes"]).exit_code == 0
+
+    def test_a_price_in_rho_is_judged_by_what_it_converts_to(self, dataset):
+        file, state = dataset
+        clinic.open_total(state, None, "3", rho="3", rule="zcdp", delta_conversion="1e-6",
+                          reissue="0")  # fmt: skip
+        command = ["sql", str(file), QUESTION, "--rho"]
+        refused = CliRunner().invoke(app, [*command, "1.6"])
+        assert refused.exit_code == 1 and "converts to 10.23" in str(refused.exception)
+        assert connect(file).budget().pots[0].spent == 0
+        assert CliRunner().invoke(app, [*command, "1.5"]).exit_code == 0
+
+    def test_a_price_inside_the_question_is_judged_too(self, dataset):
+        file, state = dataset
+        clinic.open_total(state, "20", "30")
+        asked = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=11) COUNT(*) AS n FROM visits"
+        refused = CliRunner().invoke(app, ["sql", str(file), asked])
+        assert refused.exit_code == 1 and "--yes" in str(refused.exception)
+        assert CliRunner().invoke(app, ["sql", str(file), asked, "--yes"]).exit_code == 0
 
     def test_the_factor_is_e_to_the_epsilon(self):
         assert describe_factor(Fraction(12)) == f"{round(math.e**12):,}"

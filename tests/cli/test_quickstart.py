@@ -174,6 +174,30 @@ def test_a_person_is_a_column_with_a_limit_of_rows(tmp_path):
     assert catalog.unit.label == "person" and catalog.table("visits").rows_per_unit == 3
 
 
+def test_the_first_question_is_one_that_has_an_answer(tmp_path):
+    """Where people have many rows, labels that nobody listed would leave an empty table, paid."""
+    clinic.write_csv(tmp_path / "visits.csv", [clinic.row(f"v{i}", f"p{i}") for i in range(9)])
+    words = ["--header", "--person", "patient", "--rows-per-person", "3", "--max-rows", "1e3"]
+    columns = ["--column", "age=age", "--column", "ward=labels"]
+    ran = run(str(tmp_path / "visits.csv"), *words, *columns, *PURPOSE, "--ask")
+    assert ran.exit_code == 0, ran.exception
+    said = " ".join(ran.output.split())
+    assert "a first question: SELECT AVG(age) AS average_age FROM visits GROUP" not in said
+    assert "a first question: SELECT AVG(age) AS average_age FROM visits " in said
+    grouped = "SELECT ward, AVG(age) AS average_age FROM visits GROUP BY ward"
+    assert f"'{grouped}' --epsilon 0.5 --max-groups 1" in said
+    assert "no group is shown" not in said
+
+
+def test_labels_that_are_listed_are_asked_by(tmp_path):
+    clinic.write_csv(tmp_path / "visits.csv", [clinic.row(f"v{i}", f"p{i}") for i in range(9)])
+    words = ["--header", "--person", "patient", "--rows-per-person", "3", "--max-rows", "1e3"]
+    columns = ["--column", "age=age", "--column", "ward=north | south"]
+    said = " ".join(run(str(tmp_path / "visits.csv"), *words, *columns, *PURPOSE).output.split())
+    assert "SELECT ward, AVG(age) AS average_age FROM visits GROUP BY ward" in said
+    assert "by labels: list them" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

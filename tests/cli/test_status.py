@@ -43,9 +43,9 @@ def fail_after_the_charge(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sound_dataset_at_a_glance(file):
     shown = run("status", str(file))
-    assert "clinic: lineage clinic, version 1 (prod), protects one person" in shown
+    assert "dataset clinic, version 1 (prod), protects one person" in shown
     assert (
-        "pot total: epsilon 10 left of 10, delta 0 left, for one person" in shown
+        "budget total: epsilon 10 left of 10, delta 0 left, for one person" in shown
         and "no incident is open" in shown
     )
     assert "suspended" not in run("budget", "show", str(file))
@@ -89,7 +89,7 @@ def test_one_pot_of_several_is_named(file, monkeypatch):
         patch.setattr(Measurer, "measure", fail)
         with pytest.raises(UnavailableError):
             connect(file, pot="ann").sql(COUNT, epsilon=0.5)
-    assert "pot ann is suspended since" in run("status", str(file))
+    assert "budget ann is suspended since" in run("status", str(file))
     connect(file, pot="bob").sql(COUNT, epsilon=0.5)
 
 

@@ -316,7 +316,7 @@ def test_a_prod_lineage_never_becomes_dev(tmp_path):
     file, place = clinic.register(tmp_path, OTHERS)
     with pytest.raises(RefusedError, match="first registered as prod"):
         steward.register(file, state=place, dev=True)
-    with pytest.raises(RefusedError, match="dev lineages only"):
+    with pytest.raises(RefusedError, match="dev datasets only"):
         steward.truth(place, connect_query(file), clinic.catalog())
 
 

@@ -167,7 +167,7 @@ def test_a_cancelled_task_leaves_a_stored_answer(site: Clinic) -> None:
 
 
 def test_a_refusal_is_raised_where_the_question_was_asked(site: Clinic) -> None:
-    with pytest.raises(BudgetError, match="pot 'total' cannot pay") as caught:
+    with pytest.raises(BudgetError, match="budget 'total' cannot pay") as caught:
         site.connect().sql(question(15), epsilon=5000)
     assert caught.value.__context__ is None and unsettled(site) == []
 

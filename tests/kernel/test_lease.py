@@ -225,7 +225,7 @@ def test_threads_never_share_a_step(rho: tuple[Clinic, Kernel, Request]) -> None
 def test_a_lease_needs_a_pot_that_can_charge_its_plan(clinic: Clinic) -> None:
     clinic.open()
     planned: Loss = SIGMA_TEN * 3
-    with pytest.raises(RefusedError, match="a pure pot cannot pay"):
+    with pytest.raises(RefusedError, match="a pure budget cannot pay"):
         Lease(clinic.kernel(), planned, "total")
     assert clinic.spent() == {"total": 0}
 

@@ -144,7 +144,7 @@ def test_under_separate_nobody_asks_from_the_pot_that_sees_all(clinic: Clinic) -
     clinic.open("board", inside="total", kind="group", epsilon=2, ceiling=2)
     clinic.connect("board").sql(COUNT, epsilon=1)
     for ask in (clinic.connect().sql, clinic.connect().preview):
-        with pytest.raises(RefusedError, match="ask from a group's own pot"):
+        with pytest.raises(RefusedError, match="ask from a group's own budget"):
             ask(COUNT, epsilon=1)  # type: ignore[operator]
 
 

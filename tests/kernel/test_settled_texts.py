@@ -91,6 +91,8 @@ def test_the_refusal_itself_is_all_that_shows(site: Clinic) -> None:
     kernel.reserve(kernel.price(site.connect("north").request(NORTH, epsilon=4)))
     kernel.reserve(kernel.price(site.connect("total").request(NORTH, epsilon=4)))
     told = refusal(con, NORTH, "4")
-    assert "pot 'ann' cannot pay now" in told and "asked epsilon 4, delta 0, for one person" in told
+    assert (
+        "budget 'ann' cannot pay now" in told and "asked epsilon 4, delta 0, for one person" in told
+    )
     assert not any(name in told for name in ("total", "north", "left "))
     assert str(con.budget()) == settled

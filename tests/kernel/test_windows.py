@@ -86,7 +86,7 @@ def test_each_window_pays_for_what_touches_it_and_the_total_for_the_worst(clinic
     assert spent(clinic)["months-2026-01"] == F(1, 4) and spent(clinic)["months-2026-05"] == F(3, 4)
     assert spent(clinic)["total"] == F(3, 4) and clinic.verify().ok
     con.sql(MARCH, epsilon="0.25")
-    with pytest.raises(BudgetError, match="pot 'months-2026-03' cannot pay"):
+    with pytest.raises(BudgetError, match="budget 'months-2026-03' cannot pay"):
         con.sql(MARCH, epsilon="0.125")
     with pytest.raises(BudgetError, match="cannot pay"):
         con.sql(COUNT, epsilon="0.125")

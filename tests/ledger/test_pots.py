@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dither import accounting
+from dither.canonical import decimal_text
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy import losses
 from dither.privacy.charges.rules import charge_from_amounts
@@ -51,7 +52,7 @@ def test_a_refusal_leaves_every_byte(place: Place) -> None:
     with pytest.raises(RefusedError):
         ledger.reserve("total", losses.Gaussian(1, unit="person"), HASH, {})
     with pytest.raises(
-        BudgetError, match=r"no pot 'other' is open.*dither budget open CATALOG other"
+        BudgetError, match=r"no budget 'other' is open.*dither budget open CATALOG other"
     ):
         reserve(ledger, pot="other")
     assert [file.read_bytes() for file in files] == before
@@ -149,7 +150,7 @@ def test_losses_for_others_than_the_pot_protects_have_no_sum(both: Place) -> Non
 def test_vague_purposes_are_refused(both: Place, which: str, vague: str) -> None:
     ledger = both.create()
     terms: dict[str, Any] = TERMS | {which: vague}
-    with pytest.raises(ParameterError, match=f"{which} of pot 'second' is a sentence"):
+    with pytest.raises(ParameterError, match=f"{which} of budget 'second' is a sentence"):
         ledger.open_pot("second", 1, 2, inside="total", kind="group", **terms)
     assert len(ledger.pots()) == 1
 
@@ -206,7 +207,7 @@ def test_raises_stay_below_the_ceiling_and_leave_an_entry(both: Place) -> None:
     assert ledger.raise_cap("total", 2, "the board asked for more").left == 1
     release(ledger, 1)
     assert both.verify().entries == 6
-    with pytest.raises(BudgetError, match=r"the pot is empty$"):
+    with pytest.raises(BudgetError, match=r"the budget is empty$"):
         reserve(ledger, "0.1")
 
 
@@ -221,9 +222,9 @@ def test_messages_show_numbers_a_person_can_read() -> None:
     ]
     down = ["0.1", "3", "0.333333", "0.005", "3.33333", "0"]
     up = ["0.1", "3", "0.333334", "0.005", "3.33334", "0"]
-    assert [pots.decimal_text(value) for value in shown] == down
-    assert [pots.decimal_text(value, up=True) for value in shown] == up
-    assert pots.decimal_text(Fraction(1, 3 * 10**40)) == "3.33333e-41"
+    assert [decimal_text(value) for value in shown] == down
+    assert [decimal_text(value, up=True) for value in shown] == up
+    assert decimal_text(Fraction(1, 3 * 10**40)) == "3.33333e-41"
 
 
 def test_no_float_reaches_the_tables(both: Place) -> None:
@@ -265,5 +266,5 @@ def test_no_float_reaches_the_tables(both: Place) -> None:
 def test_a_pot_takes_no_rule_whose_terms_nobody_checked(rule: accounting.CappedRule) -> None:
     """A filter's rule has caps of its own, and may state any order and no delta of the
     conversion."""
-    with pytest.raises(ParameterError, match="a pot's rule is a Rule"):
+    with pytest.raises(ParameterError, match="a budget's rule is a Rule"):
         pots.opened("total", 1, 2, rule=rule, **TERMS)

@@ -50,7 +50,7 @@ def old(both: Place) -> Place:
 
 def test_verify_accepts_the_old_entries_and_says_what_the_total_is(old: Place) -> None:
     report = old.verify()
-    assert report.ok and "pot 'total' was recounted: it stands at 2 (cap 1), not at 1" in str(
+    assert report.ok and "budget 'total' was recounted: it stands at 2 (cap 1), not at 1" in str(
         report
     )
     assert {pot.name: pot.spent for pot in report.pots}["total"] == 2
@@ -65,7 +65,7 @@ def test_opening_recounts_once_and_stops_the_pot(old: Place) -> None:
     assert old.open().pot("total").spent == 2
     assert old.rows("SELECT COUNT(*) FROM entry WHERE kind = 'recount'") == [(1,)]
     report = old.verify()
-    assert report.ok and "entry 17: pot 'total' was recounted" in str(report)
+    assert report.ok and "entry 17: budget 'total' was recounted" in str(report)
 
 
 def test_a_recount_that_is_taken_out_or_lowered_is_found(old: Place) -> None:

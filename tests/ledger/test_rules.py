@@ -55,7 +55,7 @@ def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
             taken = charge(loss, rule)
         except RefusedError:
             with pytest.raises(
-                RefusedError, match=r"What fits: .*a pot pays only for what its rule can count"
+                RefusedError, match=r"What fits: .*a budget pays only for what its rule can count"
             ):
                 charge(loss, rule)
             continue
@@ -190,7 +190,7 @@ def test_charges_at_one_renyi_order() -> None:
     assert charge(Pure("0.1"), RDP).amount == 8 * rho_of_pure(F(1, 10))
     assert charge(Pure(3), RDP).amount == 3  # D_alpha never exceeds epsilon
     with pytest.raises(
-        RefusedError, match=r"order 4, and the pot counts at 8 \(orders are never mixed\)"
+        RefusedError, match=r"order 4, and the budget counts at 8 \(orders are never mixed\)"
     ):
         charge(losses.RDP(4, "0.2"), RDP)
 
@@ -198,7 +198,7 @@ def test_charges_at_one_renyi_order() -> None:
 def test_a_zcdp_pot_refuses_what_only_holds_at_one_order() -> None:
     # rule pot-counts-its-losses
     for rule in (PURE, APPROX, ZCDP):
-        with pytest.raises(RefusedError, match="rdp pot of that order"):
+        with pytest.raises(RefusedError, match="rdp budgets of that order"):
             charge(Pure(1) + losses.RDP(8, "0.2"), rule)
 
 

@@ -169,7 +169,9 @@ def test_what_only_charges_under_way_forbid_is_refused_without_a_figure(both: Pl
     reserve(ledger, "0.8", pot="bob")
     by_total = refusal(ledger, "0.5", "ann")
     assert (
-        "pot 'ann' cannot pay now" in by_total and "0.2" not in by_total and "total" not in by_total
+        "budget 'ann' cannot pay now" in by_total
+        and "0.2" not in by_total
+        and "total" not in by_total
     )
     reserve(ledger, "0.1", pot="ann")
     assert refusal(ledger, "0.5", "ann") == by_total

@@ -64,7 +64,7 @@ def test_a_pot_that_went_on_under_an_earlier_dither_verifies_with_a_note(
         patch.setattr("dither.privacy.ledger.suspension.is_path_suspended", lambda *_: False)
         release(ledger)
     ledger.close()
-    assert "had suspended its pot" in both.verify().problem  # written today it is broken
+    assert "had suspended its budget" in both.verify().problem  # written today it is broken
     rewrite(both, 0)  # entries of the first version
     ((seq, hashed),) = both.rows("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1")
     both.head.write_text(Anchor(seq, hashed).text())

@@ -25,7 +25,7 @@ PARTS = {
     "table": write_table([HOSTILE], [[HOSTILE], TableRow([Cell(HOSTILE, "bad")], [HOSTILE])]),
     "facts": write_facts([(HOSTILE, HOSTILE)]),
     "dots": draw_dots([ChartPoint(HOSTILE, 1.0, 0.0, 2.0, 1.5)], HOSTILE),
-    "meter": draw_meter([(HOSTILE, 1.0)], 2.0, 3.0),
+    "meter": draw_meter([(HOSTILE, 1.0)], 2.0, 3.0, HOSTILE),
     "curves": draw_curves(
         [ChartLine([(0.0, 1.0)], "shown")], Axis(HOSTILE, 1.0), Axis(HOSTILE, 1.0), HOSTILE
     ),
@@ -70,7 +70,7 @@ def test_sections_without_a_body_are_left_out_and_those_with_an_anchor_are_linke
     "chart",
     [
         draw_dots([ChartPoint("a", 1.0, 0.0, 2.0)], "name"),
-        draw_meter([("a", 1.0)], 2.0, 3.0),
+        draw_meter([("a", 1.0)], 2.0, 3.0, "spent 1"),
         draw_curves([], Axis("x", 1.0), Axis("y", 1.0), "note"),
         draw_lengths([("a", 1.0, "claim")], 2.0, "note"),
     ],

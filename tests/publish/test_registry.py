@@ -171,7 +171,7 @@ def test_a_wrong_value_is_named(path, value):
                           rule=Rule("zcdp", delta_conversion=F(1, 10**3))),)}, "delta-and-size"),
         ({"incidents": (Incident(9, 8, "failed_after_reserve"),)}, "incidents"),
         ({"context": "dev"}, "dev"),
-        ({"population_notes": ("lineage other (same people): epsilon 1",)}, "same-people"),
+        ({"population_notes": ("dataset other (same people): epsilon 1",)}, "same-people"),
         ({"catalog": parse(clinic.CATALOG.replace("provenance: tariff",
         "provenance: maximum " "of the data"))},
          "bounds-from-data"),

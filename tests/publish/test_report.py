@@ -135,8 +135,8 @@ def test_a_whisker_far_longer_than_all_answers_does_not_hide_them():
 def test_small_parts():
     assert "less" in draw_signed_bar(-0.5) and "more" in draw_signed_bar(2.0)
     assert "width='50.00%'" in draw_signed_bar(2.0)
-    assert ">cap</b>" in draw_meter([("a", 1.0)], 2.0, 4.0)
-    assert "width:25.000%" in draw_meter([("a", 1.0)], 4.0, 4.0)
+    assert ">cap</b>" in draw_meter([("a", 1.0)], 2.0, 4.0, "spent 1")
+    assert "width:25.000%" in draw_meter([("a", 1.0)], 4.0, 4.0, "spent 1")
     assert format_number(-1234.0) == "−1,234"
 
 
@@ -173,14 +173,14 @@ class TestStages:
             state, done.catalog, "total", epsilon="2", ceiling="2", purpose=clinic.PURPOSE
         )
         query = Cells(Scan("visits"), ("ward",), (Count(),))
-        with pytest.raises(RefusedError, match="dev lineages only"):
+        with pytest.raises(RefusedError, match="dev datasets only"):
             measure_stages(state, place / "clinic.yaml", query)
         release = (
             connect(place / "clinic.yaml")
             .sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)
             ._release
         )
-        with pytest.raises(RefusedError, match="dev lineages only"):
+        with pytest.raises(RefusedError, match="dev datasets only"):
             measure_truth(state, release)
 
 
@@ -205,7 +205,7 @@ def test_the_demonstration_writes_a_page_that_holds_together(tmp_path, monkeypat
         "the whole certificate",
         "household of 4",
         "suppression",
-        "dev lineage",
+        "dev dataset",
     ):
         assert part in text
     assert list(Path(tmp_path).iterdir()) == [Path(tmp_path) / "report.html"]

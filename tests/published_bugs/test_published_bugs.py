@@ -174,7 +174,7 @@ def test_a_pure_budget_refuses_keys_from_the_data_and_says_what_to_do(tmp_path):
     file, place = clinic.register(tmp_path, [clinic.row("v", "p")], text)
     clinic.open_total(place)
     con = connect(file)
-    with pytest.raises(RefusedError, match="list the keys in the catalog, or ask from a pot"):
+    with pytest.raises(RefusedError, match="list the keys in the catalog, or ask from a budget"):
         con.sql("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=1)
     assert con._kernel.ledger.pot("total").spent == 0
 

@@ -253,7 +253,7 @@ class TestAsked:
         assert con.bind(bounded.format(50)).having is not None
 
     def test_its_options_tighten_and_never_loosen(self, con):
-        with pytest.raises(RefusedError, match="its pot takes 1e-06"):
+        with pytest.raises(RefusedError, match="its budget takes 1e-6"):
             con.sql(self.GOOGLE.replace("delta=1e-5", "delta=1e-9"))
         with pytest.raises(RefusedError, match="the catalog protects patient"):
             con.sql(self.GOOGLE.replace("privacy_unit_column=patient", "privacy_unit_column=visit"))

@@ -50,7 +50,7 @@ def test_pots_of_every_rule_by_command(clinic: Clinic) -> None:
         "separate",
     ]
     said = budget(clinic, "total", *zcdp)
-    assert "whatever is asked: epsilon 7.766" in said and "delta 1e-06" in said
+    assert "whatever is asked: epsilon 7.766" in said and "delta 1e-6" in said
     budget(
         clinic, "board", "--inside", "total", "--kind", "group", "--epsilon", "1", "--ceiling", "1"
     )
@@ -85,7 +85,7 @@ def test_pots_of_every_rule_by_command(clinic: Clinic) -> None:
     assert (
         "ann in board" in shown
         and "rdp at 16" in shown
-        and "policy separate: each group's own pot" in shown
+        and "policy separate: each group's own budget" in shown
     )
     assert "all groups together, whatever is asked: epsilon 7.766" in shown
     assert "total, so far, as if stopped at a point fixed in advance" in shown
@@ -265,7 +265,7 @@ def test_a_population_sums_what_one_person_is_promised(clinic: Clinic) -> None:
         "so far, as if stopped at a point fixed in advance: epsilon 1, delta 0, for replacing a "
         "person" in shown
     )
-    assert "lineage changed (same people): epsilon 4" in run("budget", "show", clinic.file)
+    assert "dataset changed (same people): epsilon 4" in run("budget", "show", clinic.file)
 
 
 def test_what_promises_nothing_to_people_is_named_and_the_sum_says_at_least(clinic: Clinic) -> None:
@@ -309,7 +309,7 @@ def test_a_population_over_windows_sums_all_of_a_persons_windows(
     by_row.open(epsilon=1, ceiling=2, relations={"*": "same"})
     shown = run("budget", "show", months.file)
     assert (
-        "lineage rows (same people): it protects rows, not people, so it is not in the sum" in shown
+        "dataset rows (same people): it protects rows, not people, so it is not in the sum" in shown
     )
     assert "whatever is asked: at least epsilon 18" in shown
 
@@ -373,7 +373,7 @@ def test_a_restored_folder_is_refused_by_its_head(clinic: Clinic, tmp_path: Path
 def test_another_lineage_cannot_move_into_a_ledger(clinic: Clinic) -> None:
     clinic.open()
     clinic.file.write_text(clinic.file.read_text().replace("lineage: clinic", "lineage: hospital"))
-    with pytest.raises(RefusedError, match="follows the lineage 'clinic'"):
+    with pytest.raises(RefusedError, match="follows 'clinic'"):
         steward.register(clinic.file)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from dither.plan.algebra import (
     Aggregate,
@@ -77,6 +78,29 @@ def find_average_bounds(formula: Formula, recipe: Recipe, analyses: Analyses) ->
     ):
         return average.middle + low, average.middle + high
     return None
+
+
+def clamp_value(value: Any, bounds: Bounds | None) -> Any:
+    """The value, or the public bound that is nearest where it lies beyond.
+
+    >>> clamp_value(1100.5, (Fraction(0), Fraction(150))), clamp_value(-3, None)
+    (150.0, -3)
+    """
+    if bounds is None or value is None or bounds[0] <= value <= bounds[1]:
+        return value
+    return float(bounds[0] if value < bounds[0] else bounds[1])
+
+
+def clamp_interval(low: Any, high: Any, bounds: Bounds | None) -> tuple[Any, Any]:
+    """The interval less what lies beyond the bounds; as it is where nothing of it is within.
+
+    It covers as often as before, since the exact answer lies within the bounds.
+    """
+    if bounds is None or (low is not None and low > bounds[1]):
+        return low, high
+    if high is not None and high < bounds[0]:
+        return low, high
+    return clamp_value(low, bounds), clamp_value(high, bounds)
 
 
 def _read_average(formula: Formula) -> _Average | None:

@@ -3,7 +3,8 @@
 HAVING and LIMIT choose rows by their noisy values, and CASE, IF, COALESCE and NULLIF choose what a
 row shows. What is chosen so is what the noise helped. Intervals of a column are therefore taken at
 the level 1 - (1 - level) * shown / candidates: of the values shown, the expected share that misses
-is then at most 1 - level (`selection.py`). ORDER BY alone chooses nothing.
+is then at most 1 - level (`selection.py`). ORDER BY alone chooses nothing. An average is sorted as
+it is shown: at its public bound where the noise moved it beyond.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.answer.average_bounds import clamp_value, find_average_bounds, is_average
 from dither.answer.blocks import Block, make_blocks
 from dither.answer.evaluate import Array, FormulaInputs, evaluate, is_null, make_inputs
 from dither.answer.selection import (
@@ -22,6 +24,7 @@ from dither.answer.selection import (
     count_candidates,
     count_estimates,
 )
+from dither.plan.analysed_query import Analyses
 from dither.question.expressions import Apply, Formula
 from dither.question.recipe import Output, Recipe
 from dither.question.shapes import atoms_of
@@ -64,8 +67,11 @@ class Rows:
         )
 
 
-def choose_rows(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
-    """Choose the rows to show: HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values."""
+def choose_rows(recipe: Recipe, values: tuple[Any, ...], analyses: Analyses | None = None) -> Rows:
+    """Choose the rows to show: HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values.
+
+    With the analyses of the plans, averages are sorted within their public bounds.
+    """
     all_blocks = make_blocks(recipe, values)
     kept = [
         np.flatnonzero(_check_conditions(list_conjuncts(recipe.having), recipe, block))
@@ -77,6 +83,7 @@ def choose_rows(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
         recipe,
         [block.take_rows(rows) for block, rows in zip(all_blocks, kept, strict=True)],
         len(in_block),
+        analyses,
     )
     last = None if recipe.limit is None else recipe.offset + recipe.limit
     order = order[recipe.offset : last]
@@ -140,7 +147,9 @@ def _check_conditions(conditions: list[Formula], recipe: Recipe, block: Block) -
     return kept
 
 
-def _order_rows(recipe: Recipe, kept_blocks: list[Block], rows: int) -> NDArray[np.int64]:
+def _order_rows(
+    recipe: Recipe, kept_blocks: list[Block], rows: int, analyses: Analyses | None
+) -> NDArray[np.int64]:
     """Order the rows; ties keep the order of the keys."""
     order = np.arange(rows)
     for sort_key in reversed(recipe.order):
@@ -148,12 +157,23 @@ def _order_rows(recipe: Recipe, kept_blocks: list[Block], rows: int) -> NDArray[
             np.broadcast_to(evaluate(sort_key.formula, make_inputs(recipe, block)), (block.rows,))
             for block in kept_blocks
         ]
-        ranks = _rank_values(np.concatenate(values) if values else np.zeros(0))
+        sorted_values = np.concatenate(values) if values else np.zeros(0)
+        ranks = _rank_values(_clamp_averages(sort_key.formula, sorted_values, recipe, analyses))
         empty = ranks < 0
         ranks = np.where(empty, 0, -ranks if sort_key.descending else ranks)
         first = -1 if sort_key.nulls_first else 1
         order = order[np.lexsort((ranks[order], (first * empty)[order]))]
     return order
+
+
+def _clamp_averages(
+    formula: Formula, values: Array, recipe: Recipe, analyses: Analyses | None
+) -> Array:
+    """The values of a sort key as they are shown: an average lies within its public bounds."""
+    if analyses is None or not is_average(formula):
+        return values
+    bounds = find_average_bounds(formula, recipe, analyses)
+    return np.array([clamp_value(value, bounds) for value in values.tolist()], values.dtype)
 
 
 def _rank_values(values: Array) -> NDArray[np.int64]:

@@ -116,7 +116,7 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
     """
     finest = _find_finest(recipe)
     all_blocks = make_blocks(recipe, release.values)
-    rows = choose_rows(recipe, release.values)
+    rows = choose_rows(recipe, release.values, release.version.analyses)
     noises = list_noises(recipe, [calibrated.mechanism for calibrated in release.priced.steps])
     table = result.table
     changed = []

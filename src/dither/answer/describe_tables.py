@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
-from dither.canonical import number_text, quote
+from dither.canonical import decimal_text, number_text, quote
 from dither.catalog import Catalog, Column, Date, Integer, Table, Timestamp
 from dither.catalog.columns import Boolean, Category, Decimal, FromPublic, Id, Text, Undeclared
 from dither.catalog.scalar_texts import write_days, write_seconds
@@ -96,11 +96,11 @@ def describe_connection(catalog: Catalog, pot: str, budget: PotBalances) -> Show
     paying = next((balance for balance in budget.pots if balance.name == pot), None)
     lines = [f"dataset {catalog.dataset}", *tables.lines]
     if paying is None:
-        lines.append(f"budget: no pot {pot} is open yet: the data steward opens one")
+        lines.append(f"no budget {pot} is open yet: the data steward opens one")
     else:
         lines.append(
-            f"budget, pot {pot}: {paying.rule.measure} {float(paying.left):g} of "
-            f"{float(paying.cap):g} left, delta {float(paying.delta_left):g} left, for one "
+            f"budget {pot}: {paying.rule.measure} {decimal_text(paying.left)} left of "
+            f"{decimal_text(paying.cap)}, delta {decimal_text(paying.delta_left)} left, for one "
             f"{paying.unit}"
         )
     lines.append(

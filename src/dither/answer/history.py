@@ -62,7 +62,8 @@ class History:
         """
         if str(release_id) not in {release.release_id for release in self.releases}:
             raise RefusedError(
-                f"pot {self.pot!r} paid for no release {release_id}", rule=PrivacyRule.PAID_VALUES
+                f"budget {self.pot!r} paid for no release {release_id}",
+                rule=PrivacyRule.PAID_VALUES,
             )
         return self._read_values(str(release_id))
 
@@ -89,7 +90,7 @@ class History:
                 )
             )
         heads = ("release", "released at", "version", "asked", "paid")
-        return ShownTable(heads, tuple(rows), title=f"from pot {self.pot}")
+        return ShownTable(heads, tuple(rows), title=f"from budget {self.pot}")
 
     def _repr_html_(self) -> str:
         return write_cell(self._make_table().write_html())

@@ -15,10 +15,11 @@ from dither.answer.blocks import count_cells
 from dither.answer.preview_columns import (
     PreviewColumn,
     Terms,
-    find_size_shown,
     list_preview_columns,
 )
 from dither.answer.preview_selection import count_listed_rows, limit_rows
+from dither.answer.size_shown import find_size_shown
+from dither.canonical import decimal_text
 from dither.errors import ParameterError
 from dither.pages.notebook import write_cell, write_notes
 from dither.privacy.kernel.kernel import Priced
@@ -130,10 +131,10 @@ class Preview:
             widths = ", ".join(f"{name} ± {width:g}" for name, width in self.within.items())
             lines.append(
                 f"this is the least price for {widths}"
-                + ("" if self.fits else "; it does not fit the pot")
+                + ("" if self.fits else "; it does not fit the budget")
             )
         elif not self.fits:
-            lines.append("it does not fit the pot")
+            lines.append("it does not fit the budget")
         if self.group_size:
             lines.append(
                 f"averages, ratios and relative errors are those of a group of {self.group_size:,} "
@@ -160,16 +161,15 @@ class Preview:
         if self.stored:
             lines.append("asked before: sql() returns the stored answer and reads no data")
         if self.balance is None:
-            lines.append("no pot is open yet: the data steward runs 'dither budget open --help'")
+            lines.append("no budget is open yet: the data steward runs 'dither budget open --help'")
         else:
-            balance = float(self.balance.left)
-            after = float(self.balance.left - self.charged.amount)
+            after = self.balance.left - self.charged.amount
             more = f"enough for {self.questions_left} like this"
             whole = (
-                f"{self.charged_in} {balance:g}, delta "
-                f"{float(self.balance.delta_left):g}, for one {self.unit}"
+                f"{self.charged_in} {decimal_text(self.balance.left)}, delta "
+                f"{decimal_text(self.balance.delta_left)}, for one {self.unit}"
             )
-            lines.append(f"left in the pot: {whole}; {more}" + self._afterwards(after))
+            lines.append(f"left in the budget: {whole}; {more}" + self._afterwards(after))
         return lines
 
     def _list_notes(self) -> list[str]:
@@ -184,10 +184,10 @@ class Preview:
     def _unit(self) -> str:
         return "owners" if self.balance is None else f"{self.balance.unit.partition(' ')[0]}s"
 
-    def _afterwards(self, after: float) -> str:
+    def _afterwards(self, after: Fraction) -> str:
         if not self.fits:
             return ""
-        return f"; afterwards {after:g}, about {max(0, self.questions_left - 1)} more"
+        return f"; afterwards {decimal_text(after)}, about {max(0, self.questions_left - 1)} more"
 
     def _price(self) -> str:
         """Write the line about the price.
@@ -195,11 +195,14 @@ class Preview:
         It says what was asked, what would be charged, and how many rows come.
         """
         price = (
-            f"price: {self.measure} {float(self.price):g} asked, {self.charged_in} "
-            f"{float(self.charged.amount):g}"
+            f"price: {self.measure} {decimal_text(self.price, up=True)} asked, {self.charged_in} "
+            f"{decimal_text(self.charged.amount, up=True)}"
         )
-        price += f" and delta {float(self.charged.delta):g} charged, for one {self.unit}"
-        rows = "a row for every key that is shown" if self.rows is None else f"{self.rows} rows"
+        price += (
+            f" and delta {decimal_text(self.charged.delta, up=True)} charged, for one {self.unit}"
+        )
+        count = "1 row" if self.rows == 1 else f"{self.rows} rows"
+        rows = "a row for every key that is shown" if self.rows is None else count
         return f"{price}; {rows}"
 
     @property

@@ -30,7 +30,7 @@ from dither.answer.preview_noise import count_most_rows, find_span, note_noise
 from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import list_noises
-from dither.laws import KeyErrorLaw, find_error_law
+from dither.answer.size_shown import find_size_shown
 from dither.plan.algebra import Cells, Sum
 from dither.plan.analysed_query import Analyses
 from dither.plan.keys import bounds_in
@@ -46,7 +46,6 @@ Floats = NDArray[np.float64]
 _ROWS = 4
 _SIZES_AT_ONCE = 12
 _LARGEST_GROUP = 2**40
-SURVIVES = Fraction(95, 100)
 
 
 @stored(
@@ -250,13 +249,6 @@ def _narrow_sizes(
         return sizes[-1] + 1, None
     first = int(flags.argmax())
     return (sizes[first - 1] + 1 if first else low), sizes[first]
-
-
-def find_size_shown(mechanisms: Sequence[Any]) -> int | None:
-    """Find how many units a group must have to be shown with 95%, where keys are selected."""
-    laws = [find_error_law(mechanism) for mechanism in mechanisms]
-    sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
-    return max(sizes, default=None)
 
 
 def write_smallest_group(size: int, is_bounded: bool) -> str:

@@ -122,8 +122,9 @@ class Bands:
             else f" {float(band.level) * 100:.4g}%: two more private quantiles"
         )
         return (
-            f"{OF_QUANTILES}{rank}; its interval is {how}, aimed {away:,} rows below and "
-            f"above, for {band.price_share} of its price (quantile_intervals=False leaves them out)"
+            f"{OF_QUANTILES}{rank}; its interval, in values, is {how}, aimed {away:,} rows below "
+            f"and above and at most {2 * away:,} rows away, for {band.price_share} of its price "
+            "(quantile_intervals=False leaves them out)"
         )
 
 

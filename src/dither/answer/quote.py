@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dither.canonical import decimal_text
 from dither.errors import RefusedError
 from dither.privacy.charges.rules import Charge, charge, charge_from_amounts, charge_pure
 from dither.privacy.kernel.kernel import Priced
@@ -31,7 +32,7 @@ def check_delta(dialect: DialectQuestion, priced: Priced) -> None:
     taken = charge(priced.loss, path[0].rule).delta
     if taken > dialect.delta:
         raise RefusedError(
-            f"the question allows delta {float(dialect.delta):g}, and its pot takes "
-            f"{float(taken):g}: ask from a pot with a smaller delta per question",
+            f"the question allows delta {decimal_text(dialect.delta)}, and its budget takes "
+            f"{decimal_text(taken, up=True)}: ask from a budget with a smaller delta per question",
             rule=PrivacyRule.ONLY_TIGHTEN,
         )

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from rich.console import Console, ConsoleOptions, RenderResult
 
+from dither.answer.blocks import make_blocks
 from dither.answer.choose_rows import Rows, choose_rows, count_selection
 from dither.answer.column_info import ResultColumn, describe_column
 from dither.answer.intervals import Noises, read_level
@@ -36,6 +37,7 @@ from dither.answer.show_result import (
     write_html_table,
     write_price,
 )
+from dither.answer.size_shown import explain_empty_answer
 from dither.answer.table import make_column
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
@@ -70,7 +72,7 @@ class Result:
 
     @cached_property
     def _rows(self) -> Rows:
-        return choose_rows(self._recipe, self._release.values)
+        return choose_rows(self._recipe, self._release.values, self._release.version.analyses)
 
     @cached_property
     def _selections(self) -> dict[Output, IntervalSelection]:
@@ -238,7 +240,8 @@ class Result:
         return replace(derive(self), _derived=(*self._derived, derive))
 
     def plot(self, column: str | None = None, ax: Any = None) -> Any:
-        """A bar for every row with its interval; needs matplotlib. Returns the axes."""
+        """A bar for every row with its interval: an altair chart, matplotlib axes or our own chart,
+        by what is installed; with `ax` it is drawn there, by matplotlib."""
         from dither.answer.plot import plot
 
         return plot(self, column, ax)
@@ -253,7 +256,17 @@ class Result:
     @property
     def footnotes(self) -> tuple[str, ...]:
         """Notes, limits and reasons of NULLs: what is printed below the table."""
-        return tuple(list_footnotes(self.columns, self.notes, self.table.to_pylist()))
+        footnotes = list_footnotes(self.columns, self.notes, self.table.to_pylist())
+        return (*footnotes, *self._explain_empty())
+
+    def _explain_empty(self) -> list[str]:
+        """Why the answer has no row; nothing where it has one."""
+        if self.table.num_rows:
+            return []
+        steps = self._release.priced.steps
+        has_groups = any(block.rows for block in make_blocks(self._recipe, self._release.values))
+        mechanisms = [calibrated.mechanism for calibrated in steps]
+        return [explain_empty_answer(mechanisms, self.info["unit"], has_groups=has_groups)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield make_shown_table(self.columns, self.table.to_pylist())
@@ -262,7 +275,8 @@ class Result:
         yield from map(make_rich_text, [*price, *self.footnotes])
 
     def _repr_html_(self) -> str:
-        return write_html_table(self.columns, self.table.to_pylist(), self.notes)
+        notes = (*self.notes, *self._explain_empty())
+        return write_html_table(self.columns, self.table.to_pylist(), notes)
 
     def __str__(self) -> str:
         return render_text(self)

@@ -11,9 +11,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from dither.answer.average_bounds import Bounds
+from dither.answer.average_bounds import clamp_interval, clamp_value
 from dither.answer.column_info import WITHOUT_INTERVAL, ResultColumn
 from dither.answer.quantile_intervals import OF_QUANTILES
+from dither.canonical import decimal_text
 from dither.pages.charts import ChartPoint, draw_dots
 from dither.pages.html import EMPTY, Html, write_element
 from dither.pages.notebook import write_cell, write_notes
@@ -59,8 +60,8 @@ def explain_columns(
 def write_price(info: dict[str, Any]) -> str:
     """The price with its delta and whom it protects: never an epsilon alone."""
     delta = info.get("charges", {}).get(info["pot"], ("0", "0"))[1]
-    paid = f"{info['measure']} {_format_number(info['charged'])}, delta {_format_number(delta)}"
-    return f"{paid}, for one {info['unit']}, from pot {info['pot']}"
+    paid = f"{info['measure']} {_format_price(info['charged'])}, delta {_format_price(delta)}"
+    return f"{paid}, for one {info['unit']}, from budget {info['pot']}"
 
 
 def list_footnotes(
@@ -102,8 +103,8 @@ def _explain_bounds(
     if any(number is not None and not low <= number <= high for number in numbers):
         yield (
             f"an average of values in [{low:g}, {high:g}] lies there too; what the noise moved "
-            "beyond is shown at the bound, with the raw value beside it; to_pandas() and "
-            "to_arrow() keep raw values"
+            "beyond is shown at the bound, with the raw value beside it, and sorted as shown; "
+            "to_pandas() and to_arrow() keep raw values"
         )
 
 
@@ -159,29 +160,6 @@ def _write_interval(column: ResultColumn, row: Row, ends: Sequence[str]) -> str:
     """An interval, cut at the public bounds of the exact answer."""
     low, high = clamp_interval(row[ends[0]], row[ends[1]], column.bounds)
     return f"{_format_value(low)} … {_format_value(high)}"
-
-
-def clamp_value(value: Any, bounds: Bounds | None) -> Any:
-    """The value, or the public bound that is nearest where it lies beyond.
-
-    >>> clamp_value(1100.5, (Fraction(0), Fraction(150))), clamp_value(-3, None)
-    (150.0, -3)
-    """
-    if bounds is None or value is None or bounds[0] <= value <= bounds[1]:
-        return value
-    return float(bounds[0] if value < bounds[0] else bounds[1])
-
-
-def clamp_interval(low: Any, high: Any, bounds: Bounds | None) -> tuple[Any, Any]:
-    """Cut from an interval what lies beyond the bounds; one that lies wholly beyond stays as it is.
-
-    It covers as often as before, since the exact answer lies within the bounds.
-    """
-    if bounds is None or (low is not None and low > bounds[1]):
-        return low, high
-    if high is not None and high < bounds[0]:
-        return low, high
-    return clamp_value(low, bounds), clamp_value(high, bounds)
 
 
 def write_html_table(
@@ -274,8 +252,8 @@ def _describe_noise(column: ResultColumn) -> str:
     return f"{column.aggregate}{noise}{interval}"
 
 
-def _format_number(text: str) -> str:
-    return f"{float(Fraction(text)):g}"
+def _format_price(text: str) -> str:
+    return decimal_text(Fraction(text), up=True)
 
 
 def _format_value(value: Any) -> str:

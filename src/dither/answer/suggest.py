@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
-from dither.canonical import Number, exact, number_text, quote, shorten
+from dither.canonical import Number, decimal_text, exact, number_text, quote, shorten
 from dither.catalog import Boolean, Bounded, Catalog, Date, Table, Timestamp
 from dither.errors import ParameterError
 from dither.plan.algebra import (
@@ -275,8 +275,8 @@ def make_suggestion(
     else:
         high = max(Fraction(1), quantiles[-1])
     delta = Fraction(info["charges"].get(info["pot"], ("0", "0"))[1])
-    price = f"{info['price_in']} {_format_number(Fraction(info['price_asked']))}"
-    paid = f"{price}, delta {float(delta):g}, for one {info['unit']}"
+    price = f"{info['price_in']} {decimal_text(Fraction(info['price_asked']), up=True)}"
+    paid = f"{price}, delta {decimal_text(Fraction(delta), up=True)}, for one {info['unit']}"
     provenance = (
         f"bought: release {info['release_id']}, {paid}, {float(wished.keep) * 100:.4g}% quantile"
     )

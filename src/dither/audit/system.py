@@ -77,7 +77,7 @@ def refuse_prod(connection: Connection) -> None:
     """An audit never reads a prod lineage."""
     if connection._kernel.version.context != "dev":
         raise RefusedError(
-            "this lineage is prod: audits run on dev lineages only", rule=PrivacyRule.AUDITS
+            "this dataset is prod: audits run on dev datasets only", rule=PrivacyRule.AUDITS
         )
 
 

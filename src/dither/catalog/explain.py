@@ -35,7 +35,10 @@ _WIDTH = 100
 
 def guarantee(catalog: Catalog) -> str:
     """Write what the catalog promises, and what it does not, as a page of text."""
-    head = f"{catalog.dataset}: lineage {catalog.lineage}, population {catalog.population}"
+    head = (
+        f"dataset {catalog.dataset}: budgets follow {catalog.lineage}, population "
+        f"{catalog.population}"
+    )
     sections = [
         ("Protected", [_describe_protected(catalog)]),
         ("What is hidden", _describe_hidden(catalog)),

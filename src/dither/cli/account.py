@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from dither.accounting.curves import read_delta
 from dither.accounting.explain import LossExplanation, explain
@@ -25,6 +24,7 @@ from dither.errors import DitherError
 from dither.given_numbers import as_float
 from dither.privacy import loss_documents
 from dither.privacy import losses as ls
+from dither.publish.shown_table import ShownTable
 from dither.strict_json import read_document
 from dither.surfaces import escape_lines
 
@@ -112,17 +112,11 @@ def _show(
 ) -> None:
     console = make_console()
     unit = ladder.loss.unit
-    table = Table(
-        title=f"epsilon at delta = {ladder.delta:g}, for one {unit}",
-        caption="for a plan fixed in advance; filters add up otherwise",
-    )
-    table.add_column("theorem")
-    table.add_column("epsilon", justify="right")
-    table.add_column("why")
-    for rung in ladder.rungs:
-        table.add_row(rung.name, f"{rung.epsilon:.9g}", rung.theorem)
+    rows = tuple((rung.name, f"{rung.epsilon:.9g}", rung.theorem) for rung in ladder.rungs)
+    title = f"epsilon at delta = {ladder.delta:g}, for one {unit}"
     console.print(f"{ladder.loss!r}", soft_wrap=True)
-    console.print(table)
+    console.print(ShownTable(("theorem", "epsilon", "why"), rows, frozenset({1}), title))
+    console.print("for a plan fixed in advance; filters add up otherwise", style="dim")
     console.print(
         f"bracket [{ladder.bounds.lower!r}, {ladder.bounds.upper!r}] at delta {ladder.delta:g}, "
         f"for one {unit}; worst direction: {ladder.direction}",

@@ -10,14 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from dither import connect, steward
+from dither import Connection, connect, steward
 from dither.answer.documents import describe_preview
 from dither.answer.explain import strip_explain_prefix
 from dither.answer.explained_result import ExplainedResult
-from dither.cli.large_epsilon import Yes, check_epsilon
+from dither.cli.large_epsilon import Yes, check_epsilon, check_rho
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
+from dither.sql.dialects import read_dialect
 from dither.state import State
 from dither.surfaces import escape_csv
 
@@ -25,7 +26,7 @@ Question = Annotated[str, typer.Argument(help="The question, in SQL.")]
 Epsilon = Annotated[
     str | None, typer.Option(help="The price: the most that this question may cost.")
 ]
-Rho = Annotated[str | None, typer.Option(help="The price in rho, for zCDP and RDP pots.")]
+Rho = Annotated[str | None, typer.Option(help="The price in rho, for zCDP and RDP budgets.")]
 Within = Annotated[
     list[str] | None,
     typer.Option(
@@ -34,7 +35,7 @@ Within = Annotated[
     ),
 ]
 Confidence = Annotated[str, typer.Option(help="The level of the intervals.")]
-Pot = Annotated[str, typer.Option(help="The pot that pays.")]
+Pot = Annotated[str, typer.Option(help="The budget that pays.")]
 GroupSize = Annotated[
     int | None, typer.Option(help="A number of rows for which averages and ratios are judged.")
 ]
@@ -151,8 +152,8 @@ def sql(
     yes: Yes = False,
     state: StateFolder = None,
 ) -> None:
-    """Ask a question and pay for it from a pot. Asked again at the same price, it is free and has
-    the same answer."""
+    """Ask a question and pay for it from a budget. Asked again at the same price, it is free and
+    has the same answer."""
     if dry_run and certificate is not None:
         raise ParameterError("a dry run is about nobody and has no certificate")
     con = connect(catalog, pot=pot, state=state)
@@ -173,8 +174,8 @@ def sql(
             **terms,
         )
         price = {answer_preview.measure: answer_preview.price}
-    if not dry_run:
-        check_epsilon(price.get("epsilon"), yes=yes)
+    if not dry_run and strip_explain_prefix(question) is None:
+        _check_price(con, question, price, pot, yes=yes)
     result = con.sql(question, fresh=fresh, dry_run=dry_run, **price, **terms)
     if isinstance(result, ExplainedResult):
         if as_json or output is AnswerFormat.json:
@@ -208,6 +209,15 @@ def sql(
         )
 
 
+def _check_price(
+    con: Connection, question: str, price: dict[str, Any], pot: str, *, yes: bool
+) -> None:
+    """Ask for `--yes` above epsilon 10, also where the price is in rho or inside the question."""
+    check_epsilon(price.get("epsilon"), yes=yes)
+    check_rho(price.get("rho"), con.budget().pots, pot, yes=yes)
+    check_epsilon(read_dialect(question, con.catalog).epsilon, yes=yes)
+
+
 def reissue(
     catalog: CatalogFile,
     release: Annotated[
@@ -228,10 +238,10 @@ def reissue(
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """For the steward: answer again what was answered wrongly, out of the reserve inside the pot's
-    ceiling."""
-    check_epsilon(epsilon, yes=yes)
+    """For the steward: answer again what was answered wrongly, out of the reserve inside the
+    budget's ceiling."""
     con = connect(catalog, pot=pot, state=state)
+    _check_price(con, question, {"epsilon": epsilon, "rho": rho}, pot, yes=yes)
     request = con.request(
         question, epsilon=epsilon, rho=rho, max_groups=max_groups, weights=_read_weights(weight)
     )

@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from dither.audit.accountant import audit_accountant
 from dither.audit.alpha_budget import next_share
@@ -27,6 +26,7 @@ from dither.cli.audit_output import Alpha, Report, Year, say_written, show_limit
 from dither.cli.audit_system import system
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
+from dither.publish.shown_table import ShownTable
 
 app = typer.Typer(
     name="audit",
@@ -75,21 +75,9 @@ def mechanisms(
         subject.audit(runs if subject.vectorised else slow_runs, alpha)
         for subject in track(chosen, description="auditing", console=console, transient=True)
     ]
-    table = Table(
-        "mechanism",
-        "claimed",
-        "delta",
-        "shown",
-        "ceiling",
-        "runs",
-        "verdict",
-        box=None,
-        padding=(0, 2, 0, 0),
-    )
-    table.columns[0].no_wrap = True
-    for verdict in verdicts:
-        table.add_row(*_make_row(verdict))
-    console.print(table)
+    heads = ("mechanism", "claimed", "delta", "shown", "ceiling", "runs", "verdict")
+    figures = frozenset(range(1, len(heads) - 1))
+    console.print(ShownTable(heads, tuple(tuple(_make_row(v)) for v in verdicts), figures))
     console.print(
         "epsilon claimed, epsilon shown at least, and the most that so many runs could show",
         style="dim",
@@ -207,15 +195,17 @@ def accountant(
     if refuted."""
     console = make_console(stderr=as_json)
     claims = audit_accountant(compositions, runs=runs, alpha=alpha)
-    table = Table("composition", "epsilon", "accountant's delta", "shown at least")
-    for claim in claims:
-        table.add_row(
+    heads = ("composition", "epsilon", "accountant's delta", "shown at least")
+    rows = tuple(
+        (
             repr(claim.loss)[:70],
             f"{claim.epsilon:.4g}",
             f"{claim.claimed:.4g}",
             f"{claim.shown:.4g}",
         )
-    console.print(table)
+        for claim in claims
+    )
+    console.print(ShownTable(heads, rows, frozenset({1, 2, 3})))
     refuted = sum(claim.refuted for claim in claims)
     console.print(
         f"{refuted} of {len(claims)} claims refuted; false alarms at most {alpha:g}", soft_wrap=True
@@ -300,10 +290,10 @@ def _show_catches(console: Console, catches: list[tuple[Bug, Catch]], *, why: bo
     With `why`, also what is wrong and how it shows.
     """
     names = ("bug", "detector", "claim", "runs", "alpha", "power", "black box needs", "caught")
-    table = Table(*names)
+    rows = []
     for bug, catch in catches:
         row = dict(zip(_CATCH_HEAD, _make_catch_row(bug, catch), strict=True))
-        table.add_row(*(row[name] for name in names))
+        rows.append(tuple(row[name] for name in names))
         if why or console.width < 140:
             runs = (
                 f"{catch.runs:,} runs a side, alpha {row['alpha']}, power {row['power']}"
@@ -318,7 +308,7 @@ def _show_catches(console: Console, catches: list[tuple[Bug, Catch]], *, why: bo
             explanation = f"  {bug.what} ({bug.origin}). {catch.evidence}"
             console.print(explanation, soft_wrap=True, highlight=False, markup=False)
     if not why and console.width >= 140:
-        console.print(table)
+        console.print(ShownTable(names, tuple(rows), frozenset({3, 4, 5})))
 
 
 def _summarise(accused: list[str], tested: int, alpha: float) -> str:

@@ -14,7 +14,6 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from dither.audit.leakage import places, tables
 from dither.audit.leakage.estimate import METHODS, from_pairs
@@ -23,6 +22,7 @@ from dither.audit.report import finite
 from dither.audit.verdict import LIMITS
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
+from dither.publish.shown_table import ShownTable
 
 _HEAD = ("table", "system", "R* printed", "R* ours", "delta", *METHODS, "beyond tolerance")
 _Tick = Callable[[str, float], None]
@@ -74,44 +74,37 @@ def _show_book(console: Console, *, full: bool, runs: int, as_json: bool) -> Non
         }
         print_json(finite({**documents, "planar_geometric_uniform": uniform, "runs": runs}))
         return
-    table = Table(*_HEAD, title=f"examples needed: printed / ours (median of {runs})")
+    rows = []
     for system in systems:
         for delta, own_counts in system.counts.items():
             cells = _pair_counts(system.experiment.counts[delta], own_counts)
             risks = f"{system.experiment.risk:.3f}", f"{system.risk:.6f}"
             odd = ", ".join(system.misses[delta]) or "-"
-            table.add_row(
-                system.experiment.table, system.experiment.name, *risks, f"{delta:g}", *cells, odd
-            )
-    console.print(table)
+            name = system.experiment.name
+            rows.append((system.experiment.table, name, *risks, f"{delta:g}", *cells, odd))
+    title = f"examples needed: printed / ours (median of {runs})"
+    console.print(ShownTable(_HEAD, tuple(rows), title=title))
     if located_systems:
-        table = Table(
-            "table",
-            "system",
-            "R* ours",
-            "delta",
-            *METHODS,
-            title="places, a prior of our own: printed / ours",
-        )
+        heads = ("table", "system", "R* ours", "delta", *METHODS)
+        rows = []
         for located in located_systems:
             printed = places.PRINTED[located.table, located.name, located.nu]
             for delta, own_counts in located.counts.items():
                 name = f"{located.name}, nu = {located.nu}"
-                table.add_row(
-                    located.table,
-                    name,
-                    f"{located.risk:.5f}",
-                    f"{delta:g}",
-                    *_pair_counts(printed[delta], own_counts),
-                )
-        console.print(table)
-    table = Table("system", "R* spec", "R* ours", title="uniform prior, exact")
-    for nu, risk in uniform_risks.items():
-        table.add_row(
-            f"planar geometric nu = {nu}, 400 x 115,600", f"{places.UNIFORM[nu]}", f"{risk:.5f}"
+                cells = _pair_counts(printed[delta], own_counts)
+                rows.append((located.table, name, f"{located.risk:.5f}", f"{delta:g}", *cells))
+        title = "places, a prior of our own: printed / ours"
+        console.print(ShownTable(heads, tuple(rows), title=title))
+    exact_risks = [
+        (f"planar geometric nu = {nu}, 400 x 115,600", f"{places.UNIFORM[nu]}", f"{risk:.5f}")
+        for nu, risk in uniform_risks.items()
+    ]
+    exact_risks.append(("spiky, 2 x 10K", "0", f"{spiky().bayes_risk:.5f}"))
+    console.print(
+        ShownTable(
+            ("system", "R* spec", "R* ours"), tuple(exact_risks), title="uniform prior, exact"
         )
-    table.add_row("spiky, 2 x 10K", "0", f"{spiky().bayes_risk:.5f}")
-    console.print(table)
+    )
     console.print(LIMITS[0], style="dim", soft_wrap=True)
     judged = sum(len(system.counts) for system in systems)
     odd_rows = sum(bool(odd) for system in systems for odd in system.misses.values())
@@ -181,12 +174,12 @@ def _parse_numbers(cells: list[str]) -> list[float] | None:
 def _show_pairs(console: Console, file: Path, *, alpha: float, as_json: bool) -> None:
     """Print the leakage estimated from the pairs in a file, and the epsilon that it certifies."""
     estimate = from_pairs(*_read_pairs(file))
-    table = Table("estimator", "examples", "least error", "last error")
-    for line in estimate.curves:
-        table.add_row(
-            line.method, f"{line.examples[-1]:,}", f"{line.least:.4f}", f"{line.last:.4f}"
-        )
-    console.print(table)
+    rows = tuple(
+        (line.method, f"{line.examples[-1]:,}", f"{line.least:.4f}", f"{line.last:.4f}")
+        for line in estimate.curves
+    )
+    heads = ("estimator", "examples", "least error", "last error")
+    console.print(ShownTable(heads, rows, frozenset({1, 2, 3})))
     bound = estimate.certify(alpha)
     console.print(
         f"guessing errs {estimate.random_guess:.4f}; best estimate of the Bayes risk "

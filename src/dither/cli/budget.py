@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dither import steward
-from dither.cli.large_epsilon import Yes, check_epsilon
+from dither.cli.large_epsilon import Yes, check_cap
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.status import describe_suspension
@@ -17,12 +17,16 @@ from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import Pot
 from dither.publish.budget import PotBalances
 from dither.state import State
+from dither.steward.budgets import read_rule
 
 app = typer.Typer(
-    name="budget", help="Open, raise and show pots: what may ever be learned.", no_args_is_help=True
+    name="budget",
+    help="Open, raise and show budgets: what may ever be learned.",
+    no_args_is_help=True,
 )
 PotName = Annotated[
-    str, typer.Argument(help="The pot's name; 'total' is the one that connect() uses.")
+    str,
+    typer.Argument(metavar="BUDGET", help="Its name; 'total' is the one that connect() uses."),
 ]
 
 
@@ -48,10 +52,12 @@ def open_pot(
     recipient: Annotated[str, typer.Option(help="Who will see the answers, in a sentence.")],
     rule: Annotated[Rules, typer.Option(help="How charges add up; fixed for ever.")] = Rules.pure,
     epsilon: Annotated[
-        str | None, typer.Option(help="The cap of a pure or (epsilon, delta) pot.")
+        str | None, typer.Option(help="The cap of a pure or (epsilon, delta) budget.")
     ] = None,
-    rho: Annotated[str | None, typer.Option(help="The cap of a zCDP pot.")] = None,
-    renyi: Annotated[str | None, typer.Option(help="The cap of an RDP pot, at its order.")] = None,
+    rho: Annotated[str | None, typer.Option(help="The cap of a zCDP budget.")] = None,
+    renyi: Annotated[
+        str | None, typer.Option(help="The cap of an RDP budget, at its order.")
+    ] = None,
     delta: Annotated[
         str | None, typer.Option(help="(epsilon, delta): what all deltas may add up to.")
     ] = None,
@@ -67,7 +73,7 @@ def open_pot(
     ] = None,
     alpha: Annotated[str | None, typer.Option(help="RDP: the one order, above 1.")] = None,
     inside: Annotated[
-        str | None, typer.Option(help="The pot that this one lies inside of.")
+        str | None, typer.Option(help="The budget that this one lies inside of.")
     ] = None,
     kind: Annotated[
         str | None,
@@ -91,17 +97,14 @@ def open_pot(
     ] = None,
     relation: Annotated[
         list[str] | None,
-        typer.Option(help="The total's: LINEAGE=same, disjoint or unknown, for each known here."),
+        typer.Option(help="The total's: DATASET=same, disjoint or unknown, for each known here."),
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Open a pot: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has
+    """Open a budget: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has
     seen an answer."""
-    check_epsilon(epsilon, yes=yes)
-    if rule in (Rules.pure, Rules.approx):
-        check_epsilon(ceiling, yes=yes)
     dataset_state = State.beside(catalog, state)
     registered = steward.registered_catalog(dataset_state)
     terms: dict[str, Any] = {
@@ -121,6 +124,9 @@ def open_pot(
         "max_incidents": max_incidents,
         "reissue": reissue,
     }
+    checked_rule = read_rule(rule.value, terms)
+    for amount in (epsilon or rho or renyi, ceiling):
+        check_cap(checked_rule, amount, yes=yes)
     opened = steward.open_pot(
         dataset_state,
         registered,
@@ -148,7 +154,7 @@ def read_relations(texts: list[str]) -> dict[str, str]:
     pairs = [text.rpartition("=")[::2] for text in texts]
     if any(not lineage for lineage, _ in pairs):
         raise ParameterError(
-            "a relation is written LINEAGE=same, LINEAGE=disjoint or LINEAGE=unknown"
+            "a relation is written DATASET=same, DATASET=disjoint or DATASET=unknown"
         )
     return dict(pairs)
 
@@ -162,32 +168,39 @@ def raise_cap(
         str | None, typer.Option(help="The new cap, at most the ceiling less the reserve.")
     ] = None,
     cap: Annotated[
-        str | None, typer.Option(help="The same, for pots that count in rho or Renyi divergence.")
+        str | None,
+        typer.Option(help="The same, for budgets that count in rho or Renyi divergence."),
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Raise a pot's cap, at most to its ceiling."""
+    """Raise a budget's cap, at most to its ceiling."""
     if (epsilon is None) == (cap is None):
         raise ParameterError("say the new cap once: --epsilon or --cap")
-    check_epsilon(epsilon, yes=yes)
-    _show(
-        steward.raise_cap(State.beside(catalog, state), pot, epsilon or cap or "", reason), as_json
-    )
+    dataset_state = State.beside(catalog, state)
+    raised = next((stored.rule for stored in _list_pots(dataset_state) if stored.name == pot), None)
+    if raised is not None:
+        check_cap(raised, epsilon or cap, yes=yes)
+    _show(steward.raise_cap(dataset_state, pot, epsilon or cap or "", reason), as_json)
+
+
+def _list_pots(dataset_state: State) -> tuple[Pot, ...]:
+    """The steward's own reading of all pots: with what is under way."""
+    ledger = steward.open_ledger(dataset_state)
+    try:
+        return ledger.pots()
+    finally:
+        ledger.close()
 
 
 @app.command("show")
 def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
-    """Show spent, left, cap and ceiling of every pot, all groups together, and the population's
+    """Show spent, left, cap and ceiling of every budget, all groups together, and the population's
     datasets."""
     dataset_state = State.beside(catalog, state)
     registered = steward.registered_catalog(dataset_state)
-    ledger = steward.open_ledger(dataset_state)
-    try:
-        pots = ledger.pots()  # the steward's own reading: with what is under way
-    finally:
-        ledger.close()
+    pots = _list_pots(dataset_state)
     suspension = describe_suspension(dataset_state, catalog)
     budget = PotBalances(
         pots, steward.population_notes(dataset_state, registered), horizon(registered)

@@ -19,6 +19,7 @@ from rich.syntax import Syntax
 from dither import connect, steward
 from dither.answer.preview import Preview
 from dither.answer.result import Result
+from dither.canonical import decimal_text
 from dither.catalog.explain import guarantee
 from dither.cli.clinic import CATALOG, write_clinic
 from dither.cli.demo_report import DemoAnswer, count_covered, demo_report, list_points, list_truths
@@ -190,7 +191,7 @@ class _Walk:
         with _show_progress(self.console, "registering"):
             done = steward.register(self.file, state=self.state, dev=True)
         self.console.print(guarantee(done.catalog), highlight=False, markup=False)
-        self.console.rule("2. the steward opens a pot: what may ever be learned")
+        self.console.rule("2. the steward opens a budget: what may ever be learned")
         steward.open_pot(
             self.state,
             done.catalog,
@@ -217,7 +218,7 @@ class _Walk:
         self.console.rule("4. the analyst asks, and pays")
         answer = self._ask(con, title, top_label, sql)
         self.console.print(answer.result)
-        self.console.print("the exact answer, which only a dev lineage can show:")
+        self.console.print("the exact answer, which only a dev dataset can show:")
         for label, value in answer.truth.items():
             self.console.print(f"  {label:<12}{value:>10,.0f}", highlight=False)
 
@@ -262,8 +263,9 @@ class _Walk:
                     f"asking again, for a fresh answer: {error}", highlight=False, markup=False
                 )
                 self.console.print(con.budget())
-                return f"Asked once more ({title.lower()}) for rho {float(PRICE):g}: {error}"
-        raise AssertionError("the pot never ended")
+                price = decimal_text(Fraction(PRICE))
+                return f"Asked once more ({title.lower()}) for rho {price}: {error}"
+        raise AssertionError("the budget never ended")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 from dither.answer.preview import Preview
 from dither.answer.result import Result, make_result
 from dither.answer.shown_keys import list_shown_keys
+from dither.canonical import decimal_text
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.registry import read_deployment
 from dither.pages.charts import ChartPoint, draw_dots, format_number
@@ -118,16 +119,16 @@ def demo_report(
     balance = Paid(
         pot.name,
         pot.rule.measure,
-        format_number(float(pot.spent)),
-        format_number(float(pot.cap)),
-        format_number(float(pot.ceiling)),
+        decimal_text(pot.spent, up=True),
+        decimal_text(pot.cap),
+        decimal_text(pot.ceiling),
         tuple(
             (f"release {paid.release_id}: {paid.asks}", float(paid.charged)) for paid in releases
         ),
         "Whatever is asked, and whatever is raised later, all answers together stay within "
         f"{meaning.stated}",
         refusal,
-        f", delta {float(pot.delta_spent):g}, for one {pot.unit}",
+        f", delta {decimal_text(pot.delta_spent, up=True)}, for one {pot.unit}",
     )
     report = ReportPage(
         title="A dozen questions to an invented clinic",
@@ -181,7 +182,7 @@ def _describe_question(answer: DemoAnswer) -> AnsweredQuestion:
             f"the preview promised ± {format_number(first.half_width)} at 95% "
             "before anything was read"
         )
-    paid = f"Paid {info['measure']} {format_number(float(Fraction(info['charged'])))}"
+    paid = f"Paid {info['measure']} {decimal_text(Fraction(info['charged']), up=True)}"
     return AnsweredQuestion(
         answer.title,
         answer.sql,

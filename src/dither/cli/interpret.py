@@ -29,9 +29,9 @@ class Neighbours(StrEnum):
 def interpret(
     catalog: Annotated[
         Path | None,
-        typer.Argument(help="Read the guarantee of this catalog's pot, at its ceiling."),
+        typer.Argument(help="Read the guarantee of this catalog's budget, at its ceiling."),
     ] = None,
-    pot: Annotated[str, typer.Option(help="Which pot of the catalog.")] = "total",
+    pot: Annotated[str, typer.Option(help="Which budget of the catalog.")] = "total",
     epsilon: Annotated[
         str | None, typer.Option(help="Or: an epsilon, with --delta and --unit.")
     ] = None,
@@ -85,7 +85,7 @@ def _read_meaning(
     """
     if sum(source is not None for source in (catalog, epsilon, loss)) != 1:
         raise ParameterError(
-            "say what to interpret: a CATALOG and its pot, or --epsilon or --loss, with --delta "
+            "say what to interpret: a CATALOG and its budget, or --epsilon or --loss, with --delta "
             "and --unit"
         )
     if catalog is not None:

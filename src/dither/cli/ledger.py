@@ -55,7 +55,7 @@ def verify(
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Recompute the hash chain, the pots and the commitments. Needs no data; exit code 1 if
+    """Recompute the hash chain, the budgets and the commitments. Needs no data; exit code 1 if
     anything is wrong."""
     try:
         text = "" if anchors is None else anchors.read_text("utf-8")
@@ -109,7 +109,7 @@ def anchor(
 def export(
     catalog: CatalogFile,
     output: Annotated[
-        ExportFormat, typer.Option("--format", help="JSON with pots, or CSV of the releases.")
+        ExportFormat, typer.Option("--format", help="JSON with budgets, or CSV of the releases.")
     ] = ExportFormat.json,
     sql: WithSql = False,
     as_json: AsJson = False,
@@ -149,7 +149,7 @@ def history(
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """List what was released: when, from which pot, at which price. Parameters only."""
+    """List what was released: when, from which budget, at which price. Parameters only."""
     dataset_state = State.beside(catalog, state)
     ledger = steward.open_ledger(dataset_state)
     try:
@@ -173,7 +173,7 @@ def history(
         asks = _find_text(record, questions) or describe_request(record.public.get("request", {}))
         released_at = record.released_at or "never"
         rows.append((name, released_at, record.pot, asks, paid, version, "; ".join(links)))
-    heads = ("release", "released at", "pot", "asked", "charge", "version", "links")
+    heads = ("release", "released at", "budget", "asked", "charge", "version", "links")
     make_console().print(ShownTable(heads, tuple(rows)))
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
 from dither.local.choose import candidates, choose
 from dither.local.simulate import SimulatedErrors, chart, measure
+from dither.publish.shown_table import ShownTable
 
 app = typer.Typer(
     name="local",
@@ -63,12 +63,13 @@ def simulate(
         lines[f"epsilon {price}, delta 0, for one {chosen.unit} ({chosen.type})"] = [
             measure(chosen, size) for size in sizes
         ]
-    table = Table(
-        "", *(f"{size:,} users" for size in sizes), title="error of a share: measured (formula)"
+    heads = ("protocol", *(f"{size:,} users" for size in sizes))
+    rows = tuple(
+        (name, *(f"{point.measured:.3g} ({point.predicted:.3g})" for point in line))
+        for name, line in lines.items()
     )
-    for name, line in lines.items():
-        table.add_row(name, *(f"{point.measured:.3g} ({point.predicted:.3g})" for point in line))
-    console.print(table)
+    title = "error of a share: measured (formula)"
+    console.print(ShownTable(heads, rows, frozenset(range(1, len(heads))), title))
     console.print(chart(lines), highlight=False, markup=False)
     note = "Four times the users halve the error. Who reports, when and how often is not protected."
     console.print(note, soft_wrap=True)

@@ -45,6 +45,7 @@ _COMMANDS = {
     "serve": ("served", "dither serve clinic.yaml"),
     "curator": ("served", "dither curator clinic.yaml --gateway-user dither-gateway"),
     "gateway": ("served", "dither gateway --socket /run/dither/curator.sock"),
+    "completion": ("completion", "dither completion bash"),
     "bench": ("bench", "dither bench noise"),
 }
 """Each command: the module of `dither.cli` that has a function of its name, and an example."""
@@ -76,18 +77,6 @@ class LazyGroup(TyperGroup):
         except KeyboardInterrupt as interrupt:
             raise InterruptedCommand(str(interrupt)) from None
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Complete the names of commands without importing any of them.
-
-        Commands that stand for their names alone take the place of those not imported yet.
-        """
-        loaded = dict(self.commands)
-        self.commands = {name: TyperCommand(name) for name in self.list_commands(ctx)} | loaded
-        try:
-            return list(super().shell_complete(ctx, incomplete))
-        finally:
-            self.commands = loaded
-
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
             self.add_command(_load_command(cmd_name), cmd_name)
@@ -99,7 +88,7 @@ def _load_command(name: str) -> TyperCommand | TyperGroup:
     if name in _GROUPS:
         group = typer.main.get_group(import_module(f"dither.cli.{name}").app)
         for command in group.commands.values():
-            _keep_brackets(command)
+            _prepare_help(command)
         return group
     module, example = _COMMANDS[name]
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -108,14 +97,16 @@ def _load_command(name: str) -> TyperCommand | TyperGroup:
     )
     command = typer.main.get_command(single)
     assert isinstance(command, TyperCommand)
-    _keep_brackets(command)
+    _prepare_help(command)
     return command
 
 
-def _keep_brackets(command: Any) -> None:
-    """Keep the brackets of help texts, which rich would read as markup and leave out."""
+def _prepare_help(command: Any) -> None:
+    """Keep the brackets of help texts, which rich would read as markup and leave out, and fold
+    sentences where the terminal ends, not where the source does."""
     from rich.markup import escape
 
+    command.help = " ".join((command.help or "").split())
     for option in command.params:
         if getattr(option, "help", None):
             option.help = escape(option.help)
@@ -128,6 +119,7 @@ app = typer.Typer(
     "each person.",
     epilog=_CODES,
     no_args_is_help=True,
+    add_completion=False,  # `dither completion` writes a script that starts no Python
     # main() turns every exception into a message; locals can hold exact values
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,

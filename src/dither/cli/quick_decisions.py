@@ -191,7 +191,7 @@ def decide_relations(asker: DecisionReader, option_values: list[str]) -> dict[st
             relations[lineage] = asker.decide(
                 None,
                 f"--relation {lineage}=same, =disjoint or =unknown",
-                f"The lineage {lineage} has a budget already. Are these the same people: same, "
+                f"The dataset {lineage} has a budget already. Are these the same people: same, "
                 "disjoint or unknown (which counts as same)?",
                 _read_relation,
             )
@@ -217,15 +217,37 @@ def _read_count(text: str) -> int:
 
 
 def write_first_question(decisions: QuickDecisions) -> str:
-    """Write a question to begin with.
+    """Write a question to begin with: the average of the first number by the first key, as far as
+    there are such columns.
 
-    It is the average of the first number by the first key, as far as there are such columns.
+    Where people have many rows, labels that nobody listed are no such key: one person could be in
+    many groups, and so each would need thousands of people to be shown.
     """
     names = name_columns(decisions)
-    numbers = [names[source] for source, kind in decisions.kinds if kind.is_number]
+    has_many_rows = decisions.rows_per_person > 1
+    keys = [
+        names[source]
+        for source, kind in decisions.kinds
+        if kind.is_key and not (has_many_rows and kind is KINDS["labels"])
+    ]
+    return _write_question(decisions, keys[0] if keys else None)
+
+
+def write_grouped_question(decisions: QuickDecisions) -> str | None:
+    """Write the question by labels that nobody listed, which the first question leaves out; None
+    where there are none, or the first question has a key."""
+    names = name_columns(decisions)
     keys = [names[source] for source, kind in decisions.kinds if kind.is_key]
+    if not keys or " GROUP BY " in write_first_question(decisions):
+        return None
+    return _write_question(decisions, keys[0])
+
+
+def _write_question(decisions: QuickDecisions, key: str | None) -> str:
+    names = name_columns(decisions)
+    numbers = [names[source] for source, kind in decisions.kinds if kind.is_number]
     value = f"AVG({numbers[0]}) AS average_{numbers[0]}" if numbers else "COUNT(*) AS n"
     table = make_label(decisions.table)
-    if not keys:
+    if key is None:
         return f"SELECT {value} FROM {table}"
-    return f"SELECT {keys[0]}, {value} FROM {table} GROUP BY {keys[0]}"
+    return f"SELECT {key}, {value} FROM {table} GROUP BY {key}"

@@ -36,6 +36,7 @@ from dither.cli.quick_decisions import (
     find_table,
     read_sentence,
     write_first_question,
+    write_grouped_question,
 )
 from dither.cli.register import register_with_progress
 from dither.commands import write_command
@@ -48,6 +49,8 @@ DELTA = "1e-9"
 DELTA_PER_QUESTION = "1e-10"
 PRICE = "0.5"
 """What the first question is offered for."""
+MAX_GROUPS = "1"
+"""In how many groups one person counts, where nobody has listed the groups."""
 NULL_TEXTS = ("?",)
 
 
@@ -84,7 +87,7 @@ def quickstart(
     ] = None,
     relation: Annotated[
         list[str] | None,
-        typer.Option(help="LINEAGE=same, disjoint or unknown, for each other lineage here."),
+        typer.Option(help="DATASET=same, disjoint or unknown, for each other dataset here."),
     ] = None,
     ask: Annotated[
         bool | None, typer.Option(help="Ask the first question, for half of the budget.")
@@ -141,6 +144,7 @@ def quickstart(
     _register_and_open(asker.console, catalog_file, stated, relations)
     _offer_bounds(asker.console, catalog_file, decisions)
     _offer_first_question(asker, catalog_file, write_first_question(decisions), ask)
+    _offer_groups(asker.console, catalog_file, write_grouped_question(decisions))
 
 
 def _register_and_open(
@@ -231,6 +235,21 @@ def _offer_first_question(
     command = write_command("sql", catalog_file, sql, "--epsilon", PRICE)
     console.print(
         f"to ask again, for free: {command}" if is_wanted else f"to ask: {command}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _offer_groups(console: Console, catalog_file: Path, sql: str | None) -> None:
+    """How to ask by labels that nobody listed, of which people may have many."""
+    if sql is None:
+        return
+    command = write_command(
+        "preview", catalog_file, sql, "--epsilon", PRICE, "--max-groups", MAX_GROUPS
+    )
+    console.print(
+        "by labels: list them in a catalog and all are shown; of labels that nobody lists only "
+        f"those of very many people are, and this says of how many: {command}",
         highlight=False,
         soft_wrap=True,
     )

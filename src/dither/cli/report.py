@@ -10,12 +10,12 @@ import typer
 
 from dither.answer.history import describe_request
 from dither.answer.question_log import find_question, read_questions
+from dither.canonical import decimal_text
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.ledger import WithSql
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.registry import read_deployment
-from dither.pages.charts import format_number
 from dither.privacy.ledger import Charge, Pot
 from dither.privacy.ledger.pots import price_text
 from dither.publish.hazards import find_hazards
@@ -55,19 +55,20 @@ def report(
             for r in facts.releases
             if total.name in r.charges
         )
+        delta = decimal_text(total.delta_spent, up=True)
         paid = Paid(
             total.name,
             total.rule.measure,
-            format_number(float(total.spent)),
-            f"{float(total.cap):g}",
-            f"{float(total.ceiling):g}",
+            decimal_text(total.spent, up=True),
+            decimal_text(total.cap),
+            decimal_text(total.ceiling),
             charges,
             f"Whatever is asked, all answers together stay within {interpret_pot(total).stated}",
-            delta_and_unit=f", delta {float(total.delta_spent):g}, for one {total.unit}",
+            delta_and_unit=f", delta {delta}, for one {total.unit}",
         )
     lead = (
-        f"Lineage {facts.catalog.lineage}, population {facts.catalog.population}: {len(releases)} "
-        "releases. Parameters only: values belong to those whose pots paid for them."
+        f"Dataset {facts.catalog.dataset}, population {facts.catalog.population}: {len(releases)} "
+        "releases. Parameters only: values belong to those whose budgets paid for them."
     )
     text = write_report(
         ReportPage(

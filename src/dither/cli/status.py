@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from dither import steward
+from dither.canonical import decimal_text
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.commands import write_command
 from dither.given_numbers import as_float
-from dither.privacy.ledger.pots import decimal_text
 from dither.state import State
 
 
@@ -39,15 +39,15 @@ def status(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = N
         return
     console = make_console()
     lines = [
-        f"{facts.dataset}: lineage {facts.lineage}, version {registered.version} "
+        f"dataset {facts.dataset}, version {registered.version} "
         f"({registered.public['context']}), protects one {facts.unit.label}",
         *(
-            f"pot {pot.name}: {pot.rule.measure} {decimal_text(pot.left)} left of "
+            f"budget {pot.name}: {pot.rule.measure} {decimal_text(pot.left)} left of "
             f"{decimal_text(pot.cap)}, "
-            f"delta {float(pot.delta_left):g} left, for one {pot.unit}"
+            f"delta {decimal_text(pot.delta_left)} left, for one {pot.unit}"
             for pot in pots
         ),
-        "no pot is open" if not pots else "",
+        "no budget is open" if not pots else "",
         suspension or "answers leave: no incident is open",
     ]
     for line in filter(None, lines):

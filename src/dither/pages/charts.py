@@ -151,8 +151,10 @@ def draw_signed_bar(share: float) -> Html:
     )
 
 
-def draw_meter(amounts: Sequence[tuple[str, float]], cap: float, ceiling: float) -> Html:
-    """Draw what was spent, piece by piece, up to the cap and the ceiling."""
+def draw_meter(
+    amounts: Sequence[tuple[str, float]], cap: float, ceiling: float, words: str
+) -> Html:
+    """Draw what was spent, piece by piece, up to the cap and the ceiling; `words` say the same."""
     whole = ceiling or 1.0
     pieces = [
         write_element("span", style=f"width:{100 * amount / whole:.3f}%", title=label)
@@ -160,6 +162,4 @@ def draw_meter(amounts: Sequence[tuple[str, float]], cap: float, ceiling: float)
     ]
     if cap < ceiling:
         pieces.append(write_element("b", "cap", style=f"left:{100 * cap / whole:.2f}%"))
-    spent = format_number(sum(amount for _, amount in amounts))
-    words = f"spent {spent}, cap {format_number(cap)}, ceiling {format_number(ceiling)}"
     return write_element("div", *pieces, class_="meter", role="img", aria_label=words)

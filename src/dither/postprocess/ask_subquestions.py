@@ -10,6 +10,7 @@ from typing import TypeAlias
 from dither.answer.asked import Asked, read_price
 from dither.answer.preview import Amounts, Preview
 from dither.answer.result import Result
+from dither.canonical import decimal_text
 from dither.catalog import Catalog
 from dither.errors import BudgetError, ParameterError, QueryError
 from dither.postprocess.combined_result import (
@@ -190,10 +191,11 @@ def _check_budget(previews: list[Preview]) -> None:
     if balance is None:
         return
     if charged.amount > balance.left or charged.delta > balance.delta_left:
-        delta = f", delta {float(charged.delta):g}" if charged.delta else ""
+        delta = f", delta {decimal_text(charged.delta, up=True)}" if charged.delta else ""
         raise BudgetError(
             f"the {len(previews)} answers that this question is computed from cost "
-            f"{float(charged.amount):g}{delta} together, and {float(balance.left):g} is left: ask "
+            f"{decimal_text(charged.amount, up=True)}{delta} together, and "
+            f"{decimal_text(balance.left)} is left: ask "
             "with a smaller price"
         )
 

@@ -14,9 +14,9 @@ from fractions import Fraction
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
+from dither.canonical import decimal_text
 from dither.pages.notebook import write_cell, write_notes
 from dither.privacy.ledger import Pot, Rule
-from dither.privacy.ledger.pots import decimal_text
 from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
 from dither.surfaces import make_rich_text
@@ -36,8 +36,8 @@ class LabelledGuarantee:
 
     def __str__(self) -> str:
         return (
-            f"{self.label}: epsilon {float(self.epsilon):.6g}, delta "
-            f"{float(self.delta):g}, for one {self.unit}"
+            f"{self.label}: epsilon {decimal_text(self.epsilon, up=True)}, delta "
+            f"{decimal_text(self.delta, up=True)}, for one {self.unit}"
         )
 
 
@@ -111,10 +111,11 @@ class PotBalances:
 
     def _make_table(self) -> ShownTable:
         """Make the table of pots, one row each, as it is shown to people."""
-        heads = ("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
+        heads = ("budget", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
         rows = []
         for pot in self.shown():
-            numbers = [decimal_text(value) for value in (pot.spent, pot.left, pot.cap, pot.ceiling)]
+            kept = [decimal_text(amount) for amount in (pot.left, pot.cap, pot.ceiling)]
+            numbers = [decimal_text(pot.spent, up=True), *kept]
             name = pot.name if pot.inside is None else f"{pot.name} in {pot.inside}"
             rule = pot.rule.name if pot.rule.name != "rdp" else f"rdp at {pot.rule.alpha}"
             reserve = f"{decimal_text(pot.reissue - pot.reissued)} of {decimal_text(pot.reissue)}"
@@ -127,8 +128,8 @@ class PotBalances:
             yield from (str(self.guarantee(pot)), str(self.so_far(pot)))
             if pot.rule.delta_cap:
                 yield (
-                    f"  deltas add up to {float(pot.delta_spent):g} of "
-                    f"{float(pot.rule.delta_cap):g}"
+                    f"  deltas add up to {decimal_text(pot.delta_spent, up=True)} of "
+                    f"{decimal_text(pot.rule.delta_cap)}"
                 )
             yield (
                 f"  {pot.question} About {pot.population}, for {pot.recipient}; unit "
@@ -198,8 +199,8 @@ def convert_steps(pair: Pair, steps: int) -> Pair:
 
 
 _POLICIES = {
-    "global": "the total is what is promised; pots inside it are allowances, and stored "
+    "global": "the total is what is promised; budgets inside it are allowances, and stored "
     "answers are free to all",
-    "separate": "each group's own pot is promised to hold while groups share nothing; "
+    "separate": "each group's own budget is promised to hold while groups share nothing; "
     "each pays for what it sees",
 }

@@ -46,7 +46,7 @@ HARMS: tuple[Harm, ...] = (
         "processing",
         "secondary use",
         "not covered",
-        "each pot states its purpose; people must hold to it",
+        "each budget states its purpose; people must hold to it",
     ),
     Harm("processing", "exclusion", "not covered", "tell people what is held and let them object"),
     Harm(

@@ -58,7 +58,7 @@ def _check_parameters(deployment: Deployment) -> Iterator[Hazard]:
     if guarantee is None:
         yield Hazard(
             "no-budget",
-            "no pot is open, so nothing bounds what may be learned: dither budget open --help",
+            "no budget is open, so nothing bounds what may be learned: dither budget open --help",
         )
         return
     epsilon, delta = guarantee
@@ -79,8 +79,8 @@ def _check_parameters(deployment: Deployment) -> Iterator[Hazard]:
     if total is not None and total.rule.name == "approx":
         yield Hazard(
             "catastrophic-delta",
-            "an (epsilon, delta) pot allows that with probability delta anything leaves; zcdp pots "
-            "degrade gracefully",
+            "an (epsilon, delta) budget allows that with probability delta anything leaves; zcdp "
+            "budgets degrade gracefully",
         )
     if delta > COMMON_DELTA:
         yield Hazard(

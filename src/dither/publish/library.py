@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
+from dither.canonical import decimal_text
 from dither.privacy.ledger import Pot
-from dither.privacy.ledger.pots import decimal_text
 from dither.publish.budget import LabelledGuarantee, PotBalances
 
 LIBRARY: Literal["library"] = "library"
@@ -34,7 +34,7 @@ class ConnectionBalances(PotBalances):
         for pot in self.pots:
             yield (
                 f"this connection: {pot.rule.measure} {decimal_text(pot.spent, up=True)} spent, "
-                f"{decimal_text(pot.left)} left, delta {float(pot.delta_spent):g} spent, for one "
-                f"{pot.unit}"
+                f"{decimal_text(pot.left)} left, delta {decimal_text(pot.delta_spent, up=True)} "
+                f"spent, for one {pot.unit}"
             )
         yield NO_TOTAL

@@ -62,7 +62,7 @@ def fill_entry(deployment: Deployment) -> dict[str, Any]:
                 "actors": "; ".join(
                     [
                         "the steward, who registers data and opens budgets, and sees the rows",
-                        *(f"{pot.recipient}, from pot {pot.name}" for pot in deployment.pots),
+                        *(f"{pot.recipient}, from budget {pot.name}" for pot in deployment.pots),
                         PROMPT + "who else may see answers, and whom you trust with what",
                     ]
                 ),
@@ -149,7 +149,7 @@ def _describe_access(deployment: Deployment) -> str:
     inside = [pot.name for pot in deployment.pots if pot.inside]
     if total.policy == "separate":
         return (
-            f"each group pays from its own pot ({', '.join(inside)}); groups are assumed not to "
+            f"each group pays from its own budget ({', '.join(inside)}); groups are assumed not to "
             "share answers; the dataset's total bounds all of them together"
         )
     shared = f", with allowances inside it: {', '.join(inside)}" if inside else ""

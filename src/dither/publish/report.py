@@ -109,8 +109,8 @@ def write_report(report: ReportPage) -> str:
 
 
 _CONTEXTS = {
-    "dev": "dev lineage: invented data, so exact answers can stand beside the noisy ones",
-    "prod": "prod lineage: exact answers never leave",
+    "dev": "dev dataset: invented data, so exact answers can stand beside the noisy ones",
+    "prod": "prod dataset: exact answers never leave",
     "dry_run": "dry run: generated from the catalog, about nobody",
 }
 
@@ -182,11 +182,18 @@ def _show_payment(report: ReportPage) -> Html:
     paid = report.paid
     if paid is None:
         return EMPTY
-    spent = f"spent {paid.measure} {paid.spent}{paid.delta_and_unit}"
-    balance = f": {spent}; cap {paid.cap}, ceiling {paid.ceiling}. {paid.guarantee}."
+    limits = f"cap {paid.cap}, ceiling {paid.ceiling}"
+    balance = (
+        f": spent {paid.measure} {paid.spent}{paid.delta_and_unit}; {limits}. {paid.guarantee}."
+    )
     elements = [
-        write_element("p", "Pot ", write_element("b", paid.pot), balance),
-        draw_meter(paid.charges, float(paid.cap), float(paid.ceiling)),
+        write_element("p", "Budget ", write_element("b", paid.pot), balance),
+        draw_meter(
+            paid.charges,
+            float(paid.cap),
+            float(paid.ceiling),
+            f"spent {paid.spent}, {limits}",
+        ),
     ]
     if paid.refusal:
         elements.append(write_element("p", paid.refusal, class_="refusal"))

@@ -31,8 +31,8 @@ def write_statement(deployment: Deployment) -> str:
 def _write_intro(deployment: Deployment) -> Iterator[str]:
     """Write the paragraph before the sections: where the facts come from."""
     yield (
-        f"Filled by dither {__version__} from the registered catalog and the ledger of the lineage "
-        f"{deployment.catalog.lineage} ({deployment.context}). Lines that begin with "
+        f"Filled by dither {__version__} from the registered catalog and the ledger of the dataset "
+        f"{deployment.catalog.dataset} ({deployment.context}). Lines that begin with "
         f"*{PROMPT.strip()}* are for a person."
     )
 
@@ -81,7 +81,10 @@ def _list_sections(deployment: Deployment) -> Iterator[tuple[str, list[str]]]:
     yield (
         "k. Why the data was collected",
         [
-            *(f"pot {pot.name}: {pot.question} About {pot.population}." for pot in deployment.pots),
+            *(
+                f"budget {pot.name}: {pot.question} About {pot.population}."
+                for pot in deployment.pots
+            ),
             PROMPT + "why it was collected, on what basis, and when it is deleted",
         ],
     )

@@ -229,7 +229,8 @@ class _Reader:
                         )
                     if name == "DELTA" and (number is None or not 0 <= number <= 1):
                         raise self._refuse(
-                            "delta must lie in [0, 1]; it may be left out: the pot states it", token
+                            "delta must lie in [0, 1]; it may be left out: the budget states it",
+                            token,
                         )
                     options[name.lower()] = number
                 case "MAX_GROUPS_CONTRIBUTED":

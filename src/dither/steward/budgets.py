@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dither.canonical import Number, exact
+from dither.canonical import Number, decimal_text, exact
 from dither.catalog import Catalog
 from dither.catalog.explain import ASSERTED
 from dither.catalog.storage import from_json
@@ -79,15 +79,12 @@ def open_pot(
 
     The first is the dataset's total.
     """
-    stated: Any = {key: terms.pop(key) for key in _DELTAS if terms.get(key) is not None}
-    for key, value in stated.items():
-        as_float(value, key)  # deltas below 1e-300 are no promise that anybody can compute with
-    checked = Rule(rule, **{key: exact(value, key) for key, value in stated.items()})  # type: ignore[arg-type]
+    checked = read_rule(rule, terms)
     caps = {"epsilon": epsilon, "rho": rho, "renyi": renyi}
     cap = caps.pop(checked.measure)
     if cap is None or any(value is not None for value in caps.values()):
         raise ParameterError(
-            f"a pot with the rule {rule!r} is capped by --{checked.measure} and nothing else"
+            f"a budget with the rule {rule!r} is capped by --{checked.measure} and nothing else"
         )
     terms = {key: value for key, value in terms.items() if value is not None and key not in _DELTAS}
     settings: Any = {
@@ -111,7 +108,7 @@ def open_pot(
             )
         elif relations:
             raise ParameterError(
-                "relations to other lineages are declared when the dataset's total is opened"
+                "relations to other datasets are declared when the dataset's total is opened"
             )
         if settings.get("kind") == "partition":
             settings["column"] = str(settings.get("column"))
@@ -131,6 +128,14 @@ def open_pot(
         return total
     finally:
         ledger.close()
+
+
+def read_rule(name: str, terms: dict[str, Any]) -> Rule:
+    """Read a rule from its name and those of the terms that belong to rules."""
+    stated: Any = {key: terms[key] for key in _DELTAS if terms.get(key) is not None}
+    for key, value in stated.items():
+        as_float(value, key)  # deltas below 1e-300 are no promise that anybody can compute with
+    return Rule(name, **{key: exact(value, key) for key, value in stated.items()})  # type: ignore[arg-type]
 
 
 def check_purpose(catalog: Catalog, purpose: dict[str, str]) -> None:
@@ -290,14 +295,14 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
         if isinstance(promise, DatasetPromise):
             promises.append(promise)
             lines.append(
-                f"lineage {relative.lineage} ({relation} people): {_write_pair(promise.promised)}, "
+                f"dataset {relative.lineage} ({relation} people): {_write_pair(promise.promised)}, "
                 f"for one person"
             )
         else:
             missing = True
             why = promise or "its ledger cannot be read"
             lines.append(
-                f"lineage {relative.lineage} ({relation} people): {why}, so it is not in the sum"
+                f"dataset {relative.lineage} ({relation} people): {why}, so it is not in the sum"
             )
     if not lines:
         return ()
@@ -365,7 +370,7 @@ def _add_pairs(pairs: tuple[Pair, ...]) -> Pair:
 
 
 def _write_pair(pair: Pair) -> str:
-    return f"epsilon {float(pair[0]):.6g}, delta {float(pair[1]):g}"
+    return f"epsilon {decimal_text(pair[0], up=True)}, delta {decimal_text(pair[1], up=True)}"
 
 
 def find_total(state: State) -> Pot | None:

@@ -116,7 +116,7 @@ def register_act(
             before = ledger.registered()
             if before is not None and before.public["context"] != act.context:
                 raise RefusedError(
-                    f"this lineage was first registered as {before.public['context']} and stays "
+                    f"this dataset was first registered as {before.public['context']} and stays "
                     f"so: "
                     "use another state folder for another purpose",
                     rule=PrivacyRule.DEV,
@@ -295,7 +295,7 @@ def forget_head(state: State) -> None:
     """Remove the head of a dev lineage whose folder is about to be thrown away."""
     if read_registered(state).public["context"] != "dev":
         raise RefusedError(
-            "the head of a prod lineage is never removed", rule=PrivacyRule.FOLLOW_DATA
+            "the head of a prod dataset is never removed", rule=PrivacyRule.FOLLOW_DATA
         )
     head = default_head_path(state.installation_id())
     for file in head.parent.glob(head.name + "*"):

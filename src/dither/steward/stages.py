@@ -164,7 +164,7 @@ def _open_measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
     registered = read_registered(state)
     if registered.public["context"] != "dev":
         raise RefusedError(
-            "exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES
+            "exact answers are shown for dev datasets only", rule=PrivacyRule.EXACT_VALUES
         )
     copy = state.version(registered.version) / "data.duckdb"
     measurer = Measurer(copy, catalog, scratch=state.scratch)

@@ -25,7 +25,7 @@ class Suspension:
     @property
     def sentence(self) -> str:
         """What is suspended and since when; what clears it is the command line's to say."""
-        who = f"pot {', '.join(self.pots)} is" if self.pots else "everybody is"
+        who = f"budget {', '.join(self.pots)} is" if self.pots else "everybody is"
         return f"{who} suspended since {self.since} ({', '.join(self.codes)})"
 
 

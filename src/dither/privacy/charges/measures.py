@@ -278,7 +278,7 @@ def _rdp(event: Loss, alpha: Fraction) -> Pair:
         if event.alpha >= alpha:
             return event.epsilon, _ZERO
         why = (
-            f"it is stated at the order {event.alpha}, and the pot counts at {alpha} "
+            f"it is stated at the order {event.alpha}, and the budget counts at {alpha} "
             "(orders are never mixed)"
         )
         _refuse(event, "RDP", f"the same mechanism stated at the order {alpha} or above", why)
@@ -370,13 +370,13 @@ _IRRATIONAL = (
     "together with a delta above 0"
 )
 _WHY: dict[type[Loss], str] = {
-    losses.Approx: "its delta is above 0, and the pot promises delta 0",
+    losses.Approx: "its delta is above 0, and the budget promises delta 0",
     losses.Gaussian: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.DiscreteGaussian: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.DiscreteGaussianVector: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.GaussianSum: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.ZCDP: "a bound on Renyi divergences gives an epsilon only together with a delta above 0",
-    losses.RDP: "a bound on Renyi divergence at one order adds up only in an rdp pot of that order",
+    losses.RDP: "a bound on Renyi divergence at one order adds up in rdp budgets of that order",
     losses.PoissonSampled: _IRRATIONAL,
     losses.SampledWithoutReplacement: _IRRATIONAL,
 }
@@ -387,6 +387,7 @@ def _refuse(loss: Loss, rule: str, fits: str, why: str | None = None) -> NoRetur
     article = "an" if rule in ("RDP",) else "a"
     reason = why or _WHY.get(type(loss), "no rule is proved for it")
     raise RefusedError(
-        f"{article} {rule} pot cannot pay for {type(loss).__name__}: {reason}. What fits: {fits}",
+        f"{article} {rule} budget cannot pay for {type(loss).__name__}: {reason}. "
+        f"What fits: {fits}",
         rule=PrivacyRule.POT_RULE,
     )

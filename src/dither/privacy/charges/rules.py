@@ -99,7 +99,7 @@ class Rule:
         """Check that the rule states exactly the numbers that it needs, and make them exact."""
         if self.name not in get_args(Name):
             raise ParameterError(
-                f"a pot's rule is one of {', '.join(get_args(Name))}, got {quote(self.name)}"
+                f"a budget's rule is one of {', '.join(get_args(Name))}, got {quote(self.name)}"
             )
         for key in ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha"):
             value = exact(getattr(self, key), key)
@@ -107,11 +107,11 @@ class Rule:
             stated = key in _STATED[self.name]
             if not stated and value:
                 raise ParameterError(
-                    f"a pot with the rule {self.name!r} has no {key}: leave it out"
+                    f"a budget with the rule {self.name!r} has no {key}: leave it out"
                 )
             if stated and key == "alpha" and value <= 1:
                 raise ParameterError(
-                    "an rdp pot fixes one order alpha above 1 at opening, e.g. alpha=8"
+                    "an rdp budget fixes one order alpha above 1 at opening, e.g. alpha=8"
                 )
             if (
                 stated
@@ -119,7 +119,7 @@ class Rule:
                 and not (0 < value < 1 or (key == "delta_selection" and value == 0))
             ):
                 raise ParameterError(
-                    f"a pot with the rule {self.name!r} states {key}, in (0, 1): e.g. 1e-6, far "
+                    f"a budget with the rule {self.name!r} states {key}, in (0, 1): e.g. 1e-6, far "
                     f"below 1 / people"
                 )
         if self.delta_per_question > self.delta:

@@ -122,8 +122,8 @@ def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
         return price.value
     if not delta:
         raise RefusedError(
-            "Gaussian noise has no epsilon at delta 0, and this pot states none per question: ask "
-            "with Laplace noise, or rho= in a zCDP pot",
+            "Gaussian noise has no epsilon at delta 0, and this budget states none per question: "
+            "ask with Laplace noise, or rho= in a zCDP budget",
             rule=PrivacyRule.POT_RULE,
         )
     return rho_within(price.value, delta)
@@ -275,7 +275,7 @@ def _check_delta(selections: int, delta: Fraction) -> None:
         raise RefusedError(
             "keys that are not listed in the catalog are shown by private key selection, which "
             "needs a delta, and this "
-            "pot states none: list the keys in the catalog, or ask from a pot opened with "
+            "budget states none: list the keys in the catalog, or ask from a budget opened with "
             "--delta-per-question (rule "
             "approx) or --delta-selection (rule zcdp)",
             rule=PrivacyRule.POT_RULE,
@@ -332,7 +332,7 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
         raise ParameterError(
             f"epsilon {number_text(epsilon)} is too small for Gaussian noise at delta "
             f"{number_text(delta)}: ask with "
-            "Laplace noise, with rho= in a zCDP pot, or choose e.g. epsilon=0.5"
+            "Laplace noise, with rho= in a zCDP budget, or choose e.g. epsilon=0.5"
         )
     low: Fraction = start / 2**halvings
 

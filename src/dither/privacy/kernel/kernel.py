@@ -325,7 +325,7 @@ def price_request(request: Request, version: Version, view: LedgerView, rules: i
     path = view.path
     if len(path) == 1 and path[0].policy == "separate":
         raise RefusedError(
-            f"groups are kept apart here: ask from a group's own pot, not from "
+            f"groups are kept apart here: ask from a group's own budget, not from "
             f"{request.pot!r}, which sees all",
             rule=PrivacyRule.PAID_VALUES,
         )
@@ -359,8 +359,8 @@ def refuse_shared_pots(view: LedgerView) -> None:
     is_window = view.windows is not None and pot.inside == view.windows[0].name
     if pot.kind == "partition" or is_window:
         raise RefusedError(
-            f"pot {pot.name!r} pays for what others ask: ask from one of its parts, or from a "
-            f"pot of your own",
+            f"budget {pot.name!r} pays for what others ask: ask from one of its parts, or from a "
+            f"budget of your own",
             rule=PrivacyRule.PAID_VALUES,
         )
 

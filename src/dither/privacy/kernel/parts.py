@@ -47,9 +47,9 @@ def check_parts(request: Request, path: tuple[Pot, ...], catalog: Catalog, versi
         for step in request.steps:
             if not _lies_within(step.query.plan, table, column, part.value):
                 raise RefusedError(
-                    f"pot {part.name!r} pays for questions about {table} WHERE {column} = "
+                    f"budget {part.name!r} pays for questions about {table} WHERE {column} = "
                     f"{part.value!r} only: "
-                    "add that condition, or ask from the pot above",
+                    "add that condition, or ask from the budget above",
                     rule=PrivacyRule.PARTS,
                 )
 
@@ -82,8 +82,8 @@ def check_partition(partition: Pot, catalog: Catalog, version: int) -> None:
         )
     if partition.version != version:
         raise RefusedError(
-            f"pot {partition.name!r} was opened for version {partition.version}; version {version} "
-            f"may have moved "
+            f"budget {partition.name!r} was opened for version {partition.version}; version "
+            f"{version} may have moved "
             "people between parts. The steward opens a new partition",
             rule=PrivacyRule.PARTS,
         )

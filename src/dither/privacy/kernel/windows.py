@@ -73,8 +73,8 @@ def windows_of(catalog: Catalog) -> Windows | None:
     low, high = _registered_span(catalog)
     if high - low >= MOST:
         raise RefusedError(
-            f"{high - low + 1} windows of a {unit.every}: at most {MOST} have pots of their own. "
-            f"Take longer windows, "
+            f"{high - low + 1} windows of a {unit.every}: at most {MOST} have budgets of their "
+            f"own. Take longer windows, "
             f"narrow the bounds of {unit.column}, or keep one total for all",
             rule=PrivacyRule.BOUNDED_WORK,
         )

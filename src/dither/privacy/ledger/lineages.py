@@ -71,7 +71,7 @@ def check_not_lost(installation: str) -> None:
     for dataset in _all(installation):
         if dataset.installation == installation and dataset.opened:
             raise RefusedError(
-                f"the total of lineage {dataset.lineage!r} was opened before, and this ledger does "
+                f"the total of dataset {dataset.lineage!r} was opened before, and this ledger does "
                 f"not know it: restore "
                 "the ledger and its head. A lost ledger does not give back what was spent",
                 rule=PrivacyRule.FOLLOW_DATA,
@@ -86,8 +86,8 @@ def check_never_prod(installation: str, lineage: str, source: str) -> None:
     for dataset in list_other_datasets(installation):
         if dataset.lineage == lineage or dataset.source == source:
             raise RefusedError(
-                f"lineage {dataset.lineage!r} has a budget (in {dataset.ledger}) and is this "
-                "lineage or reads this source: what ever had a budget cannot be dev",
+                f"dataset {dataset.lineage!r} has a budget (in {dataset.ledger}) and is this "
+                "dataset or reads this source: what ever had a budget cannot be dev",
                 rule=PrivacyRule.DEV,
             )
 
@@ -103,7 +103,7 @@ def _all(installation: str) -> tuple[Known, ...]:
             datasets.append(_from_document(read_json(file.read_text(encoding="utf-8"))))
         except (OSError, ValueError, TypeError, KeyError):
             raise RefusedError(
-                f"the lineage file {file} cannot be read: restore or remove it",
+                f"the record of a dataset, {file}, cannot be read: restore or remove it",
                 rule=PrivacyRule.RELATIONS,
             ) from None
     return tuple(datasets)
@@ -115,7 +115,7 @@ def _from_document(document: Any) -> Known:
     The two newest keys may be missing; an unknown one is refused.
     """
     if not isinstance(document, dict):
-        raise TypeError("a lineage file holds an object")
+        raise TypeError("the record of a dataset is an object")
     attributes = stored_keys(Known)
     return Known(**{attributes[key]: value for key, value in document.items()})
 
@@ -150,7 +150,7 @@ def declared(datasets: tuple[Known, ...], stated: dict[str, str]) -> dict[str, s
         relation = stated.get(dataset.name) or stated.get(dataset.lineage) or stated.get("*")
         if relation is None:
             raise RefusedError(
-                f"the lineage {dataset.lineage!r} (dataset {dataset.dataset}, population "
+                f"{dataset.lineage!r} (dataset {dataset.dataset}, population "
                 f"{dataset.population}) has a budget "
                 f"already. Are these the same people? Say --relation {dataset.lineage}=same, "
                 f"=disjoint or =unknown "
@@ -164,6 +164,6 @@ def declared(datasets: tuple[Known, ...], stated: dict[str, str]) -> dict[str, s
         - {"*"}
     ):
         raise RefusedError(
-            f"no lineage {sorted(unknown)[0]!r} is known here", rule=PrivacyRule.RELATIONS
+            f"no dataset {sorted(unknown)[0]!r} is known here", rule=PrivacyRule.RELATIONS
         )
     return relations

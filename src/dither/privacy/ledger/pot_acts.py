@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dither.canonical import Number
+from dither.canonical import Number, decimal_text
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import pot_tree, pots
 from dither.privacy.ledger.pots import Pot
@@ -23,25 +23,28 @@ def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
     """
     if new.name in open_pots:
         raise RefusedError(
-            f"pot {new.name!r} is open already; its terms never change",
+            f"budget {new.name!r} is open already; its terms never change",
             rule=PrivacyRule.OPENED_ONCE,
         )
     root = next((pot for pot in open_pots.values() if pot.inside is None), None)
     if new.inside is None:
         if root is not None:
             raise RefusedError(
-                f"this lineage has its total, {root.name!r}: a second one would give the same "
+                f"this dataset has its total, {root.name!r}: a second one would give the same "
                 f"people a fresh budget. "
                 f"Open {new.name!r} inside it (--inside {root.name} --kind analyst|group|purpose)",
                 rule=PrivacyRule.FOLLOW_DATA,
             )
         return
     if new.inside not in open_pots:
-        raise ParameterError(f"pot {new.name!r} is to lie inside {new.inside!r}, which is not open")
+        raise ParameterError(
+            f"budget {new.name!r} is to lie inside {new.inside!r}, which is not open"
+        )
     outer = open_pots[new.inside]
     if (new.neighbours, new.unit) != (outer.neighbours, outer.unit):
         raise RefusedError(
-            f"pot {new.name!r} protects others than {outer.name!r}", rule=PrivacyRule.ONE_GUARANTEE
+            f"budget {new.name!r} protects others than {outer.name!r}",
+            rule=PrivacyRule.ONE_GUARANTEE,
         )
     if (outer.kind == "partition") != (new.kind == "part"):
         raise ParameterError(
@@ -49,7 +52,7 @@ def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
         )
     siblings = [pot for pot in open_pots.values() if pot.inside == new.inside]
     if new.kind == "part" and any(pot.value == new.value for pot in siblings):
-        raise ParameterError(f"the part {new.value!r} of {new.inside!r} has its pot already")
+        raise ParameterError(f"the part {new.value!r} of {new.inside!r} has its budget already")
     if new.is_windows and (outer.inside is not None or pot_tree.windows(open_pots) is not None):
         raise ParameterError("one partition into windows lies directly inside the dataset's total")
     if outer.kind == "part" and open_pots[outer.inside or ""].is_windows:
@@ -60,7 +63,7 @@ def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
         for name in pot_tree.path(open_pots, new.inside):
             if open_pots[name].rule != new.rule:
                 raise RefusedError(
-                    f"pot {name!r} counts by another rule: a partition, its parts and all that "
+                    f"budget {name!r} counts by another rule: a partition, its parts and all that "
                     f"they are inside of "
                     "share one rule, since the largest of unlike numbers means nothing",
                     rule=PrivacyRule.PARTS,
@@ -75,20 +78,20 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
     """
     pots.sentence(
         reason,
-        f"the reason to raise pot {pot.name!r}",
+        f"the reason to raise budget {pot.name!r}",
         "the yearly report needs the table by district",
     )
     higher = pots.limit(cap, pot.rule.measure)
     if higher <= pot.cap:
         raise ParameterError(
-            f"pot {pot.name!r} has the cap {pots.decimal_text(pot.cap)} already; "
+            f"budget {pot.name!r} has the cap {decimal_text(pot.cap)} already; "
             "a raise must exceed it"
         )
     if higher > pot.ceiling - pot.reissue:
         raise RefusedError(
-            f"pot {pot.name!r} was opened with the ceiling {pots.decimal_text(pot.ceiling)}, "
-            f"of which {pots.decimal_text(pot.reissue)} is kept for reissues; "
-            f"{pots.decimal_text(higher)} lies above the rest. "
+            f"budget {pot.name!r} was opened with the ceiling {decimal_text(pot.ceiling)}, "
+            f"of which {decimal_text(pot.reissue)} is kept for reissues; "
+            f"{decimal_text(higher)} lies above the rest. "
             "Both were "
             "fixed before any answer was seen",
             rule=PrivacyRule.CEILING,

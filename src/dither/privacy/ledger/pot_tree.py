@@ -33,7 +33,7 @@ def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
     """
     if name not in pots:
         raise BudgetError(
-            f"no pot {name!r} is open. Steward: dither budget open CATALOG {name} --epsilon 1 "
+            f"no budget {name!r} is open. Steward: dither budget open CATALOG {name} --epsilon 1 "
             "--ceiling 2 --question '...' --population '...' --recipient '...'"
         )
     names = [name]
@@ -127,7 +127,7 @@ def check_names(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> None:
     """Refuse pots that are named twice or not open."""
     if not leaves or len(set(leaves)) != len(leaves):
         raise ParameterError(
-            "a charge goes to one pot, or to several different parts of one partition"
+            "a charge goes to one budget, or to several different parts of one partition"
         )
     for leaf in leaves:
         path(pots, leaf)
@@ -157,7 +157,7 @@ def _split(
         or not (touched or path(pots, asking[0])[-1] in paid)
     ):
         raise RefusedError(
-            "budgets are kept per window here: ask from the total or a pot inside it, and every "
+            "budgets are kept per window here: ask from the total or a budget inside it, and every "
             "window that a question "
             "may touch pays beside it",
             rule=PrivacyRule.WINDOWS,
@@ -166,7 +166,7 @@ def _split(
         {pots[leaf].kind for leaf in asking} != {"part"}
         or len({pots[leaf].inside for leaf in asking}) > 1
     ):
-        raise ParameterError("several pots pay together only as parts of one partition")
+        raise ParameterError("several budgets pay together only as parts of one partition")
     return asking, touched
 
 
@@ -195,7 +195,7 @@ def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction])
     after = sum_largest(totals, partition.neighbours)
     if after + Fraction(1, GRID) < before:
         raise RefusedError(
-            f"the totals of pot {partition.name!r} are damaged", rule=PrivacyRule.ROLLBACK
+            f"the totals of budget {partition.name!r} are damaged", rule=PrivacyRule.ROLLBACK
         )
     return max(Fraction(0), after - before)
 

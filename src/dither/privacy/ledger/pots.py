@@ -20,11 +20,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from dither.canonical import Number, exact, positive, quote
+from dither.canonical import Number, decimal_text, exact, positive, quote
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.charges.rules import PURE, Charge, Rule, charge, charge_from_amounts
 from dither.privacy.losses import Loss, Neighbours
@@ -122,28 +121,28 @@ def opened(
     """A new pot, its purpose stated in three sentences; refuses vague ones and impossible terms."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
         raise ParameterError(
-            f"a pot's name has 1 to 64 letters, digits, _ . or -, got {quote(name)}"
+            f"a budget's name has 1 to 64 letters, digits, _ . or -, got {quote(name)}"
         )
     if neighbours not in get_args(Neighbours):
         raise ParameterError(
             f"neighbours must be 'add_remove' or 'replace', got {quote(neighbours)}"
         )
     if not unit:
-        raise ParameterError("a pot says whom it protects: unit='person', for example")
+        raise ParameterError("a budget says whom it protects: unit='person', for example")
     if type(rule) is not Rule:  # a subclass with caps of its own does not check its terms
-        raise ParameterError(f"a pot's rule is a Rule, such as Rule('pure'), got {quote(rule)}")
+        raise ParameterError(f"a budget's rule is a Rule, such as Rule('pure'), got {quote(rule)}")
     low = limit(cap, rule.measure)
     high = limit(ceiling, "ceiling")
     if low > high:
         raise ParameterError(
-            f"pot {name!r}: the cap {decimal_text(low)} exceeds the ceiling {decimal_text(high)}. "
-            "The ceiling is what the pot may ever reach, and what its guarantee states: "
-            "choose it at least as large"
+            f"budget {name!r}: the cap {decimal_text(low)} exceeds the ceiling "
+            f"{decimal_text(high)}. The ceiling is what the budget may ever reach, and what its "
+            "guarantee states: choose it at least as large"
         )
     kept = min(high / 10, high - low) if reissue is None else exact(reissue, "the reissue reserve")
     if not 0 <= kept <= high - low or kept.denominator > GRID:
         raise ParameterError(
-            f"pot {name!r}: the cap {decimal_text(low)} and the reserve for reissues "
+            f"budget {name!r}: the cap {decimal_text(low)} and the reserve for reissues "
             f"{decimal_text(kept)} exceed the ceiling {decimal_text(high)} together: "
             "both lie inside it"
         )
@@ -171,7 +170,7 @@ def opened(
         version,
     )
     for key, example in _PURPOSE.items():
-        sentence(getattr(pot, key), f"the {key} of pot {name!r}", example)
+        sentence(getattr(pot, key), f"the {key} of budget {name!r}", example)
     _check_kind(pot)
     return pot
 
@@ -180,13 +179,13 @@ def _check_kind(pot: Pot) -> None:
     """Refuse a pot that lacks what its kind must state, or states what it may not."""
     if pot.kind not in get_args(Kind):
         raise ParameterError(
-            f"a pot's kind is one of {', '.join(get_args(Kind))}, got {quote(pot.kind)}"
+            f"a budget's kind is one of {', '.join(get_args(Kind))}, got {quote(pot.kind)}"
         )
     is_root = pot.kind == "dataset"
     if is_root != (pot.inside is None):
         raise ParameterError(
-            f"pot {pot.name!r}: the dataset's total is inside no pot; every other pot says which "
-            f"it is inside of"
+            f"budget {pot.name!r}: the dataset's total is inside no budget; every other budget "
+            f"says which it is inside of"
         )
     if is_root and (
         pot.policy not in get_args(Policy)
@@ -202,13 +201,13 @@ def _check_kind(pot: Pot) -> None:
     for lineage, relation in pot.relations.items():
         if not isinstance(lineage, str) or relation not in ("same", "disjoint", "unknown"):
             raise ParameterError(
-                "a relation to another lineage is 'same', 'disjoint' or 'unknown' (counts as same)"
+                "a relation to another dataset is 'same', 'disjoint' or 'unknown' (counts as same)"
             )
     if (pot.kind == "partition") != (pot.column is not None) or (pot.kind == "part") != (
         pot.value is not None
     ):
         raise ParameterError(
-            "a partition states its column (table.column), a part its value; other pots neither"
+            "a partition states its column (table.column), a part its value; other budgets neither"
         )
     if (pot.kind == "partition") != (type(pot.version) is int):
         raise ParameterError(
@@ -225,9 +224,9 @@ def charge_of(pot: Pot, loss: Loss) -> Charge:
     for what in ("neighbours", "unit"):
         if isinstance(loss, Loss) and getattr(loss, what) != getattr(pot, what):
             raise RefusedError(
-                f"pot {pot.name!r} counts losses for {what} {getattr(pot, what)!r}; this one is "
+                f"budget {pot.name!r} counts losses for {what} {getattr(pot, what)!r}; this one is "
                 f"stated for "
-                f"{getattr(loss, what)!r}, and the two have no sum. Use a pot opened for it",
+                f"{getattr(loss, what)!r}, and the two have no sum. Use a budget opened for it",
                 rule=PrivacyRule.ONE_GUARANTEE,
             )
     return charge_from_amounts(*map(on_grid, charge(loss, pot.rule)))
@@ -240,7 +239,7 @@ def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
     """
     after = add_charge(pot, taken, reissue=reissue)
     if after.spent > pot.cap:
-        remedy = "lower the price" if pot.left > 0 else "the pot is empty"
+        remedy = "lower the price" if pot.left > 0 else "the budget is empty"
         if pot.cap < pot.ceiling - pot.reissue:
             highest = decimal_text(pot.ceiling - pot.reissue)
             remedy += (
@@ -277,7 +276,7 @@ def _cannot_pay(
 ) -> BudgetError:
     """Make the error for a pot that cannot pay: the price, what is left, and the remedy."""
     return BudgetError(
-        f"pot {pot.name!r} cannot pay: asked {price}; left {what}{decimal_text(remaining)} of "
+        f"budget {pot.name!r} cannot pay: asked {price}; left {what}{decimal_text(remaining)} of "
         f"{decimal_text(bound)}. Nothing was spent: {remedy}"
     )
 
@@ -290,7 +289,7 @@ def cannot_pay_now(pot: Pot, loss: Loss) -> BudgetError:
     """
     price = price_text(pot.rule.measure, charge_of(pot, loss), pot.unit)
     return BudgetError(
-        f"pot {pot.name!r} cannot pay now: asked {price}; questions under way may need what is "
+        f"budget {pot.name!r} cannot pay now: asked {price}; questions under way may need what is "
         f"left. "
         "Nothing was spent: ask again when they are answered, or lower the price"
     )
@@ -312,24 +311,6 @@ def sentence(text: str, what: str, example: str) -> None:
         raise ParameterError(
             f"{what} is a sentence of at least three words, such as {example!r}; got {quote(text)}"
         )
-
-
-def decimal_text(value: Fraction, *, up: bool = False) -> str:
-    """Write a decimal for people: exact where that is short, else six digits.
-
-    Digits are cut down or, with `up`, rounded up. Prices and what was spent are rounded up, and
-    what is left is rounded down.
-
-    >>> decimal_text(Fraction(163840, 273067), up=True), decimal_text(Fraction(1, 3))
-    ('0.6', '0.333333')
-    """
-    digits = next((n for n in range(13) if (value * 10**n).denominator == 1), None)
-    if digits is None:
-        context = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-        rounded = context.divide(Decimal(value.numerator), Decimal(value.denominator))
-        return f"{rounded.normalize():g}"
-    whole = str(int(value * 10**digits)).rjust(digits + 1, "0")
-    return f"{whole[:-digits]}.{whole[-digits:]}" if digits else whole
 
 
 def limit(value: Number, name: str) -> Fraction:

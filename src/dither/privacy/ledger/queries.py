@@ -150,7 +150,7 @@ def check_reissue(
         )
     if rows.entry(transaction, old)[1]["pots"][0] != leaves[0]:
         raise RefusedError(
-            f"release {old} was paid by another pot: reissue it from that one",
+            f"release {old} was paid by another budget: reissue it from that one",
             rule=PrivacyRule.REISSUE,
         )
     if any(

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from dither.canonical import dumps, exact
+from dither.canonical import decimal_text, dumps, exact
 from dither.errors import DitherError
 from dither.privacy.ledger import pot_acts, pot_tree, pots, rows, suspension, tables
 from dither.privacy.ledger.chain import Broken, digest_totals, entry_hash
@@ -157,7 +157,7 @@ class Replay:
         if suspension.is_full(self.pots, len(failed)):
             raise Broken(seq, "was made while incidents had suspended the dataset")
         if suspension.is_path_suspended(self.pots, failed, leaves):
-            problem = f"was made while an incident had suspended its pot {leaves[0]!r}"
+            problem = f"was made while an incident had suspended its budget {leaves[0]!r}"
             if self._is_sealed:
                 raise Broken(seq, problem)
             self.notes.append(f"entry {seq} {problem}: the first version of dither allowed that")
@@ -229,11 +229,11 @@ class Replay:
     def describe_recount(self) -> list[str]:
         """Write a sentence for each pot whose total a recount raises."""
         return [
-            f"pot {pot.name!r} was recounted: it stands at "
-            f"{pots.decimal_text(pot.spent, up=True)} (cap {pots.decimal_text(pot.cap)}), "
-            f"not at {pots.decimal_text(self.pots[pot.name].spent, up=True)}: "
-            "stored releases had been shared into parts of a partition without the pots above it "
-            "paying what the partition grew by"
+            f"budget {pot.name!r} was recounted: it stands at "
+            f"{decimal_text(pot.spent, up=True)} (cap {decimal_text(pot.cap)}), "
+            f"not at {decimal_text(self.pots[pot.name].spent, up=True)}: "
+            "stored releases had been shared into parts of a partition without the budgets above "
+            "it paying what the partition grew by"
             for pot in self.changed_by_recount()
         ]
 
@@ -257,7 +257,7 @@ class Replay:
             if not suspension.is_full(self.pots, len(failed)) and not suspension.is_path_suspended(
                 self.pots, failed, leaves
             ):
-                raise Broken(seq, "says that its pot was suspended, which it was not")
+                raise Broken(seq, "says that its budget was suspended, which it was not")
         else:
             self.incidents_open.append(reserve)
         self.incidents.add(reserve)
@@ -279,7 +279,7 @@ class Replay:
             raise Broken(seq, f"registers version {body['version']!r} after {self.version}")
         lineage = body["public"].get("lineage")
         if self.version and lineage != self.lineage:
-            raise Broken(seq, f"registers another lineage, {lineage!r}")
+            raise Broken(seq, f"registers another dataset, {lineage!r}")
         self.version += 1
         self.lineage = lineage
 
@@ -311,7 +311,7 @@ def check_reissue(
     if set(reissue) != {"supersedes", "note"} or old not in commitments or old in superseded:
         raise Broken(seq, f"reissues {old!r}, which is not a stored release that still stands")
     if reserves[old].leaves[0] != leaves[0]:
-        raise Broken(seq, "reissues a release that another pot paid for")
+        raise Broken(seq, "reissues a release that another budget paid for")
     pots.sentence(reissue["note"], "the note of a reissue", "")
 
 

@@ -162,7 +162,7 @@ def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
     sound = min(now.spent, now.delta_spent, now.reissued) >= 0
     if not sound or not pot.cap <= now.cap <= now.ceiling - now.reissue:
         raise RefusedError(
-            f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify CATALOG'",
+            f"the totals of budget {pot.name!r} are damaged: run 'dither ledger verify CATALOG'",
             rule=PrivacyRule.ROLLBACK,
         )
     return now

@@ -136,10 +136,10 @@ class StewardLedger(ReplayingLedger, Reports):
             facts = public or {}
             if before is not None and before.public.get("lineage") != facts.get("lineage"):
                 raise RefusedError(
-                    f"this ledger follows the lineage {before.public.get('lineage')!r}, not "
+                    f"this ledger follows {before.public.get('lineage')!r}, not "
                     f"{facts.get('lineage')!r}: "
-                    "a renamed catalog keeps its lineage, other data gets a state folder of its "
-                    "own",
+                    "a renamed catalog keeps what its lineage: says, other data gets a state "
+                    "folder of its own",
                     rule=PrivacyRule.FOLLOW_DATA,
                 )
             append("register", {"version": version, "catalog_hash": catalog_hash, "public": facts})

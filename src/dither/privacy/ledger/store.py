@@ -267,7 +267,7 @@ class Ledger(queries.Readings):
             settled = self._settled_payment(transaction, terms, payment, (pot,), loss, paid=paid)
             if not charges:
                 raise RefusedError(
-                    f"pot {pot!r} has paid for release {release}", rule=PrivacyRule.PAID_VALUES
+                    f"budget {pot!r} has paid for release {release}", rule=PrivacyRule.PAID_VALUES
                 )
             body = {
                 "release": release,

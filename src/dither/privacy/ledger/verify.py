@@ -49,7 +49,7 @@ class Report:
     def __str__(self) -> str:
         if not self.ok:
             return f"the ledger does NOT verify: {self.problem}"
-        counts = f"{self.entries} entries, {self.releases} releases, {len(self.pots)} pots"
+        counts = f"{self.entries} entries, {self.releases} releases, {len(self.pots)} budgets"
         return "\n".join((f"the ledger verifies: {counts}", *self.notes))
 
 
