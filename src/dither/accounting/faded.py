@@ -25,6 +25,7 @@ from dither.accounting.trapezoid import log_ratio
 
 Direction = Literal["remove", "add"]
 _ANGLES = 11
+_MORE_ANGLES = 6
 _FAR = 14.0
 _GROWTH = 1.03
 
@@ -41,6 +42,8 @@ class FadedStep:
     top: float
     fade: float
     bottom: float = -math.inf
+    end: float = math.inf
+    """Where the weight is cut off: so far above `top` that next to nothing is lost (W6)."""
     more_tops: tuple[float, ...] = ()
     more_bottoms: tuple[float, ...] = ()
 
@@ -56,8 +59,17 @@ class FadedStep:
     @property
     def fades(self) -> int:
         """How many factors the weight has."""
-        more = len(self.more_tops) + len(self.more_bottoms)
-        return (self.top < math.inf) + (self.bottom > -math.inf) + more
+        return len(self.tops) + len(self.bottoms)
+
+    @property
+    def tops(self) -> tuple[float, ...]:
+        """Where the decreasing factors of the weight are one half."""
+        return () if self.top == math.inf else (self.top, *self.more_tops)
+
+    @property
+    def bottoms(self) -> tuple[float, ...]:
+        """Where the increasing factors of the weight are one half."""
+        return () if self.bottom == -math.inf else (self.bottom, *self.more_bottoms)
 
     def at_tilt(self, c: float) -> FadedStep:
         """The same step under another tilt."""
@@ -65,17 +77,17 @@ class FadedStep:
 
     def log_top_weight(self, y: Real) -> Real:
         """The logarithm of the weight's decreasing factor."""
-        if self.top == math.inf:
-            return np.zeros_like(y)
-        tops = (self.top, *self.more_tops)
-        return np.asarray(sum(log_ndtr((top - y) / self.fade) for top in tops))
+        logs = np.zeros_like(y)
+        for top in self.tops:
+            logs += log_ndtr((top - y) / self.fade)
+        return logs
 
     def log_bottom_weight(self, y: Real) -> Real:
         """The logarithm of the weight's increasing factor."""
-        if self.bottom == -math.inf:
-            return np.zeros_like(y)
-        bottoms = (self.bottom, *self.more_bottoms)
-        return np.asarray(sum(log_ndtr((y - bottom) / self.fade) for bottom in bottoms))
+        logs = np.zeros_like(y)
+        for bottom in self.bottoms:
+            logs += log_ndtr((y - bottom) / self.fade)
+        return logs
 
     def cut(self, positions: Sequence[float]) -> list[FadedStep]:
         """Steps whose weights add up to this one's: below, between and above the places (W5)."""
@@ -90,9 +102,15 @@ class FadedStep:
         """The mass of N(mean, sigma^2) that the decreasing factor takes out."""
         return float(ndtr((mean - self.top) / math.hypot(self.sigma, self.fade)))
 
+    def grow_weight(self, angles: Real) -> Real:
+        """log of the growth of one factor of the weight on the lines Im y = theta sigma^2, at most:
+        (theta sigma^2 / fade)^2 / 2 (W2)."""
+        return np.asarray((angles * self.variance / self.fade) ** 2 / 2)
+
     @cached_property
     def line_cost(self) -> float:
-        """log of the growth of density and weight on the line Im y = theta sigma^2, per theta^2."""
+        """log of the growth of density and weight on the line Im y = theta sigma^2, at most, per
+        theta^2."""
         variance = self.variance
         more = self.fades * (variance / self.fade) ** 2 if self.fades else 0.0
         return (variance + more) / 2
@@ -100,8 +118,28 @@ class FadedStep:
     @cached_property
     def angles(self) -> Real:
         """The lines that are tried, as multiples theta of sigma^2."""
-        largest = min(math.pi / 2, 11.0 / math.sqrt(2 * self.line_cost))
-        return largest * np.geomspace(1 / 64, 1.0, _ANGLES)
+        cheap = min(math.pi / 2, 11.0 / math.sqrt(2 * self.line_cost))
+        largest = min(math.pi / 2, 11.0 / self.sigma)
+        more = min(math.ceil(math.log(largest / cheap) / math.log(1.5)), _MORE_ANGLES)
+        return np.geomspace(cheap / 64, largest, _ANGLES + more)
+
+    def turn_end(self, blur: float) -> float:
+        """A bound of arg r / theta within `blur` of the end: min(1, q e^x / (1 - q)) (W6)."""
+        x = (2 * (self.end + blur) - 1) / (2 * self.variance)
+        return min(1.0, math.exp(min(x, 700.0)) * self.q / (1 - self.q) * (1 + 1e-9))
+
+    def log_end(self, blur: float) -> float:
+        """log of a bound of density * weight * max(1, r^power) on the real axis within `blur` of
+        the end (W6)."""
+        if self.end == math.inf:
+            return -math.inf
+        before = np.array([self.end - blur])
+        after = np.array([(2 * (self.end + blur) - 1) / (2 * self.variance)])
+        density = -float(before[0]) ** 2 / (2 * self.variance)
+        density -= math.log(self.sigma * math.sqrt(2 * math.pi))
+        log_weight = float(self.log_top_weight(before)[0])
+        tilt = self.power * float(log_ratio(self.q, after)[0][0])
+        return density + log_weight + max(0.0, tilt) * (1 + 1e-12) + 1e-9
 
 
 @dataclass(frozen=True)
@@ -129,8 +167,8 @@ class LineBound:
         sigma = step.sigma
         coarse = sigma / 64
         fine = min(coarse, step.fade / 8)
-        room = self.reach * float(self.angles[-1])
         if step.direction == "add":
+            room = self.reach * float(self.angles[-1])
             near = np.arange(-_FAR * sigma - self._shift_left, _FAR * sigma, coarse)
             last = sigma * math.sqrt(2 * (100.0 + room))
         else:
@@ -141,12 +179,11 @@ class LineBound:
                     (position - 12 * step.fade, position + 12 * step.fade) for position in positions
                 ]
             near = _cut_line(-_FAR * sigma, fades[0][1], coarse, fades, fine)
-            last = step.top + step.fade * (40.0 + math.sqrt(2 * room))
-            last += step.fade**2 * (step.c + 1) / step.variance
+            last = step.end
         gap = max(last - float(near[-1]), fine)
         count = math.ceil(math.log1p(gap * (_GROWTH - 1) / fine) / math.log(_GROWTH))
-        far = near[-1] + fine * (_GROWTH ** np.arange(1, count + 1) - 1) / (_GROWTH - 1)
-        return np.concatenate([near, far])
+        shares = np.expm1(np.arange(1, count) * math.log(_GROWTH)) / (_GROWTH**count - 1)
+        return np.concatenate([near, near[-1] + gap * shares, [near[-1] + gap]])
 
     @cached_property
     def _shift_left(self) -> float:
@@ -167,19 +204,37 @@ class LineBound:
         return np.exp(np.clip(x + log_odds, -700.0, 300.0))
 
     @cached_property
-    def _base(self) -> Real:
-        """log of width * density * weight, at their largest, cell by cell."""
+    def _log_density(self) -> Real:
+        """log of width * density, at its largest, cell by cell."""
         y = self.bounds
         step = self.step
         nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
         log_density = -nearest * nearest / (2 * step.variance)
         log_density = log_density - math.log(step.sigma * math.sqrt(2 * math.pi))
-        return np.asarray(
-            log_density
-            + step.log_top_weight(y[:-1])
-            + step.log_bottom_weight(y[1:])
-            + np.log(np.diff(y))
-        )
+        return np.asarray(log_density + np.log(np.diff(y)))
+
+    @cached_property
+    def _base(self) -> Real:
+        """log of width * density * weight on the real axis, at their largest, cell by cell."""
+        y = self.bounds
+        weight = self.step.log_top_weight(y[:-1]) + self.step.log_bottom_weight(y[1:])
+        return np.asarray(self._log_density + weight)
+
+    @cached_property
+    def _weights(self) -> Real:
+        """log of a bound of |weight| on each line, cell by cell: each factor is at most
+        e^{v^2/2} Phi(u) and at most 1 + e^{v^2/2} Phi(-u) (W2)."""
+        step = self.step
+        y = self.bounds
+        growth = step.grow_weight(self.angles)[:, None]
+        total = np.zeros((len(self.angles), len(y) - 1))
+        for top in step.tops:
+            total += _bound_factor(growth, (top - y[:-1]) / step.fade, (top - y[1:]) / step.fade)
+        for bottom in step.bottoms:
+            total += _bound_factor(
+                growth, (y[1:] - bottom) / step.fade, (y[:-1] - bottom) / step.fade
+            )
+        return total
 
     @cached_property
     def _moduli(self) -> Real:
@@ -199,8 +254,8 @@ class LineBound:
 
     @cached_property
     def _lines(self) -> Real:
-        cost = self.step.line_cost * self.angles**2
-        return np.asarray(cost[:, None] + self._base + self._moduli)
+        cost = self.step.variance / 2 * self.angles**2
+        return np.asarray(cost[:, None] + self._log_density + self._weights + self._moduli)
 
     def read(self, y: float, *, rising: bool) -> Real:
         """log of the bound on each line at Im s = y: with the argument's help, or `rising` against
@@ -216,20 +271,16 @@ class LineBound:
         """log of a bound on what lies beyond the cells, on each line (W3)."""
         step = self.step
         angles = self.angles
-        cost = step.line_cost * angles**2
+        cost = step.variance / 2 * angles**2
         first = float(self.bounds[0])
         last = float(self.bounds[-1])
         log_first = float(self._log_ratios[0])
         turn = y * self._arguments[:, 0]
         if step.direction == "remove":
-            left_tail = float(log_ndtr(first / step.sigma)) + step.power * log_first
-            falling = last / step.variance + (last - step.top) / step.fade**2
-            falling -= step.power / step.variance
-            if falling <= 0:
-                return np.full_like(angles, math.inf)
-            log_end = float(self._base[-1] - np.log(np.diff(self.bounds[-2:]))[0])
-            right_tail = log_end + step.power * float(self._log_ratios[-1]) - math.log(falling)
-            return np.asarray(cost + np.logaddexp(left_tail + turn, right_tail + y * angles))
+            left = float(log_ndtr(first / step.sigma)) + step.power * log_first
+            left_tail = cost + self._weights[:, 0] + left + turn
+            right = step.line_cost * angles**2 + step.log_end(0.0) + y * step.turn_end(0.0) * angles
+            return np.asarray(np.logaddexp(left_tail, right + np.log(angles * step.variance)))
         slope = step.c * self._odds[0] / (1 + self._odds[0])
         moved = float(log_ndtr((first + slope) / step.sigma))
         # |r| on the line is at least r times its share at the first cell, or cos(theta/2) of it
@@ -283,6 +334,12 @@ def _cut_line(
         width = fine if any(low < middle < high for low, high in fades) else coarse
         pieces.append(np.linspace(start, end, math.ceil((end - start) / width) + 1)[:-1])
     return np.append(np.concatenate(pieces), last)
+
+
+def _bound_factor(growth: Real, largest: Real, smallest: Real) -> Real:
+    """log of the bound of |Phi(u + iv)| for u from `smallest` to `largest`; `growth` is v^2/2."""
+    inside = np.logaddexp(0.0, growth + log_ndtr(-smallest))
+    return np.asarray(np.minimum(growth + log_ndtr(largest), inside))
 
 
 def sum_logs(logs: Real) -> Real:

@@ -49,6 +49,7 @@ def evaluate(step: FadedStep, lines: LineBound, y: Real, count: int, *, less_one
     tilt = step.power * logs
     loss = logs if step.direction == "remove" else -logs
     height = pitch / (step.sigma * math.sqrt(2 * math.pi))
+    height = np.where(nodes <= step.end, height, 0.0)
     plain = np.exp(log_weights - quadratic) * height
     grown = np.exp(np.minimum(tilt + log_weights - quadratic, 700.0)) * height
     small = plain * np.expm1(np.minimum(tilt, 1.0))
@@ -87,18 +88,39 @@ def _choose_pitch(
     finest = 38.0 + min(math.log(max(count, 1)), 8.0)
     goal = rising - log_total + finest
     pitch = float(np.max(2 * math.pi * step.variance * angles / np.maximum(goal, 1.0)))
+    constant = np.zeros_like(angles)
     if count:
-        constant = step.line_cost * angles**2 + finest - min(log_total, 0.0)
-        pitch = min(pitch, float(np.max(2 * math.pi * step.variance * angles / constant)))
+        constant = _bound_constant(step, angles)
+        flat = constant + finest - min(log_total, 0.0)
+        pitch = min(pitch, float(np.max(2 * math.pi * step.variance * angles / flat)))
     mantissa, exponent = math.frexp(pitch)
     pitch = math.ldexp(math.floor(mantissa * 256) / 256, exponent)
     pull = 2 * math.pi * step.variance * angles / pitch
-    log_error = float(np.min(rising - pull)) + math.log(2)
-    quadrature = math.exp(min(log_error, 700.0)) / -math.expm1(-float(pull[0]))
-    if count:
-        log_error = float(np.min(step.line_cost * angles**2 - pull)) + math.log(2)
-        quadrature += math.exp(min(log_error, 700.0)) / -math.expm1(-float(pull[0]))
-    return pitch, quadrature
+    logs = np.logaddexp(rising, constant) if count else rising
+    errors = np.exp(np.minimum(logs - pull, 700.0)) * (2 / -np.expm1(-pull))
+    if step.end < math.inf:
+        errors = errors + _bound_cut(step, angles, reach, pitch, pull)
+    return pitch, float(np.min(errors))
+
+
+def _bound_constant(step: FadedStep, angles: Real) -> Real:
+    """log of a bound of the integral of |density * weight| on each line, at most one decreasing
+    factor (W4)."""
+    cost = step.variance / 2 * angles**2
+    if not step.fades:
+        return np.asarray(cost)
+    faded = math.log(max(step.faded_mass(0.0), 1e-300))
+    return np.asarray(cost + np.logaddexp(0.0, step.grow_weight(angles) + faded) + 1e-9)
+
+
+def _bound_cut(step: FadedStep, angles: Real, reach: float, pitch: float, pull: Real) -> Real:
+    """What the end of the weight costs the trapezoid rule, line by line (W6)."""
+    log_end = step.log_end(pitch)
+    turn = reach * step.turn_end(pitch)
+    turned = np.maximum(0.0, step.line_cost * angles**2 + turn * angles - pull)
+    return np.asarray(
+        np.exp(np.minimum(log_end + turned, 700.0)) * 2 * (angles * step.variance + pitch)
+    )
 
 
 def _choose_nodes(

@@ -34,6 +34,7 @@ from dither.accounting.rough_law import (
     Split,
     Tilts,
     choose_fade,
+    find_end,
     find_top,
 )
 from dither.accounting.transforms import (
@@ -47,6 +48,7 @@ from dither.accounting.trapezoid import OutOfReach
 
 _MOST_NODES = 40_000
 _MANY = 2000
+_APART = 14.0
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ def _fade_out(steps: SampledSteps, tilts: Tilts, far: Far | None, log_delta: flo
         return FadedStep("add", steps.q, steps.sigma, tilts.c, math.inf, steps.sigma)
     fade = choose_fade(steps, tilts, lambda fade: find_top(steps, log_delta, fade, far))
     top = find_top(steps, log_delta, fade, far)
-    return FadedStep("remove", steps.q, steps.sigma, tilts.c, top, fade)
+    end = find_end(steps, tilts, top, fade)
+    return FadedStep("remove", steps.q, steps.sigma, tilts.c, top, fade, end=end)
 
 
 def _bound_level(step: FadedStep, count: int) -> float:
@@ -242,8 +245,12 @@ def _build_split(
     )
     bottom = split.position - 5 * fade
     top = find_top(steps, log_delta, fade, far)
-    bulk = FadedStep("remove", steps.q, steps.sigma, c, bottom, fade)
-    jump = FadedStep("remove", steps.q, steps.sigma, c, top, fade, bottom)
+    if top - bottom < _APART * fade:
+        raise OutOfReach  # the far losses and the bulk must not overlap (S1)
+    end = find_end(steps, split.tilts, bottom, fade)
+    bulk = FadedStep("remove", steps.q, steps.sigma, c, bottom, fade, end=end)
+    end = find_end(steps, split.tilts, top, fade)
+    jump = FadedStep("remove", steps.q, steps.sigma, c, top, fade, bottom, end)
 
     def bound_level(other: float) -> float:
         jumps, whole = _bound_jumps(bulk.at_tilt(other), jump.at_tilt(other), count)
@@ -289,7 +296,7 @@ def _bound_bulk(bulk: FadedStep, split: Split, count: int) -> BulkBound:
         (tilt, count * bound_bulk(bulk, tilt, edge) + log_payoff(tilt) + 1e-9)
         for tilt in (split.bulk_tilt, 1.3 * split.bulk_tilt)
     )
-    return BulkBound(levels, count * beyond * float(ndtr(-10.0)) * (1 + 1e-9))
+    return BulkBound(levels, 2 * count * beyond * float(ndtr(-10.0)) * (1 + 1e-9))
 
 
 def _subtract_bulk(bulk: Panel, jump: Panel, count: int) -> tuple[Complex, Real]:

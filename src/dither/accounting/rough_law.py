@@ -28,6 +28,9 @@ _TILTS = 64
 _OVERFLOW = 600.0
 _LOST = 17.0
 _LIGHT = 4.0
+_LONGEST = 64
+_SHORTEST = 12
+_VANISHED = 110.0
 _BESIDE = 24.0
 """-log of what a bound beside the contour may be, relative to delta."""
 
@@ -273,16 +276,30 @@ def find_top(steps: SampledSteps, log_delta: float, fade: float, far: Far | None
 
 
 def choose_fade(steps: SampledSteps, tilts: Tilts, find_start: Callable[[float], float]) -> float:
-    """The widest fade after whose start the tilted density rises by little."""
-    variance = steps.sigma**2
+    """The widest fade after whose start the tilted density rises by little, and then vanishes."""
     for halvings in range(24):
         fade = steps.widest_fade * 2.0 ** (-halvings / 2)
-        top = find_start(fade)
-        last = 20 * fade + fade**2 * (tilts.larger + 1) / variance
-        y = top + np.concatenate([[0.0], np.geomspace(fade / 4, last, 160)])
-        plain = -y * y / (2 * variance) + log_ndtr((top - y) / fade)
-        logs = steps.log_ratios(y)
-        rise = plain + (tilts.c + 1) * logs
-        if rise.max() < rise[0] + 16.0 and (plain + (tilts.larger + 1) * logs).max() < 300.0:
-            return float(fade)
+        try:
+            find_end(steps, tilts, find_start(fade), fade)
+        except OutOfReach:
+            continue
+        return float(fade)
     raise OutOfReach
+
+
+def find_end(steps: SampledSteps, tilts: Tilts, top: float, fade: float) -> float:
+    """Where the weight may be cut off, since the tilted density has vanished."""
+    widths = np.linspace(0.0, _LONGEST, 4 * _LONGEST + 1)
+    y = top + fade * widths
+    logs = steps.log_ratios(y)
+    plain = -y * y / (2 * steps.sigma**2) + log_ndtr(-widths)
+    rise = plain + (tilts.c + 1) * logs
+    larger = plain + (tilts.larger + 1) * logs
+    goal = -_VANISHED - math.log(steps.count)
+    gone = (rise < goal + min(0.0, rise[0])) & (larger < goal) & (widths >= _SHORTEST)
+    if not gone.any():
+        raise OutOfReach
+    position = int(np.argmax(gone))
+    if rise[:position].max() >= rise[0] + 16.0 or larger[:position].max() >= 300.0:
+        raise OutOfReach
+    return float(y[position])
