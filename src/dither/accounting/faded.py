@@ -24,8 +24,8 @@ from dither.accounting.transforms import Real
 from dither.accounting.trapezoid import log_ratio
 
 Direction = Literal["remove", "add"]
-_ANGLES = 11
-_MORE_ANGLES = 6
+_ANGLES = 8
+_MORE_ANGLES = 5
 _FAR = 14.0
 _GROWTH = 1.03
 
@@ -120,7 +120,7 @@ class FadedStep:
         """The lines that are tried, as multiples theta of sigma^2."""
         cheap = min(math.pi / 2, 11.0 / math.sqrt(2 * self.line_cost))
         largest = min(math.pi / 2, 11.0 / self.sigma)
-        more = min(math.ceil(math.log(largest / cheap) / math.log(1.5)), _MORE_ANGLES)
+        more = min(math.ceil(math.log(largest / cheap) / math.log(1.8)), _MORE_ANGLES)
         return np.geomspace(cheap / 64, largest, _ANGLES + more)
 
     def turn_end(self, blur: float) -> float:
@@ -160,13 +160,17 @@ class LineBound:
     def angles(self) -> Real:
         return self.step.angles[:: -self.stride][::-1]
 
+    def with_reach(self, reach: float) -> LineBound:
+        """The bounds for another |Im s|; a weight that ends has the same cells for all."""
+        return self if self.step.direction == "remove" else replace(self, reach=reach)
+
     @cached_property
     def bounds(self) -> Real:
         """The ends of the cells."""
         step = self.step
         sigma = step.sigma
-        coarse = sigma / 64
-        fine = min(coarse, step.fade / 8)
+        coarse = sigma / 32
+        fine = min(coarse, step.fade / 6)
         if step.direction == "add":
             room = self.reach * float(self.angles[-1])
             near = np.arange(-_FAR * sigma - self._shift_left, _FAR * sigma, coarse)
@@ -267,6 +271,10 @@ class LineBound:
         rest = self._rest(y if rising else 0.0)
         return np.asarray(np.logaddexp(sum_logs(cells), rest) + 1e-9)
 
+    @cached_property
+    def _end(self) -> float:
+        return self.step.log_end(0.0)
+
     def _rest(self, y: float) -> Real:
         """log of a bound on what lies beyond the cells, on each line (W3)."""
         step = self.step
@@ -279,7 +287,7 @@ class LineBound:
         if step.direction == "remove":
             left = float(log_ndtr(first / step.sigma)) + step.power * log_first
             left_tail = cost + self._weights[:, 0] + left + turn
-            right = step.line_cost * angles**2 + step.log_end(0.0) + y * step.turn_end(0.0) * angles
+            right = step.line_cost * angles**2 + self._end + y * step.turn_end(0.0) * angles
             return np.asarray(np.logaddexp(left_tail, right + np.log(angles * step.variance)))
         slope = step.c * self._odds[0] / (1 + self._odds[0])
         moved = float(log_ndtr((first + slope) / step.sigma))
@@ -337,8 +345,12 @@ def _cut_line(
 
 
 def _bound_factor(growth: Real, largest: Real, smallest: Real) -> Real:
-    """log of the bound of |Phi(u + iv)| for u from `smallest` to `largest`; `growth` is v^2/2."""
-    inside = np.logaddexp(0.0, growth + log_ndtr(-smallest))
+    """log of the bound of |Phi(u + iv)| for u from `smallest` to `largest`; `growth` is v^2/2.
+
+    log(1 + e^t) is at most e^t for t <= 0, and at most 1 + t above.
+    """
+    beside = growth + log_ndtr(-smallest)
+    inside = np.exp(np.minimum(beside, 0.0)) + np.maximum(beside, 0.0)
     return np.asarray(np.minimum(growth + log_ndtr(largest), inside))
 
 

@@ -19,6 +19,7 @@ from dither.accounting.trapezoid import BLOCK, OutOfReach, log_ratio, sum_turns
 _LARGEST_PANEL = 100_000_000
 _CHUNK = 2048
 _MOST_CUTS = 6
+_SMALL_PANEL = 1_500_000
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,11 @@ def evaluate_at_zero(step: FadedStep, count: int, *, less_one: bool) -> tuple[fl
 
 def evaluate_in_pieces(jump: FadedStep, y: Real, count: int, log_jumps: float) -> Panel:
     """The transform of the jumps, large ones apart: they turn fast, and fall off soon (W5)."""
-    width = max(14 * jump.fade, 1.5 * jump.variance)
+    lines = LineBound(jump, 0.0)
+    pitch, _ = _choose_pitch(jump, lines, float(y[-1]), log_jumps, 0)
+    if (jump.end - jump.bottom) / pitch * len(y) < _SMALL_PANEL:
+        return evaluate(jump, lines, y, count, less_one=False)
+    width = max(7 * jump.fade, 0.75 * jump.variance)
     cuts = math.floor((jump.top - jump.bottom) / width) - 1
     positions = [jump.bottom + width * (i + 1) for i in range(min(cuts, _MOST_CUTS))]
     values = np.zeros(len(y), complex)
@@ -177,9 +182,7 @@ def evaluate_in_pieces(jump: FadedStep, y: Real, count: int, log_jumps: float) -
     for piece in jump.cut(positions):
         lines = LineBound(piece, 0.0)
         size, log_rest = _find_end(lines, y, log_jumps - 41.0)
-        panel = evaluate(
-            piece, LineBound(piece, float(y[size - 1])), y[:size], count, less_one=False
-        )
+        panel = evaluate(piece, lines, y[:size], count, less_one=False)
         values[:size] += panel.values
         errors[:size] += panel.error + 4 * UNIT * np.abs(values[:size])
         errors[size:] += math.exp(log_rest)

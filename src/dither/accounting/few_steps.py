@@ -188,7 +188,7 @@ def _build_whole(
     fall = _Fall(step, LineBound(step, 0.0), level, count)
     reach, log_rest = _find_reach(fall.read, pitch, goal)
     y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
-    panel = evaluate(step, LineBound(step, float(y[-1])), y, count, less_one=True)
+    panel = evaluate(step, fall.lines.with_reach(float(y[-1])), y, count, less_one=True)
     logs = log1p_complex(panel.values)
     sizes = np.maximum(np.abs(1 + panel.values), 1e-300)
     errors = count * (
@@ -256,11 +256,11 @@ def _build_split(
         jumps, whole = _bound_jumps(bulk.at_tilt(other), jump.at_tilt(other), count)
         return math.log(count) + jumps + (count - 1) * whole
 
-    level = bound_level(c)
+    jumps, whole = _bound_jumps(bulk, jump, count)
+    level = math.log(count) + jumps + (count - 1) * whole
     chernoff = _bound_by_chernoff(split.tilts, bound_level)
     pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
     goal = log_delta - (level - c * epsilon) + math.log(SMALL * math.pi)
-    jumps = _bound_jumps(bulk, jump, count)[0]
     lines = LineBound(jump, 0.0)
     reach, log_rest = _find_reach(
         lambda y: min(0.0, float(np.min(lines.read(y, rising=False))) - jumps), pitch, goal

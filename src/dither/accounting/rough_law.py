@@ -17,7 +17,7 @@ from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from dither.accounting.contour import log_payoff
 from dither.accounting.faded import Direction
-from dither.accounting.transforms import Real
+from dither.accounting.transforms import Real, log1p_complex
 from dither.accounting.trapezoid import OutOfReach, log_ratio
 
 SMALL = 1e-10
@@ -165,8 +165,10 @@ class RoughLaw:
         mass = self.mass[near]
         masses = np.bincount(cells % size, mass * (1 - share), size)
         masses += np.bincount((cells + 1) % size, mass * share, size)
-        transform = np.fft.rfft(masses / masses.sum())
-        sums = np.fft.irfft(np.exp(self.steps.count * np.log(transform)), size)
+        # less one: a mass of one at zero would cost many steps all their digits
+        masses /= masses.sum()
+        masses[0] = -masses[1:].sum()
+        sums = np.fft.irfft(np.exp(self.steps.count * log1p_complex(np.fft.rfft(masses))), size)
         sums = np.maximum(sums[:_LATTICE], 0.0)[::-1]
         losses = (np.arange(_LATTICE) * pitch)[::-1]
         growth = np.exp(np.minimum(losses, _OVERFLOW))
