@@ -122,13 +122,18 @@ def build(law: RoughLaw, epsilon: float) -> FadedContour:
     log_delta = law.log_delta
     far = law.choose_far(epsilon)
     split = law.choose_split(epsilon)
-    if split is not None:
+    if split is not None and law.prefers_split(split, epsilon):
         try:
             return _build_split(steps, split, far, epsilon, log_delta)
         except OutOfReach:
-            pass
+            split = None
     tilts = law.choose_tilts(law.levels, epsilon)
-    return _build_whole(steps, tilts, far, epsilon, log_delta)
+    try:
+        return _build_whole(steps, tilts, far, epsilon, log_delta)
+    except OutOfReach:
+        if split is None:
+            raise
+    return _build_split(steps, split, far, epsilon, log_delta)
 
 
 def _fade_out(steps: SampledSteps, tilts: Tilts, far: Far | None, log_delta: float) -> FadedStep:

@@ -237,15 +237,10 @@ class RoughLaw:
         return far
 
     def choose_split(self, epsilon: float) -> Split | None:
-        """The largest noise below which the losses alone will not add up to epsilon; none where the
-        whole law does as well."""
+        """The largest noise below which the losses alone will not add up to epsilon, if any."""
         if self.steps.direction == "add" or self.steps.sigma > _LIGHT:
             return None
         c = self.tilts
-        levels = self.levels
-        lost = float(np.nanmin(levels - c * epsilon - np.log1p(c) - self.log_delta))
-        if lost < _LOST and epsilon < 5 * self.deviation:
-            return None
         beyond = np.cumsum(self.mass[::-1])[::-1] - self.mass
         with np.errstate(invalid="ignore", divide="ignore"):
             logs = self.steps.count * np.log1p(np.cumsum(self.excess, axis=1) - beyond)
@@ -257,12 +252,18 @@ class RoughLaw:
             return None
         position = int(positions[-1])
         weights = np.where(np.arange(len(self.y)) >= position, self.weights, 0.0)
-        if lost < _LOST and self.steps.count * float(self.mass @ weights) > 1.0:
-            return None
         jumps = self.steps.count * ((self.excess + self.mass) @ weights)
-        tilts = self.choose_tilts(levels + np.log(jumps), epsilon)
+        tilts = self.choose_tilts(self.levels + np.log(jumps), epsilon)
         bulk_tilt = float(c[np.argmax(logs[:, position] < self.log_delta - _BESIDE)])
         return Split(float(self.y[position]), bulk_tilt, tilts)
+
+    def prefers_split(self, split: Split, epsilon: float) -> bool:
+        """Whether the split will do better than the whole law."""
+        lost = self.levels - self.tilts * epsilon - np.log1p(self.tilts) - self.log_delta
+        if float(np.nanmin(lost)) >= _LOST:
+            return True
+        jumps = float((self.mass * self.weights)[self.y >= split.position].sum())
+        return epsilon >= 5 * self.deviation and self.steps.count * jumps <= 1.0
 
 
 def find_top(steps: SampledSteps, log_delta: float, fade: float, far: Far | None = None) -> float:

@@ -44,6 +44,7 @@ _FEW = 60
 LEAST_DELTA = Fraction(1, 10**305)
 """Below it floats lose digits: only the closed form and routes in logarithms serve."""
 _GRID_ONLY = {GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw}
+_NEVER = "the loss never exceeds this epsilon"
 _FADING = "contour with the far tail faded out"
 _CONTOUR = "contour inversion of the moment-generating function"
 
@@ -100,7 +101,9 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
         if ceiling == math.inf:
             break
     if target.epsilon is not None and ceiling <= target.epsilon:
-        return Answer(Bounds(0.0, 0.0), "the loss never exceeds this epsilon")
+        return Answer(Bounds(0.0, 0.0), _NEVER)
+    if target.delta is not None and ceiling <= target.floor:
+        return Answer(Bounds(0.0, ceiling), _NEVER)
     answer = _first(laws, target, engine)
     if target.epsilon is not None:
         # the loss may exceed this epsilon: its delta is positive, however small
@@ -110,7 +113,7 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
     if ceiling < answer.bounds.upper:
         return Answer(
             Bounds(min(answer.bounds.lower, ceiling), ceiling),
-            "the loss never exceeds this epsilon",
+            _NEVER,
         )
     return answer
 
