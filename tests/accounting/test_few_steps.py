@@ -14,7 +14,8 @@ from scipy.special import log_ndtr
 
 from dither import accounting as acc
 from dither.accounting.contour import build_contour
-from dither.accounting.faded import FadedStep, LineBound, bound_bulk, log_faded_share
+from dither.accounting.faded import FadedStep, LineBound
+from dither.accounting.faded_bounds import bound_bulk, log_faded_share
 from dither.accounting.faded_transform import evaluate
 from dither.accounting.few_steps import is_certainly_zero
 from dither.accounting.planning import find_smallest_below

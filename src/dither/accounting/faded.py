@@ -26,7 +26,7 @@ from dither.accounting.trapezoid import log_ratio
 Direction = Literal["remove", "add"]
 _ANGLES = 8
 _MORE_ANGLES = 5
-_FAR = 14.0
+FAR = 14.0
 _GROWTH = 1.03
 
 
@@ -64,12 +64,13 @@ class FadedStep:
     @property
     def tops(self) -> tuple[float, ...]:
         """Where the decreasing factors of the weight are one half."""
-        return () if self.top == math.inf else (self.top, *self.more_tops)
+        return tuple(top for top in (self.top, *self.more_tops) if top < math.inf)
 
     @property
     def bottoms(self) -> tuple[float, ...]:
         """Where the increasing factors of the weight are one half."""
-        return () if self.bottom == -math.inf else (self.bottom, *self.more_bottoms)
+        bottoms = (self.bottom, *self.more_bottoms)
+        return tuple(bottom for bottom in bottoms if bottom > -math.inf)
 
     def at_tilt(self, c: float) -> FadedStep:
         """The same step under another tilt."""
@@ -99,8 +100,17 @@ class FadedStep:
         return [*pieces, rest]
 
     def faded_mass(self, mean: float) -> float:
-        """The mass of N(mean, sigma^2) that the decreasing factor takes out."""
-        return float(ndtr((mean - self.top) / math.hypot(self.sigma, self.fade)))
+        """The mass of N(mean, sigma^2) that the lowest decreasing factor takes out."""
+        lowest = min(self.tops, default=math.inf)
+        return float(ndtr((mean - lowest) / math.hypot(self.sigma, self.fade)))
+
+    @property
+    def overlap(self) -> float:
+        """A bound of the mass that the other decreasing factors take out of the lowest one (W5)."""
+        if len(self.tops) < 2:
+            return 0.0
+        lowest, second, *_ = sorted(self.tops)
+        return float(len(self.tops) * ndtr((lowest - second) / (2 * self.fade)))
 
     def grow_weight(self, angles: Real) -> Real:
         """log of the growth of one factor of the weight on the lines Im y = theta sigma^2, at most:
@@ -135,7 +145,7 @@ class FadedStep:
             return -math.inf
         before = np.array([self.end - blur])
         after = np.array([(2 * (self.end + blur) - 1) / (2 * self.variance)])
-        density = -float(before[0]) ** 2 / (2 * self.variance)
+        density = -(float(before[0]) ** 2) / (2 * self.variance)
         density -= math.log(self.sigma * math.sqrt(2 * math.pi))
         log_weight = float(self.log_top_weight(before)[0])
         tilt = self.power * float(log_ratio(self.q, after)[0][0])
@@ -171,18 +181,14 @@ class LineBound:
         sigma = step.sigma
         coarse = sigma / 32
         fine = min(coarse, step.fade / 6)
+        edges = (*step.tops, *step.bottoms)
+        fades = [(edge - 12 * step.fade, edge + 12 * step.fade) for edge in edges]
         if step.direction == "add":
             room = self.reach * float(self.angles[-1])
-            near = np.arange(-_FAR * sigma - self._shift_left, _FAR * sigma, coarse)
+            near = cut_line(-FAR * sigma - self._shift_left, FAR * sigma, coarse, fades, fine)
             last = sigma * math.sqrt(2 * (100.0 + room))
         else:
-            fades = [(step.top - 12 * step.fade, step.top + 10 * step.fade)]
-            if step.bottom > -math.inf:
-                positions = (step.bottom, *step.more_tops, *step.more_bottoms)
-                fades += [
-                    (position - 12 * step.fade, position + 12 * step.fade) for position in positions
-                ]
-            near = _cut_line(-_FAR * sigma, fades[0][1], coarse, fades, fine)
+            near = cut_line(-FAR * sigma, max(step.tops) + 10 * step.fade, coarse, fades, fine)
             last = step.end
         gap = max(last - float(near[-1]), fine)
         count = math.ceil(math.log1p(gap * (_GROWTH - 1) / fine) / math.log(_GROWTH))
@@ -296,7 +302,8 @@ class LineBound:
         if self._odds[0] > 1:
             modulus = -step.c * (log_first + np.log(np.cos(angles / 2)))
         left = modulus + (slope * first + slope * slope / 2) / step.variance + moved
-        right = float(log_ndtr(-last / step.sigma)) + self._moduli[:, -1]
+        left = left + self._weights[:, 0]
+        right = float(log_ndtr(-last / step.sigma)) + self._moduli[:, -1] + self._weights[:, -1]
         return np.asarray(cost + np.logaddexp(left + turn, right + y * angles))
 
     @cached_property
@@ -331,7 +338,7 @@ class LineBound:
         return mass[0], spans[0]
 
 
-def _cut_line(
+def cut_line(
     first: float, last: float, coarse: float, fades: list[tuple[float, float]], fine: float
 ) -> Real:
     """Ends of cells from first to last: fine ones in the fades, coarse ones elsewhere."""
@@ -358,45 +365,3 @@ def sum_logs(logs: Real) -> Real:
     """log of the sums of e^logs over the last axis; scipy's logsumexp is many times slower."""
     top = logs.max(axis=-1, keepdims=True)
     return np.asarray(top[..., 0] + np.log(np.exp(logs - top).sum(axis=-1)))
-
-
-def log_faded_share(step: FadedStep, tilt: float) -> float:
-    """log of an upper bound of E[(1 - W) r^-tilt] under N(0, sigma^2): what is faded out, by its
-    loss (F1).
-
-    1 - W increases and r^-tilt decreases along the line, so each cell takes the ends that are
-    worst.
-    """
-    sigma = step.sigma
-    fade = (step.top - 14 * step.fade, step.top + 4 * step.fade)
-    last = step.top + 14 * step.fade + _FAR * sigma
-    y = _cut_line(-_FAR * sigma, last, sigma / 64, [fade], min(sigma / 64, step.fade / 8))
-    nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
-    logs = log_ratio(step.q, (2 * y - 1) / (2 * step.variance))[0]
-    faded = np.asarray(log_ndtr((y[1:] - step.top) / step.fade))
-    density = -nearest * nearest / (2 * step.variance)
-    cells = density - math.log(sigma * math.sqrt(2 * math.pi)) + faded - tilt * logs[:-1]
-    inside = float(sum_logs(cells + np.log(np.diff(y))))
-    # left of the cells r^-tilt is at most (1-q)^-tilt, right of them at most its last value
-    left = float(log_ndtr(y[0] / sigma)) + float(faded[0]) - tilt * math.log1p(-step.q)
-    right = float(log_ndtr(-y[-1] / sigma)) - tilt * float(logs[-1])
-    return float(sum_logs(np.array([inside, left, right]))) + 1e-9
-
-
-def bound_bulk(step: FadedStep, tilt: float, edge: float) -> float:
-    """An upper bound of log E[W e^{tilt Z}; y <= edge] in the remove direction (S3).
-
-    The integrand less one is bounded cell by cell: from above where r > 1, from below where r < 1.
-    """
-    sigma = step.sigma
-    y = _cut_line(-_FAR * sigma, edge, sigma / 256, [], sigma)
-    logs = log_ratio(step.q, (2 * y - 1) / (2 * step.variance))[0]
-    nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
-    farthest = np.maximum(np.abs(y[:-1]), np.abs(y[1:]))
-    area = np.diff(y) / (sigma * math.sqrt(2 * math.pi))
-    weights = ndtr((step.top - y) / step.fade)
-    rise = np.expm1(np.minimum((tilt + 1) * logs[1:], 700.0))
-    most = np.exp(-nearest * nearest / (2 * step.variance)) * weights[:-1]
-    least = np.exp(-farthest * farthest / (2 * step.variance)) * weights[1:]
-    excess = float(np.sum(area * rise * np.where(rise > 0, most, least))) + 1e-15
-    return math.log1p(excess - step.faded_mass(0.0) * (1 - 1e-12)) + 1e-15

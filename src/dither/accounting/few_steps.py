@@ -19,7 +19,8 @@ from scipy.special import ndtr
 
 from dither.accounting.bounds import Bounds, up
 from dither.accounting.contour import Contour, build_contour, choose_step, log_payoff
-from dither.accounting.faded import FadedStep, LineBound, bound_bulk, log_faded_share
+from dither.accounting.faded import FadedStep, LineBound
+from dither.accounting.faded_bounds import bound_bulk, log_faded_share
 from dither.accounting.faded_transform import (
     Panel,
     evaluate,
@@ -138,7 +139,7 @@ def build(law: RoughLaw, epsilon: float) -> FadedContour:
 
 def _fade_out(steps: SampledSteps, tilts: Tilts, far: Far | None, log_delta: float) -> FadedStep:
     if steps.direction == "add":
-        return FadedStep("add", steps.q, steps.sigma, tilts.c, math.inf, steps.sigma)
+        return FadedStep("add", steps.q, steps.sigma, tilts.c, math.inf, steps.widest_fade)
     fade = choose_fade(steps, tilts, lambda fade: find_top(steps, log_delta, fade, far))
     top = find_top(steps, log_delta, fade, far)
     end = find_end(steps, tilts, top, fade)
@@ -185,15 +186,17 @@ def _build_whole(
     c = tilts.c
     step = _fade_out(steps, tilts, far, log_delta)
     level = _bound_level(step, count)
-    chernoff = _bound_by_chernoff(
-        tilts, lambda other: count * _bound_level(step.at_tilt(other), count)
-    )
-    pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
+
+    def bound_level(other: float) -> float:
+        return count * _bound_level(step.at_tilt(other), count)
+
+    pitch, chernoff = _choose_pitch(tilts, epsilon, log_delta, bound_level)
     goal = log_delta - (count * level - c * epsilon) + math.log(SMALL * math.pi)
     fall = _Fall(step, LineBound(step, 0.0), level, count)
     reach, log_rest = _find_reach(fall.read, pitch, goal)
     y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
-    panel = evaluate(step, fall.lines.with_reach(float(y[-1])), y, count, less_one=True)
+    lines = fall.lines.with_reach(float(y[-1]))
+    panel = evaluate_in_pieces(step, lines, y, count, level, less_one=True)
     logs = log1p_complex(panel.values)
     sizes = np.maximum(np.abs(1 + panel.values), 1e-300)
     errors = count * (
@@ -217,19 +220,31 @@ def _build_whole(
     return FadedContour(contour, _bound_far(step, far, count))
 
 
-def _bound_by_chernoff(
-    tilts: Tilts, bound_level: Callable[[float], float]
-) -> tuple[tuple[float, float], ...]:
-    """(c', log of Chernoff's bound at epsilon = 0) for a c' > c: the first within reach (T2)."""
+def _choose_pitch(
+    tilts: Tilts, epsilon: float, log_delta: float, bound_level: Callable[[float], float]
+) -> tuple[float, tuple[tuple[float, float], ...]]:
+    """The pitch of the contour, and (c', log of Chernoff's bound at epsilon = 0) for a few c' > c.
+
+    A smaller c' is tried where the first one makes the pitch small (T2).
+    """
+    ideal = 2 * math.pi * tilts.c / (30.0 - log_delta)
+    chernoff: tuple[tuple[float, float], ...] = ()
+    pitch = 0.0
     for root in (1, 2, 4, 8):
         other = tilts.c * (tilts.larger / tilts.c) ** (1 / root)
         try:
             level = bound_level(other)
         except OutOfReach:
             continue
-        if level < 500:
-            return ((other, level + log_payoff(other)),)
-    raise OutOfReach
+        if level >= 500:
+            continue
+        chernoff = (*chernoff, (other, level + log_payoff(other)))
+        pitch = choose_step(tilts.c, epsilon, log_delta, chernoff, SMALL)
+        if pitch > 0.3 * ideal:
+            break
+    if not pitch:
+        raise OutOfReach
+    return pitch, chernoff
 
 
 def _bound_jumps(bulk: FadedStep, jump: FadedStep, count: int) -> tuple[float, float]:
@@ -263,8 +278,7 @@ def _build_split(
 
     jumps, whole = _bound_jumps(bulk, jump, count)
     level = math.log(count) + jumps + (count - 1) * whole
-    chernoff = _bound_by_chernoff(split.tilts, bound_level)
-    pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
+    pitch, chernoff = _choose_pitch(split.tilts, epsilon, log_delta, bound_level)
     goal = log_delta - (level - c * epsilon) + math.log(SMALL * math.pi)
     lines = LineBound(jump, 0.0)
     reach, log_rest = _find_reach(
@@ -272,7 +286,7 @@ def _build_split(
     )
     y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
     bulk_panel = evaluate(bulk, LineBound(bulk, float(y[-1])), y, count, less_one=True)
-    jump_panel = evaluate_in_pieces(jump, y, count, jumps)
+    jump_panel = evaluate_in_pieces(jump, lines, y, count, jumps, less_one=False)
     logs, errors = _subtract_bulk(bulk_panel, jump_panel, count)
     s = np.asarray(c + 1j * y, dtype=np.complex128)
     # the rest is relative to the bound `level`: relative to the value at c it is larger

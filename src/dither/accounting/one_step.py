@@ -50,7 +50,7 @@ def _remove(q: mpmath.mpf, sigma: mpmath.mpf, grow: mpmath.mpf) -> mpmath.mpf:
 
 def _add(q: mpmath.mpf, sigma: mpmath.mpf, grow: mpmath.mpf) -> mpmath.mpf:
     """The two laws exchanged: the noise below the edge; nothing where no loss is so large."""
-    if 1 <= grow * (1 - q):
+    if grow * (1 - q) >= 1:
         return mpmath.mpf(0)
     edge = mpmath.mpf(1) / 2 + sigma**2 * mpmath.log((1 / grow - 1 + q) / q)
     rest = mpmath.ncdf(edge / sigma)

@@ -25,6 +25,7 @@ SMALL = 1e-10
 _FADED = 1e-8
 _LATTICE = 4096
 _TILTS = 64
+_MOST_GUESSES = 8
 _OVERFLOW = 600.0
 _LOST = 17.0
 _LIGHT = 4.0
@@ -153,7 +154,12 @@ class RoughLaw:
             return max(0.0, saddle)
         chernoff = float(np.min((self.levels - self.log_delta + self.payoffs) / self.tilts))
         guess = self._guess_on_lattice(1.05 * chernoff)
-        return self._guess_on_lattice(max(3 * guess, 6 * self.deviation))
+        for _ in range(_MOST_GUESSES):
+            highest = max(3 * guess, 6 * self.deviation)
+            guess = self._guess_on_lattice(highest)
+            if guess < 0.8 * highest:
+                break
+        return guess
 
     def _guess_on_lattice(self, highest: float) -> float:
         """The epsilon below `highest`, from sums on a coarse lattice; larger losses alone."""
@@ -166,7 +172,7 @@ class RoughLaw:
         masses = np.bincount(cells % size, mass * (1 - share), size)
         masses += np.bincount((cells + 1) % size, mass * share, size)
         # less one: a mass of one at zero would cost many steps all their digits
-        masses /= masses.sum()
+        masses = masses / masses.sum()
         masses[0] = -masses[1:].sum()
         sums = np.fft.irfft(np.exp(self.steps.count * log1p_complex(np.fft.rfft(masses))), size)
         sums = np.maximum(sums[:_LATTICE], 0.0)[::-1]

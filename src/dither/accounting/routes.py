@@ -38,12 +38,15 @@ from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, La
 from dither.accounting.workload import Law
 
 Curve = Callable[[float], Bounds]
+Route = Callable[[Sequence[Law], "Target"], "Answer"]
 # equal Laplaces of which the residues are summed at once; of more, only where the contour is out of
 # reach
 _FEW = 60
 LEAST_DELTA = Fraction(1, 10**305)
 """Below it floats lose digits: only the closed form and routes in logarithms serve."""
 _GRID_ONLY = {GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw}
+_NEGLIGIBLE = 1e-3
+"""A largest loss of an added unit that is not worth the grid, which would take very long."""
 _NEVER = "the loss never exceeds this epsilon"
 _FADING = "contour with the far tail faded out"
 _CONTOUR = "contour inversion of the moment-generating function"
@@ -111,29 +114,32 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
             answer, bounds=Bounds(answer.bounds.lower, max(answer.bounds.upper, SMALLEST))
         )
     if ceiling < answer.bounds.upper:
-        return Answer(
-            Bounds(min(answer.bounds.lower, ceiling), ceiling),
-            _NEVER,
-        )
+        return Answer(Bounds(min(answer.bounds.lower, ceiling), ceiling), _NEVER)
     return answer
 
 
-def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
-    routes: list[tuple[str, Callable[[Sequence[Law], Target], Answer]]] = [
+def _list_routes(
+    laws: Sequence[Law], target: Target, engine: str | None
+) -> list[tuple[str, Route]]:
+    routes: list[tuple[str, Route]] = [
         ("exact", _solve_exactly),
         ("contour", _solve_by_contour),
         ("faded", _solve_by_fading),
         ("grid", _solve_by_grid),
     ]
-    if len(laws) == 1 and isinstance(laws[0], SampledGaussianFactor) and engine is None:
+    alone = laws[0] if len(laws) == 1 and engine is None else None
+    if isinstance(alone, SampledGaussianFactor):
         routes.insert(1, ("faded", partial(_solve_by_fading, first=True)))
-    if (
-        engine is None
-        and len(laws) == 1
-        and isinstance(laws[0], LaplaceFactor)
-        and laws[0].count > _FEW
-    ):
+        if alone.largest() <= _NEGLIGIBLE and target.delta is not None:
+            routes[-1] = ("ceiling", _solve_by_ceiling)
+    if isinstance(alone, LaplaceFactor) and alone.count > _FEW:
         routes[:2] = routes[1], routes[0]
+    return routes
+
+
+def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
+    """The answer of the first route that reaches the laws and is not wide."""
+    routes = _list_routes(laws, target, engine)
     for name, attempt in routes:
         if engine is not None and engine != name:
             continue
@@ -151,6 +157,10 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
             return _join_answers(answer, laws, target)
         return answer
     raise OutOfReach
+
+
+def _solve_by_ceiling(laws: Sequence[Law], target: Target) -> Answer:
+    return Answer(Bounds(0.0, sum(law.largest() for law in laws)), _NEVER)
 
 
 def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
