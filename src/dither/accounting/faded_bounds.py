@@ -6,12 +6,61 @@ Proofs: docs/proofs/few-steps.md, (F1) and (S3).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.faded import FAR, FadedStep, cut_line, sum_logs
 from dither.accounting.trapezoid import log_ratio
+
+
+@dataclass(frozen=True)
+class FarLosses:
+    """Losses so large that the other steps cannot undo them: their part of delta in closed form
+    (F1).
+
+    `mass` and `other_mass` are what is faded out of one step under the two laws of the pair,
+    `surplus` is their difference and `spread` the size of its terms; `overlap` bounds what the
+    bulk of a split keeps of them; (tilt, level) bounds what the closed form may miss.
+    """
+
+    count: int
+    mass: float
+    other_mass: float
+    surplus: float
+    spread: float
+    overlap: float = 0.0
+    tilt: float = 0.0
+    level: float = math.inf
+
+    def delta(self, epsilon: float) -> Bounds:
+        """What the faded losses add to delta: at least P(A) - e^epsilon Q(A), at most P(A)."""
+        total = -math.expm1(self.count * math.log1p(-self.mass))
+        stays = self.count * math.log1p(-self.other_mass)
+        shrinks = self.count * math.log1p(-self.surplus / (1 - self.other_mass))
+        more = math.exp(stays) * -math.expm1(shrinks)
+        undone = math.expm1(min(epsilon, 700.0)) * -math.expm1(stays)
+        blur = 1e-12 * (self.count * self.spread + abs(more) + undone)
+        blur += self.count * self.overlap * math.exp(min(epsilon, 700.0))
+        log_missed = self.level + (self.tilt + 1) * epsilon
+        missed = math.exp(min(log_missed, 0.0)) * (1 + 1e-9)
+        upper = min(total * (1 + 1e-12), max(more - undone, 0.0) + blur + missed)
+        return Bounds(max(0.0, more - undone - blur), upper)
+
+
+@dataclass(frozen=True)
+class BulkBound:
+    """Chernoff's bounds on the sum of small losses, and the mass that they leave aside (S3)."""
+
+    levels: tuple[tuple[float, float], ...]
+    aside: float
+
+    def delta(self, epsilon: float) -> float:
+        """An upper bound of what the small losses alone add to delta."""
+        log_bulk = min(level - tilt * epsilon for tilt, level in self.levels)
+        return (math.exp(min(log_bulk, 0.0)) + self.aside) * (1 + 1e-9)
 
 
 def log_faded_share(step: FadedStep, tilt: float) -> float:

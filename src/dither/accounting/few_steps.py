@@ -20,7 +20,7 @@ from scipy.special import ndtr
 from dither.accounting.bounds import Bounds, up
 from dither.accounting.contour import Contour, build_contour, choose_step, log_payoff
 from dither.accounting.faded import FadedStep, LineBound
-from dither.accounting.faded_bounds import bound_bulk, log_faded_share
+from dither.accounting.faded_bounds import BulkBound, FarLosses, bound_bulk, log_faded_share
 from dither.accounting.faded_transform import (
     Panel,
     evaluate,
@@ -50,51 +50,6 @@ from dither.accounting.trapezoid import OutOfReach
 _MOST_NODES = 40_000
 _MANY = 2000
 _APART = 14.0
-
-
-@dataclass(frozen=True)
-class FarLosses:
-    """Losses so large that the other steps cannot undo them: their part of delta in closed form
-    (F1).
-
-    `mass` and `other_mass` are what is faded out of one step under the two laws of the pair,
-    `surplus` is their difference and `spread` the size of its terms; (tilt, level) bounds what the
-    closed form may miss.
-    """
-
-    count: int
-    mass: float
-    other_mass: float
-    surplus: float
-    spread: float
-    tilt: float = 0.0
-    level: float = math.inf
-
-    def delta(self, epsilon: float) -> Bounds:
-        """What the faded losses add to delta: at least P(A) - e^epsilon Q(A), at most P(A)."""
-        total = -math.expm1(self.count * math.log1p(-self.mass))
-        stays = self.count * math.log1p(-self.other_mass)
-        shrinks = self.count * math.log1p(-self.surplus / (1 - self.other_mass))
-        more = math.exp(stays) * -math.expm1(shrinks)
-        undone = math.expm1(min(epsilon, 700.0)) * -math.expm1(stays)
-        blur = 1e-12 * (self.count * self.spread + abs(more) + undone)
-        log_missed = self.level + (self.tilt + 1) * epsilon
-        missed = math.exp(min(log_missed, 0.0)) * (1 + 1e-9)
-        upper = min(total * (1 + 1e-12), max(more - undone, 0.0) + blur + missed)
-        return Bounds(max(0.0, more - undone - blur), upper)
-
-
-@dataclass(frozen=True)
-class BulkBound:
-    """Chernoff's bounds on the sum of small losses, and the mass that they leave aside (S3)."""
-
-    levels: tuple[tuple[float, float], ...]
-    aside: float
-
-    def delta(self, epsilon: float) -> float:
-        """An upper bound of what the small losses alone add to delta."""
-        log_bulk = min(level - tilt * epsilon for tilt, level in self.levels)
-        return (math.exp(min(log_bulk, 0.0)) + self.aside) * (1 + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -163,8 +118,9 @@ def _bound_far(step: FadedStep, far: Far | None, count: int) -> FarLosses | None
         raise OutOfReach
     surplus = step.q * (moved - unmoved)
     spread = step.q * (moved + unmoved)
+    overlap = math.exp(-(((step.top - step.bottom) / step.fade) ** 2) / 4)
     if far is None:
-        return FarLosses(count, mass, unmoved, surplus, spread)
+        return FarLosses(count, mass, unmoved, surplus, spread, overlap)
     others = FadedStep("add", step.q, step.sigma, far.tilt, math.inf, step.sigma)
     level = _bound_level(others, count)
     log_step = log_faded_share(step, far.tilt)
@@ -174,6 +130,7 @@ def _bound_far(step: FadedStep, far: Far | None, count: int) -> FarLosses | None
         unmoved,
         surplus,
         spread,
+        overlap,
         far.tilt,
         math.log(count) + log_step + (count - 1) * level + 1e-9,
     )
@@ -266,7 +223,7 @@ def _build_split(
     bottom = split.position - 5 * fade
     top = find_top(steps, log_delta, fade, far)
     if top - bottom < _APART * fade:
-        raise OutOfReach  # the far losses and the bulk must not overlap (S1)
+        raise OutOfReach  # the far losses and the bulk would overlap (S0)
     end = find_end(steps, split.tilts, bottom, fade)
     bulk = FadedStep("remove", steps.q, steps.sigma, c, bottom, fade, end=end)
     end = find_end(steps, split.tilts, top, fade)
