@@ -291,8 +291,8 @@ class LineBound:
         log_first = float(self._log_ratios[0])
         turn = y * self._arguments[:, 0]
         if step.direction == "remove":
-            left = float(log_ndtr(first / step.sigma)) + step.power * log_first
-            left_tail = cost + self._weights[:, 0] + left + turn
+            log_tail = float(log_ndtr(first / step.sigma)) + step.power * log_first
+            left_tail = cost + self._weights[:, 0] + log_tail + turn
             right = step.line_cost * angles**2 + self._end + y * step.turn_end(0.0) * angles
             return np.asarray(np.logaddexp(left_tail, right + np.log(angles * step.variance)))
         slope = step.c * self._odds[0] / (1 + self._odds[0])
@@ -302,7 +302,7 @@ class LineBound:
         if self._odds[0] > 1:
             modulus = -step.c * (log_first + np.log(np.cos(angles / 2)))
         left = modulus + (slope * first + slope * slope / 2) / step.variance + moved
-        left = left + self._weights[:, 0]
+        left += self._weights[:, 0]
         right = float(log_ndtr(-last / step.sigma)) + self._moduli[:, -1] + self._weights[:, -1]
         return np.asarray(cost + np.logaddexp(left + turn, right + y * angles))
 

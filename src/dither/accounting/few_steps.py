@@ -144,8 +144,8 @@ def _build_whole(
     step = _fade_out(steps, tilts, far, log_delta)
     level = _bound_level(step, count)
 
-    def bound_level(other: float) -> float:
-        return count * _bound_level(step.at_tilt(other), count)
+    def bound_level(tilt: float) -> float:
+        return count * _bound_level(step.at_tilt(tilt), count)
 
     pitch, chernoff = _choose_pitch(tilts, epsilon, log_delta, bound_level)
     goal = log_delta - (count * level - c * epsilon) + math.log(SMALL * math.pi)
@@ -188,14 +188,14 @@ def _choose_pitch(
     chernoff: tuple[tuple[float, float], ...] = ()
     pitch = 0.0
     for root in (1, 2, 4, 8):
-        other = tilts.c * (tilts.larger / tilts.c) ** (1 / root)
+        larger_tilt = tilts.c * (tilts.larger / tilts.c) ** (1 / root)
         try:
-            level = bound_level(other)
+            level = bound_level(larger_tilt)
         except OutOfReach:
             continue
         if level >= 500:
             continue
-        chernoff = (*chernoff, (other, level + log_payoff(other)))
+        chernoff = (*chernoff, (larger_tilt, level + log_payoff(larger_tilt)))
         pitch = choose_step(tilts.c, epsilon, log_delta, chernoff, SMALL)
         if pitch > 0.3 * ideal:
             break
@@ -229,8 +229,8 @@ def _build_split(
     end = find_end(steps, split.tilts, top, fade)
     jump = FadedStep("remove", steps.q, steps.sigma, c, top, fade, bottom, end)
 
-    def bound_level(other: float) -> float:
-        jumps, whole = _bound_jumps(bulk.at_tilt(other), jump.at_tilt(other), count)
+    def bound_level(tilt: float) -> float:
+        jumps, whole = _bound_jumps(bulk.at_tilt(tilt), jump.at_tilt(tilt), count)
         return math.log(count) + jumps + (count - 1) * whole
 
     jumps, whole = _bound_jumps(bulk, jump, count)
