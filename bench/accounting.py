@@ -13,6 +13,7 @@ minute.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import importlib.metadata
 import json
@@ -20,7 +21,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from dither.errors import DitherError
 warnings.filterwarnings("ignore")
 
 
+PEERS = ("dp-accounting", "prv-accountant")
 Prepared = Callable[[], Callable[[], Any]]
 
 
@@ -221,6 +223,12 @@ def lines(quick: bool) -> Iterator[dict[str, Any]]:
     """Every comparison, one at a time."""
     yield from grid_lines(quick)
     yield calibration_line()
+    if len(PEERS) == len(find_versions(PEERS)):
+        yield from peer_lines(quick)
+
+
+def peer_lines(quick: bool) -> Iterator[dict[str, Any]]:
+    """Lines beside a peer, which must be installed."""
     import dp_accounting as dp
     from prv_accountant import (
         GaussianMechanism,
@@ -323,16 +331,22 @@ def lines(quick: bool) -> Iterator[dict[str, Any]]:
         yield line("1,000 distinct mechanisms | prv-accountant 0.1", thousand, 1e-6, 0.050, base)
 
 
+def find_versions(names: Sequence[str]) -> dict[str, str]:
+    """Versions of the packages that are installed."""
+    versions = {}
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
+
+
 def main() -> None:
     """Run, print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="coarser peers, below a minute")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    versions = {
-        name: importlib.metadata.version(name)
-        for name in ("dp-accounting", "prv-accountant", "numpy", "scipy")
-    }
+    versions = find_versions((*PEERS, "numpy", "scipy"))
     if options.json:
         rows = list(lines(options.quick))
         print(

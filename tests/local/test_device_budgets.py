@@ -135,6 +135,7 @@ def test_states_that_contradict_themselves_are_refused() -> None:
         (("budget", "charges", 0, "epsilon"), "-1/1"),
         (("budget", "renewals"), [{"epsilon": "5/1", "because": "x"}]),
         (("memos", "0"), "ffff"),
+        (("memos", "0"), "09"),
         (("dither_local_client",), 2),
     ]:
         broken = json.loads(json.dumps(state))

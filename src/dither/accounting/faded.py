@@ -24,8 +24,9 @@ from dither.accounting.transforms import Real
 from dither.accounting.trapezoid import log_ratio
 
 Direction = Literal["remove", "add"]
-_ANGLES = 11
-_FAR = 14.0
+_ANGLES = 8
+_MORE_ANGLES = 5
+FAR = 14.0
 _GROWTH = 1.03
 
 
@@ -41,6 +42,8 @@ class FadedStep:
     top: float
     fade: float
     bottom: float = -math.inf
+    end: float = math.inf
+    """Where the weight is cut off: so far above `top` that next to nothing is lost (W6)."""
     more_tops: tuple[float, ...] = ()
     more_bottoms: tuple[float, ...] = ()
 
@@ -56,8 +59,18 @@ class FadedStep:
     @property
     def fades(self) -> int:
         """How many factors the weight has."""
-        more = len(self.more_tops) + len(self.more_bottoms)
-        return (self.top < math.inf) + (self.bottom > -math.inf) + more
+        return len(self.tops) + len(self.bottoms)
+
+    @property
+    def tops(self) -> tuple[float, ...]:
+        """Where the decreasing factors of the weight are one half."""
+        return tuple(top for top in (self.top, *self.more_tops) if top < math.inf)
+
+    @property
+    def bottoms(self) -> tuple[float, ...]:
+        """Where the increasing factors of the weight are one half."""
+        bottoms = (self.bottom, *self.more_bottoms)
+        return tuple(bottom for bottom in bottoms if bottom > -math.inf)
 
     def at_tilt(self, c: float) -> FadedStep:
         """The same step under another tilt."""
@@ -65,17 +78,17 @@ class FadedStep:
 
     def log_top_weight(self, y: Real) -> Real:
         """The logarithm of the weight's decreasing factor."""
-        if self.top == math.inf:
-            return np.zeros_like(y)
-        tops = (self.top, *self.more_tops)
-        return np.asarray(sum(log_ndtr((top - y) / self.fade) for top in tops))
+        logs = np.zeros_like(y)
+        for top in self.tops:
+            logs += log_ndtr((top - y) / self.fade)
+        return logs
 
     def log_bottom_weight(self, y: Real) -> Real:
         """The logarithm of the weight's increasing factor."""
-        if self.bottom == -math.inf:
-            return np.zeros_like(y)
-        bottoms = (self.bottom, *self.more_bottoms)
-        return np.asarray(sum(log_ndtr((y - bottom) / self.fade) for bottom in bottoms))
+        logs = np.zeros_like(y)
+        for bottom in self.bottoms:
+            logs += log_ndtr((y - bottom) / self.fade)
+        return logs
 
     def cut(self, positions: Sequence[float]) -> list[FadedStep]:
         """Cut a step into steps whose weights add up to its own.
@@ -90,12 +103,27 @@ class FadedStep:
         return [*pieces, rest]
 
     def faded_mass(self, mean: float) -> float:
-        """The mass of N(mean, sigma^2) that the decreasing factor takes out."""
-        return float(ndtr((mean - self.top) / math.hypot(self.sigma, self.fade)))
+        """The mass of N(mean, sigma^2) that the lowest decreasing factor takes out."""
+        lowest = min(self.tops, default=math.inf)
+        return float(ndtr((mean - lowest) / math.hypot(self.sigma, self.fade)))
+
+    @property
+    def overlap(self) -> float:
+        """A bound of the mass that the other decreasing factors take out of the lowest one (W5)."""
+        if len(self.tops) < 2:
+            return 0.0
+        lowest, second, *_ = sorted(self.tops)
+        return float(len(self.tops) * ndtr((lowest - second) / (2 * self.fade)))
+
+    def grow_weight(self, angles: Real) -> Real:
+        """log of the growth of one factor of the weight on the lines Im y = theta sigma^2, at most:
+        (theta sigma^2 / fade)^2 / 2 (W2)."""
+        return np.asarray((angles * self.variance / self.fade) ** 2 / 2)
 
     @cached_property
     def line_cost(self) -> float:
-        """log of the growth of density and weight on the line Im y = theta sigma^2, per theta^2."""
+        """log of the growth of density and weight on the line Im y = theta sigma^2, at most, per
+        theta^2."""
         variance = self.variance
         more = self.fades * (variance / self.fade) ** 2 if self.fades else 0.0
         return (variance + more) / 2
@@ -103,8 +131,28 @@ class FadedStep:
     @cached_property
     def angles(self) -> Real:
         """The lines that are tried, as multiples theta of sigma^2."""
-        largest = min(math.pi / 2, 11.0 / math.sqrt(2 * self.line_cost))
-        return largest * np.geomspace(1 / 64, 1.0, _ANGLES)
+        cheap = min(math.pi / 2, 11.0 / math.sqrt(2 * self.line_cost))
+        largest = min(math.pi / 2, 11.0 / self.sigma)
+        more = min(math.ceil(math.log(largest / cheap) / math.log(1.8)), _MORE_ANGLES)
+        return np.geomspace(cheap / 64, largest, _ANGLES + more)
+
+    def turn_end(self, blur: float) -> float:
+        """A bound of arg r / theta within `blur` of the end: min(1, q e^x / (1 - q)) (W6)."""
+        x = (2 * (self.end + blur) - 1) / (2 * self.variance)
+        return min(1.0, math.exp(min(x, 700.0)) * self.q / (1 - self.q) * (1 + 1e-9))
+
+    def log_end(self, blur: float) -> float:
+        """log of a bound of density * weight * max(1, r^power) on the real axis within `blur` of
+        the end (W6)."""
+        if self.end == math.inf:
+            return -math.inf
+        before = np.array([self.end - blur])
+        after = np.array([(2 * (self.end + blur) - 1) / (2 * self.variance)])
+        density = -(float(before[0]) ** 2) / (2 * self.variance)
+        density -= math.log(self.sigma * math.sqrt(2 * math.pi))
+        log_weight = float(self.log_top_weight(before)[0])
+        tilt = self.power * float(log_ratio(self.q, after)[0][0])
+        return density + log_weight + max(0.0, tilt) * (1 + 1e-12) + 1e-9
 
 
 @dataclass(frozen=True)
@@ -125,31 +173,30 @@ class LineBound:
     def angles(self) -> Real:
         return self.step.angles[:: -self.stride][::-1]
 
+    def with_reach(self, reach: float) -> LineBound:
+        """The bounds for another |Im s|; a weight that ends has the same cells for all."""
+        return self if self.step.direction == "remove" else replace(self, reach=reach)
+
     @cached_property
     def bounds(self) -> Real:
         """Choose the ends of the cells: fine where the weight fades, coarse elsewhere."""
         step = self.step
         sigma = step.sigma
-        coarse = sigma / 64
-        fine = min(coarse, step.fade / 8)
-        room = self.reach * float(self.angles[-1])
+        coarse = sigma / 32
+        fine = min(coarse, step.fade / 6)
+        edges = (*step.tops, *step.bottoms)
+        fades = [(edge - 12 * step.fade, edge + 12 * step.fade) for edge in edges]
         if step.direction == "add":
-            near = np.arange(-_FAR * sigma - self._shift_left, _FAR * sigma, coarse)
+            room = self.reach * float(self.angles[-1])
+            near = cut_line(-FAR * sigma - self._shift_left, FAR * sigma, coarse, fades, fine)
             last = sigma * math.sqrt(2 * (100.0 + room))
         else:
-            fades = [(step.top - 12 * step.fade, step.top + 10 * step.fade)]
-            if step.bottom > -math.inf:
-                positions = (step.bottom, *step.more_tops, *step.more_bottoms)
-                fades += [
-                    (position - 12 * step.fade, position + 12 * step.fade) for position in positions
-                ]
-            near = _cut_line(-_FAR * sigma, fades[0][1], coarse, fades, fine)
-            last = step.top + step.fade * (40.0 + math.sqrt(2 * room))
-            last += step.fade**2 * (step.c + 1) / step.variance
+            near = cut_line(-FAR * sigma, max(step.tops) + 10 * step.fade, coarse, fades, fine)
+            last = step.end
         gap = max(last - float(near[-1]), fine)
         count = math.ceil(math.log1p(gap * (_GROWTH - 1) / fine) / math.log(_GROWTH))
-        far = near[-1] + fine * (_GROWTH ** np.arange(1, count + 1) - 1) / (_GROWTH - 1)
-        return np.concatenate([near, far])
+        shares = np.expm1(np.arange(1, count) * math.log(_GROWTH)) / (_GROWTH**count - 1)
+        return np.concatenate([near, near[-1] + gap * shares, [near[-1] + gap]])
 
     @cached_property
     def _shift_left(self) -> float:
@@ -170,19 +217,37 @@ class LineBound:
         return np.exp(np.clip(x + log_odds, -700.0, 300.0))
 
     @cached_property
-    def _base(self) -> Real:
-        """Compute log of width * density * weight, at their largest, cell by cell."""
+    def _log_density(self) -> Real:
+        """Compute log of width * density, at its largest, cell by cell."""
         y = self.bounds
         step = self.step
         nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
         log_density = -nearest * nearest / (2 * step.variance)
         log_density = log_density - math.log(step.sigma * math.sqrt(2 * math.pi))
-        return np.asarray(
-            log_density
-            + step.log_top_weight(y[:-1])
-            + step.log_bottom_weight(y[1:])
-            + np.log(np.diff(y))
-        )
+        return np.asarray(log_density + np.log(np.diff(y)))
+
+    @cached_property
+    def _base(self) -> Real:
+        """log of width * density * weight on the real axis, at their largest, cell by cell."""
+        y = self.bounds
+        weight = self.step.log_top_weight(y[:-1]) + self.step.log_bottom_weight(y[1:])
+        return np.asarray(self._log_density + weight)
+
+    @cached_property
+    def _weights(self) -> Real:
+        """log of a bound of |weight| on each line, cell by cell: each factor is at most
+        e^{v^2/2} Phi(u) and at most 1 + e^{v^2/2} Phi(-u) (W2)."""
+        step = self.step
+        y = self.bounds
+        growth = step.grow_weight(self.angles)[:, None]
+        total = np.zeros((len(self.angles), len(y) - 1))
+        for top in step.tops:
+            total += _bound_factor(growth, (top - y[:-1]) / step.fade, (top - y[1:]) / step.fade)
+        for bottom in step.bottoms:
+            total += _bound_factor(
+                growth, (y[1:] - bottom) / step.fade, (y[:-1] - bottom) / step.fade
+            )
+        return total
 
     @cached_property
     def _moduli(self) -> Real:
@@ -202,8 +267,8 @@ class LineBound:
 
     @cached_property
     def _lines(self) -> Real:
-        cost = self.step.line_cost * self.angles**2
-        return np.asarray(cost[:, None] + self._base + self._moduli)
+        cost = self.step.variance / 2 * self.angles**2
+        return np.asarray(cost[:, None] + self._log_density + self._weights + self._moduli)
 
     def read(self, y: float, *, rising: bool) -> Real:
         """Compute the log of the bound on each line at Im s = y.
@@ -217,24 +282,24 @@ class LineBound:
         rest = self._rest(y if rising else 0.0)
         return np.asarray(np.logaddexp(sum_logs(cells), rest) + 1e-9)
 
+    @cached_property
+    def _end(self) -> float:
+        return self.step.log_end(0.0)
+
     def _rest(self, y: float) -> Real:
         """Bound the log of what lies beyond the cells, on each line (W3)."""
         step = self.step
         angles = self.angles
-        cost = step.line_cost * angles**2
+        cost = step.variance / 2 * angles**2
         first = float(self.bounds[0])
         last = float(self.bounds[-1])
         log_first = float(self._log_ratios[0])
         turn = y * self._arguments[:, 0]
         if step.direction == "remove":
-            left_tail = float(log_ndtr(first / step.sigma)) + step.power * log_first
-            falling = last / step.variance + (last - step.top) / step.fade**2
-            falling -= step.power / step.variance
-            if falling <= 0:
-                return np.full_like(angles, math.inf)
-            log_end = float(self._base[-1] - np.log(np.diff(self.bounds[-2:]))[0])
-            right_tail = log_end + step.power * float(self._log_ratios[-1]) - math.log(falling)
-            return np.asarray(cost + np.logaddexp(left_tail + turn, right_tail + y * angles))
+            log_tail = float(log_ndtr(first / step.sigma)) + step.power * log_first
+            left_tail = cost + self._weights[:, 0] + log_tail + turn
+            right = step.line_cost * angles**2 + self._end + y * step.turn_end(0.0) * angles
+            return np.asarray(np.logaddexp(left_tail, right + np.log(angles * step.variance)))
         slope = step.c * self._odds[0] / (1 + self._odds[0])
         moved = float(log_ndtr((first + slope) / step.sigma))
         # |r| on the line is at least r times its share at the first cell, or cos(theta/2) of it
@@ -242,7 +307,8 @@ class LineBound:
         if self._odds[0] > 1:
             modulus = -step.c * (log_first + np.log(np.cos(angles / 2)))
         left = modulus + (slope * first + slope * slope / 2) / step.variance + moved
-        right = float(log_ndtr(-last / step.sigma)) + self._moduli[:, -1]
+        left += self._weights[:, 0]
+        right = float(log_ndtr(-last / step.sigma)) + self._moduli[:, -1] + self._weights[:, -1]
         return np.asarray(cost + np.logaddexp(left + turn, right + y * angles))
 
     @cached_property
@@ -277,7 +343,7 @@ class LineBound:
         return mass[0], spans[0]
 
 
-def _cut_line(
+def cut_line(
     first: float, last: float, coarse: float, fades: list[tuple[float, float]], fine: float
 ) -> Real:
     """List the ends of cells from first to last: fine ones in the fades, coarse ones elsewhere."""
@@ -290,48 +356,17 @@ def _cut_line(
     return np.append(np.concatenate(pieces), last)
 
 
+def _bound_factor(growth: Real, largest: Real, smallest: Real) -> Real:
+    """log of the bound of |Phi(u + iv)| for u from `smallest` to `largest`; `growth` is v^2/2.
+
+    log(1 + e^t) is at most e^t for t <= 0, and at most 1 + t above.
+    """
+    beside = growth + log_ndtr(-smallest)
+    inside = np.exp(np.minimum(beside, 0.0)) + np.maximum(beside, 0.0)
+    return np.asarray(np.minimum(growth + log_ndtr(largest), inside))
+
+
 def sum_logs(logs: Real) -> Real:
     """log of the sums of e^logs over the last axis; scipy's logsumexp is many times slower."""
     top = logs.max(axis=-1, keepdims=True)
     return np.asarray(top[..., 0] + np.log(np.exp(logs - top).sum(axis=-1)))
-
-
-def log_faded_share(step: FadedStep, tilt: float) -> float:
-    """Bound log of E[(1 - W) r^-tilt] under N(0, sigma^2): what is faded out, by its loss (F1).
-
-    1 - W increases and r^-tilt decreases along the line, so each cell takes the ends that are
-    worst.
-    """
-    sigma = step.sigma
-    fade = (step.top - 14 * step.fade, step.top + 4 * step.fade)
-    last = step.top + 14 * step.fade + _FAR * sigma
-    y = _cut_line(-_FAR * sigma, last, sigma / 64, [fade], min(sigma / 64, step.fade / 8))
-    nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
-    logs = log_ratio(step.q, (2 * y - 1) / (2 * step.variance))[0]
-    faded = np.asarray(log_ndtr((y[1:] - step.top) / step.fade))
-    density = -nearest * nearest / (2 * step.variance)
-    cells = density - math.log(sigma * math.sqrt(2 * math.pi)) + faded - tilt * logs[:-1]
-    inside = float(sum_logs(cells + np.log(np.diff(y))))
-    # left of the cells r^-tilt is at most (1-q)^-tilt, right of them at most its last value
-    left = float(log_ndtr(y[0] / sigma)) + float(faded[0]) - tilt * math.log1p(-step.q)
-    right = float(log_ndtr(-y[-1] / sigma)) - tilt * float(logs[-1])
-    return float(sum_logs(np.array([inside, left, right]))) + 1e-9
-
-
-def bound_bulk(step: FadedStep, tilt: float, edge: float) -> float:
-    """Bound log E[W e^{tilt Z}; y <= edge] in the remove direction (S3).
-
-    The integrand less one is bounded cell by cell: from above where r > 1, from below where r < 1.
-    """
-    sigma = step.sigma
-    y = _cut_line(-_FAR * sigma, edge, sigma / 256, [], sigma)
-    logs = log_ratio(step.q, (2 * y - 1) / (2 * step.variance))[0]
-    nearest = np.where(y[:-1] >= 0, y[:-1], np.where(y[1:] <= 0, y[1:], 0.0))
-    farthest = np.maximum(np.abs(y[:-1]), np.abs(y[1:]))
-    area = np.diff(y) / (sigma * math.sqrt(2 * math.pi))
-    weights = ndtr((step.top - y) / step.fade)
-    rise = np.expm1(np.minimum((tilt + 1) * logs[1:], 700.0))
-    most = np.exp(-nearest * nearest / (2 * step.variance)) * weights[:-1]
-    least = np.exp(-farthest * farthest / (2 * step.variance)) * weights[1:]
-    excess = float(np.sum(area * rise * np.where(rise > 0, most, least))) + 1e-15
-    return math.log1p(excess - step.faded_mass(0.0) * (1 - 1e-12)) + 1e-15

@@ -16,9 +16,13 @@ from dither.accounting.faded import FadedStep, LineBound
 from dither.accounting.transforms import LIBM, UNIT, Complex, Real, pairwise
 from dither.accounting.trapezoid import BLOCK, OutOfReach, log_ratio, sum_turns
 
-_LARGEST_PANEL = 100_000_000
+_LARGEST_PANEL = 300_000_000
 _CHUNK = 2048
 _MOST_CUTS = 6
+_SMALL_PANEL = 1_500_000
+_WIDE = 8.0
+_APART = 26.0
+_MANY = 64
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,14 @@ def evaluate(step: FadedStep, lines: LineBound, y: Real, count: int, *, less_one
     tilt = step.power * logs
     loss = logs if step.direction == "remove" else -logs
     height = pitch / (step.sigma * math.sqrt(2 * math.pi))
-    plain = np.exp(log_weights - quadratic) * height
-    grown = np.exp(np.minimum(tilt + log_weights - quadratic, 700.0)) * height
+    heights = np.where(nodes <= step.end, height, 0.0)
+    plain = np.exp(log_weights - quadratic) * heights
+    grown = np.exp(np.minimum(tilt + log_weights - quadratic, 700.0)) * heights
     small = plain * np.expm1(np.minimum(tilt, 1.0))
     terms = np.where(tilt > 1, grown - plain, small) if less_one else grown
     plane = float(pairwise(terms))
-    faded = step.faded_mass(0.0) if less_one and step.fades else 0.0
+    faded = step.faded_mass(0.0) if less_one else 0.0
+    lost = 1e-12 * faded + step.overlap if less_one else 0.0
     turns, harder = _sum_in_chunks(loss, grown, y)
     # (Q3) roundoff, with the error of the weight (A3): a part for y = 0, and one that grows with y
     weight_error = UNIT * (24 + 8 * quadratic + 64 * (1 + np.abs(log_weights))) + 4 * LIBM
@@ -67,7 +73,7 @@ def evaluate(step: FadedStep, lines: LineBound, y: Real, count: int, *, less_one
     still = float(np.sum((grown + plain * less_one) * np.abs(tilt) * relative))
     still += float(np.sum(np.abs(terms) * sum_error))
     turning = float(np.sum(grown * np.abs(loss) * (relative + harder * sum_error)))
-    error = 1.01 * (still + turning * y + quadrature + tails + 1e-12 * faded)
+    error = 1.01 * (still + turning * y + quadrature + tails + lost)
     return Panel(turns + (plane - faded), error)
 
 
@@ -91,18 +97,40 @@ def _choose_pitch(
     finest = 38.0 + min(math.log(max(count, 1)), 8.0)
     goal = rising - log_total + finest
     pitch = float(np.max(2 * math.pi * step.variance * angles / np.maximum(goal, 1.0)))
+    constant = np.zeros_like(angles)
     if count:
-        constant = step.line_cost * angles**2 + finest - min(log_total, 0.0)
-        pitch = min(pitch, float(np.max(2 * math.pi * step.variance * angles / constant)))
+        constant = _bound_constant(step, angles)
+        flat = constant + finest - min(log_total, 0.0)
+        pitch = min(pitch, float(np.max(2 * math.pi * step.variance * angles / flat)))
     mantissa, exponent = math.frexp(pitch)
     pitch = math.ldexp(math.floor(mantissa * 256) / 256, exponent)
     pull = 2 * math.pi * step.variance * angles / pitch
-    log_error = float(np.min(rising - pull)) + math.log(2)
-    quadrature = math.exp(min(log_error, 700.0)) / -math.expm1(-float(pull[0]))
-    if count:
-        log_error = float(np.min(step.line_cost * angles**2 - pull)) + math.log(2)
-        quadrature += math.exp(min(log_error, 700.0)) / -math.expm1(-float(pull[0]))
-    return pitch, quadrature
+    logs = np.logaddexp(rising, constant) if count else rising
+    errors = np.exp(np.minimum(logs - pull, 700.0)) * (2 / -np.expm1(-pull))
+    if step.end < math.inf:
+        errors = errors + _bound_cut(step, angles, reach, pitch, pull)
+    return pitch, float(np.min(errors))
+
+
+def _bound_constant(step: FadedStep, angles: Real) -> Real:
+    """log of a bound of the integral of |density * weight| on each line: 1 + (2^m - 1) g^m times
+    the faded mass, for m decreasing factors that grow by g (W4)."""
+    cost = step.variance / 2 * angles**2
+    factors = len(step.tops)
+    if not factors:
+        return np.asarray(cost)
+    faded = math.log(max(step.faded_mass(0.0), 1e-300)) + math.log(2**factors - 1)
+    return np.asarray(cost + np.logaddexp(0.0, factors * step.grow_weight(angles) + faded) + 1e-9)
+
+
+def _bound_cut(step: FadedStep, angles: Real, reach: float, pitch: float, pull: Real) -> Real:
+    """What the end of the weight costs the trapezoid rule, line by line (W6)."""
+    log_end = step.log_end(pitch)
+    turn = reach * step.turn_end(pitch)
+    turned = np.maximum(0.0, step.line_cost * angles**2 + turn * angles - pull)
+    return np.asarray(
+        np.exp(np.minimum(log_end + turned, 700.0)) * 2 * (angles * step.variance + pitch)
+    )
 
 
 def _choose_nodes(
@@ -119,9 +147,10 @@ def _choose_nodes(
     first = float(bounds[low])
     last = float(bounds[high])
     reserve = step.sigma * math.sqrt(2 * (42.0 + math.log(count)))
-    first = min(first, -reserve) if step.bottom == -math.inf else first
-    if step.direction == "add":
-        last = max(last, reserve)
+    first = first if step.bottoms else min(first, -reserve)
+    lowest = min(step.tops, default=math.inf)
+    if step.direction == "add" and not step.bottoms:
+        last = max(last, min(reserve, lowest + 13 * step.fade))
     start = math.floor(first / pitch) - 1
     stop = math.ceil(last / pitch) + 1
     stop += (start - stop - 1) % BLOCK
@@ -135,9 +164,10 @@ def _choose_nodes(
     out = out * (1 + pitch / narrow) * math.exp(log_total)
     rest = math.exp(min(700.0, lines.log_rest))
     plain = 0.0
-    if step.bottom == -math.inf:
-        plain = float(ndtr((first - 0.0) / step.sigma))
-        plain += float(ndtr(-last / step.sigma)) if step.direction == "add" else 0.0
+    if not step.bottoms:
+        plain = float(ndtr(first / step.sigma))
+        if step.direction == "add":
+            plain += float(ndtr(-last / step.sigma) * ndtr((lowest - last) / step.fade))
     return nodes, 2 * (out + 2 * rest + 2 * plain)
 
 
@@ -149,28 +179,48 @@ def evaluate_at_zero(step: FadedStep, count: int, *, less_one: bool) -> tuple[fl
     return value - error, value + error
 
 
-def evaluate_in_pieces(jump: FadedStep, y: Real, count: int, log_jumps: float) -> Panel:
-    """Compute the transform of the jumps, large ones apart: they turn fast, and fall off soon
-    (W5)."""
-    width = max(14 * jump.fade, 1.5 * jump.variance)
-    cuts = math.floor((jump.top - jump.bottom) / width) - 1
-    positions = [jump.bottom + width * (i + 1) for i in range(min(cuts, _MOST_CUTS))]
+def evaluate_in_pieces(
+    step: FadedStep, lines: LineBound, y: Real, count: int, log_size: float, *, less_one: bool
+) -> Panel:
+    """Compute the transform of a step, large noises apart: they turn fast, and fall off soon
+    (W5).
+
+    `log_size` bounds the logarithm of the transform at c.
+    """
+    pitch, _ = _choose_pitch(step, lines, float(y[-1]), log_size, 0)
+    first = step.bottom if step.bottoms else 0.5 * step.variance
+    last = step.top if step.tops else _WIDE * step.sigma
+    if (last - first) / pitch * len(y) < _SMALL_PANEL or (less_one and count > _MANY):
+        return evaluate(step, lines, y, count, less_one=less_one)
+    width = max(7 * step.fade, 0.75 * step.variance)
+    room = last - first if step.bottoms else last - first - _APART * step.fade
+    cuts = min(math.floor(room / width) - 1, _MOST_CUTS)
+    pieces = step.cut([first + width * (i + 1) for i in range(cuts)])
+    goal = (-math.log(count) if less_one else log_size) - 41.0
     values = np.zeros(len(y), complex)
     errors = np.zeros(len(y))
-    for piece in jump.cut(positions):
-        lines = LineBound(piece, 0.0)
-        size, log_rest = _find_end(lines, y, log_jumps - 41.0)
-        panel = evaluate(
-            piece, LineBound(piece, float(y[size - 1])), y[:size], count, less_one=False
-        )
+    for piece in pieces:
+        has_one = less_one and not piece.bottoms
+        piece_lines = LineBound(piece, 0.0)
+        size = len(y)
+        log_rest = -math.inf
+        if not has_one:
+            size, log_rest = _find_end(piece_lines, y, goal)
+        errors[size:] += math.exp(log_rest)
+        if not size:
+            continue
+        piece_lines = piece_lines.with_reach(float(y[size - 1]))
+        panel = evaluate(piece, piece_lines, y[:size], count, less_one=has_one)
         values[:size] += panel.values
         errors[:size] += panel.error + 4 * UNIT * np.abs(values[:size])
-        errors[size:] += math.exp(log_rest)
     return Panel(values, errors)
 
 
 def _find_end(lines: LineBound, y: Real, goal: float) -> tuple[int, float]:
     """Find how many of the y a piece needs, and bound log |J| at all that follow."""
+    bound = float(np.min(lines.read(0.0, rising=False)))
+    if bound < goal:
+        return 0, bound
     low = 1
     high = len(y)
     bound = math.inf

@@ -19,7 +19,8 @@ from scipy.special import ndtr
 
 from dither.accounting.bounds import Bounds, up
 from dither.accounting.contour import Contour, build_contour, choose_step, log_payoff
-from dither.accounting.faded import FadedStep, LineBound, bound_bulk, log_faded_share
+from dither.accounting.faded import FadedStep, LineBound
+from dither.accounting.faded_bounds import BulkBound, FarLosses, bound_bulk, log_faded_share
 from dither.accounting.faded_transform import (
     Panel,
     evaluate,
@@ -34,6 +35,7 @@ from dither.accounting.rough_law import (
     Split,
     Tilts,
     choose_fade,
+    find_end,
     find_top,
 )
 from dither.accounting.transforms import (
@@ -47,52 +49,7 @@ from dither.accounting.trapezoid import OutOfReach
 
 _MOST_NODES = 40_000
 _MANY = 2000
-
-
-@dataclass(frozen=True)
-class FarLosses:
-    """Losses so large that the other steps cannot undo them: their part of delta in closed form
-    (F1).
-
-    `mass` and `other_mass` are what is faded out of one step under the two laws of the pair,
-    `surplus` is their difference and `spread` the size of its terms; (tilt, level) bounds what the
-    closed form may miss.
-    """
-
-    count: int
-    mass: float
-    other_mass: float
-    surplus: float
-    spread: float
-    tilt: float = 0.0
-    level: float = math.inf
-
-    def delta(self, epsilon: float) -> Bounds:
-        """Bracket what the faded losses add to delta: at least P(A) - e^epsilon Q(A), at most
-        P(A)."""
-        total = -math.expm1(self.count * math.log1p(-self.mass))
-        stays = self.count * math.log1p(-self.other_mass)
-        shrinks = self.count * math.log1p(-self.surplus / (1 - self.other_mass))
-        more = math.exp(stays) * -math.expm1(shrinks)
-        undone = math.expm1(min(epsilon, 700.0)) * -math.expm1(stays)
-        blur = 1e-12 * (self.count * self.spread + abs(more) + undone)
-        log_missed = self.level + (self.tilt + 1) * epsilon
-        missed = math.exp(min(log_missed, 0.0)) * (1 + 1e-9)
-        upper = min(total * (1 + 1e-12), max(more - undone, 0.0) + blur + missed)
-        return Bounds(max(0.0, more - undone - blur), upper)
-
-
-@dataclass(frozen=True)
-class BulkBound:
-    """Chernoff's bounds on the sum of small losses, and the mass that they leave aside (S3)."""
-
-    levels: tuple[tuple[float, float], ...]
-    aside: float
-
-    def delta(self, epsilon: float) -> float:
-        """An upper bound of what the small losses alone add to delta."""
-        log_bulk = min(level - tilt * epsilon for tilt, level in self.levels)
-        return (math.exp(min(log_bulk, 0.0)) + self.aside) * (1 + 1e-9)
+_APART = 14.0
 
 
 @dataclass(frozen=True)
@@ -121,22 +78,28 @@ def build(law: RoughLaw, epsilon: float) -> FadedContour:
     log_delta = law.log_delta
     far = law.choose_far(epsilon)
     split = law.choose_split(epsilon)
-    if split is not None:
+    if split is not None and law.prefers_split(split, epsilon):
         try:
             return _build_split(steps, split, far, epsilon, log_delta)
         except OutOfReach:
-            pass
+            split = None
     tilts = law.choose_tilts(law.levels, epsilon)
-    return _build_whole(steps, tilts, far, epsilon, log_delta)
+    try:
+        return _build_whole(steps, tilts, far, epsilon, log_delta)
+    except OutOfReach:
+        if split is None:
+            raise
+    return _build_split(steps, split, far, epsilon, log_delta)
 
 
 def _fade_out(steps: SampledSteps, tilts: Tilts, far: Far | None, log_delta: float) -> FadedStep:
     """Choose where the weight of one step fades out; in the direction "add" it does not."""
     if steps.direction == "add":
-        return FadedStep("add", steps.q, steps.sigma, tilts.c, math.inf, steps.sigma)
+        return FadedStep("add", steps.q, steps.sigma, tilts.c, math.inf, steps.widest_fade)
     fade = choose_fade(steps, tilts, lambda fade: find_top(steps, log_delta, fade, far))
     top = find_top(steps, log_delta, fade, far)
-    return FadedStep("remove", steps.q, steps.sigma, tilts.c, top, fade)
+    end = find_end(steps, tilts, top, fade)
+    return FadedStep("remove", steps.q, steps.sigma, tilts.c, top, fade, end=end)
 
 
 def _bound_level(step: FadedStep, count: int) -> float:
@@ -156,8 +119,9 @@ def _bound_far(step: FadedStep, far: Far | None, count: int) -> FarLosses | None
         raise OutOfReach
     surplus = step.q * (moved - unmoved)
     spread = step.q * (moved + unmoved)
+    overlap = math.exp(-(((step.top - step.bottom) / step.fade) ** 2) / 4)
     if far is None:
-        return FarLosses(count, mass, unmoved, surplus, spread)
+        return FarLosses(count, mass, unmoved, surplus, spread, overlap)
     others = FadedStep("add", step.q, step.sigma, far.tilt, math.inf, step.sigma)
     level = _bound_level(others, count)
     log_step = log_faded_share(step, far.tilt)
@@ -167,6 +131,7 @@ def _bound_far(step: FadedStep, far: Far | None, count: int) -> FarLosses | None
         unmoved,
         surplus,
         spread,
+        overlap,
         far.tilt,
         math.log(count) + log_step + (count - 1) * level + 1e-9,
     )
@@ -180,15 +145,17 @@ def _build_whole(
     c = tilts.c
     step = _fade_out(steps, tilts, far, log_delta)
     level = _bound_level(step, count)
-    chernoff = _bound_by_chernoff(
-        tilts, lambda other: count * _bound_level(step.at_tilt(other), count)
-    )
-    pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
+
+    def bound_level(tilt: float) -> float:
+        return count * _bound_level(step.at_tilt(tilt), count)
+
+    pitch, chernoff = _choose_pitch(tilts, epsilon, log_delta, bound_level)
     goal = log_delta - (count * level - c * epsilon) + math.log(SMALL * math.pi)
     fall = _Fall(step, LineBound(step, 0.0), level, count)
     reach, log_rest = _find_reach(fall.read, pitch, goal)
     y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
-    panel = evaluate(step, LineBound(step, float(y[-1])), y, count, less_one=True)
+    lines = fall.lines.with_reach(float(y[-1]))
+    panel = evaluate_in_pieces(step, lines, y, count, level, less_one=True)
     logs = log1p_complex(panel.values)
     sizes = np.maximum(np.abs(1 + panel.values), 1e-300)
     errors = count * (
@@ -212,22 +179,31 @@ def _build_whole(
     return FadedContour(contour, _bound_far(step, far, count))
 
 
-def _bound_by_chernoff(
-    tilts: Tilts, bound_level: Callable[[float], float]
-) -> tuple[tuple[float, float], ...]:
-    """Find one pair (c', log of Chernoff's bound at epsilon = 0) with c' > c (T2).
+def _choose_pitch(
+    tilts: Tilts, epsilon: float, log_delta: float, bound_level: Callable[[float], float]
+) -> tuple[float, tuple[tuple[float, float], ...]]:
+    """The pitch of the contour, and (c', log of Chernoff's bound at epsilon = 0) for a few c' > c.
 
-    It is the first within reach.
+    A smaller c' is tried where the first one makes the pitch small (T2).
     """
+    ideal = 2 * math.pi * tilts.c / (30.0 - log_delta)
+    chernoff: tuple[tuple[float, float], ...] = ()
+    pitch = 0.0
     for root in (1, 2, 4, 8):
-        other = tilts.c * (tilts.larger / tilts.c) ** (1 / root)
+        larger_tilt = tilts.c * (tilts.larger / tilts.c) ** (1 / root)
         try:
-            level = bound_level(other)
+            level = bound_level(larger_tilt)
         except OutOfReach:
             continue
-        if level < 500:
-            return ((other, level + log_payoff(other)),)
-    raise OutOfReach
+        if level >= 500:
+            continue
+        chernoff = (*chernoff, (larger_tilt, level + log_payoff(larger_tilt)))
+        pitch = choose_step(tilts.c, epsilon, log_delta, chernoff, SMALL)
+        if pitch > 0.3 * ideal:
+            break
+    if not pitch:
+        raise OutOfReach
+    return pitch, chernoff
 
 
 def _bound_jumps(bulk: FadedStep, jump: FadedStep, count: int) -> tuple[float, float]:
@@ -248,25 +224,28 @@ def _build_split(
     )
     bottom = split.position - 5 * fade
     top = find_top(steps, log_delta, fade, far)
-    bulk = FadedStep("remove", steps.q, steps.sigma, c, bottom, fade)
-    jump = FadedStep("remove", steps.q, steps.sigma, c, top, fade, bottom)
+    if top - bottom < _APART * fade:
+        raise OutOfReach  # the far losses and the bulk would overlap (S0)
+    end = find_end(steps, split.tilts, bottom, fade)
+    bulk = FadedStep("remove", steps.q, steps.sigma, c, bottom, fade, end=end)
+    end = find_end(steps, split.tilts, top, fade)
+    jump = FadedStep("remove", steps.q, steps.sigma, c, top, fade, bottom, end)
 
-    def bound_level(other: float) -> float:
-        jumps, whole = _bound_jumps(bulk.at_tilt(other), jump.at_tilt(other), count)
+    def bound_level(tilt: float) -> float:
+        jumps, whole = _bound_jumps(bulk.at_tilt(tilt), jump.at_tilt(tilt), count)
         return math.log(count) + jumps + (count - 1) * whole
 
-    level = bound_level(c)
-    chernoff = _bound_by_chernoff(split.tilts, bound_level)
-    pitch = choose_step(c, epsilon, log_delta, chernoff, SMALL)
+    jumps, whole = _bound_jumps(bulk, jump, count)
+    level = math.log(count) + jumps + (count - 1) * whole
+    pitch, chernoff = _choose_pitch(split.tilts, epsilon, log_delta, bound_level)
     goal = log_delta - (level - c * epsilon) + math.log(SMALL * math.pi)
-    jumps = _bound_jumps(bulk, jump, count)[0]
     lines = LineBound(jump, 0.0)
     reach, log_rest = _find_reach(
         lambda y: min(0.0, float(np.min(lines.read(y, rising=False))) - jumps), pitch, goal
     )
     y = np.arange(math.ceil(reach / pitch) + 1, dtype=np.float64) * pitch
     bulk_panel = evaluate(bulk, LineBound(bulk, float(y[-1])), y, count, less_one=True)
-    jump_panel = evaluate_in_pieces(jump, y, count, jumps)
+    jump_panel = evaluate_in_pieces(jump, lines, y, count, jumps, less_one=False)
     logs, errors = _subtract_bulk(bulk_panel, jump_panel, count)
     s = np.asarray(c + 1j * y, dtype=np.complex128)
     # the rest is relative to the bound `level`: relative to the value at c it is larger
@@ -295,7 +274,7 @@ def _bound_bulk(bulk: FadedStep, split: Split, count: int) -> BulkBound:
         (tilt, count * bound_bulk(bulk, tilt, edge) + log_payoff(tilt) + 1e-9)
         for tilt in (split.bulk_tilt, 1.3 * split.bulk_tilt)
     )
-    return BulkBound(levels, count * beyond * float(ndtr(-10.0)) * (1 + 1e-9))
+    return BulkBound(levels, 2 * count * beyond * float(ndtr(-10.0)) * (1 + 1e-9))
 
 
 def _subtract_bulk(bulk: Panel, jump: Panel, count: int) -> tuple[Complex, Real]:

@@ -17,7 +17,7 @@ from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from dither.accounting.contour import log_payoff
 from dither.accounting.faded import Direction
-from dither.accounting.transforms import Real
+from dither.accounting.transforms import Real, log1p_complex
 from dither.accounting.trapezoid import OutOfReach, log_ratio
 
 SMALL = 1e-10
@@ -25,9 +25,13 @@ SMALL = 1e-10
 _FADED = 1e-8
 _LATTICE = 4096
 _TILTS = 64
+_MOST_GUESSES = 8
 _OVERFLOW = 600.0
 _LOST = 17.0
 _LIGHT = 4.0
+_LONGEST = 64
+_SHORTEST = 12
+_VANISHED = 110.0
 _BESIDE = 24.0
 """-log of what a bound beside the contour may be, relative to delta."""
 
@@ -150,7 +154,12 @@ class RoughLaw:
             return max(0.0, saddle)
         chernoff = float(np.min((self.levels - self.log_delta + self.payoffs) / self.tilts))
         guess = self._guess_on_lattice(1.05 * chernoff)
-        return self._guess_on_lattice(max(3 * guess, 6 * self.deviation))
+        for _ in range(_MOST_GUESSES):
+            highest = max(3 * guess, 6 * self.deviation)
+            guess = self._guess_on_lattice(highest)
+            if guess < 0.8 * highest:
+                break
+        return guess
 
     def _guess_on_lattice(self, highest: float) -> float:
         """Guess the epsilon below `highest`, from sums on a coarse lattice; larger losses alone."""
@@ -162,8 +171,10 @@ class RoughLaw:
         mass = self.mass[near]
         masses = np.bincount(cells % size, mass * (1 - share), size)
         masses += np.bincount((cells + 1) % size, mass * share, size)
-        transform = np.fft.rfft(masses / masses.sum())
-        sums = np.fft.irfft(np.exp(self.steps.count * np.log(transform)), size)
+        # less one: a mass of one at zero would cost many steps all their digits
+        masses = masses / masses.sum()
+        masses[0] = -masses[1:].sum()
+        sums = np.fft.irfft(np.exp(self.steps.count * log1p_complex(np.fft.rfft(masses))), size)
         sums = np.maximum(sums[:_LATTICE], 0.0)[::-1]
         losses = (np.arange(_LATTICE) * pitch)[::-1]
         growth = np.exp(np.minimum(losses, _OVERFLOW))
@@ -235,17 +246,10 @@ class RoughLaw:
         return far
 
     def choose_split(self, epsilon: float) -> Split | None:
-        """Find the largest noise below which the losses alone will not add up to epsilon.
-
-        None where the whole law does as well.
-        """
+        """The largest noise below which the losses alone will not add up to epsilon, if any."""
         if self.steps.direction == "add" or self.steps.sigma > _LIGHT:
             return None
         c = self.tilts
-        levels = self.levels
-        lost = float(np.nanmin(levels - c * epsilon - np.log1p(c) - self.log_delta))
-        if lost < _LOST and epsilon < 5 * self.deviation:
-            return None
         beyond = np.cumsum(self.mass[::-1])[::-1] - self.mass
         with np.errstate(invalid="ignore", divide="ignore"):
             logs = self.steps.count * np.log1p(np.cumsum(self.excess, axis=1) - beyond)
@@ -257,12 +261,18 @@ class RoughLaw:
             return None
         position = int(positions[-1])
         weights = np.where(np.arange(len(self.y)) >= position, self.weights, 0.0)
-        if lost < _LOST and self.steps.count * float(self.mass @ weights) > 1.0:
-            return None
         jumps = self.steps.count * ((self.excess + self.mass) @ weights)
-        tilts = self.choose_tilts(levels + np.log(jumps), epsilon)
+        tilts = self.choose_tilts(self.levels + np.log(jumps), epsilon)
         bulk_tilt = float(c[np.argmax(logs[:, position] < self.log_delta - _BESIDE)])
         return Split(float(self.y[position]), bulk_tilt, tilts)
+
+    def prefers_split(self, split: Split, epsilon: float) -> bool:
+        """Whether the split will do better than the whole law."""
+        lost = self.levels - self.tilts * epsilon - np.log1p(self.tilts) - self.log_delta
+        if float(np.nanmin(lost)) >= _LOST:
+            return True
+        jumps = float((self.mass * self.weights)[self.y >= split.position].sum())
+        return epsilon >= 5 * self.deviation and self.steps.count * jumps <= 1.0
 
 
 def find_top(steps: SampledSteps, log_delta: float, fade: float, far: Far | None = None) -> float:
@@ -278,19 +288,33 @@ def find_top(steps: SampledSteps, log_delta: float, fade: float, far: Far | None
 
 
 def choose_fade(steps: SampledSteps, tilts: Tilts, find_start: Callable[[float], float]) -> float:
-    """Choose the widest fade after whose start the tilted density rises by little.
+    """Choose the widest fade after whose start the tilted density rises by little, and then vanishes.
 
     Raises OutOfReach where none does.
     """
-    variance = steps.sigma**2
     for halvings in range(24):
         fade = steps.widest_fade * 2.0 ** (-halvings / 2)
-        top = find_start(fade)
-        last = 20 * fade + fade**2 * (tilts.larger + 1) / variance
-        y = top + np.concatenate([[0.0], np.geomspace(fade / 4, last, 160)])
-        plain = -y * y / (2 * variance) + log_ndtr((top - y) / fade)
-        logs = steps.log_ratios(y)
-        rise = plain + (tilts.c + 1) * logs
-        if rise.max() < rise[0] + 16.0 and (plain + (tilts.larger + 1) * logs).max() < 300.0:
-            return float(fade)
+        try:
+            find_end(steps, tilts, find_start(fade), fade)
+        except OutOfReach:
+            continue
+        return float(fade)
     raise OutOfReach
+
+
+def find_end(steps: SampledSteps, tilts: Tilts, top: float, fade: float) -> float:
+    """Where the weight may be cut off, since the tilted density has vanished."""
+    widths = np.linspace(0.0, _LONGEST, 4 * _LONGEST + 1)
+    y = top + fade * widths
+    logs = steps.log_ratios(y)
+    plain = -y * y / (2 * steps.sigma**2) + log_ndtr(-widths)
+    rise = plain + (tilts.c + 1) * logs
+    larger = plain + (tilts.larger + 1) * logs
+    goal = -_VANISHED - math.log(steps.count)
+    gone = (rise < goal + min(0.0, rise[0])) & (larger < goal) & (widths >= _SHORTEST)
+    if not gone.any():
+        raise OutOfReach
+    position = int(np.argmax(gone))
+    if rise[:position].max() >= rise[0] + 16.0 or larger[:position].max() >= 300.0:
+        raise OutOfReach
+    return float(y[position])

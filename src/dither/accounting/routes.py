@@ -15,8 +15,6 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import cast
 
-import mpmath
-
 from dither.accounting.atomic import atomic
 from dither.accounting.bounded_range import BoundedRangeFactor, bounded_range_delta
 from dither.accounting.bounds import SMALLEST, Bounds, down, is_wide, up
@@ -33,18 +31,23 @@ from dither.accounting.guarantees import sigma_fraction
 from dither.accounting.laplace_sum import MOST, laplace_delta
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.mixtures import GridMixture, MixtureFactor
+from dither.accounting.one_step import bound_one_step, guess_one_step
 from dither.accounting.rough_law import RoughLaw, SampledSteps
 from dither.accounting.sampled import OutOfReach, SampledGaussianFactor
 from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
 from dither.accounting.workload import Law
 
 Curve = Callable[[float], Bounds]
+Route = Callable[[Sequence[Law], "Target"], "Answer"]
 # equal Laplaces of which the residues are summed at once; of more, only where the contour is out of
 # reach
 _FEW = 60
 LEAST_DELTA = Fraction(1, 10**305)
 """Below it floats lose digits: only the closed form and routes in logarithms serve."""
 _GRID_ONLY = {GaussianLaw, LaplaceLaw, GridMixture, GaussianMixtureLaw}
+_NEGLIGIBLE = 1e-3
+"""A largest loss of an added unit that is not worth the grid, which would take very long."""
+_NEVER = "the loss never exceeds this epsilon"
 _FADING = "contour with the far tail faded out"
 _CONTOUR = "contour inversion of the moment-generating function"
 
@@ -104,7 +107,9 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
         if ceiling == math.inf:
             break
     if target.epsilon is not None and ceiling <= target.epsilon:
-        return Answer(Bounds(0.0, 0.0), "the loss never exceeds this epsilon")
+        return Answer(Bounds(0.0, 0.0), _NEVER)
+    if target.delta is not None and ceiling <= target.floor:
+        return Answer(Bounds(0.0, ceiling), _NEVER)
     answer = _first(laws, target, engine)
     if target.epsilon is not None:
         # the loss may exceed this epsilon: its delta is positive, however small
@@ -112,30 +117,33 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
             answer, bounds=Bounds(answer.bounds.lower, max(answer.bounds.upper, SMALLEST))
         )
     if ceiling < answer.bounds.upper:
-        return Answer(
-            Bounds(min(answer.bounds.lower, ceiling), ceiling),
-            "the loss never exceeds this epsilon",
-        )
+        return Answer(Bounds(min(answer.bounds.lower, ceiling), ceiling), _NEVER)
     return answer
 
 
-def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
+def _list_routes(
+    laws: Sequence[Law], target: Target, engine: str | None
+) -> list[tuple[str, Route]]:
     """Try the engines in order, and return the first answer that is sharp enough."""
-    routes: list[tuple[str, Callable[[Sequence[Law], Target], Answer]]] = [
+    routes: list[tuple[str, Route]] = [
         ("exact", _solve_exactly),
         ("contour", _solve_by_contour),
         ("faded", _solve_by_fading),
         ("grid", _solve_by_grid),
     ]
-    if len(laws) == 1 and isinstance(laws[0], SampledGaussianFactor) and engine is None:
+    alone = laws[0] if len(laws) == 1 and engine is None else None
+    if isinstance(alone, SampledGaussianFactor):
         routes.insert(1, ("faded", partial(_solve_by_fading, first=True)))
-    if (
-        engine is None
-        and len(laws) == 1
-        and isinstance(laws[0], LaplaceFactor)
-        and laws[0].count > _FEW
-    ):
+        if alone.largest() <= _NEGLIGIBLE and target.delta is not None:
+            routes[-1] = ("ceiling", _solve_by_ceiling)
+    if isinstance(alone, LaplaceFactor) and alone.count > _FEW:
         routes[:2] = routes[1], routes[0]
+    return routes
+
+
+def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
+    """The answer of the first route that reaches the laws and is not wide."""
+    routes = _list_routes(laws, target, engine)
     for name, attempt in routes:
         if engine is not None and engine != name:
             continue
@@ -143,19 +151,20 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
             answer = attempt(laws, target)
         except OutOfReach:
             continue
+        if answer.bounds.upper <= target.floor:
+            return answer
         if name == "contour" == routes[0][0] and is_wide(answer.bounds):
             continue
         if isinstance(attempt, partial) and is_wide(answer.bounds, 1e-9):
             continue
-        if (
-            engine is None
-            and name == "contour"
-            and is_wide(answer.bounds)
-            and answer.bounds.upper > target.floor
-        ):
+        if engine is None and name == "contour" and is_wide(answer.bounds):
             return _join_answers(answer, laws, target)
         return answer
     raise OutOfReach
+
+
+def _solve_by_ceiling(laws: Sequence[Law], target: Target) -> Answer:
+    return Answer(Bounds(0.0, sum(law.largest() for law in laws)), _NEVER)
 
 
 def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
@@ -212,18 +221,8 @@ def _float_down(value: Fraction) -> float:
 
 
 def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
-    if (
-        len(laws) == 1
-        and isinstance(laws[0], SampledGaussianFactor)
-        and laws[0].count == 1
-        and laws[0].kind != "swap"
-    ):
-        return _read_curve(
-            _sampled_once_curve(laws[0]),
-            target,
-            -2.0,
-            "one Poisson sample of a Gaussian (half-line, closed form)",
-        )
+    if len(laws) == 1 and isinstance(laws[0], SampledGaussianFactor) and laws[0].count == 1:
+        return _solve_one_step(laws[0], target)
     if len(laws) == 1 and isinstance(laws[0], LaplaceFactor) and len(laws[0].epsilons) == 1:
         query_epsilon = laws[0].epsilons[0]
         count = laws[0].counts[0]
@@ -265,39 +264,18 @@ def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
     return _read_curve(pair.delta, target, -pair.c, "exact lattice (tilted FFT)")
 
 
-def _sampled_once_curve(law: SampledGaussianFactor) -> Curve:
-    """Make the closed curve of one sampled Gaussian: its worst event is a half-line (320
-    digits)."""
-
-    def curve(epsilon: float) -> Bounds:
-        bounds = _delta_of_one_step(law, epsilon, 80, 40)
-        if bounds.upper - bounds.lower <= 1e-14 * bounds.upper:
-            return bounds
-        return _delta_of_one_step(law, epsilon, 340, 320)
-
-    return curve
-
-
-def _delta_of_one_step(
-    law: SampledGaussianFactor, epsilon: float, digits: int, certain: int
-) -> Bounds:
-    """Compute the closed form in `digits` digits, of which `certain` are taken for right."""
-    with mpmath.workdps(digits):
-        q, sigma = (mpmath.mpf(x.numerator) / x.denominator for x in (law.q, law.sigma))
-        grow = mpmath.exp(mpmath.mpf(epsilon) * (1 if law.kind == "remove" else -1))
-        if grow <= 1 - q:
-            return Bounds(0.0, 0.0)
-        edge = mpmath.mpf(1) / 2 + sigma**2 * mpmath.log((grow - 1 + q) / q)
-        if law.kind == "remove":
-            rest = mpmath.ncdf(-edge / sigma)
-            moved = mpmath.ncdf((1 - edge) / sigma)
-            value = (1 - q - grow) * rest + q * moved
-        else:
-            rest = mpmath.ncdf(edge / sigma)
-            moved = mpmath.ncdf((edge - 1) / sigma)
-            value = rest - ((1 - q) * rest + q * moved) / grow
-        slack = mpmath.mpf(10) ** -certain
-        return Bounds(max(0.0, down(float(value - slack))), min(1.0, up(float(value + slack))))
+def _solve_one_step(law: SampledGaussianFactor, target: Target) -> Answer:
+    guess = 1.0
+    slope = -2.0
+    if target.log_delta is not None:
+        guess, slope = guess_one_step(law, target.log_delta)
+    return _read_curve(
+        partial(bound_one_step, law),
+        target,
+        slope,
+        "one Poisson sample of a Gaussian (half-line, closed form)",
+        guess,
+    )
 
 
 def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:

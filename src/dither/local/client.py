@@ -33,6 +33,20 @@ from dither.local.protocol import UNPROTECTED, Protocol, from_json
 from dither.privacy.losses import Loss, Pure
 
 
+def _check_memos(protocol: Protocol, memos: list[bytes]) -> None:
+    """Refuse memoised answers that no device of this protocol can have drawn."""
+    if any(len(memo) != protocol.memo_bytes for memo in memos):
+        raise ParameterError(
+            "a memoised answer of the stored client has another size than its protocol's"
+        )
+    payloads = np.frombuffer(b"".join(memos), np.uint8).reshape(len(memos), protocol.memo_bytes)
+    if memos and not protocol.valid(payloads).all():
+        raise ParameterError(
+            "a memoised answer of the stored client is none that its protocol gives: restore the "
+            "state that to_json wrote"
+        )
+
+
 class Client:
     """One user's device.
 
@@ -286,10 +300,7 @@ class Client:
         )
         client._device = state["device"]
         client._memos = {key: bytes.fromhex(memo) for key, memo in state["memos"].items()}
-        if any(len(memo) != client.protocol.memo_bytes for memo in client._memos.values()):
-            raise ParameterError(
-                "a memoised answer of the stored client has another size than its protocol's"
-            )
+        _check_memos(client.protocol, list(client._memos.values()))
         return client
 
     def _refuse_copy(self, *_: object) -> NoReturn:
