@@ -288,7 +288,7 @@ def find_top(steps: SampledSteps, log_delta: float, fade: float, far: Far | None
 
 
 def choose_fade(steps: SampledSteps, tilts: Tilts, find_start: Callable[[float], float]) -> float:
-    """Choose the widest fade after whose start the tilted density rises by little, and then vanishes.
+    """Choose the widest fade after whose start the tilted density rises little, and then vanishes.
 
     Raises OutOfReach where none does.
     """

@@ -13,7 +13,7 @@ from dither.publish.shown_table import ShownTable
 
 app = typer.Typer(
     name="token",
-    help="Tokens: who may ask a served dataset, in which role and from which pots.",
+    help="Tokens: who may ask a served dataset, in which role and from which budgets.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -33,7 +33,7 @@ def create(
         str, typer.Option(help="analyst, auditor (reads, never asks), steward or admin.")
     ] = "analyst",
     pot: Annotated[
-        list[str] | None, typer.Option(help="A pot that pays for its questions; repeatable.")
+        list[str] | None, typer.Option(help="A budget that pays for its questions; repeatable.")
     ] = None,
     days: Annotated[int, typer.Option(help="How long it lasts.", min=1, max=3660)] = 90,
     home: Home = None,
@@ -61,7 +61,7 @@ def list_all(home: Home = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json([_describe(token) for token in tokens])
         return
-    heads = ("token", "for", "dataset", "role", "pots", "until", "state")
+    heads = ("token", "for", "dataset", "role", "budgets", "until", "state")
     rows = tuple(
         (
             token.token_id,
