@@ -24,6 +24,7 @@ from dither.accounting.planning import find_smallest_below
 from dither.accounting.rough_law import Far, SampledSteps, Split, Tilts
 from dither.accounting.sampled import SampledGaussianFactor
 from dither.accounting.trapezoid import OutOfReach
+from tests.case_lists import mark_rest
 from tests.scripts import import_script
 
 DIGITS = 20
@@ -347,7 +348,7 @@ FADED = [
 ]
 
 
-@pytest.mark.parametrize("step", FADED)
+@pytest.mark.parametrize("step", mark_rest(FADED, quick=2))
 def test_transform_of_a_faded_step_is_within_its_error(step):
     y = np.arange(3) * 6.0
     less_one = step.bottom == -math.inf
@@ -359,8 +360,8 @@ def test_transform_of_a_faded_step_is_within_its_error(step):
             assert error < 1e-11
 
 
-@pytest.mark.parametrize("step", FADED)
-@pytest.mark.parametrize("y", [2.0, 30.0])
+@pytest.mark.parametrize("step", mark_rest(FADED, quick=2))
+@pytest.mark.parametrize("y", mark_rest([2.0, 30.0], quick=1))
 def test_lines_bound_the_transform_from_there_on(step, y):
     bound = math.exp(float(np.min(LineBound(step, 0.0).read(y, rising=False))))
     with mpmath.workdps(20):
