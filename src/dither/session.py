@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -313,9 +313,9 @@ class Connection:
         price = Price(read_epsilon(epsilon), read_rho(rho))
         recipe = wished.recipe
         offered = choose_mechanisms(self._kernel, view, recipe, price, self._pot, {}, None)
-        earlier = None if fresh else self._offers.find_earlier_wish(recipe, price, view)
-        if earlier is not None and self._reports.has_answer(earlier.priced.key):
-            offered = earlier
+        if not fresh:
+            earlier = self._offers.list_earlier_wishes(recipe, price, view, offered)
+            offered = self._choose_stored(earlier, offered)
         release = self._release(offered.priced, fresh)
         rank = _rank(offered.priced, offered.bands)
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
@@ -450,11 +450,14 @@ class Connection:
     def _find_stored(
         self, bound: Bound, question: Asked, price: Price, view: LedgerView, offered: Offered
     ) -> Offered:
-        """The offer that release 0.1 made, where its answer is stored; else the given one."""
-        earlier = self._offers.find_earlier(bound, question, price, view)
-        if earlier is None or not self._reports.has_answer(earlier.priced.key):
-            return offered
-        return earlier
+        """The offer that was made before, where its answer is stored; else the given one."""
+        earlier = self._offers.list_earlier(bound, question, price, view, offered)
+        return self._choose_stored(earlier, offered)
+
+    def _choose_stored(self, earlier: Iterator[Offered], offered: Offered) -> Offered:
+        """The first of the earlier offers whose answer is stored; else the given one."""
+        has_answer = self._reports.has_answer
+        return next((offer for offer in earlier if has_answer(offer.priced.key)), offered)
 
     def _release(self, priced: Priced, fresh: bool) -> Release:
         if not priced.view.path:

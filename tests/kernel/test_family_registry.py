@@ -45,6 +45,7 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         "gaussian_keys",
         "permute_and_flip",
         "exponential",
+        "threshold_keys",
     ]
     assert list(FAMILIES) == names
     assert all(family.name == name for name, family in FAMILIES.items())

@@ -5,19 +5,22 @@ The kernel prices every request by itself, so that nothing remembered here decid
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from dither.answer.asked import Asked, Bound, bind_question
 from dither.answer.choose_mechanism import Offered, choose_mechanisms
-from dither.answer.earlier_rules import was_priced_otherwise
+from dither.answer.earlier_rules import has_newer_laws, was_priced_otherwise
 from dither.answer.preview_columns import Terms, list_preview_columns
 from dither.answer.price_for_accuracy import find_least_price, meets_widths
 from dither.answer.split import check_weights
-from dither.errors import ParameterError
+from dither.errors import DitherError, ParameterError
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
 from dither.plan.analysed_query import Analyses
+from dither.privacy.kernel.families import FIRST_LAWS, NEWEST_LAWS
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView, Pot
@@ -60,10 +63,17 @@ class Offers:
             self._first = (version.number, replace(version, rules=FIRST_RULES).analyses)
         return self._first[1]
 
-    def offer(self, bound: Bound, question: Asked, price: Price, view: LedgerView) -> Offered:
+    def offer(
+        self,
+        bound: Bound,
+        question: Asked,
+        price: Price,
+        view: LedgerView,
+        laws: int = NEWEST_LAWS,
+    ) -> Offered:
         """The offer for a bound question; one made before stands while the terms of the pot do."""
         weights = check_weights(question.weights, bound.recipe)
-        key = ("offered", bound.key, price, tuple(weights.items()), question.ends)
+        key = ("offered", bound.key, price, tuple(weights.items()), question.ends, laws)
         offered: Offered | None = self._remembered.get(key)
         if offered is None or offered.priced.view.path != view.path:
             offered = choose_mechanisms(
@@ -75,30 +85,44 @@ class Offers:
                 weights,
                 question.ends,
                 bound.rules,
+                laws,
             )
             self._remember(key, offered)
         return offered
 
-    def find_earlier(
-        self, bound: Bound, question: Asked, price: Price, view: LedgerView
-    ) -> Offered | None:
-        """The offer that release 0.1 made for a question; None where it would be the same one."""
+    def list_earlier(
+        self, bound: Bound, question: Asked, price: Price, view: LedgerView, offered: Offered
+    ) -> Iterator[Offered]:
+        """The other offers that were made for a question before, the oldest first."""
         key = ("priced otherwise", bound.key)
         if key not in self._remembered:
             newest = self._kernel.version.analyses
             differs = was_priced_otherwise(bound.recipe, self._first_analyses(), newest)
             self._remember(key, differs)
-        if not self._remembered[key]:
-            return None
-        return self.offer(self.bind(question, FIRST_RULES), question, price, view)
+        # What an earlier release refused was never answered by it.
+        if self._remembered[key]:
+            with suppress(DitherError):
+                first = self.bind(question, FIRST_RULES)
+                yield self.offer(first, question, price, view, FIRST_LAWS)
+        if has_newer_laws(offered.priced.request):
+            with suppress(DitherError):
+                yield self.offer(bound, question, price, view, FIRST_LAWS)
 
-    def find_earlier_wish(self, recipe: Recipe, price: Price, view: LedgerView) -> Offered | None:
-        """As `find_earlier`, for a bound or limit that is bought."""
+    def list_earlier_wishes(
+        self, recipe: Recipe, price: Price, view: LedgerView, offered: Offered
+    ) -> Iterator[Offered]:
+        """As `list_earlier`, for a bound or limit that is bought."""
         newest = self._kernel.version.analyses
-        if not was_priced_otherwise(recipe, self._first_analyses(), newest):
-            return None
+        if was_priced_otherwise(recipe, self._first_analyses(), newest):
+            with suppress(DitherError):
+                yield self._offer_wish(recipe, price, view, FIRST_RULES)
+        if has_newer_laws(offered.priced.request):
+            with suppress(DitherError):
+                yield self._offer_wish(recipe, price, view, NEWEST_RULES)
+
+    def _offer_wish(self, recipe: Recipe, price: Price, view: LedgerView, rules: int) -> Offered:
         return choose_mechanisms(
-            self._kernel, view, recipe, price, self._pot, {}, None, FIRST_RULES
+            self._kernel, view, recipe, price, self._pot, {}, None, rules, FIRST_LAWS
         )
 
     def _remember(self, key: tuple[Any, ...], value: Bound | Offered | bool) -> None:

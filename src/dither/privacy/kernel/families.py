@@ -10,6 +10,8 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
     box                scale = rows / epsilon_i
     geometric_keys     the optimal rule at epsilon_i and delta_i, for at most m keys of one unit
     gaussian_keys      sigma = sqrt(m / (2 rho_i)), then the lowest threshold for delta_i
+    threshold_keys     the same, with a tighter delta under replace; beside noise that is priced in
+                       epsilon too, for the rho that its epsilon_i buys
     permute_and_flip   scale = 2 k max(a, b - a) / epsilon_i, for k rows of one unit
     exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
 
@@ -26,7 +28,7 @@ from dither.errors import RefusedError
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
-from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
+from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
 from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.quantile_families import (
@@ -38,6 +40,8 @@ from dither.rules import PrivacyRule
 
 __all__ = [
     "FAMILIES",
+    "FIRST_LAWS",
+    "NEWEST_LAWS",
     "Measure",
     "MechanismFamily",
     "choose_family",
@@ -45,6 +49,12 @@ __all__ = [
     "joint_families",
     "noise_families",
 ]
+
+
+FIRST_LAWS = 1
+"""The families of release 0.1, under which its answers are found again."""
+NEWEST_LAWS = 2
+"""The families of this release. All are sound; the newer ones have less noise."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,8 @@ class MechanismFamily:
     For the split of a price: the variance of its noise falls as share^-variance_power, and is in
     proportion to the square of the `norm` of the sensitivity. `joint_demand(demand, d)` is the
     error of one noise for d numbers, where `demand` is that of Laplace noise for each of them at
-    the same epsilon.
+    the same epsilon. `laws` is the collection of laws that it came with: questions asked under an
+    earlier one find their answers by the families that were there.
     """
 
     name: str
@@ -71,6 +82,7 @@ class MechanismFamily:
     variance_power: int = 2
     norm: Literal["l1", "l2"] = "l1"
     joint_demand: Callable[[float, int], float] | None = None
+    laws: int = FIRST_LAWS
 
     def serves(self, query: Query) -> bool:
         """Whether it answers this type of query, with so many numbers in a cell."""
@@ -122,11 +134,18 @@ def build_geometric_keys(terms: StepTerms) -> Built:
 
 
 def build_gaussian_keys(terms: StepTerms) -> Built:
+    """Key selection by Gaussian noise at rho_i and delta_i, by the law of release 0.1."""
+    return Built(_build_threshold(GaussianKeys, terms))
+
+
+def build_threshold_keys(terms: StepTerms) -> Built:
     """Key selection by Gaussian noise at rho_i and delta_i."""
-    return Built(
-        GaussianKeys.for_rho(
-            terms.share, terms.delta, groups=_keys_per_unit(terms), adjacency=terms.adjacency
-        )
+    return Built(_build_threshold(ThresholdKeys, terms))
+
+
+def _build_threshold(law: type[GaussianKeys], terms: StepTerms) -> GaussianKeys:
+    return law.for_rho(
+        terms.share, terms.delta, groups=_keys_per_unit(terms), adjacency=terms.adjacency
     )
 
 
@@ -166,6 +185,7 @@ FAMILIES: dict[str, MechanismFamily] = {
             needs_epsilon_pots=True,
         ),
         MechanismFamily("exponential", Quantiles, ("epsilon", "rho"), build_by_exponential),
+        MechanismFamily("threshold_keys", Keys, ("rho",), build_threshold_keys, laws=2),
     )
 }
 """By the name that requests, ledgers and certificates hold, which never changes. Where several
@@ -193,12 +213,15 @@ def noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[Mec
     ]
 
 
-def joint_families(measure: Measure, allow_epsilon_only: bool) -> list[MechanismFamily]:
+def joint_families(
+    measure: Measure, allow_epsilon_only: bool, laws: int = NEWEST_LAWS
+) -> list[MechanismFamily]:
     """The families with one noise for several numbers of a cell."""
     return [
         family
         for family in FAMILIES.values()
         if family.joint_demand is not None
+        and family.laws <= laws
         and measure in family.measures
         and (allow_epsilon_only or not family.needs_epsilon_pots)
     ]
