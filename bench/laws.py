@@ -11,9 +11,9 @@ from typing import Any
 
 from common import line, options, report
 
-from dither.catalog import parse
+from dither.catalog import Catalog, parse
 from dither.laws import find_error_law
-from dither.plan.algebra import Keys, LimitGroups, Query, Scan
+from dither.plan.algebra import Cells, Count, CountUnits, Keys, LimitGroups, Query, Scan, Sum
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.calibrate import calibrate_request
 from dither.privacy.kernel.request import Price, Request, Step
@@ -33,32 +33,43 @@ tables:
     from: visits.csv
     owner: {column: person}
     unique: []
-    rows_per_unit: 100
+    rows_per_unit: {rows}
     max_rows: 1000000
     columns:
       person: {type: id}
       code:   {type: category, values: undeclared, width: 12, nulls: drop}
+      cost:   {type: integer, bounds: [0, 100], nulls: drop, provenance: invented}
 """
 EPSILON = Fraction(1)
 DELTA = Fraction(1, 10**6)
 
 
-def build(query: Query, family: str, catalog: str = CATALOG) -> Any:
-    """The mechanism that one family builds for a query at the whole price."""
-    request = Request((Step(query, family, Fraction(1)),), Price(EPSILON), "total")
-    (step,) = calibrate_request(request, Analyses(parse(catalog)), DELTA)
-    return step.mechanism
+def make_catalog(neighbours: str, rows: int) -> Catalog:
+    """The catalog with these neighbours and so many rows of one person."""
+    text = CATALOG.replace("add_remove", neighbours).replace("{rows}", str(rows))
+    return parse(text)
+
+
+def build(query: Query, family: str, catalog: Catalog) -> list[Any]:
+    """The mechanism of each number that one family builds for a query at the whole price."""
+    steps = (Step(query, family, Fraction(1)),)
+    if family == "laplace":
+        numbers = range(len(query.columns)) if isinstance(query, Cells) else ()
+        steps = tuple(Step(query, family, Fraction(1), (number,)) for number in numbers)
+    request = Request(steps, Price(EPSILON), "total")
+    return [step.mechanism for step in calibrate_request(request, Analyses(catalog), DELTA)]
 
 
 def key_lines() -> list[dict[str, object]]:
     """Owners that an undeclared key needs to be shown every other time."""
     lines = []
-    for catalog in (CATALOG, CATALOG.replace("add_remove", "replace")):
-        neighbours = parse(catalog).neighbours
+    for neighbours in ("add_remove", "replace"):
         for groups in (5, 10, 20):
             keys = Keys(LimitGroups(Scan("visits"), ("code",), groups), ("code",))
             owners = [
-                find_error_law(build(keys, family, catalog)).size_shown(Fraction(1, 2))
+                find_error_law(build(keys, family, make_catalog(neighbours, 100))[0]).size_shown(
+                    Fraction(1, 2)
+                )
                 for family in ("threshold_keys", "geometric_keys")
             ]
             name = f"owners of a key shown every other time, {groups} keys each, {neighbours}"
@@ -66,9 +77,32 @@ def key_lines() -> list[dict[str, object]]:
     return lines
 
 
+def box_lines() -> list[dict[str, object]]:
+    """95% half-widths of numbers that share a noise."""
+    people = Cells(Scan("visits"), (), (CountUnits(), Count()))
+    costs = Cells(Scan("visits"), (), (Count(), Sum("cost")))
+    level = Fraction(95, 100)
+    lines = []
+    for number, name in enumerate(("people", "rows")):
+        catalog = make_catalog("add_remove", 3)
+        (box,) = build(people, "unit_box", catalog)
+        laplace = build(people, "laplace", catalog)[number]
+        widths = [
+            find_error_law(box, number).interval(level),
+            find_error_law(laplace).interval(level),
+        ]
+        lines.append(line(f"+- of {name}, people beside their 3 rows", *widths, 0.7, unit=""))
+    catalog = make_catalog("replace", 1)
+    variances = [
+        find_error_law(build(costs, family, catalog)[0]).variance for family in ("unit_box", "box")
+    ]
+    lines.append(line("variance of a count beside a sum, replace", *variances, 0.26, unit=""))
+    return lines
+
+
 def main() -> None:
     chosen = options(__doc__ or "")
-    report("laws", key_lines(), (), as_json=chosen.json)
+    report("laws", key_lines() + box_lines(), (), as_json=chosen.json)
 
 
 if __name__ == "__main__":

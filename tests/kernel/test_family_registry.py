@@ -45,6 +45,7 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         "gaussian_keys",
         "permute_and_flip",
         "exponential",
+        "unit_box",
         "threshold_keys",
     ]
     assert list(FAMILIES) == names

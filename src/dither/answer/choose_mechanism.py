@@ -11,6 +11,7 @@ from typing import Any
 from dither.answer.alternatives import is_chosen_by_noise, list_noisy_values
 from dither.answer.arrange import MOST_TOGETHER, arrange_alone, arrange_together, find_positions
 from dither.answer.blocks import count_cells
+from dither.answer.earlier_rules import has_newer_laws
 from dither.answer.interval_notes import find_usable_quantiles
 from dither.answer.quantile_intervals import (
     NO_BANDS,
@@ -47,6 +48,7 @@ from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 
 _HALF = Fraction(1, 2)
+_MARGIN = 1e-3
 _UNKNOWN = 100
 """Rows that keys without a list are taken to have, where one of them may be the only one shown."""
 
@@ -145,9 +147,14 @@ class CandidateOffer:
     recipe: Recipe
     request: Request
 
-    def rank(self) -> tuple[float, int]:
-        """The least is the best: the error of numbers first, then the keys that stay hidden."""
-        return self.error, self.owners
+    def is_better_than(self, older: CandidateOffer) -> bool:
+        """Whether it errs less by a thousandth, or no more and shows keys of fewer owners.
+
+        Less than that is rounding, and not worth another answer than the one that may be stored.
+        """
+        if self.error < older.error * (1 - _MARGIN):
+            return True
+        return self.error <= older.error * (1 + _MARGIN) and self.owners < older.owners
 
 
 def _choose_cheapest(
@@ -170,9 +177,24 @@ def _choose_cheapest(
                 refused.append(error)
     if not candidates:
         raise refused[0]
-    chosen = min(candidates, key=CandidateOffer.rank)
+    chosen = _choose_best(candidates)
     priced = pricing.kernel.price_at(chosen.request, pricing.view, pricing.version.rules)
     return chosen.recipe, priced
+
+
+def _choose_best(candidates: list[CandidateOffer]) -> CandidateOffer:
+    """The offer that errs least. A newer family is taken only where it is better.
+
+    So the choice among the families of release 0.1 stays what it was.
+    """
+    newer = [offer for offer in candidates if has_newer_laws(offer.request)]
+    older = [offer for offer in candidates if not has_newer_laws(offer.request)]
+    best_older = min(older, key=lambda offer: offer.error, default=None)
+    best_newer = min(newer, key=lambda offer: (offer.error, offer.owners), default=None)
+    if best_older is None or (best_newer is not None and best_newer.is_better_than(best_older)):
+        assert best_newer is not None
+        return best_newer
+    return best_older
 
 
 def _list_candidates(

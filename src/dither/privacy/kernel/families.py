@@ -7,7 +7,8 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
 
     laplace            scale = D1 / epsilon_i
     gaussian           sigma = sqrt(D2 / (2 rho_i))
-    box                scale = rows / epsilon_i
+    box                scale = rows / epsilon_i, for boxes of what one row adds
+    unit_box           scale = cells / epsilon_i, for boxes of what one unit moves in one cell
     geometric_keys     the optimal rule at epsilon_i and delta_i, for at most m keys of one unit
     gaussian_keys      sigma = sqrt(m / (2 rho_i)), then the lowest threshold for delta_i
     threshold_keys     the same, with a tighter delta under replace; beside noise that is priced in
@@ -26,7 +27,7 @@ from typing import Literal
 
 from dither.errors import RefusedError
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
-from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox
+from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox, UnitBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
 from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
@@ -115,15 +116,24 @@ def build_gaussian(terms: StepTerms) -> Built:
 
 def build_box(terms: StepTerms) -> Built:
     """Box noise of scale rows / epsilon_i."""
-    query = terms.query
-    assert isinstance(query, Cells)
-    if not 2 <= len(query.columns) <= MOST_SIDES:
-        raise RefusedError(
-            f"box noise is for 2 to {MOST_SIDES} numbers, got {len(query.columns)}",
-            rule=PrivacyRule.NO_RULE,
-        )
+    _check_sides(terms)
     moved = terms.analysed.box
     return Built(IntegerBox.for_epsilon(terms.share, moved.sides, moved.rows, terms.adjacency))
+
+
+def build_unit_box(terms: StepTerms) -> Built:
+    """Box noise of scale cells / epsilon_i, whose sides are what one unit moves in a cell."""
+    _check_sides(terms)
+    moved = terms.analysed.unit_box
+    return Built(UnitBox.for_epsilon(terms.share, moved.sides, moved.rows, terms.adjacency))
+
+
+def _check_sides(terms: StepTerms) -> None:
+    numbers = count_numbers(terms.query)
+    if not 2 <= numbers <= MOST_SIDES:
+        raise RefusedError(
+            f"box noise is for 2 to {MOST_SIDES} numbers, got {numbers}", rule=PrivacyRule.NO_RULE
+        )
 
 
 def build_geometric_keys(terms: StepTerms) -> Built:
@@ -185,6 +195,16 @@ FAMILIES: dict[str, MechanismFamily] = {
             needs_epsilon_pots=True,
         ),
         MechanismFamily("exponential", Quantiles, ("epsilon", "rho"), build_by_exponential),
+        MechanismFamily(
+            "unit_box",
+            Cells,
+            ("epsilon",),
+            build_unit_box,
+            numbers=(2, MOST_SIDES),
+            needs_epsilon_pots=True,
+            joint_demand=_box_demand,
+            laws=2,
+        ),
         MechanismFamily("threshold_keys", Keys, ("rho",), build_threshold_keys, laws=2),
     )
 }
