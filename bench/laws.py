@@ -13,7 +13,17 @@ from common import line, options, report
 
 from dither.catalog import Catalog, parse
 from dither.laws import find_error_law
-from dither.plan.algebra import Cells, Count, CountUnits, Keys, LimitGroups, Query, Scan, Sum
+from dither.plan.algebra import (
+    Cells,
+    Count,
+    CountUnits,
+    Keys,
+    LimitGroups,
+    Quantiles,
+    Query,
+    Scan,
+    Sum,
+)
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.calibrate import calibrate_request
 from dither.privacy.kernel.request import Price, Request, Step
@@ -38,10 +48,12 @@ tables:
     columns:
       person: {type: id}
       code:   {type: category, values: undeclared, width: 12, nulls: drop}
+      ward:   {type: category, values: [a, b, c], other: drop, nulls: drop}
       cost:   {type: integer, bounds: [0, 100], nulls: drop, provenance: invented}
 """
 EPSILON = Fraction(1)
 DELTA = Fraction(1, 10**6)
+QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 
 
 def make_catalog(neighbours: str, rows: int) -> Catalog:
@@ -100,9 +112,25 @@ def box_lines() -> list[dict[str, object]]:
     return lines
 
 
+def quantile_lines() -> list[dict[str, object]]:
+    """Scales of ranks by group, in rows, where one person is replaced."""
+    catalog = make_catalog("replace", 10)
+    cases = {"the median": (Fraction(1, 2),), "three quartiles": QUARTILES}
+    lines = []
+    for name, shares in cases.items():
+        query = Quantiles(Scan("visits"), ("ward",), "cost", shares)
+        scales = [
+            float(find_error_law(build(query, family, catalog)[0]).row_scale)
+            for family in ("exponential_by_rows", "exponential")
+        ]
+        lines.append(line(f"scale of ranks of {name} by group, replace", *scales, 0.5, unit="rows"))
+    return lines
+
+
 def main() -> None:
     chosen = options(__doc__ or "")
-    report("laws", key_lines() + box_lines(), (), as_json=chosen.json)
+    lines = key_lines() + box_lines() + quantile_lines()
+    report("laws", lines, (), as_json=chosen.json)
 
 
 if __name__ == "__main__":

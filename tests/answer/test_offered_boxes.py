@@ -8,16 +8,12 @@ from fractions import Fraction as F
 
 import pytest
 
-from dither import connect, steward
 from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.split import compute_demands, make_equal_steps, weigh_steps
-from dither.catalog.file.load import load
 from dither.laws import find_error_law
 from dither.privacy.kernel.request import Price, Request
-from dither.state import State
 from tests.answer import asked
-from tests.datasets import clinic
 
 BOTH = "SELECT ward, COUNT(*) AS n, SUM(score) AS s FROM visits GROUP BY ward"
 
@@ -139,22 +135,10 @@ def test_averages_have_ends_at_any_price(con, epsilon):
 PEOPLE_AND_ROWS = "SELECT COUNT(DISTINCT patient) AS people, COUNT(*) AS n FROM visits"
 
 
-def connect_small_clinic(folder, monkeypatch, neighbours: str = "add_remove", rows: int = 3):
-    """At most three visits a person, a pure pot."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "heads"))
-    file = folder / "clinic.yaml"
-    text = clinic.CATALOG.replace("add_remove", neighbours)
-    file.write_text(text.replace("rows_per_unit: 3", f"rows_per_unit: {rows}"))
-    clinic.write_csv(folder / "visits.csv", [clinic.row(str(i), str(i)) for i in range(40)])
-    steward.register(file)
-    state = State.beside(file)
-    steward.open_pot(state, load(file), "total", epsilon=99, ceiling=99, purpose=clinic.PURPOSE)
-    return connect(file)
-
-
 def test_people_and_their_rows_share_a_box_of_what_one_person_moves(tmp_path, monkeypatch):
     """Two Laplaces have 95% half-widths 6 and 18 at epsilon 1, the box 4 and 12."""
-    con = connect_small_clinic(tmp_path, monkeypatch)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "heads"))
+    con = asked.connect_small_clinic(tmp_path)
     assert families(con, PEOPLE_AND_ROWS, epsilon=1) == [("unit_box", 2)]
     shown = con.preview(PEOPLE_AND_ROWS, epsilon=1)
     assert [column.half_width for column in shown.columns] == [4, 12]
@@ -165,7 +149,8 @@ def test_people_and_their_rows_share_a_box_of_what_one_person_moves(tmp_path, mo
 
 
 def test_where_people_are_replaced_one_cell_has_half_the_noise(tmp_path, monkeypatch):
-    con = connect_small_clinic(tmp_path, monkeypatch, "replace", 1)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "heads"))
+    con = asked.connect_small_clinic(tmp_path, "replace", 1)
     sql = "SELECT COUNT(*) AS n, SUM(age) AS s FROM visits"
     (step,) = con._kernel.price(con.request(sql, epsilon=1)).steps
     assert (step.step.family, step.mechanism.rows, step.mechanism.scale) == ("unit_box", 1, 1)

@@ -6,7 +6,6 @@ import pytest
 
 from dither import ParameterError
 from dither.answer import offers
-from dither.answer.asked import read_price, read_question
 from dither.answer.earlier_rules import has_newer_laws
 from dither.laws import find_error_law
 from dither.plan.algebra import Keys
@@ -63,19 +62,9 @@ def test_where_rhos_add_up_nothing_changes_under_add_remove(tmp_path, monkeypatc
     assert select_family(con, 12, **price) == chosen
 
 
-def sell_by_the_first_laws(con, sql: str):
-    """What release 0.1 did: none but its own families were offered."""
-    question = read_question(sql, epsilon=4)
-    bound = con._offers.bind(question)
-    price = read_price(question, bound.dialect)
-    offered = con._offers.offer(bound, question, price, con._view(), FIRST_LAWS)
-    assert not has_newer_laws(offered.priced.request)
-    return con._kernel.answer(offered.priced.request)
-
-
 def test_an_answer_of_the_first_laws_stays_free_and_keeps_its_law(con):
     assert has_newer_laws(con.request(BY_DIAGNOSIS, epsilon=4))
-    old = sell_by_the_first_laws(con, BY_DIAGNOSIS)
+    old = asked.sell_by_the_first_laws(con, BY_DIAGNOSIS, 4)
     spent = con.budget().pots[0].spent
     assert con.preview(BY_DIAGNOSIS, epsilon=4).stored
     again = con.sql(BY_DIAGNOSIS, epsilon=4)
@@ -85,7 +74,7 @@ def test_an_answer_of_the_first_laws_stays_free_and_keeps_its_law(con):
 
 
 def test_a_fresh_answer_is_sold_by_the_newest_laws(con):
-    old = sell_by_the_first_laws(con, BY_DIAGNOSIS)
+    old = asked.sell_by_the_first_laws(con, BY_DIAGNOSIS, 4)
     fresh = con.sql(BY_DIAGNOSIS, epsilon=4, fresh=True)
     assert not fresh.info["repeated"] and fresh.info["release_id"] != old.release_id
     laws = [find_error_law(step.mechanism) for step in old.priced.steps]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from dither.answer.alternatives import is_chosen_by_noise, list_noisy_values
 from dither.answer.arrange import MOST_TOGETHER, arrange_alone, arrange_together, find_positions
@@ -30,7 +30,7 @@ from dither.answer.split import (
 )
 from dither.errors import DitherError
 from dither.laws import KeyErrorLaw, find_error_law
-from dither.plan.algebra import Keys
+from dither.plan.algebra import Keys, Quantiles
 from dither.plan.analyse import NEWEST_RULES
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_request
@@ -47,6 +47,12 @@ from dither.privacy.kernel.request import Family, Price, Request, Step
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 
+Renewal: TypeAlias = Mapping[Family, Family]
+BY_THRESHOLD: Renewal = {"geometric_keys": "threshold_keys", "gaussian_keys": "threshold_keys"}
+BY_ROWS: Renewal = {
+    "permute_and_flip": "permute_and_flip_by_rows",
+    "exponential": "exponential_by_rows",
+}
 _HALF = Fraction(1, 2)
 _MARGIN = 1e-3
 _UNKNOWN = 100
@@ -167,11 +173,9 @@ def _choose_cheapest(
     candidates = list[CandidateOffer]()
     refused = list[DitherError]()
     for family in list_families(pricing.view, pricing.price):
-        for key_family in list_key_families(pricing, wide):
+        for renewed in list_renewals(pricing, wide):
             try:
-                for candidate in _list_candidates(
-                    pricing, recipe, wide, weights, family, key_family
-                ):
+                for candidate in _list_candidates(pricing, recipe, wide, weights, family, renewed):
                     candidates.append(candidate)
             except DitherError as error:
                 refused.append(error)
@@ -203,17 +207,17 @@ def _list_candidates(
     wide: Recipe,
     weights: Mapping[str, Fraction],
     family: Family,
-    key_family: Family | None,
+    renewed: Renewal,
 ) -> Iterator[CandidateOffer]:
     """Make the requests of one family of noise: each number alone, then numbers that share one."""
     adds_epsilons = adds_up_epsilons(pricing.view)
     plain = arrange_alone(recipe).recipe
     alone = arrange_alone(wide)
     equal_steps = make_equal_steps(wide.queries, alone.shares, family, adds_epsilons)
-    _, equal = pricing.calibrate(_select_keys_by(key_family, equal_steps))
+    _, equal = pricing.calibrate(_renew_families(renewed, equal_steps))
     demands = compute_demands(plain, equal, family, weights)
     steps = weigh_steps(wide.queries, alone.shares, demands, family, weights, adds_epsilons)
-    request, mechanisms = pricing.calibrate(_select_keys_by(key_family, steps))
+    request, mechanisms = pricing.calibrate(_renew_families(renewed, steps))
     error = predict_error(plain, mechanisms, weights)
     yield CandidateOffer(error, _count_owners(mechanisms), alone.recipe, request)
     for joint in (
@@ -227,19 +231,15 @@ def _list_candidates(
         steps = weigh_steps(
             wide.queries, together.shares, joint_demands, joint.name, weights, adds_epsilons
         )
-        request, mechanisms = pricing.calibrate(_select_keys_by(key_family, steps))
+        request, mechanisms = pricing.calibrate(_renew_families(renewed, steps))
         laws = [find_error_law(mechanisms[step], column) for step, column in positions]
         error = predict_error(plain, equal, weights, laws)
         yield CandidateOffer(error, _count_owners(mechanisms), together.recipe, request)
 
 
-def _select_keys_by(key_family: Family | None, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Let the given family select the keys, where one is given."""
-    if key_family is None:
-        return steps
-    return tuple(
-        replace(step, family=key_family) if isinstance(step.query, Keys) else step for step in steps
-    )
+def _renew_families(renewed: Renewal, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Let newer families answer in the place of older ones."""
+    return tuple(replace(step, family=renewed.get(step.family, step.family)) for step in steps)
 
 
 def _count_owners(mechanisms: list[Any]) -> int:
@@ -248,17 +248,22 @@ def _count_owners(mechanisms: list[Any]) -> int:
     return max((law.size_shown(_HALF) for law in laws if isinstance(law, KeyErrorLaw)), default=0)
 
 
-def list_key_families(pricing: Pricing, recipe: Recipe) -> tuple[Family | None, ...]:
-    """List the families that may select keys. None is the first one that fits the noise.
+def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
+    """List which newer families may answer in the place of older ones: none, some, or all.
 
-    A threshold with Gaussian noise is priced in rho, which an epsilon buys where the pot states a
-    delta for each question. It needs fewer owners where one unit has many keys.
+    A threshold with Gaussian noise selects keys. It is priced in rho, which an epsilon buys where
+    the pot states a delta for each question, and it needs fewer owners where one unit has many
+    keys. Quantiles may count rows one by one.
     """
-    has_selection = any(isinstance(query, Keys) for query in recipe.queries)
+    renewals: list[Renewal] = [{}]
+    if pricing.laws == FIRST_LAWS:
+        return renewals
     is_bought = pricing.price.epsilon is None or can_buy_rho(pricing.view)
-    if pricing.laws == FIRST_LAWS or not has_selection or not is_bought:
-        return (None,)
-    return (None, "threshold_keys")
+    if is_bought and any(isinstance(query, Keys) for query in recipe.queries):
+        renewals += [{**renewal, **BY_THRESHOLD} for renewal in renewals]
+    if any(isinstance(query, Quantiles) for query in recipe.queries):
+        renewals += [{**renewal, **BY_ROWS} for renewal in renewals]
+    return renewals
 
 
 def adds_up_epsilons(view: LedgerView) -> bool:

@@ -15,6 +15,7 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
                        epsilon too, for the rho that its epsilon_i buys
     permute_and_flip   scale = 2 k max(a, b - a) / epsilon_i, for k rows of one unit
     exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
+    ..._by_rows        both, with rows that leave and rows that come counted one by one
 
 Proof: docs/proofs/kernel.md#calibration.
 """
@@ -34,7 +35,9 @@ from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.quantile_families import (
     build_by_exponential,
+    build_by_exponential_rows,
     build_by_permute_and_flip,
+    build_by_permute_and_flip_rows,
 )
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
@@ -206,6 +209,22 @@ FAMILIES: dict[str, MechanismFamily] = {
             laws=2,
         ),
         MechanismFamily("threshold_keys", Keys, ("rho",), build_threshold_keys, laws=2),
+        MechanismFamily(
+            "permute_and_flip_by_rows",
+            Quantiles,
+            ("epsilon",),
+            build_by_permute_and_flip_rows,
+            numbers=(1, 1),
+            needs_epsilon_pots=True,
+            laws=2,
+        ),
+        MechanismFamily(
+            "exponential_by_rows",
+            Quantiles,
+            ("epsilon", "rho"),
+            build_by_exponential_rows,
+            laws=2,
+        ),
     )
 }
 """By the name that requests, ledgers and certificates hold, which never changes. Where several

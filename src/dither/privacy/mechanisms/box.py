@@ -3,8 +3,8 @@
 A row adds at most side_i to number i of its cell, so what a row adds lies in one box, and the rows
 of a unit move all cells together by at most `rows` boxes: sum over cells of max_i(|change_i| /
 side_i) <= rows. Or side_i is what a unit moves in one cell, and `rows` is its number of cells
-(`UnitBox`). Noise that falls with that norm pays for a row once, not once for each number: for
-d numbers its variance is (d+1)(d+2)/3 (side_i scale)^2 where d Laplaces that share the price have 2
+(`UnitBox`). Noise that falls with that norm pays for a row once, not once for each number: for d
+numbers its variance is (d+1)(d+2)/3 (side_i scale)^2 where d Laplaces that share the price have 2
 d^2. Half for two numbers, and less for more. Guarantee: Pure(rows / scale). Hardt and Talwar 2010;
 Awan and Slavkovic 2021. Proof: docs/proofs/box-noise.md.
 
