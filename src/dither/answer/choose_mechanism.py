@@ -38,6 +38,7 @@ from dither.privacy.kernel.families import (
     FIRST_LAWS,
     NEWEST_LAWS,
     Measure,
+    MechanismFamily,
     joint_families,
     noise_families,
 )
@@ -224,7 +225,7 @@ def _list_candidates(
         joint_families("epsilon", adds_epsilons, pricing.laws) if family == "laplace" else ()
     ):
         together = arrange_together(wide, joint.numbers[1] or MOST_TOGETHER)
-        if together is None:
+        if together is None or not _may_err_less(joint, together.recipe, pricing):
             continue
         positions = find_positions(alone, together)
         joint_demands = join_demands(demands, positions, joint.name)
@@ -235,6 +236,22 @@ def _list_candidates(
         laws = [find_error_law(mechanisms[step], column) for step, column in positions]
         error = predict_error(plain, equal, weights, laws)
         yield CandidateOffer(error, _count_owners(mechanisms), together.recipe, request)
+
+
+def _may_err_less(joint: MechanismFamily, recipe: Recipe, pricing: Pricing) -> bool:
+    """Whether a joint noise has any number with less of it than the first of its kind."""
+    if joint.laws == FIRST_LAWS:
+        return True
+    analysed = [
+        pricing.version.analyses.analyse_query(query)
+        for query in recipe.queries
+        if joint.serves(query)
+    ]
+    return any(
+        by_unit * query.unit_box.rows < by_row * query.box.rows
+        for query in analysed
+        for by_unit, by_row in zip(query.unit_box.sides, query.box.sides, strict=True)
+    )
 
 
 def _renew_families(renewed: Renewal, steps: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -253,7 +270,7 @@ def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
 
     A threshold with Gaussian noise selects keys. It is priced in rho, which an epsilon buys where
     the pot states a delta for each question, and it needs fewer owners where one unit has many
-    keys. Quantiles may count rows one by one.
+    keys. Quantiles may count rows one by one, which is another law where units are replaced.
     """
     renewals: list[Renewal] = [{}]
     if pricing.laws == FIRST_LAWS:
@@ -261,7 +278,8 @@ def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
     is_bought = pricing.price.epsilon is None or can_buy_rho(pricing.view)
     if is_bought and any(isinstance(query, Keys) for query in recipe.queries):
         renewals += [{**renewal, **BY_THRESHOLD} for renewal in renewals]
-    if any(isinstance(query, Quantiles) for query in recipe.queries):
+    is_replaced = pricing.version.catalog.neighbours == "replace"
+    if is_replaced and any(isinstance(query, Quantiles) for query in recipe.queries):
         renewals += [{**renewal, **BY_ROWS} for renewal in renewals]
     return renewals
 
