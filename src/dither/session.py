@@ -31,7 +31,7 @@ from dither.answer.asked import (
     read_question,
     read_rho,
 )
-from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
+from dither.answer.choose_mechanism import Offered, read_facts
 from dither.answer.describe_tables import (
     Shown,
     TableList,
@@ -312,7 +312,7 @@ class Connection:
         wished = read_wish(what, of, keep, self.catalog, self._facts)
         price = Price(read_epsilon(epsilon), read_rho(rho))
         recipe = wished.recipe
-        offered = choose_mechanisms(self._kernel, view, recipe, price, self._pot, {}, None)
+        offered = self._offers.offer_wish(recipe, price, view)
         if not fresh:
             earlier = self._offers.list_earlier_wishes(recipe, price, view, offered)
             offered = self._choose_stored(earlier, offered)

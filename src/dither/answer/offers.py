@@ -87,40 +87,84 @@ class Offers:
                 bound.rules,
                 laws,
             )
+            if laws == NEWEST_LAWS and bound.rules == NEWEST_RULES:
+                first = self._offer_first(bound, question, price, view)
+                offered = self._tell_apart(offered, first)
             self._remember(key, offered)
         return offered
 
     def list_earlier(
         self, bound: Bound, question: Asked, price: Price, view: LedgerView, offered: Offered
     ) -> Iterator[Offered]:
-        """The other offers that were made for a question before, the oldest first."""
+        """The other offers that were made for a question before, the oldest first.
+
+        What an earlier release refused was never answered by it.
+        """
+        first = self._offer_first(bound, question, price, view)
+        if first is not None:
+            yield first
+        if has_newer_laws(offered.priced.request):
+            with suppress(DitherError):
+                yield self.offer(bound, question, price, view, FIRST_LAWS)
+
+    def _offer_first(
+        self, bound: Bound, question: Asked, price: Price, view: LedgerView
+    ) -> Offered | None:
+        """The offer of release 0.1. None where it is the same or was refused."""
         key = ("priced otherwise", bound.key)
         if key not in self._remembered:
             newest = self._kernel.version.analyses
             differs = was_priced_otherwise(bound.recipe, self._first_analyses(), newest)
             self._remember(key, differs)
-        # What an earlier release refused was never answered by it.
-        if self._remembered[key]:
-            with suppress(DitherError):
-                first = self.bind(question, FIRST_RULES)
-                yield self.offer(first, question, price, view, FIRST_LAWS)
-        if has_newer_laws(offered.priced.request):
-            with suppress(DitherError):
-                yield self.offer(bound, question, price, view, FIRST_LAWS)
+        if not self._remembered[key]:
+            return None
+        with suppress(DitherError):
+            first = self.bind(question, FIRST_RULES)
+            return self.offer(first, question, price, view, FIRST_LAWS)
+        return None
+
+    def _tell_apart(self, offered: Offered, first: Offered | None) -> Offered:
+        """The same offer under another key, where an earlier one with more noise has its key.
+
+        The key holds losses, which may not say the scale of the noise. It also holds weights, of
+        which only the ratios count: twice all weights is the same offer under a key of its own.
+        """
+        if first is None or first.priced.key != offered.priced.key:
+            return offered
+        if _list_mechanisms(first) == _list_mechanisms(offered):
+            return offered
+        request = offered.priced.request
+        steps = tuple(replace(step, weight=2 * step.weight) for step in request.steps)
+        marked = replace(request, steps=steps)
+        return replace(offered, priced=self._kernel.price_at(marked, offered.priced.view))
+
+    def offer_wish(self, recipe: Recipe, price: Price, view: LedgerView) -> Offered:
+        """The offer for a bound or limit that is bought."""
+        offered = choose_mechanisms(self._kernel, view, recipe, price, self._pot, {}, None)
+        first = self._offer_first_wish(recipe, price, view)
+        return self._tell_apart(offered, first)
 
     def list_earlier_wishes(
         self, recipe: Recipe, price: Price, view: LedgerView, offered: Offered
     ) -> Iterator[Offered]:
         """As `list_earlier`, for a bound or limit that is bought."""
+        first = self._offer_first_wish(recipe, price, view)
+        if first is not None:
+            yield first
+        if has_newer_laws(offered.priced.request):
+            with suppress(DitherError):
+                yield self._offer_old_wish(recipe, price, view, NEWEST_RULES)
+
+    def _offer_first_wish(self, recipe: Recipe, price: Price, view: LedgerView) -> Offered | None:
         newest = self._kernel.version.analyses
         if was_priced_otherwise(recipe, self._first_analyses(), newest):
             with suppress(DitherError):
-                yield self._offer_wish(recipe, price, view, FIRST_RULES)
-        if has_newer_laws(offered.priced.request):
-            with suppress(DitherError):
-                yield self._offer_wish(recipe, price, view, NEWEST_RULES)
+                return self._offer_old_wish(recipe, price, view, FIRST_RULES)
+        return None
 
-    def _offer_wish(self, recipe: Recipe, price: Price, view: LedgerView, rules: int) -> Offered:
+    def _offer_old_wish(
+        self, recipe: Recipe, price: Price, view: LedgerView, rules: int
+    ) -> Offered:
         return choose_mechanisms(
             self._kernel, view, recipe, price, self._pot, {}, None, rules, FIRST_LAWS
         )
@@ -162,3 +206,7 @@ class Offers:
             return meets_widths(list_preview_columns(offered.recipe, mechanisms, terms), widths)
 
         return make_price(find_least_price(meets))
+
+
+def _list_mechanisms(offered: Offered) -> list[Any]:
+    return [step.mechanism for step in offered.priced.steps]
