@@ -4,13 +4,12 @@ With q = a/b in lowest terms, L rows below cell g, E in it and R above, n = L + 
 g is -max(0, b L - a n, b R - (b - a) n): zero exactly if g is a q-quantile, else minus b times the
 rows by which it misses. One row moves it by max(a, b - a) under add/remove and by b under replace,
 so with k rows per unit scale = 2 k max(a, b - a) / epsilon (or 2 k b / epsilon). The scores are not
-monotone, but for q = 0 and q = 1 they are. `by_rows` counts rows that leave and rows that come one
-by one, also under replace: scale = k row_range(q) / epsilon for k rows of both kinds. Runs of cells
-with equal score enter the race once, weighted by their length, and the winner's cell is uniform in
-its run: empty data gives a uniform cell, duplicates are one cell. Only runs near the quantile race;
-all others together win with probability below 2**-64, for which a coin is thrown first, exactly.
-Guarantee: BoundedRange(epsilon). `FlippedQuantile` draws by permute-and-flip instead:
-Pure(epsilon), and a smaller error. Proof: docs/proofs/quantiles.md#one-quantile.
+monotone. `by_rows` counts rows that leave and rows that come one by one: scale = k row_range(q) /
+epsilon. Runs of cells with equal score enter the race once, weighted by their length, and the
+winner's cell is uniform in its run: empty data gives a uniform cell, duplicates are one cell. Only
+runs near the quantile race; all others together win with probability below 2**-64, for which a coin
+is thrown first, exactly. Guarantee: BoundedRange(epsilon). `FlippedQuantile` draws by permute-and-
+flip instead: Pure(epsilon), and a smaller error. Proof: docs/proofs/quantiles.md#one-quantile.
 
 >>> median = Quantile(Fraction(1, 2), epsilon=1)
 >>> median.release([0, 0, 10_000, 0]), median.loss()
@@ -77,14 +76,7 @@ def rank_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
 
 
 def row_range(q: Fraction) -> int:
-    """How far one row that comes or goes moves the difference of the scores of two cells.
-
-    Twice what it moves one score; once for the least and the largest value, where a row that comes
-    raises no score. Proof: docs/proofs/quantiles.md#rows-one-by-one.
-
-    >>> [row_range(Fraction(q)) for q in ("0", "1/2", "3/4", "1")]
-    [1, 2, 6, 1]
-    """
+    """How far one row moves the difference of two scores (docs/proofs/quantiles.md)."""
     return 1 if q in (0, 1) else 2 * rank_sensitivity(q, "add_remove")
 
 
