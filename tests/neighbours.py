@@ -15,7 +15,7 @@ from dither.plan import algebra as a
 from dither.plan.algebra import Cells
 from dither.plan.analyse import analyse
 from dither.plan.facts import NO_FACTS
-from dither.plan.of_catalog import box, key_domains, largest_value, sensitivity
+from dither.plan.of_catalog import box, key_domains, largest_value, sensitivity, unit_box
 from dither.plan.stability import Loose, Owned
 from tests.datasets import hospital
 
@@ -56,10 +56,8 @@ def check_claim(query: Cells, one, two, catalog, facts=NO_FACTS) -> None:
     assert sum(change > 0 for change in moved) <= claim.l0, (query, moved, claim)
     assert max(moved) <= claim.linf, (query, moved, claim)
     assert sum(change * change for change in moved) <= claim.l2_squared, (query, moved, claim)
-    assert in_boxes(query, one - two, catalog, facts) <= box(query, catalog, facts).rows, (
-        query,
-        moved,
-    )
+    for claimed in (box(query, catalog, facts), unit_box(query, catalog, facts)):
+        assert in_boxes(one - two, claimed.sides) <= claimed.rows, (query, moved, claimed)
 
 
 @dataclass(frozen=True)
@@ -98,9 +96,8 @@ def check_query(query: Cells, sizes: Sizes) -> None:
     assert not measured(sizes.none, query).any()
 
 
-def in_boxes(query: Cells, change, catalog, facts=NO_FACTS) -> F:
-    """How far all cells moved together, in boxes of what a row can add."""
-    sides = box(query, catalog, facts).sides
+def in_boxes(change, sides: tuple[int, ...]) -> F:
+    """How far all cells moved together, in boxes of these sides."""
     return sum(
         (
             max(F(abs(int(one)), side) for one, side in zip(cell, sides, strict=True))

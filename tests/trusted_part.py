@@ -22,10 +22,11 @@ SOURCE = ROOT / "src" / "dither"
 PAGE = ROOT / "docs" / "trusted.md"
 KERNEL = ("dither.privacy.kernel.kernel", "dither.privacy.kernel.lease")
 BASELINE = 10_895  # statements, 173 modules: the same closure before the redesign (4fbbee0)
-LARGEST_SHARE = 78
+LARGEST_SHARE = 79
 """74, and four more for the rules of stability that keep keys, bounds and sums through joins and
 groups: they are queries of the kernel, and claim less noise (plan/carry_degrees.py, carry_sums.py,
-narrow.py, refine.py, stability/degrees.py)."""
+narrow.py, refine.py, stability/degrees.py). One more for families with less noise: those of release
+0.1 stay beside them, so that its answers are found."""
 REWRITE = "DITHER_WRITE_TRUSTED=1 python -m pytest tests/test_trusted.py"
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -31,7 +31,7 @@ from dither.answer.asked import (
     read_question,
     read_rho,
 )
-from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
+from dither.answer.choose_mechanism import Offered, read_facts
 from dither.answer.curator_access import CuratorAccess, Pricer
 from dither.answer.describe_tables import (
     Shown,
@@ -281,10 +281,10 @@ class Connection:
         wished = read_wish(what, of, keep, self.catalog, self._facts)
         price = Price(read_epsilon(epsilon), read_rho(rho))
         recipe = wished.recipe
-        offered = choose_mechanisms(self._kernel, view, recipe, price, self._pot, {}, None)
-        earlier = None if fresh else self._offers.find_earlier_wish(recipe, price, view)
-        if earlier is not None and self._curator.has_answer(earlier.priced):
-            offered = earlier
+        offered = self._offers.offer_wish(recipe, price, view)
+        if not fresh:
+            earlier = self._offers.list_earlier_wishes(recipe, price, view, offered)
+            offered = self._choose_stored(earlier, offered)
         release = self._release(offered.priced, fresh, None)
         rank = _rank(offered.priced, offered.bands)
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
@@ -385,11 +385,14 @@ class Connection:
     def _find_stored(
         self, bound: Bound, question: Asked, price: Price, view: LedgerView, offered: Offered
     ) -> Offered:
-        """The offer that release 0.1 made, where its answer is stored; else the given one."""
-        earlier = self._offers.find_earlier(bound, question, price, view)
-        if earlier is None or not self._curator.has_answer(earlier.priced):
-            return offered
-        return earlier
+        """The offer that was made before, where its answer is stored; else the given one."""
+        earlier = self._offers.list_earlier(bound, question, price, view, offered)
+        return self._choose_stored(earlier, offered)
+
+    def _choose_stored(self, earlier: Iterator[Offered], offered: Offered) -> Offered:
+        """The first of the earlier offers whose answer is stored; else the given one."""
+        has_answer = self._curator.has_answer
+        return next((offer for offer in earlier if has_answer(offer.priced)), offered)
 
     def _release(self, priced: Priced, fresh: bool, sql: str | None) -> Release:
         """Let the kernel answer a priced request; `fresh` buys an answer that is stored anew."""

@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from dither import connect, steward
+from dither.answer.asked import read_price, read_question
+from dither.answer.earlier_rules import has_newer_laws
+from dither.catalog.file.load import load
 from dither.plan.algebra import Cells, Keys, Quantiles
+from dither.privacy.kernel.families import FIRST_LAWS
 from dither.privacy.kernel.randomise import dense
 from dither.state import State
-from tests.datasets import clinic_sql
+from tests.datasets import clinic, clinic_sql
 
 PURPOSE = {
     "question": "How busy are the wards, and what do they cost?",
@@ -47,6 +51,28 @@ def connection(folder: Path, people: int = 40, *, rows: Any = None, **terms: Any
     told = {name: value for name, value in told.items() if value is not None}
     steward.open_pot(place, clinic_sql.catalog(), "total", purpose=PURPOSE, **told)
     return connect(file)
+
+
+def connect_small_clinic(folder: Path, neighbours: str = "add_remove", rows: int = 3) -> Any:
+    """A connection to forty people with at most `rows` visits each, and a pure pot."""
+    file = folder / "clinic.yaml"
+    text = clinic.CATALOG.replace("add_remove", neighbours)
+    file.write_text(text.replace("rows_per_unit: 3", f"rows_per_unit: {rows}"))
+    clinic.write_csv(folder / "visits.csv", [clinic.row(str(i), str(i)) for i in range(40)])
+    steward.register(file)
+    state = State.beside(file)
+    steward.open_pot(state, load(file), "total", epsilon=99, ceiling=99, purpose=PURPOSE)
+    return connect(file)
+
+
+def sell_by_the_first_laws(con: Any, sql: str, epsilon: Any) -> Any:
+    """The release of an answer as release 0.1 sold it: none but its own families are offered."""
+    question = read_question(sql, epsilon=epsilon)
+    bound = con._offers.bind(question)
+    price = read_price(question, bound.dialect)
+    offered = con._offers.offer(bound, question, price, con._view(), FIRST_LAWS)
+    assert not has_newer_laws(offered.priced.request)
+    return con._kernel.answer(offered.priced.request)
 
 
 def few_rows(people: int = 40) -> dict[str, list[dict[str, Any]]]:

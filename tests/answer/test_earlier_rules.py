@@ -20,6 +20,7 @@ from dither.state import State
 from tests.datasets.clinic import CATALOG, PURPOSE, catalog, row, write_csv
 
 PLAIN = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward"
+BY_WARD = "SELECT ward, SUM(score) AS s FROM visits WHERE score IN (1, 2) GROUP BY ward"
 TIGHTER = "SELECT SUM(score) AS s FROM visits WHERE score IN (1, 2)"
 
 
@@ -130,6 +131,25 @@ def test_a_fresh_answer_has_the_noise_of_the_newest_rules(connection, monkeypatc
     fresh = connection.sql(TIGHTER, epsilon=1, fresh=True)
     assert not fresh.info["repeated"]
     assert fresh.columns[0].sensitivity == 6
+
+
+def test_a_new_answer_keeps_its_law_when_it_is_asked_for_again(connection):
+    """Noise on several cells has the loss Pure(epsilon) whatever its scale: 15 by the first rules,
+    6 by the newest. The new answer must not be found, and read, as one of the first rules."""
+    first = connection.sql(BY_WARD, epsilon=1)
+    again = connection.sql(BY_WARD, epsilon=1)
+    assert not first.info["repeated"] and again.info["repeated"]
+    assert first.columns[1].sensitivity == again.columns[1].sensitivity == 6
+    assert str(first.to_pandas()) == str(again.to_pandas())
+
+
+def test_an_answer_of_the_first_rules_on_several_cells_keeps_its_law(connection, monkeypatch):
+    old = sell_by_the_first_rules(connection, monkeypatch, BY_WARD)
+    for _ in range(2):
+        again = connection.sql(BY_WARD, epsilon=1)
+        assert again.info["release_id"] == old.release_id
+        assert again.columns[1].sensitivity == 15
+        connection.sql(BY_WARD, epsilon=1, fresh=True)
 
 
 def test_nothing_is_measured_under_the_first_rules(connection):

@@ -3,6 +3,7 @@ what that is worth."""
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction as F
 
 import pytest
@@ -129,3 +130,34 @@ def test_averages_have_ends_at_any_price(con, epsilon):
     shown = con.preview(sql, epsilon=epsilon, group_size=10_000).column("a")
     assert shown.half_width is not None and 0 <= shown.half_width <= 0.2 / epsilon
     assert con.preview(sql, within={"a": F(1, 50)}, group_size=10_000).price < 50
+
+
+PEOPLE_AND_ROWS = "SELECT COUNT(DISTINCT patient) AS people, COUNT(*) AS n FROM visits"
+
+
+def test_people_and_their_rows_share_a_box_of_what_one_person_moves(tmp_path, monkeypatch):
+    """Two Laplaces have 95% half-widths 6 and 18 at epsilon 1, the box 4 and 12."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "heads"))
+    con = asked.connect_small_clinic(tmp_path)
+    assert families(con, PEOPLE_AND_ROWS, epsilon=1) == [("unit_box", 2)]
+    shown = con.preview(PEOPLE_AND_ROWS, epsilon=1)
+    assert [column.half_width for column in shown.columns] == [4, 12]
+    arranged = arrange_alone(con.bind(PEOPLE_AND_ROWS))
+    steps = make_equal_steps(con.bind(PEOPLE_AND_ROWS).queries, arranged.shares)
+    alone = con._kernel.price(Request(steps, Price(F(1)), "total")).steps
+    assert [find_error_law(step.mechanism).interval(F(95, 100)) for step in alone] == [6, 18]
+
+
+def test_where_people_are_replaced_one_cell_has_half_the_noise(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "heads"))
+    con = asked.connect_small_clinic(tmp_path, "replace", 1)
+    sql = "SELECT COUNT(*) AS n, SUM(age) AS s FROM visits"
+    (step,) = con._kernel.price(con.request(sql, epsilon=1)).steps
+    assert (step.step.family, step.mechanism.rows, step.mechanism.scale) == ("unit_box", 1, 1)
+    assert step.mechanism.describe_sensitivity() == "1 cells by at most (1, 110)"
+    assert "UnitBox" in json.dumps(con.sql(sql, epsilon=1).certificate())
+
+
+@pytest.mark.parametrize("sql", [BOTH, "SELECT AVG(score) FROM visits"])
+def test_where_a_person_moves_as_much_by_rows_the_stored_law_stays(con, sql):
+    assert {family for family, _ in families(con, sql, epsilon=1)} == {"box"}

@@ -45,6 +45,10 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         "gaussian_keys",
         "permute_and_flip",
         "exponential",
+        "unit_box",
+        "threshold_keys",
+        "permute_and_flip_by_rows",
+        "exponential_by_rows",
     ]
     assert list(FAMILIES) == names
     assert all(family.name == name for name, family in FAMILIES.items())

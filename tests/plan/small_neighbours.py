@@ -10,7 +10,7 @@ from dither.errors import RefusedError
 from dither.plan import algebra as a
 from dither.plan.algebra import Column, Named, Plan, Scan
 from dither.plan.analyse import Analysed, analyse
-from dither.plan.sensitivity import box_in, sensitivity_in
+from dither.plan.sensitivity import box_in, sensitivity_in, unit_box_in
 from tests.plan.small_databases import (
     VALUES,
     SmallDatabase,
@@ -161,12 +161,10 @@ def find_excess(query: a.Cells, analysed: Analysed, neighbours: str, change: lis
         "l2": (sum(number * number for number in moved), claim.l2_squared),
         "linf": (max(moved, default=F(0)), claim.linf),
     }
-    boxes = box_in(query, analysed, neighbours)
-    boxes_moved = sum(
-        (max(abs(n) / side for n, side in zip(cell, boxes.sides, strict=True)) for cell in change),
-        F(0),
-    )
-    sizes["box"] = (boxes_moved, boxes.rows)
+    for name, find_box in (("box", box_in), ("unit box", unit_box_in)):
+        box = find_box(query, analysed, neighbours)
+        boxes = (max(abs(n) / s for n, s in zip(cell, box.sides, strict=True)) for cell in change)
+        sizes[name] = (sum(boxes, F(0)), box.rows)
     return "; ".join(
         f"{name} {size} > {most}" for name, (size, most) in sizes.items() if size > most
     )

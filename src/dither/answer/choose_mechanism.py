@@ -3,15 +3,16 @@ noise by predicted error."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from dither.answer.alternatives import is_chosen_by_noise, list_noisy_values
 from dither.answer.arrange import MOST_TOGETHER, arrange_alone, arrange_together, find_positions
 from dither.answer.blocks import count_cells
 from dither.answer.curator_access import Pricer
+from dither.answer.earlier_rules import has_newer_laws
 from dither.answer.interval_notes import find_usable_quantiles
 from dither.answer.quantile_intervals import (
     NO_BANDS,
@@ -29,17 +30,33 @@ from dither.answer.split import (
     weigh_steps,
 )
 from dither.errors import DitherError
-from dither.laws import find_error_law
+from dither.laws import KeyErrorLaw, find_error_law
+from dither.plan.algebra import Keys, Quantiles
 from dither.plan.analyse import NEWEST_RULES
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_request
-from dither.privacy.kernel.families import Measure, joint_families, noise_families
+from dither.privacy.kernel.families import (
+    FIRST_LAWS,
+    NEWEST_LAWS,
+    Measure,
+    MechanismFamily,
+    joint_families,
+    noise_families,
+)
 from dither.privacy.kernel.kernel import Priced, delta_of_path
 from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Family, Price, Request, Step
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 
+Renewal: TypeAlias = Mapping[Family, Family]
+BY_THRESHOLD: Renewal = {"geometric_keys": "threshold_keys", "gaussian_keys": "threshold_keys"}
+BY_ROWS: Renewal = {
+    "permute_and_flip": "permute_and_flip_by_rows",
+    "exponential": "exponential_by_rows",
+}
+_HALF = Fraction(1, 2)
+_MARGIN = 1e-3
 _UNKNOWN = 100
 """Rows that keys without a list are taken to have, where one of them may be the only one shown."""
 
@@ -71,13 +88,15 @@ def choose_mechanisms(
     weights: Mapping[str, Fraction],
     ends: Ends | None = None,
     rules: int = NEWEST_RULES,
+    laws: int = NEWEST_LAWS,
 ) -> Offered:
     """Make the priced request of a recipe from what the ledger says.
 
-    Quantiles get the given ends, if any. Plans are analysed by the given rules of stability.
+    Quantiles get the given ends, if any. Plans are analysed by the given rules of stability, and
+    answered by the given laws of noise.
     """
     version = kernel.version if rules == NEWEST_RULES else replace(kernel.version, rules=rules)
-    pricing = Pricing(kernel, version, view, price, pot)
+    pricing = Pricing(kernel, version, view, price, pot, laws)
     plain = read_quantile_grids(recipe, version.analyses)
     if not plain.cells or ends is None:
         return Offered(*_choose_cheapest(pricing, recipe, recipe, weights), plain)
@@ -109,13 +128,43 @@ def _level_of_shown_value(recipe: Recipe, level: Fraction) -> Fraction:
 @dataclass(frozen=True)
 class Pricing:
     """What a recipe is priced by: the version with its rules, what the ledger says, price and
-    pot."""
+    pot, and the laws of noise that are offered."""
 
     kernel: Pricer
     version: Version
     view: LedgerView
     price: Price
     pot: str
+    laws: int = NEWEST_LAWS
+
+    def calibrate(self, steps: tuple[Step, ...]) -> tuple[Request, list[Any]]:
+        """The request that these steps make, with one mechanism a step."""
+        request = Request(steps, self.price, self.pot)
+        delta = delta_of_path(self.view.path)
+        calibrated = calibrate_request(request, self.version.analyses, delta)
+        return request, [step.mechanism for step in calibrated]
+
+
+@dataclass(frozen=True)
+class CandidateOffer:
+    """A request that could be made, and how well it would answer.
+
+    `owners` is how many owners a key needs to be shown every other time.
+    """
+
+    error: float
+    owners: int
+    recipe: Recipe
+    request: Request
+
+    def is_better_than(self, older: CandidateOffer) -> bool:
+        """Whether it errs less by a thousandth, or no more and shows keys of fewer owners.
+
+        Less than that is rounding, and not worth another answer than the one that may be stored.
+        """
+        if self.error < older.error * (1 - _MARGIN):
+            return True
+        return self.error <= older.error * (1 + _MARGIN) and self.owners < older.owners
 
 
 def _choose_cheapest(
@@ -125,49 +174,117 @@ def _choose_cheapest(
 
     `wide` is the recipe with the ends of its quantiles, which is what is asked for.
     """
-    offers = list[tuple[float, Recipe, Request]]()
+    candidates = list[CandidateOffer]()
     refused = list[DitherError]()
-    view = pricing.view
-    adds_epsilons = adds_up_epsilons(view)
-    delta = delta_of_path(view.path)
+    for family in list_families(pricing.view, pricing.price):
+        for renewed in list_renewals(pricing, wide):
+            try:
+                for candidate in _list_candidates(pricing, recipe, wide, weights, family, renewed):
+                    candidates.append(candidate)
+            except DitherError as error:
+                refused.append(error)
+    if not candidates:
+        raise refused[0]
+    chosen = _choose_best(candidates)
+    priced = pricing.kernel.price_at(chosen.request, pricing.view, pricing.version.rules)
+    return chosen.recipe, priced
+
+
+def _choose_best(candidates: list[CandidateOffer]) -> CandidateOffer:
+    """The offer that errs least. A newer family is taken only where it is better.
+
+    So the choice among the families of release 0.1 stays what it was.
+    """
+    newer = [offer for offer in candidates if has_newer_laws(offer.request)]
+    older = [offer for offer in candidates if not has_newer_laws(offer.request)]
+    best_older = min(older, key=lambda offer: offer.error, default=None)
+    best_newer = min(newer, key=lambda offer: (offer.error, offer.owners), default=None)
+    if best_older is None or (best_newer is not None and best_newer.is_better_than(best_older)):
+        assert best_newer is not None
+        return best_newer
+    return best_older
+
+
+def _list_candidates(
+    pricing: Pricing,
+    recipe: Recipe,
+    wide: Recipe,
+    weights: Mapping[str, Fraction],
+    family: Family,
+    renewed: Renewal,
+) -> Iterator[CandidateOffer]:
+    """Make the requests of one family of noise: each number alone, then numbers that share one."""
+    adds_epsilons = adds_up_epsilons(pricing.view)
     plain = arrange_alone(recipe).recipe
     alone = arrange_alone(wide)
+    equal_steps = make_equal_steps(wide.queries, alone.shares, family, adds_epsilons)
+    _, equal = pricing.calibrate(_renew_families(renewed, equal_steps))
+    demands = compute_demands(plain, equal, family, weights)
+    steps = weigh_steps(wide.queries, alone.shares, demands, family, weights, adds_epsilons)
+    request, mechanisms = pricing.calibrate(_renew_families(renewed, steps))
+    error = predict_error(plain, mechanisms, weights)
+    yield CandidateOffer(error, _count_owners(mechanisms), alone.recipe, request)
+    for joint in (
+        joint_families("epsilon", adds_epsilons, pricing.laws) if family == "laplace" else ()
+    ):
+        together = arrange_together(wide, joint.numbers[1] or MOST_TOGETHER)
+        if together is None or not _may_err_less(joint, together.recipe, pricing):
+            continue
+        positions = find_positions(alone, together)
+        joint_demands = join_demands(demands, positions, joint.name)
+        steps = weigh_steps(
+            wide.queries, together.shares, joint_demands, joint.name, weights, adds_epsilons
+        )
+        request, mechanisms = pricing.calibrate(_renew_families(renewed, steps))
+        laws = [find_error_law(mechanisms[step], column) for step, column in positions]
+        error = predict_error(plain, equal, weights, laws)
+        yield CandidateOffer(error, _count_owners(mechanisms), together.recipe, request)
 
-    def calibrate_all(steps: tuple[Step, ...]) -> tuple[Request, list[Any]]:
-        request = Request(steps, pricing.price, pricing.pot)
-        return request, [
-            step.mechanism for step in calibrate_request(request, pricing.version.analyses, delta)
-        ]
 
-    for family in list_families(view, pricing.price):
-        try:
-            _, equal = calibrate_all(
-                make_equal_steps(wide.queries, alone.shares, family, adds_epsilons)
-            )
-            demands = compute_demands(plain, equal, family, weights)
-            steps = weigh_steps(wide.queries, alone.shares, demands, family, weights, adds_epsilons)
-            request, mechanisms = calibrate_all(steps)
-            offers.append((predict_error(plain, mechanisms, weights), alone.recipe, request))
-            for joint in joint_families("epsilon", adds_epsilons) if family == "laplace" else ():
-                together = arrange_together(wide, joint.numbers[1] or MOST_TOGETHER)
-                if together is None:
-                    continue
-                positions = find_positions(alone, together)
-                joint_demands = join_demands(demands, positions, joint.name)
-                steps = weigh_steps(
-                    wide.queries, together.shares, joint_demands, joint.name, weights, adds_epsilons
-                )
-                request, mechanisms = calibrate_all(steps)
-                laws = [find_error_law(mechanisms[step], column) for step, column in positions]
-                offers.append(
-                    (predict_error(plain, equal, weights, laws), together.recipe, request)
-                )
-        except DitherError as error:
-            refused.append(error)
-    if not offers:
-        raise refused[0]
-    _, chosen, request = min(offers, key=lambda offer: offer[0])
-    return chosen, pricing.kernel.price_at(request, view, pricing.version.rules)
+def _may_err_less(joint: MechanismFamily, recipe: Recipe, pricing: Pricing) -> bool:
+    """Whether a joint noise has any number with less of it than the first of its kind."""
+    if joint.laws == FIRST_LAWS:
+        return True
+    analysed = [
+        pricing.version.analyses.analyse_query(query)
+        for query in recipe.queries
+        if joint.serves(query)
+    ]
+    return any(
+        by_unit * query.unit_box.rows < by_row * query.box.rows
+        for query in analysed
+        for by_unit, by_row in zip(query.unit_box.sides, query.box.sides, strict=True)
+    )
+
+
+def _renew_families(renewed: Renewal, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Let newer families answer in the place of older ones."""
+    return tuple(replace(step, family=renewed.get(step.family, step.family)) for step in steps)
+
+
+def _count_owners(mechanisms: list[Any]) -> int:
+    """The owners that a key needs to be shown every other time, in the strictest selection."""
+    laws = [find_error_law(mechanism) for mechanism in mechanisms]
+    return max((law.size_shown(_HALF) for law in laws if isinstance(law, KeyErrorLaw)), default=0)
+
+
+def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
+    """List which newer families may answer in the place of older ones: none, some, or all.
+
+    A threshold with Gaussian noise selects keys. It is priced in rho, which an epsilon buys where
+    the pot states a delta for each question, and it needs fewer owners where one unit has many
+    keys. Quantiles may count rows one by one, which is another law where units are replaced.
+    """
+    renewals: list[Renewal] = [{}]
+    if pricing.laws == FIRST_LAWS:
+        return renewals
+    is_bought = pricing.price.epsilon is None or can_buy_rho(pricing.view)
+    if is_bought and any(isinstance(query, Keys) for query in recipe.queries):
+        renewals += [{**renewal, **BY_THRESHOLD} for renewal in renewals]
+    is_replaced = pricing.version.catalog.neighbours == "replace"
+    if is_replaced and any(isinstance(query, Quantiles) for query in recipe.queries):
+        renewals += [{**renewal, **BY_ROWS} for renewal in renewals]
+    return renewals
 
 
 def adds_up_epsilons(view: LedgerView) -> bool:
@@ -178,6 +295,14 @@ def adds_up_epsilons(view: LedgerView) -> bool:
     return all(pot.rule.name in ("pure", "approx") for pot in view.path)
 
 
+def can_buy_rho(view: LedgerView) -> bool:
+    """Whether an epsilon buys a rho: the pot states a delta for it, and no pot is pure."""
+    path = view.path
+    if not path or not path[0].rule.delta_per_question:
+        return False
+    return all(pot.rule.name != "pure" for pot in path)
+
+
 def list_families(view: LedgerView, price: Price) -> list[Family]:
     """List the noise families that a price can buy.
 
@@ -185,8 +310,7 @@ def list_families(view: LedgerView, price: Price) -> list[Family]:
 
     A pure pot cannot pay for Gaussian noise, wherever it is on the path.
     """
-    path = view.path
     measures: set[Measure] = {"rho"} if price.epsilon is None else {"epsilon"}
-    if path and path[0].rule.delta_per_question and all(pot.rule.name != "pure" for pot in path):
+    if can_buy_rho(view):
         measures.add("rho")
     return [family.name for family in noise_families(measures, adds_up_epsilons(view))]

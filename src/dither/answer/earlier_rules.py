@@ -2,7 +2,9 @@
 
 A stored answer is found by a digest that holds its noise. Tighter rules of stability give a
 question other noise, hence another digest; where they do, the question is also priced by the first
-rules, and an answer stored under that digest is handed out before a new one is sold.
+rules, and an answer stored under that digest is handed out before a new one is sold. The same holds
+for newer families of mechanisms: where one is chosen, the question is also offered by the families
+that were there before.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from dither.plan.analyse import Analysed
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.conditions import columns_of
 from dither.plan.domain import Domain
+from dither.privacy.kernel.families import FAMILIES, FIRST_LAWS
+from dither.privacy.kernel.request import Request
 from dither.question.recipe import Recipe
 
 
@@ -42,6 +46,14 @@ def was_priced_otherwise(recipe: Recipe, first: Analyses, newest: Analyses) -> b
         )
     except RefusedError:  # what the first rules refused was never answered
         return False
+
+
+def has_newer_laws(request: Request) -> bool:
+    """Whether a request names a family that release 0.1 did not have.
+
+    If it names none, the same request was the best before: the newer ones were only added.
+    """
+    return any(FAMILIES[step.family].laws > FIRST_LAWS for step in request.steps)
 
 
 def _is_bound_otherwise(node: Plan) -> bool:

@@ -5,6 +5,8 @@ The kernel prices every request by itself, so that nothing remembered here decid
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,13 +14,14 @@ from typing import Any
 from dither.answer.asked import Asked, Bound, bind_question
 from dither.answer.choose_mechanism import Offered, choose_mechanisms
 from dither.answer.curator_access import Pricer
-from dither.answer.earlier_rules import was_priced_otherwise
+from dither.answer.earlier_rules import has_newer_laws, was_priced_otherwise
 from dither.answer.preview_columns import Terms, list_half_widths
 from dither.answer.price_for_accuracy import find_least_price, meets_widths
 from dither.answer.split import check_weights
-from dither.errors import ParameterError
+from dither.errors import DitherError, ParameterError
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
 from dither.plan.analysed_query import Analyses
+from dither.privacy.kernel.families import FIRST_LAWS, NEWEST_LAWS
 from dither.privacy.kernel.request import Price
 from dither.privacy.ledger import LedgerView, Pot
 from dither.question.recipe import Recipe
@@ -66,13 +69,20 @@ class Offers:
             self._first = (version.number, analyses)
         return analyses
 
-    def offer(self, bound: Bound, question: Asked, price: Price, view: LedgerView) -> Offered:
+    def offer(
+        self,
+        bound: Bound,
+        question: Asked,
+        price: Price,
+        view: LedgerView,
+        laws: int = NEWEST_LAWS,
+    ) -> Offered:
         """Choose the mechanisms for a bound question at a price: its offer.
 
         An offer is kept and returned again while the terms of the pot are the same.
         """
         weights = check_weights(question.weights, bound.recipe)
-        key = ("offered", bound.key, price, tuple(weights.items()), question.ends)
+        key = ("offered", bound.key, price, tuple(weights.items()), question.ends, laws)
         offered: Offered | None = self._remembered.get(key)
         if offered is None or offered.priced.view.path != view.path:
             offered = choose_mechanisms(
@@ -84,17 +94,32 @@ class Offers:
                 weights,
                 question.ends,
                 bound.rules,
+                laws,
             )
+            if laws == NEWEST_LAWS and bound.rules == NEWEST_RULES:
+                first = self._offer_first(bound, question, price, view)
+                offered = self._tell_apart(offered, first)
             self._remember(key, offered)
         return offered
 
-    def find_earlier(
+    def list_earlier(
+        self, bound: Bound, question: Asked, price: Price, view: LedgerView, offered: Offered
+    ) -> Iterator[Offered]:
+        """The other offers that were made for a question before, the oldest first.
+
+        What an earlier release refused was never answered by it.
+        """
+        first = self._offer_first(bound, question, price, view)
+        if first is not None:
+            yield first
+        if has_newer_laws(offered.priced.request):
+            with suppress(DitherError):
+                yield self.offer(bound, question, price, view, FIRST_LAWS)
+
+    def _offer_first(
         self, bound: Bound, question: Asked, price: Price, view: LedgerView
     ) -> Offered | None:
-        """Return the offer that release 0.1 made for a question.
-
-        None where it would be the same one.
-        """
+        """Return the offer that release 0.1 made; None where it is the same or was refused."""
         key = ("priced otherwise", bound.key)
         if key not in self._remembered:
             newest = self._kernel.version.analyses
@@ -102,18 +127,55 @@ class Offers:
             self._remember(key, differs)
         if not self._remembered[key]:
             return None
-        return self.offer(self.bind(question, FIRST_RULES), question, price, view)
+        with suppress(DitherError):
+            first = self.bind(question, FIRST_RULES)
+            return self.offer(first, question, price, view, FIRST_LAWS)
+        return None
 
-    def find_earlier_wish(self, recipe: Recipe, price: Price, view: LedgerView) -> Offered | None:
-        """Return the offer that release 0.1 made for a bound or limit that is bought.
+    def _tell_apart(self, offered: Offered, first: Offered | None) -> Offered:
+        """The same offer under another key, where an earlier one with more noise has its key.
 
-        None where it would be the same one.
+        The key holds losses, which may not say the scale of the noise. It also holds weights, of
+        which only the ratios count: twice all weights is the same offer under a key of its own.
         """
+        if first is None or first.priced.key != offered.priced.key:
+            return offered
+        if _list_mechanisms(first) == _list_mechanisms(offered):
+            return offered
+        request = offered.priced.request
+        steps = tuple(replace(step, weight=2 * step.weight) for step in request.steps)
+        marked = replace(request, steps=steps)
+        return replace(offered, priced=self._kernel.price_at(marked, offered.priced.view))
+
+    def offer_wish(self, recipe: Recipe, price: Price, view: LedgerView) -> Offered:
+        """The offer for a bound or limit that is bought."""
+        offered = choose_mechanisms(self._kernel, view, recipe, price, self._pot, {}, None)
+        first = self._offer_first_wish(recipe, price, view)
+        return self._tell_apart(offered, first)
+
+    def list_earlier_wishes(
+        self, recipe: Recipe, price: Price, view: LedgerView, offered: Offered
+    ) -> Iterator[Offered]:
+        """As `list_earlier`, for a bound or limit that is bought."""
+        first = self._offer_first_wish(recipe, price, view)
+        if first is not None:
+            yield first
+        if has_newer_laws(offered.priced.request):
+            with suppress(DitherError):
+                yield self._offer_old_wish(recipe, price, view, NEWEST_RULES)
+
+    def _offer_first_wish(self, recipe: Recipe, price: Price, view: LedgerView) -> Offered | None:
         newest = self._kernel.version.analyses
-        if not was_priced_otherwise(recipe, self._first_analyses(), newest):
-            return None
+        if was_priced_otherwise(recipe, self._first_analyses(), newest):
+            with suppress(DitherError):
+                return self._offer_old_wish(recipe, price, view, FIRST_RULES)
+        return None
+
+    def _offer_old_wish(
+        self, recipe: Recipe, price: Price, view: LedgerView, rules: int
+    ) -> Offered:
         return choose_mechanisms(
-            self._kernel, view, recipe, price, self._pot, {}, None, FIRST_RULES
+            self._kernel, view, recipe, price, self._pot, {}, None, rules, FIRST_LAWS
         )
 
     def _remember(self, key: tuple[Any, ...], value: Bound | Offered | bool) -> None:
@@ -154,3 +216,7 @@ class Offers:
             return meets_widths(halves, widths)
 
         return make_price(find_least_price(meets))
+
+
+def _list_mechanisms(offered: Offered) -> list[Any]:
+    return [step.mechanism for step in offered.priced.steps]

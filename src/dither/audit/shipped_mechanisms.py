@@ -19,7 +19,7 @@ from dither import mechanisms as m
 from dither.audit.black_box import test
 from dither.audit.verdict import Budget, Verdict
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import Loss
+from dither.privacy.losses import Adjacency, Loss
 from dither.privacy.noise import SystemSource, Words
 
 ONE = Sensitivity.of(largest=1)
@@ -126,6 +126,9 @@ def list_central() -> list[Subject]:
     top = m.TopK.for_epsilon(1, k=2, sensitivity=1)
     keys = m.TruncatedGeometricKeys(Fraction(1), Fraction(1, 100), groups=1)
     many = m.GaussianKeys.for_rho(Fraction(1, 4), Fraction(1, 100), groups=2)
+    replaced = m.ThresholdKeys.for_rho(
+        Fraction(1, 4), Fraction(1, 100), groups=1, adjacency=Adjacency("replace")
+    )
     median = m.Quantile(Fraction(1, 2), Fraction(1))
     flipped = m.FlippedQuantile(Fraction(1, 2), Fraction(1))
     quartiles = m.JointQuantiles(tuple(Fraction(i, 4) for i in (1, 2, 3)), Fraction(1))
@@ -201,6 +204,13 @@ def list_central() -> list[Subject]:
             _run_keys(many, lambda c: shown(many.release(c))),
             ([2, 0, 5], [2, 1, 6]),
             many.loss(),
+            0.02,
+        ),
+        Subject(
+            "ThresholdKeys",
+            _run_keys(replaced, lambda c: shown(replaced.release(c))),
+            ([1, 0, 5], [0, 1, 5]),
+            replaced.loss(),
             0.02,
         ),
         Subject(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from dither.canonical import Number, exact
 from dither.laws.base import KeyErrorLaw
 from dither.laws.gaussian import GaussianErrorLaw
@@ -40,7 +42,12 @@ class KeyChanceLaw(KeyErrorLaw):
 @stored("key_threshold", sigma="sigma", threshold="threshold")
 @dataclass(frozen=True)
 class KeyThresholdLaw(KeyErrorLaw):
-    """A key is shown where its owners plus integer Gaussian noise reach the threshold."""
+    """A key is shown where its owners plus integer Gaussian noise reach the threshold.
+
+    >>> law = KeyThresholdLaw(Fraction(2), 8)
+    >>> law.chance(0), round(law.chance(8), 4), law.size_shown(0.5)
+    (0.0, 0.5997, 8)
+    """
 
     sigma: Fraction
     threshold: int
@@ -49,6 +56,11 @@ class KeyThresholdLaw(KeyErrorLaw):
     def noise(self) -> GaussianErrorLaw:
         """The law of the noise that is added before the threshold."""
         return GaussianErrorLaw(self.sigma)
+
+    def chance(self, owners: int) -> float:
+        """The chance of a key with so many owners to be shown: P(owners + noise >= threshold)."""
+        missing = np.array([self.threshold - owners - 1], np.float64)
+        return float(self.noise.above(missing)[0]) if owners else 0.0
 
     def size_shown(self, probability: Number) -> int:
         """The smallest number of owners with at least this chance to be shown."""

@@ -27,7 +27,7 @@ from dither.mechanisms.tree_counter import TreeCounter
 from dither.mechanisms.truncated_geometric import TruncatedGeometric
 from dither.privacy.mechanisms.box import IntegerBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
-from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
+from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
 from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.quantile import FlippedQuantile, Quantile
@@ -52,6 +52,7 @@ __all__ = [
     "ReportNoisyMax",
     "SparseVector",
     "Staircase",
+    "ThresholdKeys",
     "TopK",
     "TreeCounter",
     "TruncatedGeometric",

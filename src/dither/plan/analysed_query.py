@@ -14,7 +14,15 @@ from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of_rows
 from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
 from dither.plan.norms import Sensitivity
-from dither.plan.sensitivity import Box, Reach, box_in, largest_value_in, sensitivity_in, touched_in
+from dither.plan.sensitivity import (
+    Box,
+    Reach,
+    box_in,
+    largest_value_in,
+    sensitivity_in,
+    touched_in,
+    unit_box_in,
+)
 
 MOST_PLANS = 64
 
@@ -69,6 +77,12 @@ class AnalysedQuery:
         adds."""
         assert isinstance(self.query, Cells)
         return box_in(self.query, self.rows, self.neighbours)
+
+    @cached_property
+    def unit_box(self) -> Box:
+        """The same in boxes of what one unit moves in one cell."""
+        assert isinstance(self.query, Cells)
+        return unit_box_in(self.query, self.rows, self.neighbours)
 
     @cached_property
     def largest_values(self) -> tuple[int, ...]:

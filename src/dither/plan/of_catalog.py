@@ -14,7 +14,15 @@ from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of_rows
 from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
 from dither.plan.norms import Sensitivity
-from dither.plan.sensitivity import Box, Reach, box_in, largest_value_in, sensitivity_in, touched_in
+from dither.plan.sensitivity import (
+    Box,
+    Reach,
+    box_in,
+    largest_value_in,
+    sensitivity_in,
+    touched_in,
+    unit_box_in,
+)
 
 
 def sensitivity(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Sensitivity:
@@ -26,6 +34,12 @@ def box(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Box:
     """How far one unit moves the numbers of all cells together, in boxes of what one row can add to
     its cell."""
     return box_in(query, analyse(query.plan, catalog, facts), catalog.neighbours)
+
+
+def unit_box(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Box:
+    """How far one unit moves the numbers of all cells together, in boxes of what one unit moves in
+    one cell."""
+    return unit_box_in(query, analyse(query.plan, catalog, facts), catalog.neighbours)
 
 
 def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:

@@ -83,6 +83,35 @@ def box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
     return Box(sides, 2 * most if neighbours == "replace" else most)
 
 
+def unit_box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
+    """The same in boxes of what one unit moves in one cell: as many as it has cells.
+
+    A replaced unit leaves its cells and joins others: twice as many boxes. Or it changes what it
+    adds to a cell, from anything between the least and the largest to any other such number: one
+    box of that width in each cell. The one that is smaller for every number is taken.
+    """
+    cells = _count_cells(query, rows)
+    reach = _find_reach(rows, query.keys, cells)
+
+    def bound_sides(neighbours: Neighbours) -> tuple[int, ...]:
+        moves = [
+            _bound_change(aggregate, rows, reach, cells, neighbours, query.keys)
+            for aggregate in query.columns
+        ]
+        return tuple(max(1, move.linf) for move in moves)
+
+    sides = bound_sides("add_remove")
+    touched = max(1, reach.cells)
+    if neighbours != "replace":
+        return Box(sides, touched)
+    widths = bound_sides("replace")
+    changed = min(2 * touched, max(1, cells))
+    is_narrower = all(
+        width * changed <= 2 * touched * length for width, length in zip(widths, sides, strict=True)
+    )
+    return Box(widths, changed) if is_narrower else Box(sides, 2 * touched)
+
+
 def _bound_row_change(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
     """Bound what one row can add: the least and the largest.
 

@@ -6,8 +6,9 @@ All steps of a request share one budget, in one of two measures, epsilon or rho.
 * w_i / sum(w), its family builds a mechanism for that share, rounded against us (`families.py` has
 the formula of each), and losses of either measure add: the composed loss is at most the price,
 exactly. A price in epsilon buys Gaussian noise only at the delta that the pot states per question;
-the rho it buys is checked with the pot's own conversion, the one that will charge it. Proof:
-docs/proofs/kernel.md#calibration.
+the rho it buys is checked with the pot's own conversion, the one that will charge it. Beside noise
+that has an epsilon of its own, selections of keys by a threshold buy their rho with their part of
+the epsilon. Proof: docs/proofs/kernel.md#calibration.
 """
 
 from __future__ import annotations
@@ -82,25 +83,51 @@ def calibrate_request(
     selections = sum(isinstance(step.query, Keys) for step in request.steps)
     _check_delta(selections, delta)
     _check_numbers(queries)
-    if measure == "rho" and selections:
+    measures = _measures(request, measure)
+    if selections and "rho" in measures:
         delta /= 2  # the other half is left for a conversion to epsilon
     budget = _budget(request.price, measure, delta)
     delta_of_selection = delta / selections if selections else Fraction(0)
-    total = sum((step.weight for step in request.steps), Fraction(0))
     unit = analyses.catalog.unit.label
+    shares = _shares(request, measures, budget, delta)
     return tuple(
-        calibrate_step(
-            step,
-            StepTerms(analysed, measure, budget * step.weight / total, delta_of_selection, unit),
-        )
-        for step, analysed in zip(request.steps, queries, strict=True)
+        calibrate_step(step, StepTerms(analysed, own, share, delta_of_selection, unit))
+        for step, analysed, own, share in zip(request.steps, queries, measures, shares, strict=True)
     )
+
+
+def _measures(request: Request, measure: Measure) -> list[Measure]:
+    """The measure of every step: the shared one, or rho where its family has no other."""
+    return [
+        measure if measure in FAMILIES[step.family].measures else "rho" for step in request.steps
+    ]
+
+
+def _shares(
+    request: Request, measures: list[Measure], budget: Fraction, delta: Fraction
+) -> list[Fraction]:
+    """The share of every step, in its own measure.
+
+    Steps in rho beside steps in epsilon convert their part of the epsilon once, all together: the
+    pot adds up their rhos before it converts them.
+    """
+    weights = [step.weight for step in request.steps]
+    whole = sum(weights, Fraction(0))
+    by_rho = sum((w for w, own in zip(weights, measures, strict=True) if own == "rho"), Fraction(0))
+    if not by_rho or by_rho == whole:
+        return [budget * weight / whole for weight in weights]
+    rho = rho_within(budget * by_rho / whole, delta)
+    return [
+        rho * weight / by_rho if own == "rho" else budget * weight / whole
+        for weight, own in zip(weights, measures, strict=True)
+    ]
 
 
 def _measure(request: Request) -> Measure:
     """Choose the measure that all steps share.
 
-    It is epsilon where the price and every family have it, else rho.
+    It is epsilon where the price and every family have it, else rho. Selections of keys that have
+    a rho alone may stand beside families that have an epsilon alone: then it is epsilon.
     """
     families = [FAMILIES[step.family] for step in request.steps]
     has_epsilon = all("epsilon" in family.measures for family in families)
@@ -108,6 +135,10 @@ def _measure(request: Request) -> Measure:
         return "epsilon"
     if all("rho" in family.measures for family in families):
         return "rho"
+    if request.price.epsilon is not None and all(
+        "epsilon" in family.measures or family.answers is Keys for family in families
+    ):
+        return "epsilon"
     if has_epsilon:
         raise RefusedError(
             "Laplace noise is priced in epsilon: ask with epsilon=", rule=PrivacyRule.ONE_MEASURE

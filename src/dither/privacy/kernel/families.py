@@ -7,11 +7,15 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
 
     laplace            scale = D1 / epsilon_i
     gaussian           sigma = sqrt(D2 / (2 rho_i))
-    box                scale = rows / epsilon_i
+    box                scale = rows / epsilon_i, for boxes of what one row adds
+    unit_box           scale = cells / epsilon_i, for boxes of what one unit moves in one cell
     geometric_keys     the optimal rule at epsilon_i and delta_i, for at most m keys of one unit
     gaussian_keys      sigma = sqrt(m / (2 rho_i)), then the lowest threshold for delta_i
+    threshold_keys     the same, with a tighter delta under replace; beside noise that is priced in
+                       epsilon too, for the rho that its epsilon_i buys
     permute_and_flip   scale = 2 k max(a, b - a) / epsilon_i, for k rows of one unit
     exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
+    ..._by_rows        both, with rows that leave and rows that come counted one by one
 
 Proof: docs/proofs/kernel.md#calibration.
 """
@@ -24,20 +28,24 @@ from typing import Literal
 
 from dither.errors import RefusedError
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
-from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox
+from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox, UnitBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
-from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
+from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
 from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.quantile_families import (
     build_by_exponential,
+    build_by_exponential_rows,
     build_by_permute_and_flip,
+    build_by_permute_and_flip_rows,
 )
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
 
 __all__ = [
     "FAMILIES",
+    "FIRST_LAWS",
+    "NEWEST_LAWS",
     "Measure",
     "MechanismFamily",
     "choose_family",
@@ -45,6 +53,12 @@ __all__ = [
     "joint_families",
     "noise_families",
 ]
+
+
+FIRST_LAWS = 1
+"""The families of release 0.1, under which its answers are found again."""
+NEWEST_LAWS = 2
+"""The families of this release. All are sound; the newer ones have less noise."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,8 @@ class MechanismFamily:
     For the split of a price: the variance of its noise falls as share^-variance_power, and is in
     proportion to the square of the `norm` of the sensitivity. `joint_demand(demand, d)` is the
     error of one noise for d numbers, where `demand` is that of Laplace noise for each of them at
-    the same epsilon.
+    the same epsilon. `laws` is the collection of laws that it came with: questions asked under an
+    earlier one find their answers by the families that were there.
     """
 
     name: str
@@ -71,6 +86,7 @@ class MechanismFamily:
     variance_power: int = 2
     norm: Literal["l1", "l2"] = "l1"
     joint_demand: Callable[[float, int], float] | None = None
+    laws: int = FIRST_LAWS
 
     def serves(self, query: Query) -> bool:
         """Whether it answers this type of query, with so many numbers in a cell."""
@@ -109,15 +125,24 @@ def build_box(terms: StepTerms) -> Built:
 
     Raises RefusedError for fewer numbers than 2 or more than MOST_SIDES.
     """
-    query = terms.query
-    assert isinstance(query, Cells)
-    if not 2 <= len(query.columns) <= MOST_SIDES:
-        raise RefusedError(
-            f"box noise is for 2 to {MOST_SIDES} numbers, got {len(query.columns)}",
-            rule=PrivacyRule.NO_RULE,
-        )
+    _check_sides(terms)
     moved = terms.analysed.box
     return Built(IntegerBox.for_epsilon(terms.share, moved.sides, moved.rows, terms.adjacency))
+
+
+def build_unit_box(terms: StepTerms) -> Built:
+    """Box noise of scale cells / epsilon_i, whose sides are what one unit moves in a cell."""
+    _check_sides(terms)
+    moved = terms.analysed.unit_box
+    return Built(UnitBox.for_epsilon(terms.share, moved.sides, moved.rows, terms.adjacency))
+
+
+def _check_sides(terms: StepTerms) -> None:
+    numbers = count_numbers(terms.query)
+    if not 2 <= numbers <= MOST_SIDES:
+        raise RefusedError(
+            f"box noise is for 2 to {MOST_SIDES} numbers, got {numbers}", rule=PrivacyRule.NO_RULE
+        )
 
 
 def build_geometric_keys(terms: StepTerms) -> Built:
@@ -128,11 +153,18 @@ def build_geometric_keys(terms: StepTerms) -> Built:
 
 
 def build_gaussian_keys(terms: StepTerms) -> Built:
-    """Build a key selection by Gaussian noise at rho_i and delta_i, the shares of this step."""
-    return Built(
-        GaussianKeys.for_rho(
-            terms.share, terms.delta, groups=_keys_per_unit(terms), adjacency=terms.adjacency
-        )
+    """Build a key selection by Gaussian noise at rho_i and delta_i, by the law of release 0.1."""
+    return Built(_build_threshold(GaussianKeys, terms))
+
+
+def build_threshold_keys(terms: StepTerms) -> Built:
+    """Build a key selection by Gaussian noise at rho_i and delta_i."""
+    return Built(_build_threshold(ThresholdKeys, terms))
+
+
+def _build_threshold(law: type[GaussianKeys], terms: StepTerms) -> GaussianKeys:
+    return law.for_rho(
+        terms.share, terms.delta, groups=_keys_per_unit(terms), adjacency=terms.adjacency
     )
 
 
@@ -172,6 +204,33 @@ FAMILIES: dict[str, MechanismFamily] = {
             needs_epsilon_pots=True,
         ),
         MechanismFamily("exponential", Quantiles, ("epsilon", "rho"), build_by_exponential),
+        MechanismFamily(
+            "unit_box",
+            Cells,
+            ("epsilon",),
+            build_unit_box,
+            numbers=(2, MOST_SIDES),
+            needs_epsilon_pots=True,
+            joint_demand=_box_demand,
+            laws=2,
+        ),
+        MechanismFamily("threshold_keys", Keys, ("rho",), build_threshold_keys, laws=2),
+        MechanismFamily(
+            "permute_and_flip_by_rows",
+            Quantiles,
+            ("epsilon",),
+            build_by_permute_and_flip_rows,
+            numbers=(1, 1),
+            needs_epsilon_pots=True,
+            laws=2,
+        ),
+        MechanismFamily(
+            "exponential_by_rows",
+            Quantiles,
+            ("epsilon", "rho"),
+            build_by_exponential_rows,
+            laws=2,
+        ),
     )
 }
 """By the name that requests, ledgers and certificates hold, which never changes. Where several
@@ -206,7 +265,9 @@ def noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[Mec
     ]
 
 
-def joint_families(measure: Measure, allow_epsilon_only: bool) -> list[MechanismFamily]:
+def joint_families(
+    measure: Measure, allow_epsilon_only: bool, laws: int = NEWEST_LAWS
+) -> list[MechanismFamily]:
     """List the families that draw one noise for several numbers of a cell.
 
     `allow_epsilon_only` admits families that only pots counted in epsilon can pay.
@@ -215,6 +276,7 @@ def joint_families(measure: Measure, allow_epsilon_only: bool) -> list[Mechanism
         family
         for family in FAMILIES.values()
         if family.joint_demand is not None
+        and family.laws <= laws
         and measure in family.measures
         and (allow_epsilon_only or not family.needs_epsilon_pots)
     ]

@@ -2,8 +2,9 @@
 
 A row adds at most side_i to number i of its cell, so what a row adds lies in one box, and the rows
 of a unit move all cells together by at most `rows` boxes: sum over cells of max_i(|change_i| /
-side_i) <= rows. Noise that falls with that norm pays for a row once, not once for each number: for
-d numbers its variance is (d+1)(d+2)/3 (side_i scale)^2 where d Laplaces that share the price have 2
+side_i) <= rows. Or side_i is what a unit moves in one cell, and `rows` is its number of cells
+(`UnitBox`). Noise that falls with that norm pays for a row once, not once for each number: for d
+numbers its variance is (d+1)(d+2)/3 (side_i scale)^2 where d Laplaces that share the price have 2
 d^2. Half for two numbers, and less for more. Guarantee: Pure(rows / scale). Hardt and Talwar 2010;
 Awan and Slavkovic 2021. Proof: docs/proofs/box-noise.md.
 
@@ -136,6 +137,19 @@ class IntegerBox:
                 f"a box of {len(self.sides)} sides takes rows of so many numbers, got {cells.shape}"
             )
         return add(cells, box_noise(self.sides, self.scale, len(cells), check_source(source)))
+
+
+@dataclass(frozen=True)
+class UnitBox(IntegerBox):
+    """The same noise. A side is what one unit moves in one cell, and `rows` counts its cells."""
+
+    stored_name: ClassVar[str] = "UnitBox"  # in digests of stored releases: never changes
+
+    def describe_sensitivity(self) -> str:
+        """How far one unit moves the numbers of all cells together, in words."""
+        return (
+            f"{self.rows:,} cells by at most ({', '.join(f'{length:,}' for length in self.sides)})"
+        )
 
 
 def _whole(value: Any, name: str) -> int:

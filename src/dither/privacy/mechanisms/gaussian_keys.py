@@ -6,7 +6,8 @@ Guarantee: delta-approximate rho-zCDP, ZCDP(rho, delta), towards a unit that is 
 at most m keys: rho = m / (2 sigma^2), and delta = 1 - (1 - P(1 + Z >= tau))^m bounds the chance
 that a key of which the unit is the only owner is shown. It grows with sqrt(m), so it beats the
 optimal pure rule when units have many keys. The noisy counts of the keys shown are covered too.
-Under `replace` a unit moves 2m keys. A key without owners is never shown. Proof:
+Under `replace` a unit moves 2m keys, but brings only m of them: `ThresholdKeys` counts those in
+delta, `GaussianKeys`, which is older, all 2m. A key without owners is never shown. Proof:
 docs/proofs/key-selection.md#gaussian-threshold.
 
 >>> keys = GaussianKeys.for_rho(0.05, 1e-6, groups=10)
@@ -16,6 +17,10 @@ docs/proofs/key-selection.md#gaussian-threshold.
 (Fraction(1, 20), True)
 >>> keys.release([0, 1000])[0].tolist()
 [False, True]
+>>> replace = Adjacency("replace")
+>>> [law.for_rho(0.05, 1e-6, groups=10, adjacency=replace).threshold for law in (
+...     GaussianKeys, ThresholdKeys)]
+[78, 76]
 """
 
 from __future__ import annotations
@@ -95,6 +100,7 @@ class GaussianKeys(OwnersOfKeys):
         """
         allowed = small_delta(delta, public_size)
         moved = check_groups(groups, adjacency.neighbours)
+        lone = cls.count_lone_keys(groups, adjacency.neighbours)
         sigma = IntegerGaussian.for_rho(rho, Sensitivity.of(cells=moved)).sigma
         if sigma > _LARGEST:
             raise ParameterError(
@@ -104,19 +110,25 @@ class GaussianKeys(OwnersOfKeys):
         low, high = 1, 2 + ceil(20 * sigma)
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if _lone(sigma, middle, moved) <= allowed else (middle, high)
-        if _lone(sigma, high, moved) > allowed:
+            low, high = (low, middle) if _lone(sigma, middle, lone) <= allowed else (middle, high)
+        if _lone(sigma, high, lone) > allowed:
             raise ParameterError(
                 f"delta {number_text(allowed)} is below what a threshold can certify: choose a "
                 f"larger one"
             )
         return cls(sigma, high, groups, *adjacency)
 
+    @classmethod
+    def count_lone_keys(cls, groups: int, neighbours: Neighbours) -> int:
+        """The keys that delta counts: any of them may have one unit as its only owner."""
+        return check_groups(groups, neighbours)
+
     def loss(self) -> ZCDP:
         """State what one release costs, as a loss."""
+        lone = self.count_lone_keys(self.groups, self.neighbours)
         return ZCDP(
             self.moved / (2 * self.sigma * self.sigma),
-            _lone(self.sigma, self.threshold, self.moved),
+            _lone(self.sigma, self.threshold, lone),
             neighbours=self.neighbours,
             unit=self.unit,
         )
@@ -155,13 +167,25 @@ class GaussianKeys(OwnersOfKeys):
         return is_chosen, np.where(is_chosen, noisy, 0)
 
 
+@dataclass(frozen=True)
+class ThresholdKeys(GaussianKeys):
+    """The same rule. Its delta counts only the keys that one unit brings: m, also under replace."""
+
+    stored_name: ClassVar[str] = "ThresholdKeys"  # in digests of stored releases: never changes
+
+    @classmethod
+    def count_lone_keys(cls, groups: int, neighbours: Neighbours) -> int:
+        """The keys of one unit: it is the only owner of keys on one side of a replacement."""
+        return groups
+
+
 @lru_cache(maxsize=256)
-def _lone(sigma: Fraction, threshold: int, moved: int) -> Fraction:
-    """Bound the delta of lone owners: 1 - (1 - P(1 + Z >= threshold))^moved, rounded up to 64
+def _lone(sigma: Fraction, threshold: int, keys: int) -> Fraction:
+    """Bound the delta of lone owners: 1 - (1 - P(1 + Z >= threshold))^keys, rounded up to 64
     bits."""
     masses, total, rest = _weights(sigma)
     tail = Fraction(masses[threshold - 1] + rest if threshold - 1 < len(masses) else rest, total)
-    lone = 1 - _power_down(1 - min(Fraction(1), tail), moved)
+    lone = 1 - _power_down(1 - min(Fraction(1), tail), keys)
     bits = 64 + lone.denominator.bit_length() - lone.numerator.bit_length()
     return (
         Fraction(-(-(lone.numerator << bits) // lone.denominator), 1 << bits)

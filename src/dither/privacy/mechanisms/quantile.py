@@ -4,12 +4,12 @@ With q = a/b in lowest terms, L rows below cell g, E in it and R above, n = L + 
 g is -max(0, b L - a n, b R - (b - a) n): zero exactly if g is a q-quantile, else minus b times the
 rows by which it misses. One row moves it by max(a, b - a) under add/remove and by b under replace,
 so with k rows per unit scale = 2 k max(a, b - a) / epsilon (or 2 k b / epsilon). The scores are not
-monotone. Runs of cells with equal score enter the race once, weighted by their length, and the
+monotone. `by_rows` counts rows that leave and rows that come one by one: scale = k row_range(q) /
+epsilon. Runs of cells with equal score enter the race once, weighted by their length, and the
 winner's cell is uniform in its run: empty data gives a uniform cell, duplicates are one cell. Only
 runs near the quantile race; all others together win with probability below 2**-64, for which a coin
-is thrown first, exactly. Guarantee: BoundedRange(epsilon). `FlippedQuantile` draws by
-permute-and-flip instead: Pure(epsilon), and a smaller error. Proof:
-docs/proofs/quantiles.md#one-quantile.
+is thrown first, exactly. Guarantee: BoundedRange(epsilon). `FlippedQuantile` draws by permute-and-
+flip instead: Pure(epsilon), and a smaller error. Proof: docs/proofs/quantiles.md#one-quantile.
 
 >>> median = Quantile(Fraction(1, 2), epsilon=1)
 >>> median.release([0, 0, 10_000, 0]), median.loss()
@@ -75,6 +75,11 @@ def rank_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
     return b if neighbours == "replace" else max(a, b - a)
 
 
+def row_range(q: Fraction) -> int:
+    """How far one row moves the difference of two scores (docs/proofs/quantiles.md)."""
+    return 1 if q in (0, 1) else 2 * rank_sensitivity(q, "add_remove")
+
+
 def rank_scores(
     below: NDArray[Any], inside: NDArray[Any], total: int, q: Fraction, goal: int | None = None
 ) -> NDArray[Any]:
@@ -130,6 +135,7 @@ class Quantile(RowsOfUnits):
     rows_per_unit: int = 1
     neighbours: Neighbours = "add_remove"
     unit: str = "unit"
+    by_rows: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "q", check_share(self.q))
@@ -140,6 +146,8 @@ class Quantile(RowsOfUnits):
     @property
     def scale(self) -> Fraction:
         """Scores are divided by this before noise is added."""
+        if self.by_rows:
+            return self.rows_per_unit * row_range(self.q) / self.epsilon
         return 2 * self.rows_per_unit * rank_sensitivity(self.q, self.neighbours) / self.epsilon
 
     def loss(self) -> Loss:

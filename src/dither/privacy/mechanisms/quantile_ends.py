@@ -110,8 +110,12 @@ class QuantilesWithEnds(RowsOfUnits):
         return self.release_sparse(exact.filled, exact.counts, cells=exact.cells, source=source)
 
     def scale(self, share: Fraction) -> Fraction:
-        """Scores of an end are divided by this before noise is added."""
-        return 2 * self.rows_per_unit * rank_sensitivity(share, self.neighbours) / self.epsilon_each
+        """Scores of an end are divided by this before noise is added.
+
+        An end of the least or the largest value is aimed at a rank inside: it is not monotone.
+        """
+        neighbours: Neighbours = "add_remove" if self.point.by_rows else self.neighbours
+        return 2 * self.rows_per_unit * rank_sensitivity(share, neighbours) / self.epsilon_each
 
     def rows(self, share: Fraction) -> int:
         """Compute t, the number of rows from the quantile at which an end is aimed.

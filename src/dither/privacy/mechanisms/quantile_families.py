@@ -13,45 +13,81 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isqrt
+from typing import NamedTuple
 
 from dither.errors import RefusedError
 from dither.plan.algebra import Quantiles
 from dither.plan.sensitivity import Reach
-from dither.privacy.mechanisms.quantile import FlippedQuantile, Quantile
+from dither.privacy.mechanisms.quantile import (
+    FlippedQuantile,
+    Quantile,
+    rank_sensitivity,
+    row_range,
+)
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
 
 
+class Ranges(NamedTuple):
+    """How the rows of one unit are counted: rows of one mechanism, and how often it counts.
+
+    `by_rows`: rows that leave and rows that come, one by one; else pairs of them, under replace.
+    """
+
+    rows: int
+    copies: int
+    by_rows: bool = False
+
+
 def build_by_exponential(terms: StepTerms) -> Built:
     """Build one quantile by the exponential mechanism, or several by the joint one, in each
     cell."""
+    return _choose_by_exponential(terms, Ranges(*choose_ranges(_reach(terms), terms.measure)))
+
+
+def build_by_permute_and_flip(terms: StepTerms) -> Built:
+    """One quantile by permute-and-flip in each cell; its share is an epsilon."""
+    return _choose_by_permute_and_flip(terms, Ranges(*choose_ranges(_reach(terms), terms.measure)))
+
+
+def build_by_exponential_rows(terms: StepTerms) -> Built:
+    """The same, where rows may be counted one by one."""
+    return _choose_by_exponential(terms, choose_row_ranges(terms))
+
+
+def build_by_permute_and_flip_rows(terms: StepTerms) -> Built:
+    """The same, where rows may be counted one by one."""
+    return _choose_by_permute_and_flip(terms, choose_row_ranges(terms))
+
+
+def _choose_by_exponential(terms: StepTerms, ranges: Ranges) -> Built:
     query = terms.query
     assert isinstance(query, Quantiles)
-    rows, copies = _ranges_of(terms)
+    rows, copies, by_rows = ranges
     share = _share_of_points(query, terms.share / copies)
     epsilon = epsilon_of_ranges(share, len(query.shares).bit_length(), terms.measure)
     point: Quantile | JointQuantiles = (
-        Quantile(query.shares[0], epsilon, rows, *terms.adjacency)
+        Quantile(query.shares[0], epsilon, rows, *terms.adjacency, by_rows)
         if len(query.shares) == 1
-        else JointQuantiles(query.shares, epsilon, rows, *terms.adjacency)
+        else JointQuantiles(query.shares, epsilon, rows, *terms.adjacency, by_rows)
     )
     return Built(_with_ends(terms, point, copies), copies)
 
 
-def build_by_permute_and_flip(terms: StepTerms) -> Built:
+def _choose_by_permute_and_flip(terms: StepTerms, ranges: Ranges) -> Built:
     """Build one quantile by permute-and-flip in each cell; its share is an epsilon.
 
     Raises RefusedError for several.
     """
     query = terms.query
     assert isinstance(query, Quantiles)
-    rows, copies = _ranges_of(terms)
+    rows, copies, by_rows = ranges
     if len(query.shares) > 1:
         raise RefusedError("permute-and-flip chooses one quantile", rule=PrivacyRule.NO_RULE)
     share = _share_of_points(query, terms.share / copies)
-    quantile = FlippedQuantile(query.shares[0], share, rows, *terms.adjacency)
+    quantile = FlippedQuantile(query.shares[0], share, rows, *terms.adjacency, by_rows)
     return Built(_with_ends(terms, quantile, copies), copies)
 
 
@@ -74,8 +110,31 @@ def _with_ends(
     return QuantilesWithEnds(point, epsilon, level, terms.analysed.points.count)
 
 
-def _ranges_of(terms: StepTerms) -> tuple[int, int]:
-    return choose_ranges(terms.analysed.reach, terms.measure)
+def _reach(terms: StepTerms) -> Reach:
+    return terms.analysed.reach
+
+
+def choose_row_ranges(terms: StepTerms) -> Ranges:
+    """The way to count rows that has the smaller noise for one price.
+
+    All rows together, one by one, those that leave and those that come. Or cell by cell: under
+    replace as pairs of one row that leaves and one that comes. Several quantiles double for pairs;
+    one of the share a/b moves by b.
+    """
+    query = terms.query
+    assert isinstance(query, Quantiles)
+    reach = _reach(terms)
+    is_single = len(query.shares) == 1
+    row = row_range(query.shares[0]) if is_single else 2
+    pair = 2 * rank_sensitivity(query.shares[0], "replace") if is_single else 4
+    is_replaced = terms.analysed.neighbours == "replace"
+    power = 2 if terms.measure == "rho" else 1
+    ways = {
+        Ranges(reach.rows, 1, by_rows=True): reach.rows * row,
+        Ranges(reach.rows_per_cell, reach.cells, by_rows=not is_replaced): reach.rows_per_cell
+        * (pair if is_replaced else row),
+    }
+    return min(ways, key=lambda way: ways[way] ** power * way.copies)
 
 
 def choose_ranges(reach: Reach, measure: Measure) -> tuple[int, int]:

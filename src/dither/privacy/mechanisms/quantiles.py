@@ -6,8 +6,9 @@ so the round costs one exponential mechanism of epsilon / levels however many qu
 (Kaplan, Schnapp, Stemmer 2022). Before that every row is given a random place among 64 inside its
 cell, independently of all others, so that a value that many rows share can be cut in two. Answers
 come out in order, and empty data or one value for all cannot fail. Under `replace` a row leaves one
-part and joins another: the scale doubles. Guarantee: Repeated(BoundedRange(epsilon / levels),
-levels). Proof: docs/proofs/quantiles.md#many-quantiles-together.
+part and joins another: the scale doubles, unless `by_rows` counts rows that leave and rows that
+come one by one. Guarantee: Repeated(BoundedRange(epsilon / levels), levels). Proof:
+docs/proofs/quantiles.md#many-quantiles-together.
 
 >>> quartiles = JointQuantiles(["1/4", "1/2", "3/4"], epsilon=4)
 >>> quartiles.release([0, 50_000, 0, 0, 90_000, 0])
@@ -61,6 +62,7 @@ class JointQuantiles(RowsOfUnits):
     rows_per_unit: int = 1
     neighbours: Neighbours = "add_remove"
     unit: str = "unit"
+    by_rows: bool = False
 
     def __post_init__(self) -> None:
         """Check that the shares increase strictly inside (0, 1), and make the numbers exact."""
@@ -91,7 +93,8 @@ class JointQuantiles(RowsOfUnits):
 
     def scale(self, share: Fraction) -> Fraction:
         """The scale of one choice of this (relative) share."""
-        moved = rank_sensitivity(share, "add_remove") * (2 if self.neighbours == "replace" else 1)
+        is_paired = self.neighbours == "replace" and not self.by_rows
+        moved = rank_sensitivity(share, "add_remove") * (2 if is_paired else 1)
         return 2 * self.rows_per_unit * moved * self.levels / self.epsilon
 
     def error_terms(self, column: int = 0) -> ErrorTerms:
