@@ -68,8 +68,16 @@ FIXTURES = [
      "  SELECT MAX(cost) OVER () FROM visits\n"
      "             ^^^^"),
     ("SELECT COUNT(*) FROM counties c JOIN stations s ON c.county = s.county",
+     "a question about public tables alone: there is nobody to protect, and so nothing to answer "
+     "with noise"),
+    ("SELECT COUNT(*) FROM counties c JOIN stations s ON c.county = s.county JOIN visits v ON "
+     "v.county = c.county",
      "a join of two public tables comes after the private one: put the private table first "
      "[rule: plans read registered private tables]"),
+    ("SELECT county FROM counties WHERE EXISTS (SELECT 1 FROM visits v WHERE v.county = "
+     "counties.county)",
+     "rows of public tables that rows of people choose: which of them are shown would say exactly "
+     "who has rows"),
     ("SELECT COUNT(*) FROM visits WHERE date + 4000000 > DATE '2025-01-01'",
      "add_days: the day could lie outside the years 1 to 9999: narrow the bounds of its arguments "
      "[rule: functions take their declared arguments]\n"

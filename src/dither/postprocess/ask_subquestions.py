@@ -107,8 +107,11 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerm
         dialect = read_dialect(question.sql)
     except QueryError:
         raise refusal from None
-    columns = {column.name for table in catalog.tables for column in table.columns}
-    split = split_question(dialect.sql, columns)
+    tables = {
+        table.name.lower(): frozenset(column.name.lower() for column in table.columns)
+        for table in catalog.tables
+    }
+    split = split_question(dialect.sql, tables)
     if split is None or _has_terms_of_one_answer(dialect):
         raise refusal
     if question.weights is not None:

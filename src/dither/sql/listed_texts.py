@@ -1,0 +1,83 @@
+"""Texts that have few values although the catalog lists none: those that a WHERE leaves, and those
+of a public column.
+
+`WHERE SUBSTR(phone, 1, 2) IN ('13', '31')` leaves two texts. A public column holds the texts that
+registration read off its table. Both are known to everybody, so all of them are keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dither.plan.algebra import (
+    Call,
+    Column,
+    Compare,
+    Condition,
+    Expression,
+    Filter,
+    Holds,
+    Join,
+    Or,
+    Plan,
+    Value,
+    conjuncts,
+)
+from dither.sql.constants import number
+from dither.sql.key_codes import KeyEncoding
+from dither.sql.scope import Field
+
+
+def encode_listed_text(
+    value: Expression, field: Field | None, plan: Plan, *, nullable: bool
+) -> KeyEncoding | None:
+    """The codes of a text that has a list: by the rows' conditions, or else by its public column."""
+    if texts := _list_filtered_texts(value, plan):
+        return KeyEncoding(_write_codes(value, texts, is_whole=True), texts)
+    if field is not None and field.texts:
+        return KeyEncoding(_write_codes(value, field.texts, is_whole=not nullable), field.texts)
+    return None
+
+
+def _write_codes(value: Expression, texts: tuple[str, ...], *, is_whole: bool) -> Expression:
+    """CASE value WHEN a text THEN its position; where there is no null the last one is the rest."""
+    arguments: list[Expression] = []
+    for code, text in enumerate(texts):
+        if is_whole and code == len(texts) - 1:
+            arguments.append(number(code))
+        else:
+            arguments += [Call("eq", (value, Value("text", text))), number(code)]
+    return Call("case", tuple(arguments)) if len(arguments) > 1 else number(0)
+
+
+def _list_filtered_texts(value: Expression, plan: Plan) -> tuple[str, ...]:
+    """The texts that the conditions on all rows of a plan leave to an expression, if they list any.
+
+    Columns keep their values above a filter and on the left of a join.
+    """
+    while isinstance(plan, (Filter, Join)):
+        if isinstance(plan, Filter):
+            for condition in conjuncts(plan.condition):
+                texts = tuple(dict.fromkeys(_list_allowed(condition, value)))
+                if texts:
+                    return texts
+            plan = plan.source
+        else:
+            plan = plan.left
+    return ()
+
+
+def _list_allowed(condition: Condition, value: Expression) -> Iterator[str]:
+    """The texts that an expression can have where a condition holds; none where it allows others."""
+    match condition:
+        case Compare(column, "=", str() as text) if value == Column(column):
+            yield text
+        case Holds(Call("eq", (tested, Value("text", text)))) if tested == value:
+            yield str(text)
+        case Holds(Call("in", (tested, *constants))) if tested == value:
+            if all(isinstance(constant, Value) and constant.kind == "text" for constant in constants):
+                yield from (str(constant.value) for constant in constants)  # type: ignore[union-attr]
+        case Or(conditions):
+            branches = [list(_list_allowed(branch, value)) for branch in conditions]
+            if all(branches):
+                yield from (text for branch in branches for text in branch)
