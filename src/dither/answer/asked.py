@@ -9,6 +9,7 @@ from typing import Any
 
 from dither.answer.intervals import read_level
 from dither.answer.quantile_intervals import Ends, read_ends
+from dither.answer.suggest_limits import LimitSuggestion
 from dither.canonical import Number, positive
 from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
@@ -18,6 +19,7 @@ from dither.plan.analyse import NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
+from dither.question.unit_limits import UnitLimits, limit_recipe
 from dither.rules import PrivacyRule
 from dither.sql.bind import bind
 from dither.sql.dialect_question import DialectQuestion, name_interval_ends
@@ -38,6 +40,7 @@ class Asked:
     group_size: int | None = None
     weights: Mapping[str, Number] | None = None
     max_groups: int | None = None
+    limits: UnitLimits | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ def read_question(
     max_groups: int | None = None,
     within: Number | dict[str, Number] | None = None,
     weights: Mapping[str, Number] | None = None,
+    limits: UnitLimits | LimitSuggestion | None = None,
 ) -> Asked:
     """Read a question and its terms.
 
@@ -78,7 +82,14 @@ def read_question(
     if max_groups is not None:
         whole_number(max_groups, "max_groups", remedy="a number of groups, such as 3")
     ends = read_ends(quantile_intervals, level)
-    return Asked(sql, epsilon, rho, level, ends, within, group_size, weights, max_groups)
+    if isinstance(limits, LimitSuggestion):
+        limits = limits.limits
+    if limits is not None and not isinstance(limits, UnitLimits):
+        raise ParameterError(
+            "limits= takes what con.suggest bought: limits = con.suggest('limits', sql, "
+            "epsilon=0.1)"
+        )
+    return Asked(sql, epsilon, rho, level, ends, within, group_size, weights, max_groups, limits)
 
 
 def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> Bound:

@@ -43,6 +43,7 @@ class Offers:
             question.sql,
             type(question.max_groups),
             question.max_groups,
+            question.limits,
             version.number,
             rules,
         )

@@ -27,6 +27,8 @@ from dither.sql.constants import number
 from dither.sql.key_codes import KeyEncoding
 from dither.sql.scope import Field
 
+_MOST_CASES = 50
+
 
 def encode_listed_text(
     value: Expression, field: Field | None, plan: Plan, *, nullable: bool
@@ -40,14 +42,33 @@ def encode_listed_text(
 
 
 def _write_codes(value: Expression, texts: tuple[str, ...], *, is_whole: bool) -> Expression:
-    """CASE value WHEN a text THEN its position; where there is no null the last one is the rest."""
+    """CASE value WHEN a text THEN its position; where there is no null the last one is the rest.
+
+    A CASE takes fifty cases: longer lists are cut into groups, one CASE for each.
+    """
+    starts = range(0, len(texts), _MOST_CASES)
+    groups = [texts[start : start + _MOST_CASES] for start in starts]
+    codes = [
+        _write_group(value, group, start, is_whole=is_whole)
+        for start, group in zip(starts, groups, strict=True)
+    ]
+    if len(groups) == 1:
+        return codes[0]
+    tests = [Call("in", (value, *(Value("text", text) for text in group))) for group in groups]
+    arguments = [argument for pair in zip(tests, codes, strict=True) for argument in pair]
+    return Call("case", tuple(arguments[:-2] + codes[-1:] if is_whole else arguments))
+
+
+def _write_group(
+    value: Expression, texts: tuple[str, ...], start: int, *, is_whole: bool
+) -> Expression:
     arguments: list[Expression] = []
-    for code, text in enumerate(texts):
-        if is_whole and code == len(texts) - 1:
+    for code, text in enumerate(texts, start):
+        if is_whole and code == start + len(texts) - 1:
             arguments.append(number(code))
         else:
             arguments += [Call("eq", (value, Value("text", text))), number(code)]
-    return Call("case", tuple(arguments)) if len(arguments) > 1 else number(0)
+    return Call("case", tuple(arguments)) if len(arguments) > 1 else arguments[0]
 
 
 def _list_filtered_texts(value: Expression, plan: Plan) -> tuple[str, ...]:

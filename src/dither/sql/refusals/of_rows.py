@@ -123,14 +123,15 @@ OF_ROWS: dict[str, Refusal] = {
         "itself, and no two may meet",
     ),
     "correlation": Refusal(
-        "a subquery that uses the outer row in something else than an equality joined with AND",
+        "a subquery that uses the outer row in something else than equalities and one comparison "
+        "of columns joined with AND",
         "how it meets the outer rows would not be bounded",
-        "correlate by inner.x = outer.x only",
+        "correlate by inner.x = outer.x, and by one of <>, <, <=, >, >= inside a person",
         PrivacyRule.OWNERS_APART,
         "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = "
-        "v.patient_id AND w.cost > v.cost)",
+        "v.patient_id AND w.cost > 2 * v.cost)",
         "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = "
-        "v.patient_id AND w.cost > 100)",
+        "v.patient_id AND w.cost > v.cost)",
     ),
     "not in null": Refusal(
         "NOT IN with values that can be null",
