@@ -58,6 +58,11 @@ from dither.answer.quote import check_delta, quote_charge
 from dither.answer.release_info import describe_release
 from dither.answer.result import Result, make_result
 from dither.answer.suggest import Suggestion, make_suggestion, read_wish
+from dither.answer.suggest_limits import (
+    LimitSuggestion,
+    make_limit_suggestion,
+    wish_limits,
+)
 from dither.builder import Question, table
 from dither.canonical import Number
 from dither.catalog import Catalog
@@ -85,6 +90,7 @@ from dither.publish.library import LIBRARY, NO_TOTAL, ConnectionBalances
 from dither.publish.seal import sign
 from dither.publish.signing import ensure_signing_key
 from dither.question.recipe import Recipe
+from dither.question.unit_limits import UnitLimits
 from dither.rules import PrivacyRule
 from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
@@ -137,6 +143,7 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        limits: UnitLimits | LimitSuggestion | None = None,
         params: Parameters | None = None,
     ) -> Preview:
         """Price and error of a question.
@@ -158,6 +165,7 @@ class Connection:
             quantile_intervals=quantile_intervals,
             weights=weights,
             max_groups=max_groups,
+            limits=limits,
         )
         try:
             return self._preview(question)[1]
@@ -180,6 +188,7 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        limits: UnitLimits | LimitSuggestion | None = None,
         params: Parameters | None = None,
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors.
@@ -195,6 +204,7 @@ class Connection:
             quantile_intervals=quantile_intervals,
             weights=weights,
             max_groups=max_groups,
+            limits=limits,
         )
         offered, preview = self._preview(question)
         analyses = offered.priced.version.analyses
@@ -211,6 +221,7 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        limits: UnitLimits | LimitSuggestion | None = None,
         params: Parameters | None = None,
         delta: Number | None = None,
         fresh: bool = False,
@@ -220,7 +231,8 @@ class Connection:
 
         The same question at the same price has one answer: asked again it is free, and the same.
         `fresh=True` buys a new one. `weights={"n": 2}` gives a column more of the price,
-        `max_groups` limits the groups of one unit. `quantile_intervals=False` spends nothing on the
+        `max_groups` limits the groups of one unit, and `limits` are those that `suggest` bought for
+        the question. `quantile_intervals=False` spends nothing on the
         intervals of quantiles, "1/3" a third of their price; an eighth if nothing is said.
         `dry_run=True` rehearses on a table generated from the catalog alone: free, as noisy as the
         real answer, about nobody. EXPLAIN PRIVACY SELECT ... gives a result whose table is the
@@ -240,7 +252,7 @@ class Connection:
                 "group_size": group_size,
                 "quantile_intervals": quantile_intervals,
             }
-            shared |= {"weights": weights, "max_groups": max_groups}
+            shared |= {"weights": weights, "max_groups": max_groups, "limits": limits}
             explanation = self.explain(
                 sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared
             )
@@ -254,6 +266,7 @@ class Connection:
             quantile_intervals=quantile_intervals,
             weights=weights,
             max_groups=max_groups,
+            limits=limits,
         )
         try:
             return self._ask(question, fresh, dry_run)
@@ -302,12 +315,15 @@ class Connection:
         rho: Number | None = None,
         keep: Number = 0.99,
         fresh: bool = False,
-    ) -> Suggestion:
+    ) -> Suggestion | LimitSuggestion:
         """Buy a bound or a limit: `suggest("bounds", "visits.cost", epsilon=0.2, keep=0.99)`.
 
         Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one
-        bought, never measured.
+        bought, never measured. `suggest("limits", sql, epsilon=0.1)` buys the limits with which a
+        question at nine times that price errs least: pass them to `sql` as `limits=`.
         """
+        if what == "limits":
+            return self._suggest_limits(of, Price(read_epsilon(epsilon), read_rho(rho)), fresh)
         view = self._view()
         wished = read_wish(what, of, keep, self.catalog, self._facts)
         price = Price(read_epsilon(epsilon), read_rho(rho))
@@ -319,6 +335,16 @@ class Connection:
         release = self._release(offered.priced, fresh)
         rank = _rank(offered.priced, offered.bands)
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
+
+    def _suggest_limits(self, sql: str, price: Price, fresh: bool) -> LimitSuggestion:
+        view = self._view()
+        bound = self._offers.bind(read_question(sql))
+        wish = wish_limits(sql, bound.recipe, self._kernel.version.analyses)
+        offered = choose_mechanisms(self._kernel, view, wish.recipe, price, self._pot, {}, None)
+        release = self._release(offered.priced, fresh)
+        mechanisms = [step.mechanism for step in offered.priced.steps]
+        info = self._info(release, offered.recipe)
+        return make_limit_suggestion(wish, release.values, mechanisms, price, info)
 
     def table(self, name: str) -> Question:
         """Build a question step by step.

@@ -19,6 +19,7 @@ from dither.plan.analyse import NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
+from dither.question.row_limits import name_unit
 from dither.question.unit_limits import UnitLimits, limit_recipe
 from dither.rules import PrivacyRule
 from dither.sql.bind import bind
@@ -118,12 +119,12 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
                 "lists them, or list "
                 "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
             )
-        return Bound(
-            key,
-            dialect,
-            name_interval_ends(replace(recipe, sql=question.sql), dialect),
-            analyses.rules,
-        )
+        recipe = name_interval_ends(replace(recipe, sql=question.sql), dialect)
+        if question.limits is not None:
+            recipe = limit_recipe(recipe, question.limits, name_unit(analyses.catalog))
+            for query in recipe.queries:
+                analyses.analyse_rows(query.plan)
+        return Bound(key, dialect, recipe, analyses.rules)
 
 
 def read_price(question: Asked, dialect: DialectQuestion) -> Price:

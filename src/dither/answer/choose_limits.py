@@ -4,8 +4,10 @@ With m groups a person and the clamp C the noise of one cell has the scale m C /
 cutting off costs the sum of what lies above C: the integral of S from C on, where S(c) is how many
 people add more than c. So the total over G cells errs least where G m / epsilon people lie above C
 (Amin, Kulesza, Munoz Medina and Vassilvitskii, "Bounding user contributions", 2019, for one cell).
-Few people in the tail cannot be told from noise: S is read off the histogram as far as it is well
-above its noise, and falls exponentially from there on, at the rate of its last part.
+Few people in the tail cannot be told from noise. What is read off the histogram ends with the
+highest bin that stands out of its noise, and those right above that are likely filled too: bins
+above count as empty, and S falls exponentially from the last lower edge on, at least as fast as the
+bins around it say.
 
 Nothing here reads data: the same counts give the same limits.
 """
@@ -17,9 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-_BINS = 40
-_CERTAIN = 3.0
-"""How many deviations of its noise a count of people must have to be believed."""
+_BINS = 24
+_CERTAIN = 6.0
+"""How many deviations of its noise a bin must have to be believed by itself. Laplace noise exceeds
+t deviations upwards with probability exp(-1.41 t) / 2: one of 24 empty bins in 1 of 400 histograms.
+Two bins side by side need half of it each: 24 pairs do so by chance in 1 of 200.
+"""
+_LIKELY = 2.0
+"""As many deviations do for a bin next to one that is believed: tails end gradually."""
 
 
 @dataclass(frozen=True)
@@ -30,50 +37,77 @@ class BoughtHistogram:
     counts: tuple[int, ...]
     deviation: float
 
-    def count_above(self) -> list[tuple[float, float]]:
-        """Edges with how many people lie above, from the lowest up, as far as they are certain.
+    def read_tail(self) -> Tail:
+        """How many people lie above each value, as far as the counts tell."""
+        certain = [i for i in range(1, len(self.counts)) if self._is_certain(i)]
+        if not certain:
+            return Tail((), 1.0)
+        highest = certain[-1]
+        while (
+            highest + 1 < len(self.counts) and self.counts[highest + 1] > _LIKELY * self.deviation
+        ):
+            highest += 1
+        points: list[tuple[float, float]] = []
+        people = 0.0
+        for i in range(highest, 0, -1):
+            people += max(0, self.counts[i])
+            points.append((float(self.edges[i - 1]), people))
+        points.reverse()
+        return Tail(tuple(points), self._find_scale(points, highest))
 
-        The noise of a sum of r bins has sqrt(r) times the deviation of one.
-        """
-        sums: list[float] = []
-        total = 0.0
-        for count in reversed(self.counts[1:]):
-            total += count
-            sums.append(total)
-        above = list(zip(self.edges, reversed(sums), strict=True))
-        certain = [
-            (float(edge), people)
-            for position, (edge, people) in enumerate(above)
-            if people > _CERTAIN * self.deviation * math.sqrt(len(above) - position)
-        ]
-        return _make_decreasing(certain)
+    def find_mean(self) -> float:
+        """What one person has on average, at least 1."""
+        tail = self.read_tail()
+        return max(1.0, tail.sum_above(0.0) / tail.points[0][1]) if tail.points else 1.0
+
+    def _is_certain(self, i: int) -> bool:
+        """Whether a bin stands out of its noise, by itself or together with one beside it."""
+        halfway = _CERTAIN / 2 * self.deviation
+        beside = max(self.counts[max(1, i - 1) : i] + self.counts[i + 1 : i + 2], default=0)
+        is_pair = min(self.counts[i], beside) > halfway
+        return is_pair or self.counts[i] > _CERTAIN * self.deviation
+
+    def _find_scale(self, points: list[tuple[float, float]], highest: int) -> float:
+        """The distance over which the number of people falls to 1/e behind the last point."""
+        last, people = points[-1]
+        step = float(self.edges[highest] - last) if highest < len(self.edges) else max(last, 1.0)
+        above = max(0, self.counts[highest + 1]) if highest + 1 < len(self.counts) else 0
+        rarest = min(people * 0.9, above + 1.5 * self.deviation)
+        scale = step / math.log(people / max(rarest, 0.5))
+        if len(points) > 1 and points[-2][0] > 0:
+            before, more = points[-2]
+            scale = min(scale, (last - before) / max(math.log(more / people), 0.1))
+        return scale
 
 
 @dataclass(frozen=True)
 class ChosenClamp:
-    """A clamp on the grid of its aggregate, and about what all people add together."""
+    """A clamp on the grid of its aggregate, and about what all people add together.
 
-    clamp: int
+    No clamp and a total of 0 where no bin stands out of its noise.
+    """
+
+    clamp: int | None
     total: int
 
 
 def list_magnitude_edges(largest: int) -> tuple[int, ...]:
-    """Edges between bins, each sqrt(2) times the one before, up to the largest possible value.
+    """Edges between bins: 0, then each twice the one before, up to the largest possible value.
 
     >>> list_magnitude_edges(8)
-    (1, 2, 3, 4, 6)
+    (0, 1, 2, 4)
     """
-    edges = {math.ceil(largest / 2 ** (i / 2)) for i in range(1, _BINS + 1)}
-    return tuple(sorted(edge for edge in edges if 0 < edge < largest))
+    edges = {0, *(math.ceil(largest / (1 << i)) for i in range(1, _BINS))}
+    return tuple(sorted(edge for edge in edges if edge < largest))
 
 
 def list_group_edges(largest: int) -> tuple[int, ...]:
     """Numbers of groups between which people are told apart.
 
     >>> list_group_edges(20)
-    (1, 2, 3, 4, 6, 8, 12, 16)
+    (0, 1, 2, 3, 4, 6, 8, 12, 16)
     """
-    edges = {1, 2, 3} | {step << power for step in (2, 3) for power in range(largest.bit_length())}
+    edges = {0, 1, 2, 3} | {step << power for step in (2, 3) for power in range(largest.bit_length())}
     return tuple(sorted(edge for edge in edges if edge < largest))
 
 
@@ -87,56 +121,50 @@ def choose_limits(
 
     Errors are compared as shares of the total, so that aggregates of different size count alike.
     """
-    tails = [_Tail(histogram.count_above()) for histogram in histograms]
+    tails = [histogram.read_tail() for histogram in histograms]
+    groups_each = 1.0 if groups is None else groups.find_mean()
     options = [(1, 0.0)] if groups is None else _list_group_losses(groups)
     best: tuple[float, list[ChosenClamp], int] | None = None
     for max_groups, lost_share in options:
         chosen = []
         error = 0.0
         for histogram, tail in zip(histograms, tails, strict=True):
+            if not tail.points:
+                chosen.append(ChosenClamp(None, 0))
+                continue
             clamp = tail.find_crossing(cells * max_groups / epsilon)
-            clamp = min(max(clamp, histogram.edges[0] if histogram.edges else 1), _top(histogram))
+            clamp = min(max(clamp, 1.0), 2.0 * max(histogram.edges[-1], 1))
             total = tail.sum_above(0.0)
             noise = cells * max_groups * clamp / epsilon
             error += (noise + tail.sum_above(clamp)) / max(total, 1.0) + lost_share
-            chosen.append(ChosenClamp(math.ceil(clamp), round(total)))
+            chosen.append(ChosenClamp(math.ceil(clamp), round(total * groups_each)))
         if best is None or error < best[0]:
             best = (error, chosen, max_groups)
     assert best is not None
     return best[1], None if groups is None else best[2]
 
 
-def _top(histogram: BoughtHistogram) -> float:
-    """The largest possible value: the edges end sqrt(2) below it."""
-    return math.ceil(histogram.edges[-1] * math.sqrt(2)) if histogram.edges else 1.0
-
-
 def _list_group_losses(groups: BoughtHistogram) -> list[tuple[int, float]]:
     """Numbers of groups, each with the share of all groups of people that it leaves out."""
-    tail = _Tail(groups.count_above(), everybody=max(1.0, float(sum(groups.counts))))
+    tail = groups.read_tail()
     total = max(tail.sum_above(0.0), 1.0)
-    limits = [*groups.edges, groups.edges[-1] * 2] if groups.edges else [1]
+    limits = range(1, min(64, 2 * max(groups.edges[-1], 1)) + 1)
     return [(limit, min(1.0, tail.sum_above(float(limit)) / total)) for limit in limits]
 
 
-def _make_decreasing(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points with each count at least that of any point after it."""
-    smoothed: list[tuple[float, float]] = []
-    largest = 0.0
-    for edge, people in reversed(points):
-        largest = max(largest, people)
-        smoothed.append((edge, largest))
-    return smoothed[::-1]
+@dataclass(frozen=True)
+class Tail:
+    """How many people lie above a value: straight lines of the logarithm between known points.
 
+    Behind the last point their number falls to 1/e over `scale`.
 
-class _Tail:
-    """How many people lie above a value: straight lines of the logarithm between known points."""
+    >>> tail = Tail(((0.0, 100.0), (8.0, 25.0)), 4.0)
+    >>> tail.count(4.0), tail.find_crossing(50.0), round(tail.count(12.0), 1)
+    (50.0, 4.0, 9.2)
+    """
 
-    def __init__(self, points: list[tuple[float, float]], everybody: float | None = None) -> None:
-        first = points[0][1] if points else 0.0
-        start = first if everybody is None else max(everybody, first)
-        self.points = [(0.0, start), *points] if start > 0 else []
-        self.scale = _find_scale(self.points)
+    points: tuple[tuple[float, float], ...]
+    scale: float
 
     def count(self, value: float) -> float:
         """How many people lie above a value."""
@@ -144,15 +172,16 @@ class _Tail:
             return 0.0
         for (low, people), (high, fewer) in pairwise(self.points):
             if value <= high:
-                share = (value - low) / (high - low)
+                share = (max(value, low) - low) / (high - low)
                 return people * (fewer / people) ** share
         last, people = self.points[-1]
-        return people * math.exp(-(value - last) / self.scale)
+        return people * math.exp(-max(value - last, 0.0) / self.scale)
 
     def find_crossing(self, people: float) -> float:
-        """The value above which so many people lie."""
-        if not self.points or people >= self.points[0][1]:
+        """The value above which so many people lie, and no more than half of all of them."""
+        if not self.points:
             return 0.0
+        people = min(people, self.points[0][1] / 2)
         for (low, more), (high, fewer) in pairwise(self.points):
             if fewer <= people < more:
                 return low + (high - low) * math.log(more / people) / math.log(more / fewer)
@@ -165,22 +194,13 @@ class _Tail:
             return 0.0
         total = 0.0
         for (low, people), (high, fewer) in pairwise(self.points):
-            if value >= high:
-                continue
-            start = max(low, value)
-            middle = math.sqrt(self.count(start) * fewer)
-            total += middle * (high - start)
+            if value < high:
+                start = max(low, value)
+                total += _integrate(self.count(start), fewer, high - start)
         last = max(self.points[-1][0], value)
         return total + self.count(last) * self.scale
 
 
-def _find_scale(points: list[tuple[float, float]]) -> float:
-    """The distance over which the number of people falls to 1/e, by the last part of the points."""
-    if len(points) < 2:
-        return 1.0
-    last, fewest = points[-1]
-    for edge, people in reversed(points[:-1]):
-        if people >= fewest * math.e:
-            return (last - edge) / math.log(people / fewest)
-    edge, people = points[0]
-    return (last - edge) / max(math.log(people / fewest), 0.25)
+def _integrate(first: float, last: float, width: float) -> float:
+    """The integral of what falls exponentially from `first` to `last`."""
+    return first * width if first <= last else width * (first - last) / math.log(first / last)

@@ -25,7 +25,12 @@ from dither.answer.evaluate import FormulaInputs, evaluate, scale_integers
 from dither.answer.interval_notes import write_interval_notes
 from dither.answer.intervals import Noises, compute_interval, find_affine_half
 from dither.answer.limit_notes import list_limit_notes, list_unbinned_keys
-from dither.answer.preview_noise import count_most_rows, find_span, note_noise
+from dither.answer.preview_noise import (
+    count_most_rows,
+    find_span,
+    note_bought_size,
+    note_noise,
+)
 from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import list_noises
@@ -37,6 +42,7 @@ from dither.question.expressions import Formula, Noisy
 from dither.question.kinds import key_kind
 from dither.question.recipe import GroupingSet, Output, Recipe
 from dither.question.shapes import affine, atoms_of
+from dither.question.unit_limits import UnitLimits
 from dither.stored import stored
 
 _ROWS = 4
@@ -91,6 +97,7 @@ class Terms:
     analyses: Analyses
     group_size: int | None = None
     bands: Bands = NO_BANDS
+    limits: UnitLimits | None = None
 
 
 def list_preview_columns(
@@ -117,8 +124,23 @@ def list_preview_columns(
             if span is not None and (half is None or not is_possible):
                 widest = _find_widest((output.formula,), noises, at_most, terms.level)
                 half = math.inf if widest is None else widest
-            columns.append(replace(column, notes=(*column.notes, *note_noise(half, span))))
+            notes = (*column.notes, *note_noise(half, span))
+            sizes = _note_sizes(output.formula, recipe, noises, terms)
+            columns.append(replace(column, notes=(*notes, *sizes)))
     return tuple(columns)
+
+
+def _note_sizes(
+    formula: Formula, recipe: Recipe, noises: Noises, terms: Terms
+) -> tuple[str, ...]:
+    """What the bought sizes of released numbers say about their noise; the first that says it."""
+    for atom in sorted(atoms_of(formula)) if terms.limits is not None else ():
+        assert terms.limits is not None
+        size = terms.limits.find_clamp(recipe.atoms[atom]).size
+        half = _find_half(Noisy(atom), noises, None, terms.level)
+        if notes := note_bought_size(half, size):
+            return notes
+    return ()
 
 
 def _preview_column(
@@ -181,7 +203,11 @@ def _preview_column(
         (
             *notes,
             *foreseen.notes,
-            *list_limit_notes(recipe, terms.analyses.catalog, read),
+            *(
+                ()
+                if terms.limits is not None
+                else list_limit_notes(recipe, terms.analyses.catalog, read)
+            ),
             *list_unbinned_keys(recipe),
         ),
         any(terms.bands.is_quantile(atom) for atom in read),

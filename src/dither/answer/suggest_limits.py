@@ -2,8 +2,8 @@
 least by them.
 
 Every person is in one bin of each histogram, so a histogram costs what one count costs. Its bins
-are magnitudes: each is sqrt(2) times as wide as the one before. The clamp is chosen from the
-released counts alone, by `choose_limits`.
+are magnitudes: each is twice as wide as the one before. The clamp is chosen from the released
+counts alone, by `choose_limits`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod, sqrt
+from math import sqrt
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -22,9 +22,14 @@ from dither.answer.choose_limits import (
     list_group_edges,
     list_magnitude_edges,
 )
+from dither.answer.intervals import Noises
+from dither.answer.possible_cells import count_possible_cells
+from dither.answer.result import list_noises
 from dither.answer.suggest import add_terms, compare_threshold
+from dither.laws import HasErrorTerms
 from dither.errors import ParameterError
 from dither.plan.algebra import (
+    Aggregate,
     Call,
     Cells,
     Column,
@@ -34,10 +39,13 @@ from dither.plan.algebra import (
     PerUnit,
     Plan,
     Project,
+    Sum,
     Value,
 )
+from dither.plan.analyse import Analysed
 from dither.plan.analysed_query import Analyses
-from dither.plan.keys import key_domains_in
+from dither.plan.keys import bounds_in
+from dither.privacy.kernel.request import Price
 from dither.publish.text import render_text
 from dither.question.expressions import Noisy
 from dither.question.recipe import Atom, GroupingSet, KeyColumn, Output, Recipe
@@ -65,6 +73,7 @@ class LimitWish:
     units: tuple[Fraction, ...]
     edges: tuple[tuple[int, ...], ...]
     has_negatives: tuple[bool, ...]
+    row_bounds: tuple[int, ...]
     group_edges: tuple[int, ...]
     cells: int
 
@@ -86,6 +95,7 @@ class LimitSuggestion:
         lines = [
             f"{clamp.aggregate}: one person adds {float(clamp.low):g} to {float(clamp.high):g} to "
             "a group"
+            + ("" if clamp.size else "; too few people add anything to be told from none")
             for clamp in self.limits.clamps
         ]
         if self.limits.max_groups is not None:
@@ -94,6 +104,12 @@ class LimitSuggestion:
 
     def __str__(self) -> str:
         return render_text(self)
+
+
+def _find_deviation(noises: Noises) -> float:
+    law = noises.laws[0]
+    assert law is not None
+    return float(law.deviation)
 
 
 def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
@@ -105,12 +121,13 @@ def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
     query = bound.queries[0]
     if not can_be_limited(bound) or len(bound.sets) > 1 or not isinstance(query, Cells):
         raise ParameterError(
-            "limits are bought for counts and sums by declared keys: ask for anything else in a "
-            "question of its own"
+            "limits are bought for counts, sums and their ratios by declared keys: ask for averages, "
+            "for sums beside counts, and for ROLLUP in questions of their own"
         )
     rows, limited = list_unit_rows(query)
     columns = analyses.analyse_rows(rows).columns
-    cells = prod(domain.codes for domain in key_domains_in(query.keys, columns))
+    before = analyses.analyse_rows(rows.source)
+    cells = count_possible_cells(before, query.keys)
     plans: list[Plan] = []
     edges: list[tuple[int, ...]] = []
     names = name_numbers(query)
@@ -139,9 +156,15 @@ def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
         tuple(columns[name].step for name in names),
         tuple(edges),
         tuple(columns[name].low < 0 for name in names),
+        tuple(_find_row_bound(column, before) for column in query.columns),
         group_edges,
         cells,
     )
+
+
+def _find_row_bound(aggregate: Aggregate, rows: Analysed) -> int:
+    """The most that one row can add to an aggregate, on its grid."""
+    return bounds_in(aggregate.column, rows.columns).largest if isinstance(aggregate, Sum) else 1
 
 
 def _bin_rows(plan: Plan, name: str, edges: tuple[int, ...], step: Fraction) -> Plan:
@@ -163,11 +186,15 @@ def _make_recipe(plans: Sequence[Plan], analyses: Analyses) -> Recipe:
 def make_limit_suggestion(
     wish: LimitWish,
     values: Sequence[Sequence[int]],
-    deviations: Sequence[float],
-    epsilon: float,
+    mechanisms: Sequence[HasErrorTerms],
+    price: Price,
     info: dict[str, Any],
 ) -> LimitSuggestion:
-    """The limits that err least in a question of price `epsilon`, by the released histograms."""
+    """The limits that err least in a question of nine times the price, by the released
+    histograms."""
+    deviations = [_find_deviation(noises) for noises in list_noises(wish.recipe, mechanisms)]
+    ninefold = 9 * float(price.value)
+    epsilon = ninefold if price.name == "epsilon" else sqrt(2 * ninefold)
     histograms = [
         BoughtHistogram(edges, tuple(counts), deviation)
         for edges, counts, deviation in zip(wish.edges, values, deviations, strict=False)
@@ -178,10 +205,10 @@ def make_limit_suggestion(
     share = epsilon / sqrt(len(histograms))
     chosen, max_groups = choose_limits(histograms, groups, share, wish.cells)
     clamps = []
-    for aggregate, unit, has_negative, limit in zip(
-        wish.aggregates, wish.units, wish.has_negatives, chosen, strict=True
+    for aggregate, unit, has_negative, row_bound, limit in zip(
+        wish.aggregates, wish.units, wish.has_negatives, wish.row_bounds, chosen, strict=True
     ):
-        high = limit.clamp * unit
+        high = (row_bound if limit.clamp is None else limit.clamp) * unit
         size = Fraction(limit.total) * unit / wish.cells
         clamps.append(UnitClamp(aggregate, -high if has_negative else Fraction(0), high, size))
     price = f"{info['price_in']} {float(Fraction(info['price_asked'])):g}"

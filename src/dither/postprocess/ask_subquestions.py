@@ -119,6 +119,11 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerm
             "weights= are for the columns of one answer, and this question is computed from "
             "answers: ask its parts one by one"
         )
+    if question.limits is not None:
+        raise ParameterError(
+            "limits= are for one answer, and this question is computed from answers: ask its parts "
+            "one by one"
+        )
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     question = replace(question, max_groups=min(limits, default=None))
     if question.within is not None:

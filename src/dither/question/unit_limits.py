@@ -27,7 +27,9 @@ from dither.plan.algebra import (
     Sum,
     Value,
 )
+from dither.question.expressions import Apply, Formula
 from dither.question.recipe import Atom, Recipe
+from dither.question.shapes import atoms_of
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,25 @@ class UnitLimits:
 
 
 def can_be_limited(recipe: Recipe) -> bool:
-    """Whether a question is made of counts and sums over declared keys, nothing else."""
-    return all(
+    """Whether a question is made of counts and sums by declared keys, and of their ratios.
+
+    Averages, and sums beside counts of the same rows, are put together from a count and a sum of
+    distances to the middle: cutting one of the two off would move the other.
+    """
+    are_sums = all(
         isinstance(query, Cells)
         and all(isinstance(column, (Count, CountValues, Sum)) for column in query.columns)
         for query in recipe.queries
     )
+    return are_sums and not any(_adds_numbers(output.formula) for output in recipe.outputs)
+
+
+def _adds_numbers(formula: Formula) -> bool:
+    """Whether a formula adds released numbers to anything."""
+    if not isinstance(formula, Apply):
+        return False
+    is_sum = formula.name in ("add", "subtract") and bool(atoms_of(formula))
+    return is_sum or any(_adds_numbers(argument) for argument in formula.arguments)
 
 
 def list_unit_rows(query: Cells) -> tuple[PerUnit, int | None]:
@@ -93,12 +108,12 @@ def name_numbers(query: Cells) -> tuple[str, ...]:
     return tuple(f"{prefix}_{position}" for position in range(1, len(query.columns) + 1))
 
 
-def limit_recipe(recipe: Recipe, limits: UnitLimits) -> Recipe:
+def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str) -> Recipe:
     """The question with what one unit adds to a group clamped, and its groups limited."""
     if not can_be_limited(recipe):
         raise ParameterError(
-            "limits= are for counts and sums by declared keys: ask for anything else in a question "
-            "of its own"
+            "limits= are for counts, sums and their ratios by declared keys: ask for averages, and "
+            "for sums beside counts, in questions of their own"
         )
     clamps: dict[tuple[int, int], UnitClamp] = {}
     for grouping in recipe.sets:
@@ -109,7 +124,7 @@ def limit_recipe(recipe: Recipe, limits: UnitLimits) -> Recipe:
         assert isinstance(query, Cells)
         own = [clamps[number, column] for column in range(len(query.columns))]
         queries.append(_limit_query(query, own, limits.max_groups))
-    atoms = tuple(_describe_limits(atom, limits) for atom in recipe.atoms)
+    atoms = tuple(_describe_limits(atom, limits, unit) for atom in recipe.atoms)
     return replace(recipe, queries=tuple(queries), atoms=atoms)
 
 
@@ -132,13 +147,13 @@ def _write_clamp(name: str, clamp: UnitClamp) -> Call:
     return Call("clamp", (Column(name), *ends))
 
 
-def _describe_limits(atom: Atom, limits: UnitLimits) -> Atom:
+def _describe_limits(atom: Atom, limits: UnitLimits, unit: str) -> Atom:
     clamp = limits.find_clamp(atom)
     words = [
-        f"what one unit adds to {atom.aggregate} of a group clamped to "
+        f"what one {unit} adds to {atom.aggregate} of a group clamped to "
         f"[{float(clamp.low):g}, {float(clamp.high):g}]"
     ]
     if limits.max_groups is not None:
-        words.append(f"at most {limits.max_groups} groups per unit")
+        words.append(f"at most {limits.max_groups} groups per {unit}")
     kept = [limit for limit in atom.limits if " groups per " not in limit or not limits.max_groups]
     return replace(atom, limits=(*kept, *words))
