@@ -107,7 +107,9 @@ def list_group_edges(largest: int) -> tuple[int, ...]:
     >>> list_group_edges(20)
     (0, 1, 2, 3, 4, 6, 8, 12, 16)
     """
-    edges = {0, 1, 2, 3} | {step << power for step in (2, 3) for power in range(largest.bit_length())}
+    edges = {0, 1, 2, 3} | {
+        step << power for step in (2, 3) for power in range(largest.bit_length())
+    }
     return tuple(sorted(edge for edge in edges if edge < largest))
 
 

@@ -110,9 +110,7 @@ class Offers:
     def make_terms(self, offered: Offered, question: Asked) -> Terms:
         """The terms under which the columns of a question are previewed."""
         analyses = offered.priced.version.analyses
-        return Terms(
-            question.level, analyses, question.group_size, offered.bands, question.limits
-        )
+        return Terms(question.level, analyses, question.group_size, offered.bands, question.limits)
 
     def find_least_price(
         self,

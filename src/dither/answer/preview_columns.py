@@ -130,13 +130,11 @@ def list_preview_columns(
     return tuple(columns)
 
 
-def _note_sizes(
-    formula: Formula, recipe: Recipe, noises: Noises, terms: Terms
-) -> tuple[str, ...]:
+def _note_sizes(formula: Formula, recipe: Recipe, noises: Noises, terms: Terms) -> tuple[str, ...]:
     """What the bought sizes of released numbers say about their noise; the first that says it."""
     for atom in sorted(atoms_of(formula)) if terms.limits is not None else ():
         assert terms.limits is not None
-        size = terms.limits.find_clamp(recipe.atoms[atom]).size
+        size = terms.limits.clamps[atom].size
         half = _find_half(Noisy(atom), noises, None, terms.level)
         if notes := note_bought_size(half, size):
             return notes

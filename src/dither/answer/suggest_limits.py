@@ -18,6 +18,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from dither.answer.choose_limits import (
     BoughtHistogram,
+    ChosenClamp,
     choose_limits,
     list_group_edges,
     list_magnitude_edges,
@@ -70,6 +71,7 @@ class LimitWish:
     sql: str
     recipe: Recipe
     aggregates: tuple[str, ...]
+    columns: tuple[int, ...]
     units: tuple[Fraction, ...]
     edges: tuple[tuple[int, ...], ...]
     has_negatives: tuple[bool, ...]
@@ -94,8 +96,7 @@ class LimitSuggestion:
         """The limits in words, one line for each, and where they come from."""
         lines = [
             f"{clamp.aggregate}: one person adds {float(clamp.low):g} to {float(clamp.high):g} to "
-            "a group"
-            + ("" if clamp.size else "; too few people add anything to be told from none")
+            "a group" + ("" if clamp.size else "; too few people add anything to be told from none")
             for clamp in self.limits.clamps
         ]
         if self.limits.max_groups is not None:
@@ -119,7 +120,8 @@ def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
     person has.
     """
     query = bound.queries[0]
-    if not can_be_limited(bound) or len(bound.sets) > 1 or not isinstance(query, Cells):
+    is_one_query = len(bound.sets) == 1 and len(bound.queries) == 1
+    if not can_be_limited(bound) or not is_one_query or not isinstance(query, Cells):
         raise ParameterError(
             "limits are bought for counts, sums and their ratios by declared keys: ask for averages, "
             "for sums beside counts, and for ROLLUP in questions of their own"
@@ -147,12 +149,11 @@ def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
     if query.keys and most_groups > 1:
         group_edges = list_group_edges(most_groups)
         plans.append(_bin_rows(counted, GROUPS, group_edges, Fraction(1)))
-    positions = bound.sets[0].positions
-    atoms = sorted(range(len(bound.atoms)), key=lambda atom: positions[atom])
     return LimitWish(
         sql,
         _make_recipe(plans, analyses),
-        tuple(bound.atoms[atom].aggregate for atom in atoms),
+        tuple(atom.aggregate for atom in bound.atoms),
+        tuple(column for _, column in bound.sets[0].positions),
         tuple(columns[name].step for name in names),
         tuple(edges),
         tuple(columns[name].low < 0 for name in names),
@@ -204,13 +205,18 @@ def make_limit_suggestion(
         groups = BoughtHistogram(wish.group_edges, tuple(values[-1]), deviations[-1])
     share = epsilon / sqrt(len(histograms))
     chosen, max_groups = choose_limits(histograms, groups, share, wish.cells)
-    clamps = []
-    for aggregate, unit, has_negative, row_bound, limit in zip(
-        wish.aggregates, wish.units, wish.has_negatives, wish.row_bounds, chosen, strict=True
-    ):
-        high = (row_bound if limit.clamp is None else limit.clamp) * unit
-        size = Fraction(limit.total) * unit / wish.cells
-        clamps.append(UnitClamp(aggregate, -high if has_negative else Fraction(0), high, size))
+    clamps = tuple(
+        _make_clamp(wish, aggregate, column, chosen[column])
+        for aggregate, column in zip(wish.aggregates, wish.columns, strict=True)
+    )
     price = f"{info['price_in']} {float(Fraction(info['price_asked'])):g}"
     provenance = f"bought: release {info['release_id']}, {price}, for one {info['unit']}"
-    return LimitSuggestion(wish.sql, UnitLimits(tuple(clamps), max_groups), provenance, info)
+    return LimitSuggestion(wish.sql, UnitLimits(clamps, max_groups), provenance, info)
+
+
+def _make_clamp(wish: LimitWish, aggregate: str, column: int, chosen: ChosenClamp) -> UnitClamp:
+    """The clamp of an aggregate in its own units; one row's bound where nothing was chosen."""
+    unit = wish.units[column]
+    high = (wish.row_bounds[column] if chosen.clamp is None else chosen.clamp) * unit
+    low = -high if wish.has_negatives[column] else Fraction(0)
+    return UnitClamp(aggregate, low, high, Fraction(chosen.total) * unit / wish.cells)

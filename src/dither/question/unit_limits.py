@@ -48,20 +48,21 @@ class UnitClamp:
 
 @dataclass(frozen=True)
 class UnitLimits:
-    """A clamp for every aggregate of a question, and in how many groups one unit counts."""
+    """A clamp for every aggregate of a question, in the order of its atoms, and in how many groups
+    one unit counts."""
 
     clamps: tuple[UnitClamp, ...]
     max_groups: int | None = None
 
-    def find_clamp(self, atom: Atom) -> UnitClamp:
-        """The clamp of a released number."""
-        for clamp in self.clamps:
-            if clamp.aggregate == atom.aggregate:
-                return clamp
-        raise ParameterError(
-            f"these limits have no clamp for {atom.aggregate}: buy them for this question, as in "
-            'limits = con.suggest("limits", sql, epsilon=0.1)'
-        )
+    def check_atoms(self, atoms: tuple[Atom, ...]) -> None:
+        """Refuse limits that were bought for another question."""
+        if [clamp.aggregate for clamp in self.clamps] != [atom.aggregate for atom in atoms]:
+            raise ParameterError(
+                "these limits are for "
+                f"{', '.join(clamp.aggregate for clamp in self.clamps) or 'nothing'}, and the "
+                f"question asks for {', '.join(atom.aggregate for atom in atoms)}: buy them for "
+                'this question, as in limits = con.suggest("limits", sql, epsilon=0.1)'
+            )
 
 
 def can_be_limited(recipe: Recipe) -> bool:
@@ -115,16 +116,21 @@ def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str) -> Recipe:
             "limits= are for counts, sums and their ratios by declared keys: ask for averages, and "
             "for sums beside counts, in questions of their own"
         )
-    clamps: dict[tuple[int, int], UnitClamp] = {}
-    for grouping in recipe.sets:
-        for atom, position in zip(recipe.atoms, grouping.positions, strict=True):
-            clamps[position] = limits.find_clamp(atom)
+    limits.check_atoms(recipe.atoms)
+    clamps = {
+        position: clamp
+        for grouping in recipe.sets
+        for clamp, position in zip(limits.clamps, grouping.positions, strict=True)
+    }
     queries: list[Query] = []
     for number, query in enumerate(recipe.queries):
         assert isinstance(query, Cells)
         own = [clamps[number, column] for column in range(len(query.columns))]
         queries.append(_limit_query(query, own, limits.max_groups))
-    atoms = tuple(_describe_limits(atom, limits, unit) for atom in recipe.atoms)
+    atoms = tuple(
+        _describe_limits(atom, clamp, limits.max_groups, unit)
+        for atom, clamp in zip(recipe.atoms, limits.clamps, strict=True)
+    )
     return replace(recipe, queries=tuple(queries), atoms=atoms)
 
 
@@ -147,13 +153,12 @@ def _write_clamp(name: str, clamp: UnitClamp) -> Call:
     return Call("clamp", (Column(name), *ends))
 
 
-def _describe_limits(atom: Atom, limits: UnitLimits, unit: str) -> Atom:
-    clamp = limits.find_clamp(atom)
+def _describe_limits(atom: Atom, clamp: UnitClamp, max_groups: int | None, unit: str) -> Atom:
     words = [
         f"what one {unit} adds to {atom.aggregate} of a group clamped to "
         f"[{float(clamp.low):g}, {float(clamp.high):g}]"
     ]
-    if limits.max_groups is not None:
-        words.append(f"at most {limits.max_groups} groups per {unit}")
-    kept = [limit for limit in atom.limits if " groups per " not in limit or not limits.max_groups]
+    if max_groups is not None:
+        words.append(f"at most {max_groups} groups per {unit}")
+    kept = [limit for limit in atom.limits if " groups per " not in limit or max_groups is None]
     return replace(atom, limits=(*kept, *words))

@@ -96,7 +96,9 @@ def _list_allowed(condition: Condition, value: Expression) -> Iterator[str]:
         case Holds(Call("eq", (tested, Value("text", text)))) if tested == value:
             yield str(text)
         case Holds(Call("in", (tested, *constants))) if tested == value:
-            if all(isinstance(constant, Value) and constant.kind == "text" for constant in constants):
+            if all(
+                isinstance(constant, Value) and constant.kind == "text" for constant in constants
+            ):
                 yield from (str(constant.value) for constant in constants)  # type: ignore[union-attr]
         case Or(conditions):
             branches = [list(_list_allowed(branch, value)) for branch in conditions]

@@ -17,11 +17,11 @@ OF_ROWS: dict[str, Refusal] = {
         "itself, and no two may meet",
     ),
     "natural join": Refusal(
-        "NATURAL JOIN of a subquery",
-        "the catalog does not tell which columns it joins by",
+        "NATURAL JOIN of a subquery whose columns are not written out",
+        "it does not tell which columns it joins by",
         "name the columns with USING (...) or ON",
         PrivacyRule.OWNERS_APART,
-        "SELECT COUNT(*) FROM visits NATURAL JOIN (SELECT patient_id FROM patients) p",
+        "SELECT COUNT(*) FROM visits NATURAL JOIN (SELECT * FROM patients) p",
         "SELECT COUNT(*) FROM visits JOIN patients USING (patient_id)",
     ),
     "cross join": Refusal(
