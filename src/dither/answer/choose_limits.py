@@ -175,7 +175,7 @@ class Tail:
         for (low, people), (high, fewer) in pairwise(self.points):
             if value <= high:
                 share = (max(value, low) - low) / (high - low)
-                return people * (fewer / people) ** share
+                return float(people * (fewer / people) ** share)
         last, people = self.points[-1]
         return people * math.exp(-max(value - last, 0.0) / self.scale)
 
@@ -195,7 +195,7 @@ class Tail:
         if not self.points:
             return 0.0
         total = 0.0
-        for (low, people), (high, fewer) in pairwise(self.points):
+        for (low, _), (high, fewer) in pairwise(self.points):
             if value < high:
                 start = max(low, value)
                 total += _integrate(self.count(start), fewer, high - start)

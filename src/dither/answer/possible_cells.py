@@ -26,9 +26,9 @@ def _count_values(rows: Analysed, name: str) -> int:
     first, last = domain.listed
     values = last - first + 1 + domain.nullable
     plan = rows.plan
-    if isinstance(plan, Filter) and domain.kind == "category":
-        if len(domain.labels) <= _MOST_LABELS:
-            values = min(values, count_labels(name, plan.condition, rows.sources[0].columns))
+    is_short_list = domain.kind == "category" and len(domain.labels) <= _MOST_LABELS
+    if isinstance(plan, Filter) and is_short_list:
+        values = min(values, count_labels(name, plan.condition, rows.sources[0].columns))
     below = name
     if isinstance(plan, Project):
         value = next(column.of for column in plan.columns if column.name == name)

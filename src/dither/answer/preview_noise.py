@@ -35,8 +35,8 @@ def note_bought_size(half: float | None, size: Fraction | None) -> tuple[str, ..
     """A note where an interval is wider than the size that was bought with the limits.
 
     >>> note_bought_size(160.0, Fraction(100))
-    ('this answer would be noise: ± 160 beside about 100 in a group, by what the limits were bought \
-with',)
+    ('this answer would be noise: ± 160 beside about 100 in a group, by what the limits were \
+bought with',)
     """
     if half is None or size is None or half <= size:
         return ()

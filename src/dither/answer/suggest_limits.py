@@ -27,8 +27,8 @@ from dither.answer.intervals import Noises
 from dither.answer.possible_cells import count_possible_cells
 from dither.answer.result import list_noises
 from dither.answer.suggest import add_terms, compare_threshold
-from dither.laws import HasErrorTerms
 from dither.errors import ParameterError
+from dither.laws import HasErrorTerms
 from dither.plan.algebra import (
     Aggregate,
     Call,
@@ -123,8 +123,8 @@ def wish_limits(sql: str, bound: Recipe, analyses: Analyses) -> LimitWish:
     is_one_query = len(bound.sets) == 1 and len(bound.queries) == 1
     if not can_be_limited(bound) or not is_one_query or not isinstance(query, Cells):
         raise ParameterError(
-            "limits are bought for counts, sums and their ratios by declared keys: ask for averages, "
-            "for sums beside counts, and for ROLLUP in questions of their own"
+            "limits are bought for counts, sums and their ratios by declared keys: ask for "
+            "averages, for sums beside counts, and for ROLLUP in questions of their own"
         )
     rows, limited = list_unit_rows(query)
     columns = analyses.analyse_rows(rows).columns
@@ -209,8 +209,8 @@ def make_limit_suggestion(
         _make_clamp(wish, aggregate, column, chosen[column])
         for aggregate, column in zip(wish.aggregates, wish.columns, strict=True)
     )
-    price = f"{info['price_in']} {float(Fraction(info['price_asked'])):g}"
-    provenance = f"bought: release {info['release_id']}, {price}, for one {info['unit']}"
+    paid = f"{price.name} {float(price.value):g}, for one {info['unit']}"
+    provenance = f"bought: release {info['release_id']}, {paid}"
     return LimitSuggestion(wish.sql, UnitLimits(clamps, max_groups), provenance, info)
 
 

@@ -33,7 +33,7 @@ _MOST_CASES = 50
 def encode_listed_text(
     value: Expression, field: Field | None, plan: Plan, *, nullable: bool
 ) -> KeyEncoding | None:
-    """The codes of a text that has a list: by the rows' conditions, or else by its public column."""
+    """The codes of a text that has a list: by conditions on the rows, or its public column."""
     if texts := _list_filtered_texts(value, plan):
         return KeyEncoding(_write_codes(value, texts, is_whole=True), texts)
     if field is not None and field.texts:
@@ -89,7 +89,7 @@ def _list_filtered_texts(value: Expression, plan: Plan) -> tuple[str, ...]:
 
 
 def _list_allowed(condition: Condition, value: Expression) -> Iterator[str]:
-    """The texts that an expression can have where a condition holds; none where it allows others."""
+    """The texts that an expression can have where a condition holds; none if it allows others."""
     match condition:
         case Compare(column, "=", str() as text) if value == Column(column):
             yield text

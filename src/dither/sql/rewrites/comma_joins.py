@@ -85,7 +85,7 @@ def _take_shared_equalities(condition: exp.Expr) -> list[exp.Expr]:
         [term.unnest() for term in flatten_chain(branch.unnest(), exp.And)]
         for branch in flatten_chain(condition.unnest(), exp.Or)
     ]
-    shared = [
+    shared: list[exp.Expr] = [
         term
         for term in branches[0]
         if isinstance(term, exp.EQ) and all(term in branch for branch in branches[1:])

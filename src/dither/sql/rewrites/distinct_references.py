@@ -52,9 +52,10 @@ def _is_reference(column: exp.Column, select: exp.Select, catalog: Catalog) -> b
     name = find_source(column, list_sources(select, catalog))
     clause = select.args.get("from_")
     nodes = [clause.this, *(join.this for join in select.args.get("joins") or [])] if clause else []
+    tables = {table.name.lower() for table in catalog.tables}
     for node in nodes:
-        is_table = isinstance(node, exp.Table) and node.alias_or_name.lower() == name
-        if not is_table or node.name.lower() not in {table.name.lower() for table in catalog.tables}:
+        is_named = isinstance(node, exp.Table) and node.alias_or_name.lower() == name
+        if not is_named or node.name.lower() not in tables:
             continue
         table = catalog.table(node.name)
         owners = {owner.lower() for owner in owner_names(catalog, table)}
