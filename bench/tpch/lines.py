@@ -51,7 +51,7 @@ REASONS = {
     10: "an id outside COUNT(DISTINCT ...)",
     11: "a question about public tables alone",
     16: "a question about public tables alone",
-    18: "an id outside COUNT(DISTINCT ...)",
+    18: "GROUP BY a text",
     20: "rows of public tables that rows of people choose",
 }
 NOISE = (8, 19)

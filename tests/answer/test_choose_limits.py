@@ -48,7 +48,7 @@ def make_histogram(values: np.ndarray, scale: float, seed: int) -> BoughtHistogr
     noise = (
         np.random.default_rng(seed).laplace(0, scale, len(bins)) if scale else np.zeros(len(bins))
     )
-    noisy = tuple(int(round(count)) for count in bins + noise)
+    noisy = tuple(round(float(count)) for count in bins + noise)
     return BoughtHistogram(edges, noisy, max(scale * math.sqrt(2), 0.5))
 
 

@@ -37,11 +37,11 @@ class BoughtHistogram:
     counts: tuple[int, ...]
     deviation: float
 
-    def read_tail(self) -> Tail:
+    def read_tail(self) -> PeopleAbove:
         """How many people lie above each value, as far as the counts tell."""
         certain = [i for i in range(1, len(self.counts)) if self._is_certain(i)]
         if not certain:
-            return Tail((), 1.0)
+            return PeopleAbove((), 1.0)
         highest = certain[-1]
         while (
             highest + 1 < len(self.counts) and self.counts[highest + 1] > _LIKELY * self.deviation
@@ -53,7 +53,7 @@ class BoughtHistogram:
             people += max(0, self.counts[i])
             points.append((float(self.edges[i - 1]), people))
         points.reverse()
-        return Tail(tuple(points), self._find_scale(points, highest))
+        return PeopleAbove(tuple(points), self._find_scale(points, highest))
 
     def find_mean(self) -> float:
         """What one person has on average, at least 1."""
@@ -155,12 +155,12 @@ def _list_group_losses(groups: BoughtHistogram) -> list[tuple[int, float]]:
 
 
 @dataclass(frozen=True)
-class Tail:
+class PeopleAbove:
     """How many people lie above a value: straight lines of the logarithm between known points.
 
     Behind the last point their number falls to 1/e over `scale`.
 
-    >>> tail = Tail(((0.0, 100.0), (8.0, 25.0)), 4.0)
+    >>> tail = PeopleAbove(((0.0, 100.0), (8.0, 25.0)), 4.0)
     >>> tail.count(4.0), tail.find_crossing(50.0), round(tail.count(12.0), 1)
     (50.0, 4.0, 9.2)
     """

@@ -15,7 +15,7 @@ from dither.answer.earlier_rules import was_priced_otherwise
 from dither.answer.preview_columns import Terms, list_preview_columns
 from dither.answer.price_for_accuracy import find_least_price, meets_widths
 from dither.answer.split import check_weights
-from dither.errors import ParameterError
+from dither.errors import ParameterError, QueryError
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.kernel import Kernel
@@ -36,7 +36,10 @@ class Offers:
         self._first: tuple[int, Analyses] | None = None
 
     def bind(self, question: Asked, rules: int = NEWEST_RULES) -> Bound:
-        """The bound question; one that was bound before stands while the version does."""
+        """The bound question; one that was bound before stands while the version does.
+
+        So does a refusal: finding all its reasons binds a question several times.
+        """
         version = self._kernel.version
         key = (
             "bound",
@@ -47,11 +50,17 @@ class Offers:
             version.number,
             rules,
         )
-        bound: Bound | None = self._remembered.get(key)
+        bound: Bound | QueryError | None = self._remembered.get(key)
         if bound is None:
             analyses = version.analyses if rules == NEWEST_RULES else self._first_analyses()
-            bound = bind_question(question, key, analyses)
+            try:
+                bound = bind_question(question, key, analyses)
+            except QueryError as refusal:
+                self._remember(key, refusal)
+                raise
             self._remember(key, bound)
+        if isinstance(bound, QueryError):
+            raise bound.with_traceback(None)
         return bound
 
     def _first_analyses(self) -> Analyses:
@@ -102,7 +111,7 @@ class Offers:
             self._kernel, view, recipe, price, self._pot, {}, None, FIRST_RULES
         )
 
-    def _remember(self, key: tuple[Any, ...], value: Bound | Offered | bool) -> None:
+    def _remember(self, key: tuple[Any, ...], value: Bound | Offered | QueryError | bool) -> None:
         if len(self._remembered) >= _MOST_REMEMBERED:
             self._remembered.clear()
         self._remembered[key] = value
