@@ -10,6 +10,7 @@ from fractions import Fraction
 import pytest
 
 from dither import ParameterError, connect
+from dither.answer.asked import read_question
 from dither.answer.limit_notes import list_limit_notes
 from dither.audit.naive_plans import grouped
 from dither.plan.of_catalog import sensitivity
@@ -205,3 +206,19 @@ def test_an_answer_that_would_be_noise_is_announced(tmp_path):
     limits = con.suggest("limits", COSTS, epsilon="0.1")
     lines = con.preview(COSTS, epsilon="0.9", limits=limits).lines()
     assert any("would be noise: when its limits were bought" in note for note in lines)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (UnitLimits((UnitClamp("SUM(cost)", Fraction(1), Fraction(0)),)), "swap them"),
+        (UnitLimits((UnitClamp("SUM(cost)", 0, float("inf")),)), "the upper end of a clamp"),
+        (UnitLimits((UnitClamp("SUM(cost)", 0, "1e99999999"),)), "the upper end of a clamp"),
+        (replace(LIMITS, max_groups=0), "max_groups"),
+        (replace(LIMITS, max_groups=True), "max_groups"),
+        ({"SUM(cost)": 3}, "limits= takes what con.suggest bought"),
+    ],
+)
+def test_limits_that_somebody_made_up_are_checked(limits, words):
+    with pytest.raises(ParameterError, match=words):
+        read_question(COSTS, epsilon=1, limits=limits)

@@ -10,7 +10,7 @@ from typing import Any
 from dither.answer.intervals import read_level
 from dither.answer.quantile_intervals import Ends, read_ends
 from dither.answer.suggest_limits import LimitSuggestion
-from dither.canonical import Number, positive
+from dither.canonical import Number, exact, positive
 from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
 from dither.errors import ParameterError, QueryError, RefusedError
@@ -83,14 +83,31 @@ def read_question(
     if max_groups is not None:
         whole_number(max_groups, "max_groups", remedy="a number of groups, such as 3")
     ends = read_ends(quantile_intervals, level)
+    own_limits = None if limits is None else _read_limits(limits)
+    return Asked(
+        sql, epsilon, rho, level, ends, within, group_size, weights, max_groups, own_limits
+    )
+
+
+def _read_limits(limits: UnitLimits | LimitSuggestion) -> UnitLimits:
+    """Limits with exact numbers; whoever did not buy them may have written anything."""
     if isinstance(limits, LimitSuggestion):
         limits = limits.limits
-    if limits is not None and not isinstance(limits, UnitLimits):
+    if not isinstance(limits, UnitLimits):
         raise ParameterError(
             "limits= takes what con.suggest bought: limits = con.suggest('limits', sql, "
             "epsilon=0.1)"
         )
-    return Asked(sql, epsilon, rho, level, ends, within, group_size, weights, max_groups, limits)
+    clamps = []
+    for clamp in limits.clamps:
+        low = exact(clamp.low, "the lower end of a clamp")
+        high = exact(clamp.high, "the upper end of a clamp")
+        if low > high:
+            raise ParameterError("the lower end of a clamp is above its upper end: swap them")
+        clamps.append(replace(clamp, low=low, high=high))
+    if limits.max_groups is not None:
+        whole_number(limits.max_groups, "max_groups", remedy="a number of groups, such as 3")
+    return replace(limits, clamps=tuple(clamps))
 
 
 def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> Bound:
