@@ -155,7 +155,8 @@ def read_wish(what: str, column_path: str, keep: Number, catalog: Catalog, facts
             _make_recipe(column_path, plan, COUNTED, (share,), Fraction(1), Fraction(0)),
         )
     raise ParameterError(
-        f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {quote(what)}"
+        "suggest what? 'bounds', 'rows_per_unit' or 'max_groups', or 'limits' of a question, got "
+        f"{quote(what)}"
     )
 
 
