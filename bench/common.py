@@ -43,8 +43,11 @@ def write_catalog(columns: str, *, population: str, rows_per_unit: int, max_rows
     )
 
 
-def options(description: str) -> argparse.Namespace:
+def options(description: str, *flags: str) -> argparse.Namespace:
+    """The options that every benchmark takes, and flags of this one."""
     parser = argparse.ArgumentParser(description=description)
+    for flag in flags:
+        parser.add_argument(f"--{flag}", action="store_true", help=f"{flag} alone")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute")
     parser.add_argument(
         "--json", action="store_true", help="the last line is one JSON object of the table"
@@ -78,6 +81,11 @@ def line(
     }
 
 
+def _write_number(number: object, factor: float = 1, unit: str = "") -> str:
+    """A number with its unit; a dash where nothing was measured."""
+    return "–" if number is None else f"{number * factor:,.3g}{unit}"  # type: ignore[operator]
+
+
 def report(
     bench: str, lines: list[dict[str, object]], packages: tuple[str, ...], *, as_json: bool
 ) -> None:
@@ -85,13 +93,15 @@ def report(
     table = Table("what", "ours", "base", "ratio", "target", "met")
     for bench_line in lines:
         factor, unit = (1, bench_line["unit"]) if "unit" in bench_line else (1e3, "ms")
-        numbers = [f"{bench_line[name] * factor:,.3g} {unit}" for name in ("ours_s", "base_s")]  # type: ignore[operator]
+        numbers = [
+            _write_number(bench_line[name], factor, f" {unit}") for name in ("ours_s", "base_s")
+        ]
         table.add_row(
             str(bench_line["name"]),
             *numbers,
-            f"{bench_line['ratio']:.3g}",
+            _write_number(bench_line["ratio"]),
             f"{bench_line['target']:g}",
-            "yes" if bench_line["ok"] else "NO",
+            {True: "yes", False: "NO", None: "skipped"}[bench_line["ok"]],  # type: ignore[index]
         )
     console.print(table)
     versions = {"python": platform.python_version(), **{name: version(name) for name in packages}}

@@ -245,3 +245,19 @@ class TestBadInput:
         (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
         with pytest.raises(DitherError, match="dither register"):
             connect(tmp_path / "clinic.yaml")
+
+
+def test_a_refused_question_is_bound_once_for_a_connection(con, monkeypatch):
+    """All its reasons are found when it is refused first; asked again, nothing is bound."""
+    sql = "SELECT nothing, AVG(absent) FROM visits"
+    with pytest.raises(QueryError) as first:
+        con.preview(sql, epsilon=1)
+
+    def refuse_to_bind(*arguments, **named):
+        raise AssertionError("bound again")
+
+    monkeypatch.setattr("dither.answer.asked.bind", refuse_to_bind)
+    for ask in (con.preview, con.sql, con.explain):
+        with pytest.raises(QueryError) as again:
+            ask(sql, epsilon=1)
+        assert str(again.value) == str(first.value)

@@ -58,6 +58,11 @@ from dither.answer.quote import check_delta, quote_charge
 from dither.answer.release_info import describe_release
 from dither.answer.result import Result, make_result
 from dither.answer.suggest import Suggestion, make_suggestion, read_wish
+from dither.answer.suggest_limits import (
+    LimitSuggestion,
+    make_limit_suggestion,
+    wish_limits,
+)
 from dither.builder import Question, table
 from dither.canonical import Number
 from dither.catalog import Catalog
@@ -72,6 +77,7 @@ from dither.privacy.ledger import LedgerView
 from dither.publish.budget import PotBalances
 from dither.publish.library import LIBRARY, NO_TOTAL, ConnectionBalances
 from dither.question.recipe import Recipe
+from dither.question.unit_limits import UnitLimits
 from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
 
@@ -102,6 +108,7 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        limits: UnitLimits | LimitSuggestion | None = None,
         params: Parameters | None = None,
     ) -> Preview:
         """Price and error of a question.
@@ -123,6 +130,7 @@ class Connection:
             quantile_intervals=quantile_intervals,
             weights=weights,
             max_groups=max_groups,
+            limits=limits,
         )
         try:
             return self._preview(question)[1]
@@ -145,6 +153,7 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        limits: UnitLimits | LimitSuggestion | None = None,
         params: Parameters | None = None,
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors.
@@ -160,6 +169,7 @@ class Connection:
             quantile_intervals=quantile_intervals,
             weights=weights,
             max_groups=max_groups,
+            limits=limits,
         )
         offered, preview = self._preview(question)
         analyses = offered.priced.version.analyses
@@ -176,6 +186,7 @@ class Connection:
         quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
+        limits: UnitLimits | LimitSuggestion | None = None,
         params: Parameters | None = None,
         delta: Number | None = None,
         fresh: bool = False,
@@ -185,7 +196,8 @@ class Connection:
 
         The same question at the same price has one answer: asked again it is free, and the same.
         `fresh=True` buys a new one. `weights={"n": 2}` gives a column more of the price,
-        `max_groups` limits the groups of one unit. `quantile_intervals=False` spends nothing on the
+        `max_groups` limits the groups of one unit, and `limits` are those that `suggest` bought for
+        the question. `quantile_intervals=False` spends nothing on the
         intervals of quantiles, "1/3" a third of their price; an eighth if nothing is said.
         `dry_run=True` rehearses on a table generated from the catalog alone: free, as noisy as the
         real answer, about nobody. EXPLAIN PRIVACY SELECT ... gives a result whose table is the
@@ -205,7 +217,7 @@ class Connection:
                 "group_size": group_size,
                 "quantile_intervals": quantile_intervals,
             }
-            shared |= {"weights": weights, "max_groups": max_groups}
+            shared |= {"weights": weights, "max_groups": max_groups, "limits": limits}
             explanation = self.explain(
                 sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared
             )
@@ -219,6 +231,7 @@ class Connection:
             quantile_intervals=quantile_intervals,
             weights=weights,
             max_groups=max_groups,
+            limits=limits,
         )
         try:
             return self._ask(question, fresh, dry_run)
@@ -271,12 +284,15 @@ class Connection:
         rho: Number | None = None,
         keep: Number = 0.99,
         fresh: bool = False,
-    ) -> Suggestion:
+    ) -> Suggestion | LimitSuggestion:
         """Buy a bound or a limit: `suggest("bounds", "visits.cost", epsilon=0.2, keep=0.99)`.
 
         Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one
-        bought, never measured.
+        bought, never measured. `suggest("limits", sql, epsilon=0.1)` buys the limits with which a
+        question at nine times that price errs least: pass them to `sql` as `limits=`.
         """
+        if what == "limits":
+            return self._suggest_limits(of, Price(read_epsilon(epsilon), read_rho(rho)), fresh)
         view = self._view()
         wished = read_wish(what, of, keep, self.catalog, self._facts)
         price = Price(read_epsilon(epsilon), read_rho(rho))
@@ -288,6 +304,17 @@ class Connection:
         release = self._release(offered.priced, fresh, None)
         rank = _rank(offered.priced, offered.bands)
         return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
+
+    def _suggest_limits(self, sql: str, price: Price, fresh: bool) -> LimitSuggestion:
+        """Buy the limits of a question: a histogram of what people add, and one of their groups."""
+        view = self._view()
+        bound = self._offers.bind(read_question(sql))
+        wish = wish_limits(sql, bound.recipe, self._kernel.version.analyses)
+        offered = self._offers.offer_wish(wish.recipe, price, view)
+        release = self._release(offered.priced, fresh, None)
+        mechanisms = [step.mechanism for step in offered.priced.steps]
+        info = self._info(release, offered.recipe)
+        return make_limit_suggestion(wish, release.values, mechanisms, price, info)
 
     def table(self, name: str) -> Question:
         """Build a question step by step.

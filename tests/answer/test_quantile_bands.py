@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dither import ParameterError, connect, steward
+from dither import ParameterError, QueryError, connect, steward
 from dither.answer.blocks import make_blocks
 from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.evaluate import make_inputs
@@ -301,12 +301,15 @@ class TestSuggest:
             ("bounds", "visits", 0.9),
             ("bounds", "nowhere.cost", 0.9),
             ("bounds", "visits.cost", 1),
-            ("limits", "visits.cost", 0.9),
+            ("limit", "visits.cost", 0.9),
+            ("limits", "SELECT AVG(cost) FROM visits", 0.9),
             ("max_groups", "visits", 0.9),
             ("max_groups", "visits.nothing", 0.9),
         ):
             with pytest.raises(ParameterError):
                 con.suggest(what, of, epsilon=1, keep=keep)
+        with pytest.raises(QueryError):
+            con.suggest("limits", "visits.cost", epsilon=1)
         assert con.budget().pots[0].spent == 0
 
     def test_rounding_is_outward(self):

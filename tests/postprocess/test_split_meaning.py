@@ -127,7 +127,7 @@ def count_rows(engine, sql: str) -> Counter:
 
 def count_split_rows(engine, sql: str) -> Counter | None:
     """The rows of the statement over exact parts; None where the question is not split."""
-    split = split_question(sql, COLUMNS)
+    split = split_question(sql, {"visits": COLUMNS})
     if split is None:
         return None
     answers = duckdb.connect()
@@ -150,4 +150,4 @@ def test_a_question_that_is_split_means_what_it_meant(engine, sql):
 
 @pytest.mark.parametrize("sql", [*OTHER_NAMES, *OTHER_PLACES])
 def test_what_would_mean_something_else_over_answers_is_not_split(sql):
-    assert split_question(sql, COLUMNS) is None
+    assert split_question(sql, {"visits": COLUMNS}) is None

@@ -165,3 +165,33 @@ def test_a_part_has_the_definitions_that_it_uses():
         "WITH dear AS (SELECT * FROM visits WHERE cost > 3) "
         "SELECT ward AS ward, COUNT(*) AS n FROM dear GROUP BY ward"
     )
+
+
+TABLES = {"visits": ("patient", "ward", "age", "cost"), "wards": ("name", "beds")}
+
+
+def test_a_number_inside_a_subquery_of_from_is_asked_first():
+    split = split_question(
+        "SELECT ward, COUNT(*) AS n FROM (SELECT ward, cost FROM visits WHERE cost > (SELECT "
+        "AVG(cost) FROM visits)) AS dear GROUP BY ward",
+        TABLES,
+    )
+    assert [part.sql for part in split.subquestions] == [
+        'SELECT AVG(cost) AS "AVG(cost)" FROM visits',
+        "SELECT ward AS ward, COUNT(*) AS n FROM (SELECT ward, cost FROM visits WHERE cost > "
+        "$number_1) AS dear GROUP BY ward",
+    ]
+    assert [number.name for number in split.subquestions[1].scalars] == ["number_1"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "cost > (SELECT AVG(cost) FROM visits WHERE ward = name)",
+        "cost > (SELECT MAX(cost + beds) FROM visits)",
+    ],
+)
+def test_a_number_that_depends_on_the_outer_row_is_no_part(condition):
+    """One number cannot be asked for where each row would need its own."""
+    sql = f"SELECT COUNT(*) AS n FROM visits JOIN wards ON ward = name WHERE {condition}"
+    assert split_question(sql, TABLES) is None

@@ -43,6 +43,21 @@ def test_a_refusal_shows_its_place():
 
 
 FIXTURES = [
+    ("SELECT COUNT(*) FROM visits ORDER",
+     "ORDER is no name: complete it (ORDER BY ...), remove it, or write it in quotes, as in "
+     '"order"\n'
+     "  SELECT COUNT(*) FROM visits ORDER\n"
+     "                              ^^^^^"),
+    ("SELECT COUNT(*) FROM visits GROUP",
+     "GROUP is no name: complete it (GROUP BY ...)"),
+    ("SELECT COUNT(*) offset FROM visits",
+     "OFFSET is no name: complete it (OFFSET 10)"),
+    ("SELECT COUNT(*) FROM visits v, counties c WHERE v.county = c.county AND ward = 'nroth'",
+     "ward has no declared label 'nroth'"),
+    ("SELECT visit_id, COUNT(*) FROM prescriptions GROUP BY visit_id",
+     "an id outside COUNT(DISTINCT ...), joins and GROUP BY in a subquery"),
+    ("SELECT AVG(n) FROM (SELECT visit_id, COUNT(*) AS n FROM visits GROUP BY visit_id)",
+     "an id outside COUNT(DISTINCT ...), joins and GROUP BY in a subquery"),
     ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.date = b.date",
      "a join of two private tables that does not say that both rows have the same owner: rows of "
      "different people would meet. "
@@ -70,8 +85,16 @@ FIXTURES = [
      "  SELECT MAX(cost) OVER () FROM visits\n"
      "             ^^^^"),
     ("SELECT COUNT(*) FROM counties c JOIN stations s ON c.county = s.county",
+     "a question about public tables alone: there is nobody to protect, and so nothing to answer "
+     "with noise"),
+    ("SELECT COUNT(*) FROM counties c JOIN stations s ON c.county = s.county JOIN visits v ON "
+     "v.county = c.county",
      "a join of two public tables comes after the private one: put the private table first "
      "[rule: plans read registered private tables]"),
+    ("SELECT county FROM counties WHERE EXISTS (SELECT 1 FROM visits v WHERE v.county = "
+     "counties.county)",
+     "rows of public tables that rows of people choose: which of them are shown would say exactly "
+     "who has rows"),
     ("SELECT COUNT(*) FROM visits WHERE date + 4000000 > DATE '2025-01-01'",
      "add_days: the day could lie outside the years 1 to 9999: narrow the bounds of its arguments "
      "[rule: functions take their declared arguments]\n"
@@ -114,3 +137,27 @@ def test_every_refusal_of_the_code_is_in_the_table_and_none_is_left_over():
             re.findall(r'make_refusal\("[a-z ]+" if .*? else "([a-z ]+)"', file.read_text())
         )
     assert used == set(REFUSALS)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        'SELECT COUNT(*) AS "order" FROM visits',
+        "SELECT COUNT(*) AS order FROM visits",
+        "SELECT COUNT(*) FROM visits AS o ORDER BY 1",
+        'SELECT COUNT(*) FROM visits "order"',
+    ],
+)
+def test_a_word_of_a_clause_is_a_name_after_as_and_in_quotes(sql):
+    assert bind(sql, CATALOG, FACTS).queries
+
+
+def test_an_equality_that_joins_is_no_condition_to_leave_out():
+    """Of `FROM a, b WHERE a.x = b.x AND wrong` only the wrong condition is a reason."""
+    sql = (
+        "SELECT COUNT(*) FROM patients p, visits v WHERE p.patient_id = v.patient_id AND "
+        "ward = 'nroth'"
+    )
+    with pytest.raises(QueryError) as caught:
+        bind(sql, CATALOG, FACTS)
+    assert "tables with a comma" not in str(caught.value)

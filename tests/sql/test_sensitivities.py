@@ -91,6 +91,13 @@ BOUNDS = [
      "o.okey)", 40, 200),
     ("SELECT COUNT(*) FROM orders o WHERE o.okey IN (SELECT l.okey FROM lineitem l WHERE qty > 9)",
     40, 160),
+    # a comparison inside the owner adds no row either, and an order has one customer
+    ("SELECT COUNT(*) FROM orders o WHERE EXISTS (SELECT 1 FROM orders p WHERE p.custkey = "
+     "o.custkey AND p.price > o.price)", 40, 40),
+    ("SELECT COUNT(*) FROM lineitem l WHERE NOT EXISTS (SELECT 1 FROM lineitem m WHERE m.okey = "
+     "l.okey AND m.qty <> l.qty)", 160, 160),
+    ("SELECT COUNT(*) FROM (SELECT okey, SUM(qty) AS q FROM lineitem GROUP BY okey)", 160, 160),
+    ("SELECT SUM(n) FROM (SELECT okey, COUNT(*) AS n FROM lineitem GROUP BY okey)", 160, 160 * 160),
     # a customer has one segment, and one nation, whatever is joined
     ("SELECT segment, COUNT(DISTINCT o.custkey) AS n FROM customer c JOIN orders o ON c.custkey = "
      "o.custkey GROUP BY segment", 1, 5),

@@ -46,6 +46,50 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "v.patient_id = p.patient_id AND c.county = v.county",
     "SELECT SUM(k) AS n FROM (SELECT patient_id, COUNT(DISTINCT visit_id) AS k FROM "
     "visits WHERE urgent GROUP BY patient_id)",
+    # EXISTS with a comparison inside a person, nulls on both sides
+    "SELECT COUNT(*) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = "
+    "v.patient_id AND w.score <> v.score)",
+    "SELECT COUNT(*) AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE "
+    "w.patient_id = v.patient_id AND v.score <> w.score AND w.urgent)",
+    "SELECT ward, COUNT(*) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE "
+    "w.patient_id = v.patient_id AND v.date < w.date) GROUP BY ward",
+    "SELECT COUNT(*) AS n FROM visits v WHERE urgent OR NOT EXISTS (SELECT 1 FROM visits w WHERE "
+    "w.patient_id = v.patient_id AND w.cost >= v.cost AND w.ward = 'north')",
+    "SELECT COUNT(*) AS n FROM prescriptions r WHERE EXISTS (SELECT 1 FROM prescriptions q WHERE "
+    "q.visit_id = r.visit_id AND q.dose <> r.dose)",
+    "SELECT COUNT(*) AS n FROM prescriptions r WHERE NOT EXISTS (SELECT 1 FROM prescriptions q "
+    "WHERE q.visit_id = r.visit_id AND q.dose > r.dose)",
+    # rows of an id inside a person
+    "SELECT n, COUNT(*) AS k FROM (SELECT visit_id, COUNT(*) AS n FROM prescriptions GROUP BY "
+    "visit_id) GROUP BY n",
+    "SELECT COUNT(*) AS n FROM visits WHERE visit_id IN (SELECT visit_id FROM prescriptions GROUP "
+    "BY visit_id HAVING SUM(dose) > 5)",
+    "SELECT SUM(n) AS s FROM (SELECT patient_id, visit_id, COUNT(*) AS n FROM visits GROUP BY "
+    "patient_id, visit_id)",
+    "SELECT drug, COUNT(DISTINCT visit_id) AS n FROM prescriptions GROUP BY drug",
+    "SELECT COUNT(DISTINCT visit_id) AS n FROM prescriptions WHERE dose > 2",
+    "SELECT drug AS d, COUNT(DISTINCT visit_id) AS n FROM prescriptions GROUP BY 1 HAVING "
+    "COUNT(DISTINCT visit_id) > 3",
+    "SELECT ward, COUNT(DISTINCT r.visit_id) AS n FROM prescriptions r JOIN visits v ON r.visit_id "
+    "= v.visit_id GROUP BY ward",
+    # texts with few values
+    "SELECT note, COUNT(*) AS n FROM visits WHERE note IN ('ok', 'x', 'nothing') GROUP BY note",
+    "SELECT SUBSTR(note, 1, 1) AS k, COUNT(*) AS n FROM visits WHERE SUBSTR(note, 1, 1) IN ('s', "
+    "'o') AND score > 0 GROUP BY k",
+    "SELECT note, SUM(cost) AS s FROM visits WHERE (note = 'ok' OR note = 'x') AND urgent GROUP BY "
+    "note",
+    "SELECT c.county AS k, COUNT(*) AS n FROM visits v JOIN counties c ON v.county = c.county "
+    "GROUP BY k",
+    "SELECT s.county AS c, COUNT(*) AS n FROM visits v JOIN stations s ON v.county = s.county "
+    "GROUP BY c",
+    # tables in lists
+    "SELECT COUNT(*) AS n FROM patients p, visits v WHERE (p.patient_id = v.patient_id AND v.score "
+    "> 2) OR (p.patient_id = v.patient_id AND p.age > 50)",
+    "SELECT COUNT(*) AS n FROM patients p, visits v WHERE (v.urgent AND p.patient_id = "
+    "v.patient_id) OR p.patient_id = v.patient_id",
+    "SELECT COUNT(*) AS n, SUM(x) AS s FROM patients p, (SELECT patient_id AS k, cost AS x FROM "
+    "visits) v WHERE v.k = p.patient_id AND age > 30",
+    "SELECT COUNT(*) AS n FROM visits NATURAL JOIN (SELECT patient_id, age FROM patients) p",
     # counts, sums, averages
     "SELECT COUNT(*) FROM visits",
     "SELECT COUNT(*) AS n, COUNT(cost) AS c, COUNT(DISTINCT patient_id) AS p, COUNT(DISTINCT "

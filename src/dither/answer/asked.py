@@ -9,7 +9,8 @@ from typing import Any
 
 from dither.answer.intervals import read_level
 from dither.answer.quantile_intervals import Ends, read_ends
-from dither.canonical import Number, positive
+from dither.answer.suggest_limits import LimitSuggestion
+from dither.canonical import Number, exact, positive
 from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
 from dither.errors import ParameterError, QueryError, RefusedError
@@ -18,6 +19,8 @@ from dither.plan.analyse import NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
+from dither.question.row_limits import name_unit
+from dither.question.unit_limits import UnitLimits, limit_recipe
 from dither.rules import PrivacyRule
 from dither.sql.bind import bind
 from dither.sql.dialect_question import DialectQuestion, name_interval_ends
@@ -38,6 +41,7 @@ class Asked:
     group_size: int | None = None
     weights: Mapping[str, Number] | None = None
     max_groups: int | None = None
+    limits: UnitLimits | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ def read_question(
     max_groups: int | None = None,
     within: Number | dict[str, Number] | None = None,
     weights: Mapping[str, Number] | None = None,
+    limits: UnitLimits | LimitSuggestion | None = None,
 ) -> Asked:
     """Read a question and its terms.
 
@@ -78,7 +83,31 @@ def read_question(
     if max_groups is not None:
         whole_number(max_groups, "max_groups", remedy="a number of groups, such as 3")
     ends = read_ends(quantile_intervals, level)
-    return Asked(sql, epsilon, rho, level, ends, within, group_size, weights, max_groups)
+    own_limits = None if limits is None else _read_limits(limits)
+    return Asked(
+        sql, epsilon, rho, level, ends, within, group_size, weights, max_groups, own_limits
+    )
+
+
+def _read_limits(limits: UnitLimits | LimitSuggestion) -> UnitLimits:
+    """Limits with exact numbers; whoever did not buy them may have written anything."""
+    if isinstance(limits, LimitSuggestion):
+        limits = limits.limits
+    if not isinstance(limits, UnitLimits):
+        raise ParameterError(
+            "limits= takes what con.suggest bought: limits = con.suggest('limits', sql, "
+            "epsilon=0.1)"
+        )
+    clamps = []
+    for clamp in limits.clamps:
+        low = exact(clamp.low, "the lower end of a clamp")
+        high = exact(clamp.high, "the upper end of a clamp")
+        if low > high:
+            raise ParameterError("the lower end of a clamp is above its upper end: swap them")
+        clamps.append(replace(clamp, low=low, high=high))
+    if limits.max_groups is not None:
+        whole_number(limits.max_groups, "max_groups", remedy="a number of groups, such as 3")
+    return replace(limits, clamps=tuple(clamps))
 
 
 def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> Bound:
@@ -107,12 +136,12 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
                 "lists them, or list "
                 "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
             )
-        return Bound(
-            key,
-            dialect,
-            name_interval_ends(replace(recipe, sql=question.sql), dialect),
-            analyses.rules,
-        )
+        recipe = name_interval_ends(replace(recipe, sql=question.sql), dialect)
+        if question.limits is not None:
+            recipe = limit_recipe(recipe, question.limits, name_unit(analyses.catalog))
+            for query in recipe.queries:
+                analyses.analyse_rows(query.plan)
+        return Bound(key, dialect, recipe, analyses.rules)
 
 
 def read_price(question: Asked, dialect: DialectQuestion) -> Price:

@@ -15,6 +15,7 @@ from dither.errors import ParameterError
 from dither.question.kinds import key_kind
 from dither.question.recipe import KeyColumn, Recipe
 from dither.question.row_limits import list_limited_tables, name_unit
+from dither.question.unit_limits import can_be_limited
 
 _MOST_NUMBERS = 2000
 _BINS = 20
@@ -31,8 +32,16 @@ def list_limit_notes(recipe: Recipe, catalog: Catalog, atoms: Iterable[int]) -> 
         for table in list_limited_tables(catalog, recipe.queries[query].plan)
         if (table.rows_per_unit or 0) >= _WIDE_LIMIT
     )
+    unit = name_unit(catalog)
+    if tables and can_be_limited(recipe) and len(recipe.sets) == 1:
+        limits = " and ".join(f"{table.rows_per_unit} rows of {table.name}" for table in tables)
+        return [
+            f"its noise grows with the limits of {limits} per {unit}; what errs least, to clamp "
+            f"what each {unit} adds among it, is unknown: buy it for a tenth of the price, as in "
+            'limits = con.suggest("limits", sql, epsilon=0.1), and ask with limits=limits'
+        ]
     return [
-        f"its noise grows with the limit of {table.rows_per_unit} rows per {name_unit(catalog)}; "
+        f"its noise grows with the limit of {table.rows_per_unit} rows per {unit}; "
         f'which limit errs least is unknown: buy it, as in con.suggest("rows_per_unit", '
         f'"{table.name}", epsilon=0.1), and register with it'
         for table in tables

@@ -18,7 +18,7 @@ from dither.answer.earlier_rules import has_newer_laws, was_priced_otherwise
 from dither.answer.preview_columns import Terms, list_half_widths
 from dither.answer.price_for_accuracy import find_least_price, meets_widths
 from dither.answer.split import check_weights
-from dither.errors import DitherError, ParameterError
+from dither.errors import DitherError, ParameterError, QueryError
 from dither.plan.analyse import FIRST_RULES, NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.families import FIRST_LAWS, NEWEST_LAWS
@@ -42,7 +42,8 @@ class Offers:
     def bind(self, question: Asked, rules: int = NEWEST_RULES) -> Bound:
         """Bind a question, that is: turn its text into a recipe.
 
-        A bound question is kept and returned again while the registered version is the same.
+        A bound question is kept and returned again while the registered version is the same. So is
+        a refusal: finding all its reasons binds a question several times.
         """
         version = self._kernel.version
         key = (
@@ -50,14 +51,21 @@ class Offers:
             question.sql,
             type(question.max_groups),
             question.max_groups,
+            question.limits,
             version.number,
             rules,
         )
-        bound: Bound | None = self._remembered.get(key)
+        bound: Bound | QueryError | None = self._remembered.get(key)
         if bound is None:
             analyses = version.analyses if rules == NEWEST_RULES else self._first_analyses()
-            bound = bind_question(question, key, analyses)
+            try:
+                bound = bind_question(question, key, analyses)
+            except QueryError as refusal:
+                self._remember(key, refusal)
+                raise
             self._remember(key, bound)
+        if isinstance(bound, QueryError):
+            raise bound.with_traceback(None)
         return bound
 
     def _first_analyses(self) -> Analyses:
@@ -178,7 +186,7 @@ class Offers:
             self._kernel, view, recipe, price, self._pot, {}, None, rules, FIRST_LAWS
         )
 
-    def _remember(self, key: tuple[Any, ...], value: Bound | Offered | bool) -> None:
+    def _remember(self, key: tuple[Any, ...], value: Bound | Offered | QueryError | bool) -> None:
         if len(self._remembered) >= _MOST_REMEMBERED:
             self._remembered.clear()
         self._remembered[key] = value
@@ -186,7 +194,7 @@ class Offers:
     def make_terms(self, offered: Offered, question: Asked) -> Terms:
         """The terms under which the columns of a question are previewed."""
         analyses = offered.priced.version.analyses
-        return Terms(question.level, analyses, question.group_size, offered.bands)
+        return Terms(question.level, analyses, question.group_size, offered.bands, question.limits)
 
     def find_least_price(
         self,

@@ -26,7 +26,12 @@ from dither.answer.evaluate import FormulaInputs, evaluate, scale_integers
 from dither.answer.interval_notes import write_interval_notes
 from dither.answer.intervals import Noises, compute_interval, find_affine_half
 from dither.answer.limit_notes import list_bin_notes, list_limit_notes
-from dither.answer.preview_noise import count_most_rows, find_span, note_noise
+from dither.answer.preview_noise import (
+    count_most_rows,
+    find_span,
+    note_bought_size,
+    note_noise,
+)
 from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import list_noises
@@ -38,6 +43,7 @@ from dither.question.expressions import Formula, Noisy
 from dither.question.kinds import key_kind
 from dither.question.recipe import GroupingSet, Output, Recipe
 from dither.question.shapes import affine, atoms_of
+from dither.question.unit_limits import UnitLimits
 from dither.stored import stored
 
 Flags = NDArray[np.bool_]
@@ -95,6 +101,7 @@ class Terms:
     analyses: Analyses
     group_size: int | None = None
     bands: Bands = NO_BANDS
+    limits: UnitLimits | None = None
 
 
 def list_preview_columns(
@@ -121,7 +128,9 @@ def list_preview_columns(
             if span is not None and (half is None or not is_possible):
                 widest = _find_widest((output.formula,), noises, at_most, terms.level)
                 half = math.inf if widest is None else widest
-            columns.append(replace(column, notes=(*column.notes, *note_noise(half, span))))
+            notes = (*column.notes, *note_noise(half, span))
+            sizes = _note_sizes(output.formula, recipe, noises, terms)
+            columns.append(replace(column, notes=(*notes, *sizes)))
     return tuple(columns)
 
 
@@ -141,6 +150,17 @@ def list_half_widths(
                 values = tuple(list_noisy_values(output.formula))
                 halves.append((output.name, _find_widest(values, noises, inputs, level)))
     return halves
+
+
+def _note_sizes(formula: Formula, recipe: Recipe, noises: Noises, terms: Terms) -> tuple[str, ...]:
+    """What the bought sizes of released numbers say about their noise; the first that says it."""
+    for atom in sorted(atoms_of(formula)) if terms.limits is not None else ():
+        assert terms.limits is not None
+        size = terms.limits.clamps[atom].size
+        half = _find_half(Noisy(atom), noises, None, terms.level)
+        if notes := note_bought_size(half, size):
+            return notes
+    return ()
 
 
 def _preview_column(
@@ -203,7 +223,11 @@ def _preview_column(
         (
             *notes,
             *foreseen.notes,
-            *list_limit_notes(recipe, terms.analyses.catalog, read),
+            *(
+                ()
+                if terms.limits is not None
+                else list_limit_notes(recipe, terms.analyses.catalog, read)
+            ),
             *list_bin_notes(recipe),
         ),
         any(terms.bands.is_quantile(atom) for atom in read),

@@ -3,6 +3,7 @@ alone."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import isinf
 
 from dither.plan.algebra import Cells, Sum
@@ -29,6 +30,26 @@ possible value',)
     return (
         f"this answer would be noise: ± {half:,.6g} is more than the {span:,.6g} between its least "
         "and largest possible value",
+    )
+
+
+def note_bought_size(half: float | None, size: Fraction | None) -> tuple[str, ...]:
+    """A note where an interval is wider than the size that was bought with the limits.
+
+    >>> note_bought_size(160.0, Fraction(100))
+    ('this answer would be noise: ± 160 beside about 100 in a group, by what the limits were \
+bought with',)
+    """
+    if half is None or size is None or half <= size:
+        return ()
+    if not size:
+        return (
+            "this answer would be noise: when its limits were bought, too few people added "
+            "anything to be told from none",
+        )
+    return (
+        f"this answer would be noise: ± {half:,.3g} beside about {float(size):,.3g} in a group, by "
+        "what the limits were bought with",
     )
 
 

@@ -156,7 +156,8 @@ def read_wish(what: str, column_path: str, keep: Number, catalog: Catalog, facts
             _make_recipe(column_path, plan, COUNTED, (share,), Fraction(1), Fraction(0)),
         )
     raise ParameterError(
-        f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {quote(what)}"
+        "suggest what? 'bounds', 'rows_per_unit' or 'max_groups', or 'limits' of a question, got "
+        f"{quote(what)}"
     )
 
 
@@ -189,8 +190,8 @@ def _wish_bounds(column_path: str, table: Table, name: str, keep: Fraction, fact
         recipe = _make_recipe(column_path, Scan(table.name), name, shares, domain.step, Fraction(0))
         return Wish("bounds", column_path, keep, recipe, None, declared, one_sided)
     thresholds = list_magnitudes(domain.low, domain.high)
-    terms = tuple(_compare_threshold(name, threshold * domain.step) for threshold in thresholds)
-    magnitude = Project(Scan(table.name), (Named("magnitude", _add_terms(terms)),))
+    terms = tuple(compare_threshold(name, threshold * domain.step) for threshold in thresholds)
+    magnitude = Project(Scan(table.name), (Named("magnitude", add_terms(terms)),))
     recipe = _make_recipe(column_path, magnitude, "magnitude", shares, Fraction(1), Fraction(0))
     edges = (declared[0], *(threshold * domain.step for threshold in thresholds), declared[1])
     return Wish("bounds", column_path, keep, recipe, edges, declared, one_sided)
@@ -212,7 +213,7 @@ def list_magnitudes(low: int, high: int) -> tuple[int, ...]:
     )
 
 
-def _add_terms(terms: tuple[Call, ...]) -> Call:
+def add_terms(terms: tuple[Call, ...]) -> Call:
     """Add up the terms in groups, since `add` takes at most fifty arguments."""
     while len(terms) > 1:
         groups = [terms[i : i + 40] for i in range(0, len(terms), 40)]
@@ -220,7 +221,7 @@ def _add_terms(terms: tuple[Call, ...]) -> Call:
     return terms[0]
 
 
-def _compare_threshold(name: str, threshold: Fraction) -> Call:
+def compare_threshold(name: str, threshold: Fraction) -> Call:
     return Call("to_number", (Call("gt", (Column(name), Value("number", threshold))),))
 
 

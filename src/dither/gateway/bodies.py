@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from dither.protocol.messages import MOST_TEXT, PaidReleaseDocument, PotDocument
+from dither.question.unit_limits import UnitClamp, UnitLimits
 
 HttpNumber = Annotated[
     int | float | Annotated[str, StringConstraints(max_length=1_000)],
@@ -23,6 +25,52 @@ class SentBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+Exact = Annotated[str, StringConstraints(max_length=1_000, pattern=r"^-?\d+(/[1-9]\d*)?$")]
+
+
+class ClampBody(SentBody):
+    """What one person adds to a group of an aggregate lies between two exact numbers."""
+
+    aggregate: SqlText
+    low: Exact
+    high: Exact
+    size: Exact | None = None
+
+
+class LimitsBody(SentBody):
+    """Limits of a question, as `suggest` sold them."""
+
+    clamps: Annotated[list[ClampBody], Field(max_length=1_000)]
+    max_groups: int | None = None
+
+    @classmethod
+    def write(cls, limits: UnitLimits) -> LimitsBody:
+        """Write limits as a body."""
+        clamps = [
+            ClampBody(
+                aggregate=clamp.aggregate,
+                low=str(clamp.low),
+                high=str(clamp.high),
+                size=None if clamp.size is None else str(clamp.size),
+            )
+            for clamp in limits.clamps
+        ]
+        return cls(clamps=clamps, max_groups=limits.max_groups)
+
+    def read(self) -> UnitLimits:
+        """Read the limits of a body; whether they fit a question is checked when it is bound."""
+        clamps = tuple(
+            UnitClamp(
+                clamp.aggregate,
+                Fraction(clamp.low),
+                Fraction(clamp.high),
+                None if clamp.size is None else Fraction(clamp.size),
+            )
+            for clamp in self.clamps
+        )
+        return UnitLimits(clamps, self.max_groups)
+
+
 class QuestionBody(SentBody):
     """A question and its terms, as in `con.sql` and `con.preview`."""
 
@@ -34,12 +82,14 @@ class QuestionBody(SentBody):
     quantile_intervals: bool | HttpNumber = True
     weights: ColumnNumbers | None = None
     max_groups: int | None = None
+    limits: LimitsBody | None = None
     params: list[ParameterValue] | dict[str, ParameterValue] | None = None
     pot: str | None = Field(None, description="The pot that pays; by default the token's first.")
 
     def list_terms(self) -> dict[str, Any]:
         """The keyword arguments of a connection's method."""
-        return {name: value for name, value in self if name not in ("sql", "pot")}
+        terms = {name: value for name, value in self if name not in ("sql", "pot")}
+        return terms | {"limits": None if self.limits is None else self.limits.read()}
 
 
 class PreviewBody(QuestionBody):
@@ -66,7 +116,7 @@ class SuggestBody(SentBody):
     """A bound or a limit to buy, as in `con.suggest`."""
 
     what: Annotated[str, StringConstraints(max_length=64)]
-    of: Annotated[str, StringConstraints(max_length=256)]
+    of: SqlText
     epsilon: HttpNumber | None = None
     rho: HttpNumber | None = None
     keep: HttpNumber = 0.99
@@ -132,7 +182,8 @@ class SuggestionDocument(BaseModel):
     """A bound or a limit that was bought."""
 
     sentence: str
-    catalog: str
+    catalog: str | None = Field(None, description="The line for the catalog, of a bound or limit.")
+    limits: LimitsBody | None = Field(None, description="Limits to send with the question.")
     info: dict[str, Any]
 
 

@@ -11,6 +11,8 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from dither.answer.documents import describe_preview
+from dither.answer.suggest import Suggestion
+from dither.answer.suggest_limits import LimitSuggestion
 from dither.gateway import bodies
 from dither.gateway.answers import ARROW, write_answer, write_json
 from dither.gateway.connections import ConnectionPool
@@ -122,13 +124,7 @@ def make_router(sockets: SocketPool) -> APIRouter:
                 keep=body.keep,
                 fresh=body.fresh,
             )
-        return write_json(
-            {
-                "sentence": suggestion.sentence,
-                "catalog": suggestion.catalog_text,
-                "info": suggestion.info,
-            }
-        )
+        return write_json(_describe_suggestion(suggestion))
 
     @router.get("/datasets/{dataset}/budget", response_model=bodies.BudgetDocument)
     def read_budget(dataset: Dataset, token: TokenText) -> Response:
@@ -189,3 +185,16 @@ def _describe_dataset(facts: messages.PublicFacts) -> dict[str, Any]:
         ],
         "catalog": catalog,
     }
+
+
+def _describe_suggestion(suggestion: Suggestion | LimitSuggestion) -> dict[str, Any]:
+    """Write what was bought: a line for the catalog, or limits to send with the question."""
+    if isinstance(suggestion, Suggestion):
+        bought: dict[str, Any] = {
+            "sentence": suggestion.sentence,
+            "catalog": suggestion.catalog_text,
+        }
+    else:
+        limits = bodies.LimitsBody.write(suggestion.limits)
+        bought = {"sentence": "; ".join(suggestion.lines()), "limits": limits.model_dump()}
+    return bought | {"info": suggestion.info}

@@ -220,7 +220,7 @@ def _apply_rule(
         return Analysed(plan, sample_rows(source.node, plan.rate), source.columns, sources)
     if not isinstance(plan, (PerUnit, Group, LimitGroups)):
         raise RefusedError(f"no rule for {type(plan).__name__}", rule=PrivacyRule.NO_RULE)
-    check_keys(plan.keys, source.columns)
+    check_keys(plan.keys, source.columns, inside_unit=isinstance(plan, PerUnit))
     if isinstance(plan, LimitGroups):
         return Analysed(
             plan, limit_rows(source.node, plan.keys, plan.groups), source.columns, sources

@@ -3,7 +3,8 @@ with the version.
 
 Plans need two things that the catalog cannot say: how often a key occurs in a public table (a join
 multiplies rows by it) and which labels a public column holds (the keys of categories `{from:
-table.column}`).
+table.column}`). Questions may be grouped by the texts of other public columns too, where they are
+few: those have no codes in the copy.
 
 >>> facts = Facts((("counties", ("county",), 1),), (("counties", "county", ("a", "b")),))
 >>> facts.multiplicity("counties", ("county", "state")), facts.labels("counties", "county")
@@ -32,6 +33,7 @@ class Facts:
 
     multiplicities: tuple[tuple[str, tuple[str, ...], int], ...] = ()
     lists: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    texts: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
     def multiplicity(self, table: str, columns: tuple[str, ...]) -> int:
         """Return how many rows of a public table can share a value of all `columns`.
@@ -59,16 +61,16 @@ class Facts:
 
         Raises RefusedError where they are not registered.
         """
-        for name, listed, labels in self.lists:
-            if (name, listed) == (table, column):
-                return labels
-        raise RefusedError(
-            f"the labels of {table}.{column} are facts of a registered version",
-            rule=PrivacyRule.PUBLIC_FACTS,
-        )
+        if not self.has_labels(table, column):
+            raise RefusedError(
+                f"the labels of {table}.{column} are facts of a registered version",
+                rule=PrivacyRule.PUBLIC_FACTS,
+            )
+        return {(name, listed): labels for name, listed, labels in self.lists}[table, column]
 
     def to_json(self) -> dict[str, Any]:
-        """Write the facts as the canonical dict that a registered version stores."""
+        """Write the document of the facts that a registered version stores; texts are named only
+        where there are some."""
         return {
             "type": "facts",
             "v": 1,
@@ -76,10 +78,13 @@ class Facts:
                 {"table": table, "key": list(key), "rows": rows}
                 for table, key, rows in self.multiplicities
             ],
-            "lists": [
+        } | {
+            name: [
                 {"table": table, "column": column, "labels": list(labels)}
-                for table, column, labels in self.lists
-            ],
+                for table, column, labels in listed
+            ]
+            for name, listed in (("lists", self.lists), ("texts", self.texts))
+            if listed or name == "lists"
         }
 
     @classmethod
@@ -94,8 +99,12 @@ class Facts:
                 (entry["table"], tuple(entry["key"]), int(entry["rows"]))
                 for entry in tree["multiplicities"]
             ),
-            tuple(
-                (entry["table"], entry["column"], tuple(entry["labels"])) for entry in tree["lists"]
+            *(
+                tuple(
+                    (entry["table"], entry["column"], tuple(entry["labels"]))
+                    for entry in tree.get(name, ())
+                )
+                for name in ("lists", "texts")
             ),
         )
 

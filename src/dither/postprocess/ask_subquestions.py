@@ -112,14 +112,22 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerm
         dialect = read_dialect(question.sql)
     except QueryError:
         raise refusal from None
-    columns = {column.name for table in catalog.tables for column in table.columns}
-    split = split_question(dialect.sql, columns)
+    tables = {
+        table.name.lower(): frozenset(column.name.lower() for column in table.columns)
+        for table in catalog.tables
+    }
+    split = split_question(dialect.sql, tables)
     if split is None or _has_terms_of_one_answer(dialect):
         raise refusal
     if question.weights is not None:
         raise ParameterError(
             "weights= are for the columns of one answer, and this question is computed from "
             "answers: ask its parts one by one"
+        )
+    if question.limits is not None:
+        raise ParameterError(
+            "limits= are for one answer, and this question is computed from answers: ask its parts "
+            "one by one"
         )
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     question = replace(question, max_groups=min(limits, default=None))

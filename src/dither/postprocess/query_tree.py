@@ -106,6 +106,22 @@ def list_sources(query: exp.Select) -> list[exp.Expr]:
     return [*first, *(join.this for join in query.args.get("joins") or [])]
 
 
+def list_row_conditions(query: exp.Expr) -> list[exp.Expr]:
+    """The conditions on the rows of a SELECT: WHERE and ON, and those of the subqueries in FROM."""
+    query = query.this if isinstance(query, exp.Subquery) else query
+    if not isinstance(query, exp.Select):
+        return []
+    joins = query.args.get("joins") or []
+    own = [query.args.get("where"), *(join.args.get("on") for join in joins)]
+    inner = [
+        condition
+        for source in list_sources(query)
+        if isinstance(source, exp.Subquery)
+        for condition in list_row_conditions(source)
+    ]
+    return [condition for condition in own if condition is not None] + inner
+
+
 def find_answer(source: exp.Expr, names: Names) -> Subquery | None:
     """Return the body of a source that is an answer: aggregates, or rows made from answers.
 

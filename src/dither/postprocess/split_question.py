@@ -28,6 +28,7 @@ from dither.postprocess.query_tree import (
     is_released,
     list_hidden_aliases,
     list_inner_names,
+    list_row_conditions,
     list_sources,
     list_subqueries,
     list_used,
@@ -44,6 +45,7 @@ from dither.postprocess.subquestion_columns import SubQuestionColumns
 from dither.sql.parse import parse
 from dither.sql.per_unit import contains_aggregate, is_aggregate
 
+NO_TABLES: Mapping[str, Collection[str]] = {}
 MOST_PARTS = 16
 MOST_SELECTS = 200
 """How many SELECTs a statement may have, with every use of a definition written out."""
@@ -89,13 +91,15 @@ class SplitQuestion:
     """The outputs of a statement that reads one part row by row; None for any other."""
 
 
-def split_question(sql: str, columns: Collection[str] = ()) -> SplitQuestion | None:
+def split_question(
+    sql: str, tables: Mapping[str, Collection[str]] = NO_TABLES
+) -> SplitQuestion | None:
     """Split a question into parts that are asked of the data and a statement over their answers.
 
     None where that cannot be done, and the caller refuses the question: it computes nothing from
     answers, the statement would still read data, or it calls a function that is unknown or may turn
-    a small answer into a large one, such as REPEAT. `columns` are the names of all columns of the
-    catalog: an output that is named like one of them does not take its place.
+    a small answer into a large one, such as REPEAT. `tables` are the columns of each table of the
+    catalog, in small letters: an output that is named like one of them does not take its place.
 
     >>> split = split_question("SELECT a, RANK() OVER (ORDER BY COUNT(*)) AS r FROM t GROUP BY a")
     >>> [subquestion.sql for subquestion in split.subquestions]
@@ -105,7 +109,7 @@ def split_question(sql: str, columns: Collection[str] = ()) -> SplitQuestion | N
     """
     if has_parameters(sql):
         return None
-    splitter = _Splitter({name.lower() for name in columns})
+    splitter = _Splitter(tables)
     try:
         statement = splitter.rewrite(rewrite_mode(parse(sql).copy()), {})
     except (CannotSplit, QueryError):
@@ -133,10 +137,11 @@ def write_scalars(subquestion: SubQuestion, numbers: Mapping[str, str]) -> str:
 class _Splitter:
     """Rewrites a question from the inside out, and keeps the parts that it meets."""
 
-    def __init__(self, catalog_columns: set[str]) -> None:
+    def __init__(self, table_columns: Mapping[str, Collection[str]]) -> None:
         self.subquestions: list[SubQuestion] = []
         self.is_over_answers = False
-        self._catalog_columns = catalog_columns
+        self._table_columns = table_columns
+        self._catalog_columns = {name for names in table_columns.values() for name in names}
         self._keys: dict[str, set[str]] = {}
         self._selects = 0
 
@@ -285,10 +290,8 @@ class _Splitter:
     def _ask_scalars(self, query: exp.Select, names: Names) -> list[AskedNumber]:
         """Ask for the numbers that conditions on rows compare with, each before the part."""
         scalars: list[AskedNumber] = []
-        joins = query.args.get("joins") or []
-        clauses = [query.args.get("where"), *(join.args.get("on") for join in joins)]
-        for clause in clauses:
-            for subquery in list_subqueries(clause) if clause is not None else []:
+        for clause in list_row_conditions(query):
+            for subquery in list_subqueries(clause):
                 body = unwrap(subquery.this)
                 is_number = (
                     isinstance(body, exp.Select)
@@ -298,12 +301,21 @@ class _Splitter:
                 )
                 if not is_number:
                     continue
+                if self._uses_outer_row(body):
+                    raise CannotSplit
                 statement = self.rewrite(body.copy(), names).sql(dialect="duckdb")
                 scalar = AskedNumber(f"number_{len(scalars) + 1}", statement)
                 scalars.append(scalar)
                 self.is_over_answers = True
                 subquery.replace(exp.Parameter(this=exp.Var(this=scalar.name)))
         return scalars
+
+    def _uses_outer_row(self, body: exp.Expr) -> bool:
+        """Whether a subquery names a column that the catalog has, and none of its own tables."""
+        tables = {table.name.lower() for table in body.find_all(exp.Table)}
+        own = {column for table in tables for column in self._table_columns.get(table, ())}
+        named = {column.name.lower() for column in body.find_all(exp.Column) if not column.table}
+        return bool((named & self._catalog_columns) - own) and tables <= self._table_columns.keys()
 
     def _add_subquestion(
         self,

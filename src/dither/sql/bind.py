@@ -41,7 +41,7 @@ from dither.sql.rewrites import rewrite
 from dither.sql.rows import Names, add_names, bind_from, check_clauses
 from dither.sql.scope import Context, Scope
 from dither.sql.shape import check_shape
-from dither.sql.tables import check_tables
+from dither.sql.tables import check_private, check_tables
 
 MAX_COLUMNS = 50
 
@@ -85,7 +85,9 @@ def _explain_refusal(
         return _bind(changed, Context(context.sql, context.catalog, context.facts), max_groups)
 
     offer = offer_rewrite(query, context.catalog, bind_again)
-    return add_offer(gather_reasons(error, query, bind_again), offer)
+    # Of a list of tables the equalities that join them are no conditions that can be left out.
+    joined = rewrite(query.copy(), context.catalog)
+    return add_offer(gather_reasons(error, joined, bind_again), offer)
 
 
 @dataclass
@@ -143,6 +145,7 @@ def _read_query(
         )
     assert isinstance(query, exp.Select)
     names = add_names(query, context, names)
+    check_private(query, context, names)
     check_clauses(query, context, is_outer=True)
     if inner := _find_answer_in_from(query, context, names):
         return _read_outer_select(query, _read_query(*inner, max_groups), context)

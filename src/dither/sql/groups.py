@@ -10,6 +10,7 @@ from dither.plan.analyse import FIRST_RULES
 from dither.rules import PrivacyRule
 from dither.sql.expressions import resolve_expression
 from dither.sql.key_codes import KeyEncoding, encode_key, period_of, scale_key
+from dither.sql.listed_texts import encode_listed_text
 from dither.sql.names import name_output
 from dither.sql.per_unit import contains_aggregate, find_key_node
 from dither.sql.question import Key, QuestionDraft
@@ -139,7 +140,10 @@ def _add_key(node: exp.Expr, select: exp.Select, question: QuestionDraft) -> int
     scaled = scale_key(value) if scope.context.rules > FIRST_RULES else None
     encoding: KeyEncoding = scaled or encode_key(value, period, domain, scope.columns)
     if domain.kind == "text" and not domain.undeclared and not encoding.labels:
-        raise make_refusal("text key", scope.context, node)
+        listed = encode_listed_text(value, field, scope.relation.plan, nullable=domain.nullable)
+        if listed is None:
+            raise make_refusal("text key", scope.context, node)
+        encoding = listed
     aliases = [
         column.alias
         for column in select.expressions

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlglot import exp
-
-from dither.plan.algebra import Call, Expression, Value
 from dither.plan.domain import Domain
-from dither.plan.stability import Public
 from dither.plan.stability.join import comparable
-from dither.rules import PrivacyRule
 from dither.sql.resolve import as_text
 from dither.sql.scope import Field, Scope
 
@@ -29,29 +24,6 @@ def align_texts(pairs: list[Pair], left: Scope, right: Scope) -> list[Pair]:
     return aligned_pairs
 
 
-def check_stored_texts(pairs: list[Pair], left: Scope, right: Scope, node: exp.Expr) -> None:
-    """Refuse a join by a public column whose list of labels the private side does not have.
-
-    Its labels would have to be read as texts, and how many of its rows share a text is no
-    registered fact.
-    """
-    for left_field, right_field in pairs:
-        if not _have_two_lists(left_field, right_field, left, right):
-            continue
-        for field, joined, scope in (
-            (right_field, left_field, right),
-            (left_field, right_field, left),
-        ):
-            is_public = isinstance(scope.context.analyse(scope.relation.plan).node, Public)
-            if is_public and _find_domain(field, scope).labels:
-                raise scope.context.error(
-                    f"{joined.name} cannot be joined with {field.name}: they have different lists "
-                    f"of labels. Instead: WHERE {joined.name} IN (SELECT {field.name} FROM ...), "
-                    f"or declare both with the same list {PrivacyRule.PUBLIC_FACTS.label}",
-                    node,
-                )
-
-
 def _have_two_lists(left_field: Field, right_field: Field, left: Scope, right: Scope) -> bool:
     """Whether two fields are texts or labels that are stored in different ways."""
     left_domain = _find_domain(left_field, left)
@@ -66,11 +38,6 @@ def _find_domain(field: Field, scope: Scope) -> Domain:
 
 
 def _read_text(field: Field, scope: Scope) -> Field:
-    """Turn a field into a text without a list, which can meet any other text."""
-    domain = _find_domain(field, scope)
-    value = field.of
-    assert value is not None
-    text: Expression = as_text(value, domain)
-    if domain.kind == "text" and domain.labels:
-        text = Call("concat", (value, Value("text", "")))
-    return replace(field, of=text)
+    """Turn a field into a text, which can meet any other text."""
+    assert field.of is not None
+    return replace(field, of=as_text(field.of, _find_domain(field, scope)))

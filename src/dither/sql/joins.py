@@ -28,7 +28,7 @@ from dither.rules import PrivacyRule
 from dither.sql.conditions import resolve_condition
 from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain
-from dither.sql.join_texts import align_texts, check_stored_texts
+from dither.sql.join_texts import align_texts
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import (
     Context,
@@ -259,7 +259,6 @@ def join_relations(
     if kind == "left":
         right = compute_fields(right, context)
     pairs = [pair for pair in pairs if not pair[0].is_owner]
-    check_stored_texts(pairs, Scope(context, left), Scope(context, right), node)
     pairs = align_texts(pairs, Scope(context, left), Scope(context, right))
     left, left_names = add_columns(left, [left_field for left_field, _ in pairs], context)
     right, right_names = add_columns(right, [right_field for _, right_field in pairs], context)

@@ -35,6 +35,20 @@ _TOP = re.compile(
 )
 """A question that begins with `SELECT TOP 3` ends with LIMIT 3."""
 EMPTY = "the question is empty: write SELECT COUNT(*) FROM table"
+_AS = re.compile(r"\bAS\s+\Z", re.IGNORECASE)
+_CLAUSE_WORDS = {
+    "order": "ORDER BY ...",
+    "group": "GROUP BY ...",
+    "limit": "LIMIT 10",
+    "offset": "OFFSET 10",
+    "window": "WINDOW ... AS (...)",
+    "in": "IN (...)",
+    "desc": "ORDER BY ... DESC",
+    "asc": "ORDER BY ... ASC",
+    "case": "CASE WHEN ... END",
+    "end": "CASE WHEN ... END",
+}
+"""Words that begin or end a clause, each with a clause that it belongs to."""
 _OPENING = "([{"
 _CLOSING = ")]}"
 
@@ -72,7 +86,26 @@ def parse(sql: str) -> exp.Query:
             sql,
             span=(start, end),
         )
+    _check_names(query, sql)
     return query
+
+
+def _check_names(query: exp.Expr, sql: str) -> None:
+    """Refuse a word of SQL that stands where a name could: `FROM visits ORDER` lacks its BY."""
+    for node in query.find_all(exp.TableAlias, exp.Alias):
+        name = node.this if isinstance(node, exp.TableAlias) else node.args.get("alias")
+        if not isinstance(name, exp.Identifier) or name.quoted or "start" not in name.meta:
+            continue
+        start = name.meta["start"]
+        end = name.meta["end"] + 1
+        if sql[start:end].lower() in _CLAUSE_WORDS and not _AS.search(sql, 0, start):
+            word = sql[start:end].upper()
+            raise refuse(
+                f"{word} is no name: complete it ({_CLAUSE_WORDS[word.lower()]}), remove it, or "
+                f'write it in quotes, as in "{word.lower()}"',
+                sql,
+                span=(start, end),
+            )
 
 
 def parse_trees(sql: str) -> list[exp.Expr]:

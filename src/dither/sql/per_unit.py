@@ -154,12 +154,16 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
     inside = _Inside(scope, set())
     owner: Field | None = None
     keys: dict[Expression, Field] = {}
+    ids: list[tuple[exp.Expr, Field]] = []
     for position, node in enumerate(list_key_nodes(select, scope), 1):
         field = scope.field(node) if isinstance(node, exp.Column) else None
         if field is not None and field.is_owner:
             if field.marker is not None:
                 raise context.error("GROUP BY the owner of the side that a LEFT JOIN keeps", node)
             owner = field
+            continue
+        if field is not None and _is_id(field, scope):
+            ids.append((node, field))
             continue
         value = resolve_expression(node, scope)
         code = encode_choice(value) or derive_labels(value, scope.columns)
@@ -171,13 +175,19 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
             labels=code[1] if code else (),
             period=period_of(value) or scope.period_of(value),
         )
+    is_per_unit = owner is not None or _name_one_owner([field for _, field in ids])
+    for node, field in ids:
+        if not is_per_unit or field.marker is not None:
+            raise make_refusal("id", context, node)
+        assert field.of is not None
+        keys[field.of] = replace(field, of=Column(inside.column(field.of, field.name)))
     meanings: dict[int, Expression] = {}
     outputs = [
         column.this if isinstance(column, exp.Alias) else column for column in select.expressions
     ]
     having = select.args.get("having")
     for node in (*outputs, *([having.this] if having else [])):
-        _note_meanings(node, keys, inside, owner is not None, meanings)
+        _note_meanings(node, keys, inside, is_per_unit, meanings)
     named = tuple(Named(name, value) for value, name in inside.columns.items())
     base: Plan = relation.plan
     if any(not isinstance(column.of, Column) or column.of.name != column.name for column in named):
@@ -188,7 +198,7 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
     aggregates = tuple(Named(name, aggregate) for aggregate, name in inside.aggregates.items())
     if not aggregates:
         aggregates = (Named(fresh_name("present", inside.taken), Count()),)
-    if owner is not None:
+    if is_per_unit:
         if not isinstance(context.analyse(base, group).node, Owned):
             raise make_refusal("loose join", context, group)
         plan: Plan = PerUnit(base, key_names, aggregates)
@@ -207,6 +217,20 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
             for position, column in enumerate(select.expressions, 1)
         ),
     )
+
+
+def _is_id(field: Field, scope: Scope) -> bool:
+    """Whether a field is an id that is no owner: the name of a row."""
+    return isinstance(field.of, Column) and scope.domain(field.of).kind == "id"
+
+
+def _name_one_owner(ids: list[Field]) -> bool:
+    """Whether rows that agree on some ids have one owner: they are a whole key that leads to it.
+
+    Only ids that refer to another table's row count. They are never null.
+    """
+    anchors = {field.anchor for field in ids if field.is_reference and field.anchor is not None}
+    return any(all((table, key, name) in anchors for name in key) for table, key, _ in anchors)
 
 
 def _read_output(

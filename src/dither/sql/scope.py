@@ -41,6 +41,7 @@ class Field:
     a reference is never null. `marker` is null exactly where an outer join found no row for this
     field. `labels` are the texts that the codes of `of` stand for. `period` says that a date is the
     first day of its week, month, quarter or year. `qualified` fields need their table's name.
+    `texts` are all that a text of a public table can be, where registration listed them.
     """
 
     source: str | None
@@ -53,6 +54,7 @@ class Field:
     period: str = ""
     qualified: bool = False
     public: bool = False
+    texts: tuple[str, ...] = ()
 
     @property
     def is_owner(self) -> bool:

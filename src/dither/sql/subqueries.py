@@ -29,6 +29,12 @@ from dither.plan.algebra import (
 )
 from dither.plan.domain import Domain, is_stored
 from dither.plan.stability import Owned, Public
+from dither.sql.compared_matches import (
+    COMPARISONS,
+    Comparison,
+    join_compared,
+    read_comparison,
+)
 from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain, resolve_expression
 from dither.sql.join_texts import align_texts
@@ -72,7 +78,7 @@ def semi_join(
     query = (node.this if isinstance(node, exp.Exists) else node.args["query"]).unnest()
     if isinstance(query, exp.Subquery):
         query = query.this
-    inner, pairs = _split_correlation(query, outer, node, context, bind)
+    inner, pairs, comparison = _split_correlation(query, outer, node, context, bind)
     if isinstance(node, exp.In):
         fields = _select_fields(query, Scope(context, inner)) if pairs else list(inner.fields)
         pairs = _pair_columns(node, fields, outer, inner, context, use) + pairs
@@ -87,25 +93,32 @@ def semi_join(
     values = [(left, right) for left, right in pairs if not (left.is_owner and right.is_owner)]
     if any(left.is_owner or right.is_owner for left, right in values):
         raise make_refusal("id", context, node)
+    if comparison is not None:
+        if isinstance(stability, Public) or isinstance(node, exp.In):
+            raise make_refusal("correlation", context, node)
+        values = align_texts(values, Scope(context, outer), Scope(context, inner))
+        return join_compared(outer, inner, values, comparison, node, context, use)
     return _join_matches(outer, inner, values, node, context, use)
 
 
 def _split_correlation(
     query: exp.Expr, outer: Relation, node: exp.Expr, context: Context, bind: Bind
-) -> tuple[Relation, list[Pair]]:
-    """Split a subquery's WHERE into its own conditions and equalities with the outer row.
+) -> tuple[Relation, list[Pair], Comparison | None]:
+    """Split a subquery's WHERE into its own conditions and those that name the outer row.
 
-    Returns the subquery's rows under its own conditions, and each equality as a pair (outer field,
-    inner field). Any other condition on the outer row is refused.
+    Returns the subquery's rows under its own conditions, each equality with the outer row as a pair
+    (outer field, inner field), and the one comparison with it. Any other condition on the outer row
+    is refused.
     """
     where = query.args.get("where") if isinstance(query, exp.Select) else None
     if where is None:
-        return bind(query, None), []  # None: the whole query
+        return bind(query, None), [], None  # None: the whole query
     inner = bind(query, [])  # a list: FROM under these conditions alone, here none
     scope = Scope(context, inner)
     around = Scope(context, outer)
     own_terms: list[exp.Expr] = []
     pairs: list[Pair] = []
+    comparison: Comparison | None = None
     for term in flatten_chain(where.this, exp.And):
         outside = [
             column
@@ -116,8 +129,11 @@ def _split_correlation(
             own_terms.append(term)
             continue
         term = term.unnest()
+        is_comparison = type(term) in COMPARISONS and comparison is None
         operands = (
-            [term.this.unnest(), term.expression.unnest()] if isinstance(term, exp.EQ) else []
+            [term.this.unnest(), term.expression.unnest()]
+            if isinstance(term, exp.EQ) or is_comparison
+            else []
         )
         if (
             len(operands) != 2
@@ -126,12 +142,16 @@ def _split_correlation(
         ):
             raise make_refusal("correlation", context, term)
         inner_column = operands[1] if operands[0] is outside[0] else operands[0]
-        pairs.append((around.field(outside[0]), scope.field(inner_column)))
-    if not pairs:
-        return bind(query, None), []
+        pair = (around.field(outside[0]), scope.field(inner_column))
+        if is_comparison:
+            comparison = read_comparison(term, outside[0], *pair)
+        else:
+            pairs.append(pair)
+    if not pairs and comparison is None:
+        return bind(query, None), [], None
     if any(query.args.get(clause) for clause in ("group", "having")):
         raise make_refusal("correlation", context, node)
-    return (bind(query, own_terms) if own_terms else inner), pairs
+    return (bind(query, own_terms) if own_terms else inner), pairs, comparison
 
 
 def _is_inside(column: exp.Column, term: exp.Expr, scope: Scope, around: Scope) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from sqlglot import exp
 
 from dither.catalog import Catalog, Id, OwnerReference, Table
@@ -26,6 +28,24 @@ def check_tables(query: exp.Expr, context: Context) -> None:
             and node.name.lower() not in named
         ):
             find_table(node, context)
+
+
+def check_private(select: exp.Select, context: Context, names: Container[str]) -> None:
+    """Refuse a SELECT whose FROM names public tables alone: its rows are nobody's."""
+    clause = select.args.get("from_")
+    if clause is None:
+        return
+    public = {table.name.lower() for table in context.catalog.tables if table.kind == "public"}
+    sources = [clause.this, *(join.this for join in select.args.get("joins") or ())]
+    if not all(isinstance(source, exp.Table) for source in sources):
+        return
+    inner_joins = [join.this for source in sources for join in source.args.get("joins") or ()]
+    read = {source.name.lower() for source in (*sources, *inner_joins)}
+    if not read <= public or any(name in names for name in read):
+        return
+    all_read = {table.name.lower() for table in select.find_all(exp.Table)}
+    reads_people = not all_read <= public
+    raise make_refusal("public rows" if reads_people else "public only", context, clause)
 
 
 def find_table(node: exp.Table, context: Context) -> Table:
@@ -64,6 +84,8 @@ def bind_table(table: Table, context: Context) -> Relation:
         if isinstance(table.owner, OwnerReference)
         else set()
     )
+    listed = (*context.facts.lists, *context.facts.texts)
+    texts = {column: values for name, column, values in listed if name == table.name}
     fields = tuple(
         Field(
             table.name,
@@ -74,6 +96,7 @@ def bind_table(table: Table, context: Context) -> Relation:
             else None,
             is_reference=column.name in refers,
             public=table.kind == "public",
+            texts=texts.get(column.name, ()),
         )
         for column in table.columns
     )

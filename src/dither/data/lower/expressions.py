@@ -63,7 +63,7 @@ def compute_columns(
     source: str, columns: Columns, expressions: list[Expression]
 ) -> tuple[str, list[Lowered]]:
     """Write SQL of the source with more columns, and the SQL of each expression over it."""
-    levels: dict[int, list[Call]] = {}
+    levels: dict[int, dict[Call, None]] = {}
     lowered: dict[Expression, Lowered] = {}
     for expression in expressions:
         _collect(expression, levels, lowered)
@@ -88,7 +88,7 @@ def compute_columns(
 def _split(
     layers: _Layers,
     columns: Columns,
-    levels: dict[int, list[Call]],
+    levels: dict[int, dict[Call, None]],
     lowered: dict[Expression, Lowered],
 ) -> None:
     """Split columns that calls read into pairs (value, null flag), as a new layer of SQL.
@@ -159,7 +159,7 @@ def _lower_call(
 
 
 def _collect(
-    expression: Expression, levels: dict[int, list[Call]], lowered: dict[Expression, Lowered]
+    expression: Expression, levels: dict[int, dict[Call, None]], lowered: dict[Expression, Lowered]
 ) -> int:
     """Note the calls of an expression by height, each once; the height of the expression."""
     if isinstance(expression, Column):
@@ -174,6 +174,5 @@ def _collect(
     height = 1 + max(
         (_collect(argument, levels, lowered) for argument in expression.arguments), default=0
     )
-    if expression not in levels.setdefault(height, []):
-        levels[height].append(expression)
+    levels.setdefault(height, {})[expression] = None
     return height

@@ -77,7 +77,8 @@ def _from_the_owners_out(catalog: Catalog) -> list[Table]:
 
 def _generate_public(table: Table, facts: Facts) -> list[Row]:
     """Invent one row for each label that others use, or a few rows; unique columns count up."""
-    listed = {column: labels for name, column, labels in facts.lists if name == table.name}
+    all_lists = (*facts.lists, *facts.texts)
+    listed = {column: labels for name, column, labels in all_lists if name == table.name}
     count = max([PUBLIC_ROWS if not listed else 0, *map(len, listed.values())])
     unique = {key[0] for key in table.unique if len(key) == 1}
     rows = []

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import duckdb
 
-from dither.catalog import OTHER, Catalog, Category, FromPublic, Table, Undeclared
+from dither.catalog import OTHER, Catalog, Category, FromPublic, Table, Text, Undeclared
 from dither.data.engines.duckdb import name
 from dither.data.lower.columns import code_column
 from dither.data.register.owners import RegistrationError
 from dither.data.register.repair import is_text
 from dither.plan.facts import Facts
+
+MOST_TEXTS = 1000
+"""Of a public text with more values no list is kept: each would be a row of an answer."""
 
 
 def public_order(catalog: Catalog) -> list[Table]:
@@ -61,7 +64,27 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
     lists = tuple(
         (table.name, column, _read_labels(connection, table, column)) for column in listed
     )
-    return Facts(multiplicities, lists)
+    unlisted = [
+        column.name
+        for column in table.columns
+        if isinstance(column, Text) and column.name not in listed
+    ]
+    texts = (
+        (table.name, column, _read_few_texts(connection, table, column)) for column in unlisted
+    )
+    return Facts(multiplicities, lists, tuple(entry for entry in texts if entry[2]))
+
+
+def _read_few_texts(
+    connection: duckdb.DuckDBPyConnection, table: Table, column: str
+) -> tuple[str, ...]:
+    """The texts of a public column in order; nothing where they are more than anybody groups by."""
+    rows = connection.execute(
+        f"SELECT DISTINCT {name(column)} FROM {name(table.name)} WHERE {name(column)} IS NOT NULL "
+        f"ORDER BY 1 LIMIT {MOST_TEXTS + 1}"
+    ).fetchall()
+    texts = tuple(str(row[0]) for row in rows)
+    return texts if len(texts) <= MOST_TEXTS and OTHER not in texts else ()
 
 
 def _list_keys(table: Table) -> list[tuple[str, ...]]:

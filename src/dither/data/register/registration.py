@@ -257,6 +257,7 @@ def _register_public(registering: _Registering, table: Table) -> Repairs:
     registering.facts = Facts(
         registering.facts.multiplicities + pinned.multiplicities,
         registering.facts.lists + pinned.lists,
+        registering.facts.texts + pinned.texts,
     )
     return _finish_table(registering, table, counts)
 

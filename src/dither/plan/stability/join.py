@@ -91,7 +91,9 @@ def join_columns(
 
 def comparable(left: Domain, right: Domain) -> bool:
     """Whether equal stored values mean the same. Labels of a public list meet the text column they
-    come from."""
+    come from, and a text any text."""
     if left.kind == "category" and right.kind == "text":
         return right.labels != () and left.labels[: len(right.labels)] == right.labels
-    return (left.kind, left.step, left.labels) == (right.kind, right.step, right.labels)
+    return left.kind == right.kind == "text" or (
+        (left.kind, left.step, left.labels) == (right.kind, right.step, right.labels)
+    )

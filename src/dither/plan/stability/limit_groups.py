@@ -26,15 +26,20 @@ def limit_rows(source: Node, keys: tuple[str, ...], groups: int) -> Owned:
     return replace(source, grouped=(*source.grouped, bound))
 
 
-def check_keys(keys: tuple[str, ...], columns: Columns) -> None:
-    """Raise RefusedError unless each key has an index.
+def check_keys(keys: tuple[str, ...], columns: Columns, *, inside_unit: bool = False) -> None:
+    """Raise RefusedError unless each key has an index: a stored integer, or an undeclared label
+    with the index that registration stored.
 
-    That is a stored integer, or an undeclared label with the index that registration stored.
+    Inside a unit ids are keys too: no other unit's rows meet them, and none is shown.
     """
     for key in keys:
         if key not in columns:
             raise RefusedError(f"no column {key}", rule=PrivacyRule.DECLARED_NAMES)
-        if not is_stored(columns[key]) and not columns[key].undeclared:
+        if not (
+            is_stored(columns[key])
+            or columns[key].undeclared
+            or (inside_unit and columns[key].kind == "id")
+        ):
             raise RefusedError(
                 f"{key} cannot be a key: it is a {columns[key].kind}", rule=PrivacyRule.ALL_KEYS
             )

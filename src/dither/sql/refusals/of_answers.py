@@ -22,6 +22,15 @@ OF_ANSWERS: dict[str, Refusal] = {
         "SELECT AVG(beds) FROM counties",
         "SELECT AVG(beds) FROM visits JOIN counties USING (county)",
     ),
+    "public rows": Refusal(
+        "rows of public tables that rows of people choose",
+        "which of them are shown would say exactly who has rows",
+        "ask for a number of the people's rows by a key of theirs, and choose among the noisy "
+        "answers",
+        PrivacyRule.NOISY_AGGREGATES,
+        "SELECT county FROM counties WHERE county IN (SELECT county FROM visits WHERE cost > 100)",
+        "SELECT county, COUNT(*) AS n FROM visits WHERE cost > 100 GROUP BY county HAVING n > 20",
+    ),
     "id": Refusal(
         "an id outside COUNT(DISTINCT ...), joins and GROUP BY in a subquery",
         "ids name people or rows, and are never shown, grouped by or computed with",

@@ -17,11 +17,11 @@ OF_ROWS: dict[str, Refusal] = {
         "itself, and no two may meet",
     ),
     "natural join": Refusal(
-        "NATURAL JOIN of a subquery",
-        "the catalog does not tell which columns it joins by",
+        "NATURAL JOIN of a subquery whose columns are not written out",
+        "it does not tell which columns it joins by",
         "name the columns with USING (...) or ON",
         PrivacyRule.OWNERS_APART,
-        "SELECT COUNT(*) FROM visits NATURAL JOIN (SELECT patient_id FROM patients) p",
+        "SELECT COUNT(*) FROM visits NATURAL JOIN (SELECT * FROM patients) p",
         "SELECT COUNT(*) FROM visits JOIN patients USING (patient_id)",
     ),
     "cross join": Refusal(
@@ -123,14 +123,15 @@ OF_ROWS: dict[str, Refusal] = {
         "itself, and no two may meet",
     ),
     "correlation": Refusal(
-        "a subquery that uses the outer row in something else than an equality joined with AND",
+        "a subquery that uses the outer row in something else than equalities and one comparison "
+        "of columns joined with AND",
         "how it meets the outer rows would not be bounded",
-        "correlate by inner.x = outer.x only",
+        "correlate by inner.x = outer.x, and by one of <>, <, <=, >, >= inside a person",
         PrivacyRule.OWNERS_APART,
         "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = "
-        "v.patient_id AND w.cost > v.cost)",
+        "v.patient_id AND w.cost > 2 * v.cost)",
         "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = "
-        "v.patient_id AND w.cost > 100)",
+        "v.patient_id AND w.cost > v.cost)",
     ),
     "not in null": Refusal(
         "NOT IN with values that can be null",

@@ -12,6 +12,7 @@ from dither.catalog import Catalog
 from dither.sql.rewrites.comma_joins import rewrite_comma_joins
 from dither.sql.rewrites.constant_subqueries import rewrite_constant_subqueries
 from dither.sql.rewrites.distinct_ids import rewrite_distinct_ids
+from dither.sql.rewrites.distinct_references import rewrite_distinct_references
 from dither.sql.rewrites.functions import rewrite_functions
 from dither.sql.rewrites.lateral_aliases import rewrite_lateral_aliases
 from dither.sql.rewrites.natural_joins import rewrite_natural_joins
@@ -25,6 +26,7 @@ PASSES = (
     rewrite_lateral_aliases,
     rewrite_constant_subqueries,
     rewrite_distinct_ids,
+    rewrite_distinct_references,
 )
 
 

@@ -1,10 +1,15 @@
-"""`FROM a, b WHERE a.x = b.x` is `FROM a JOIN b ON a.x = b.x`; so is `a CROSS JOIN b WHERE ...`."""
+"""`FROM a, b WHERE a.x = b.x` is `FROM a JOIN b ON a.x = b.x`; so is `a CROSS JOIN b WHERE ...`.
+
+An equality that every branch of an OR repeats is one condition before it: `(e AND x) OR (e AND y)`
+is `e AND (x OR y)`, also where a side is unknown.
+"""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from dither.catalog import Catalog
+from dither.sql.resolve import flatten_chain
 from dither.sql.rewrites.sources import (
     TableSource,
     find_source,
@@ -24,7 +29,13 @@ def rewrite_comma_joins(query: exp.Query, catalog: Catalog) -> exp.Query:
         joins = select.args.get("joins") or []
         where = select.args.get("where")
         if where is not None and joins and all(map(_has_no_condition, joins)):
-            _join_list(select, joins, where, catalog)
+            is_chain = isinstance(where.this, exp.And)
+            terms = list(where.this.flatten()) if is_chain else [where.this]
+            if not _join_list(select, joins, terms, catalog):
+                split_terms = [
+                    condition for term in terms for condition in _take_shared_equalities(term)
+                ]
+                _join_list(select, joins, split_terms, catalog)
     return query
 
 
@@ -37,17 +48,13 @@ def _has_no_condition(join: exp.Join) -> bool:
 
 
 def _join_list(
-    select: exp.Select, joins: list[exp.Join], where: exp.Where, catalog: Catalog
-) -> None:
-    """Rewrite `FROM a, b WHERE a.x = b.x` as JOIN ...
-
-    ON, in place; nothing where tables stay untied.
-    """
+    select: exp.Select, joins: list[exp.Join], conditions: list[exp.Expr], catalog: Catalog
+) -> bool:
+    """Join the tables by the conditions that tie them; False, and no change, where some are not."""
     sources = list_sources(select, catalog)
-    conditions = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
     ties = [(condition, _find_ends(condition, sources)) for condition in conditions]
     if len({source.name for source in sources}) < len(sources):
-        return
+        return False
     waiting = dict(zip((source.name for source in sources[1:]), joins, strict=True))
     joined = {sources[0].name}
     ordered: list[tuple[exp.Join, list[exp.Expr]]] = []
@@ -55,20 +62,40 @@ def _join_list(
     while waiting:
         name = next((name for name in waiting if _list_ties(ties, name, joined)), None)
         if name is None:
-            return
+            return False
         on = _list_ties(ties, name, joined)
         used += on
         ordered.append((waiting.pop(name), on))
         joined.add(name)
     is_moved = any(join is not before for (join, _), before in zip(ordered, joins, strict=True))
     if is_moved and any(isinstance(output, exp.Star) for output in select.expressions):
-        return
+        return False
     for join, on in ordered:
         join.set("kind", None)
         join.set("on", exp.and_(*on, copy=True))
     rest = [condition for condition in conditions if not any(condition is tie for tie in used)]
     select.set("joins", [join for join, _ in ordered])
     select.set("where", exp.Where(this=exp.and_(*rest, copy=True)) if rest else None)
+    return True
+
+
+def _take_shared_equalities(condition: exp.Expr) -> list[exp.Expr]:
+    """An OR as the equalities that all its branches repeat, and the OR of what is left of them."""
+    branches = [
+        [term.unnest() for term in flatten_chain(branch.unnest(), exp.And)]
+        for branch in flatten_chain(condition.unnest(), exp.Or)
+    ]
+    shared: list[exp.Expr] = [
+        term
+        for term in branches[0]
+        if isinstance(term, exp.EQ) and all(term in branch for branch in branches[1:])
+    ]
+    if len(branches) == 1 or not shared:
+        return [condition]
+    rests = [[term for term in branch if term not in shared] for branch in branches]
+    if not all(rests):  # a branch that is the equality alone makes the others idle
+        return shared
+    return [*shared, exp.or_(*(exp.and_(*rest, copy=True) for rest in rests), copy=True)]
 
 
 def _find_ends(condition: exp.Expr, sources: list[TableSource]) -> frozenset[str]:

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
-from dither.sql.rewrites.sources import list_selects, read_source
+from dither.sql.rewrites.sources import find_definition, list_selects, read_source
 
 
 def rewrite_distinct_ids(query: exp.Query, catalog: Catalog) -> exp.Query:
@@ -20,7 +20,10 @@ def rewrite_distinct_ids(query: exp.Query, catalog: Catalog) -> exp.Query:
         group = select.args.get("group")
         if clause is None or group is None or select.args.get("joins"):
             continue
-        if read_source(clause.this, catalog).columns is None or clause.this.args.get("joins"):
+        is_table = isinstance(clause.this, exp.Table) and find_definition(clause.this) is None
+        if not is_table or read_source(clause.this, catalog).columns is None:
+            continue
+        if clause.this.args.get("joins"):
             continue
         table = catalog.table(clause.this.name)
         if table.kind != "private":

@@ -25,14 +25,34 @@ def list_selects(query: exp.Expr) -> list[exp.Select]:
 def read_source(node: exp.Expr, catalog: Catalog) -> TableSource:
     """Read the source at a node of FROM or JOIN: its name, and its columns where they are known."""
     name = node.alias_or_name.lower()
-    is_table = isinstance(node, exp.Table) and not is_named_by_with(node)
+    if isinstance(node, exp.Subquery):
+        return TableSource(name, _list_outputs(node.this, node.args.get("alias")))
+    definition = find_definition(node) if isinstance(node, exp.Table) else None
+    if definition is not None:
+        return TableSource(name, _list_outputs(definition.this, definition.args.get("alias")))
     try:
-        columns = catalog.table(node.name).columns if is_table else None
+        columns = catalog.table(node.name).columns if isinstance(node, exp.Table) else None
     except KeyError:
         columns = None
     return TableSource(
         name, None if columns is None else frozenset(column.name.lower() for column in columns)
     )
+
+
+def _list_outputs(query: exp.Expr, alias: exp.Expr | None) -> frozenset[str] | None:
+    """The names of a subquery's columns; None where some have none, or are not written out."""
+    while isinstance(query, exp.Subquery):
+        query = query.this
+    if not isinstance(query, exp.Select):
+        return None
+    named = [column.name for column in (alias.args.get("columns") if alias else None) or ()]
+    names = [*named, *(output.alias_or_name for output in query.expressions[len(named) :])]
+    is_listed = all(names) and not any(map(_is_star, query.expressions))
+    return frozenset(name.lower() for name in names) if is_listed else None
+
+
+def _is_star(output: exp.Expr) -> bool:
+    return isinstance(output, exp.Star) or isinstance(output.this, exp.Star)
 
 
 def list_sources(select: exp.Select, catalog: Catalog) -> list[TableSource]:
@@ -61,7 +81,12 @@ def find_source(column: exp.Column, sources: list[TableSource]) -> str | None:
 
 
 def is_named_by_with(node: exp.Table) -> bool:
-    """Whether WITH gives a name of a table another meaning here.
+    """Whether WITH gives a name of a table another meaning here."""
+    return find_definition(node) is not None
+
+
+def find_definition(node: exp.Table) -> exp.CTE | None:
+    """The definition of WITH that a name of a table means here, if any.
 
     A definition is known to those after it in its list, and to the query that the list is before.
     """
@@ -74,10 +99,12 @@ def is_named_by_with(node: exp.Table) -> bool:
             definitions = list(clause.expressions)
             if clause is above and not clause.args.get("recursive"):
                 definitions = definitions[: _find_position(below, definitions)]
-            if any(cte.alias.lower() == name for cte in definitions):
-                return True
+            for cte in reversed(definitions):
+                if cte.alias.lower() == name:
+                    assert isinstance(cte, exp.CTE)
+                    return cte
         below, above = above, above.parent
-    return False
+    return None
 
 
 def _find_position(definition: exp.Expr, definitions: list[exp.Expr]) -> int:

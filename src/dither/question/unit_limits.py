@@ -1,0 +1,164 @@
+"""Sums person by person: what one unit adds to a group is clamped, and then added up.
+
+`SUM(x)` over many rows of a person needs noise for the most that all of them can add. Where few
+people add that much, a smaller clamp errs less. The rows of a unit become one number for each
+group (PerUnit), which is clamped; of the groups of a unit at most `max_groups` are kept. Every step
+is an operator of plans, so that the kernel derives the sensitivity from what runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dither.errors import ParameterError
+from dither.plan.algebra import (
+    Call,
+    Cells,
+    Column,
+    Count,
+    CountValues,
+    LimitGroups,
+    Named,
+    PerUnit,
+    Plan,
+    Project,
+    Query,
+    Sum,
+    Value,
+)
+from dither.question.expressions import Apply, Formula
+from dither.question.recipe import Atom, Recipe
+from dither.question.shapes import atoms_of
+
+
+@dataclass(frozen=True)
+class UnitClamp:
+    """What one unit adds to one group of an aggregate lies in [low, high]; more is cut off.
+
+    `size` is what the aggregate was estimated to be in a group when the clamp was bought, if it
+    was.
+    """
+
+    aggregate: str
+    low: Fraction
+    high: Fraction
+    size: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class UnitLimits:
+    """A clamp for every aggregate of a question, in the order of its atoms, and in how many groups
+    one unit counts."""
+
+    clamps: tuple[UnitClamp, ...]
+    max_groups: int | None = None
+
+    def check_atoms(self, atoms: tuple[Atom, ...]) -> None:
+        """Refuse limits that were bought for another question."""
+        if [clamp.aggregate for clamp in self.clamps] != [atom.aggregate for atom in atoms]:
+            raise ParameterError(
+                "these limits are for "
+                f"{', '.join(clamp.aggregate for clamp in self.clamps) or 'nothing'}, and the "
+                f"question asks for {', '.join(atom.aggregate for atom in atoms)}: buy them for "
+                'this question, as in limits = con.suggest("limits", sql, epsilon=0.1)'
+            )
+
+
+def can_be_limited(recipe: Recipe) -> bool:
+    """Whether a question is made of counts and sums by declared keys, and of their ratios.
+
+    Averages, and sums beside counts of the same rows, are put together from a count and a sum of
+    distances to the middle: cutting one of the two off would move the other.
+    """
+    are_sums = all(
+        isinstance(query, Cells)
+        and all(isinstance(column, (Count, CountValues, Sum)) for column in query.columns)
+        for query in recipe.queries
+    )
+    return are_sums and not any(_adds_numbers(output.formula) for output in recipe.outputs)
+
+
+def _adds_numbers(formula: Formula) -> bool:
+    """Whether a formula adds released numbers to anything."""
+    if not isinstance(formula, Apply):
+        return False
+    is_sum = formula.name in ("add", "subtract") and bool(atoms_of(formula))
+    return is_sum or any(_adds_numbers(argument) for argument in formula.arguments)
+
+
+def list_unit_rows(query: Cells) -> tuple[PerUnit, int | None]:
+    """One row per unit and group with the unit's own numbers, and the limit of groups so far."""
+    plan = query.plan
+    groups = None
+    if isinstance(plan, LimitGroups) and plan.keys == query.keys:
+        groups = plan.groups
+        plan = plan.source
+    names = name_numbers(query)
+    columns = tuple(
+        Named(name, aggregate) for name, aggregate in zip(names, query.columns, strict=True)
+    )
+    return PerUnit(plan, query.keys, columns), groups
+
+
+def name_numbers(query: Cells) -> tuple[str, ...]:
+    """Names for the numbers of a unit that no key has."""
+    prefix = "of_unit"
+    while any(key.lower().startswith(prefix) for key in query.keys):
+        prefix += "_"
+    return tuple(f"{prefix}_{position}" for position in range(1, len(query.columns) + 1))
+
+
+def limit_recipe(recipe: Recipe, limits: UnitLimits, unit: str) -> Recipe:
+    """The question with what one unit adds to a group clamped, and its groups limited."""
+    if not can_be_limited(recipe):
+        raise ParameterError(
+            "limits= are for counts, sums and their ratios by declared keys: ask for averages, and "
+            "for sums beside counts, in questions of their own"
+        )
+    limits.check_atoms(recipe.atoms)
+    clamps = {
+        position: clamp
+        for grouping in recipe.sets
+        for clamp, position in zip(limits.clamps, grouping.positions, strict=True)
+    }
+    queries: list[Query] = []
+    for number, query in enumerate(recipe.queries):
+        assert isinstance(query, Cells)
+        own = [clamps[number, column] for column in range(len(query.columns))]
+        queries.append(_limit_query(query, own, limits.max_groups))
+    atoms = tuple(
+        _describe_limits(atom, clamp, limits.max_groups, unit)
+        for atom, clamp in zip(recipe.atoms, limits.clamps, strict=True)
+    )
+    return replace(recipe, queries=tuple(queries), atoms=atoms)
+
+
+def _limit_query(query: Cells, clamps: list[UnitClamp], max_groups: int | None) -> Cells:
+    rows, groups = list_unit_rows(query)
+    names = name_numbers(query)
+    numbers = tuple(
+        Named(name, _write_clamp(name, clamp)) for name, clamp in zip(names, clamps, strict=True)
+    )
+    keys = tuple(Named(key, Column(key)) for key in query.keys)
+    plan: Plan = Project(rows, keys + numbers)
+    allowed = [limit for limit in (groups, max_groups) if limit is not None]
+    if query.keys and allowed:
+        plan = LimitGroups(plan, query.keys, min(allowed))
+    return Cells(plan, query.keys, tuple(Sum(name) for name in names))
+
+
+def _write_clamp(name: str, clamp: UnitClamp) -> Call:
+    ends = (Value("number", clamp.low), Value("number", clamp.high))
+    return Call("clamp", (Column(name), *ends))
+
+
+def _describe_limits(atom: Atom, clamp: UnitClamp, max_groups: int | None, unit: str) -> Atom:
+    words = [
+        f"what one {unit} adds to {atom.aggregate} of a group clamped to "
+        f"[{float(clamp.low):g}, {float(clamp.high):g}]"
+    ]
+    if max_groups is not None:
+        words.append(f"at most {max_groups} groups per {unit}")
+    kept = [limit for limit in atom.limits if " groups per " not in limit or max_groups is None]
+    return replace(atom, limits=(*kept, *words))

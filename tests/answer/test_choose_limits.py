@@ -1,0 +1,141 @@
+"""Which clamp errs least: the chosen one against every other, on people whose values are known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dither.answer.choose_limits import (
+    BoughtHistogram,
+    choose_limits,
+    list_group_edges,
+    list_magnitude_edges,
+)
+
+PEOPLE = 5000
+LARGEST = 10**7
+
+
+def draw_values(law: str) -> np.ndarray:
+    """Values of people, always the same: quantiles of a law at equal distances."""
+    shares = (np.arange(PEOPLE) + 0.5) / PEOPLE
+    if law == "exponential":
+        return -30_000 * np.log(shares)
+    if law == "uniform":
+        return 50_000 * shares
+    if law == "lognormal":
+        normal = np.sqrt(2) * np.array([_inverse_erf(2 * share - 1) for share in shares])
+        return 8_000 * np.exp(0.8 * normal)
+    return np.full(PEOPLE, 20_000.0)
+
+
+def _inverse_erf(value: float) -> float:
+    """By bisection on math.erf."""
+    low, high = -6.0, 6.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if math.erf(middle) < value else (low, middle)
+    return (low + high) / 2
+
+
+def make_histogram(values: np.ndarray, scale: float, seed: int) -> BoughtHistogram:
+    """Counts by bin with Laplace noise of a scale, drawn from a seed."""
+    edges = list_magnitude_edges(LARGEST)
+    exceeded = np.sum(values[:, None] > np.array(edges), axis=1)
+    bins = np.bincount(exceeded, minlength=len(edges) + 1)
+    noise = (
+        np.random.default_rng(seed).laplace(0, scale, len(bins)) if scale else np.zeros(len(bins))
+    )
+    noisy = tuple(round(float(count)) for count in bins + noise)
+    return BoughtHistogram(edges, noisy, max(scale * math.sqrt(2), 0.5))
+
+
+def measure_error(values: np.ndarray, clamp: float, epsilon: float) -> float:
+    """What is cut off, and the mean of the noise."""
+    return float(np.maximum(values - clamp, 0).sum()) + clamp / epsilon
+
+
+def find_least_error(values: np.ndarray, epsilon: float) -> float:
+    """Brute force over a thousand clamps."""
+    return min(
+        measure_error(values, clamp, epsilon)
+        for clamp in np.geomspace(values.min() / 2, values.max() * 2, 1000)
+    )
+
+
+@pytest.mark.parametrize("law", ["exponential", "uniform", "equal"])
+@pytest.mark.parametrize("epsilon", [0.1, 0.9])
+def test_the_clamp_errs_at_most_three_times_the_least(law, epsilon):
+    """Bins are twice as wide as those before: a clamp is known up to that factor, and noise hides
+    how a tail ends."""
+    values = draw_values(law)
+    for scale in (0.0, 10.0):
+        for seed in range(5):
+            (chosen,), groups = choose_limits(
+                [make_histogram(values, scale, seed)], None, epsilon, 1
+            )
+            assert groups is None and chosen.clamp is not None
+            ratio = measure_error(values, chosen.clamp, epsilon) / find_least_error(values, epsilon)
+            assert ratio <= 3, (scale, seed, chosen.clamp, ratio)
+
+
+def test_a_heavy_tail_that_noise_hides_is_cut_at_some_cost():
+    """Of a lognormal law the tail falls slower than exponentially: 20 people of noise hide it."""
+    values = draw_values("lognormal")
+    for seed in range(5):
+        (chosen,), _ = choose_limits([make_histogram(values, 20.0, seed)], None, 0.9, 1)
+        assert chosen.clamp is not None
+        ratio = measure_error(values, chosen.clamp, 0.9) / find_least_error(values, 0.9)
+        assert ratio <= 6
+
+
+def test_the_total_is_about_right():
+    values = draw_values("exponential")
+    (chosen,), _ = choose_limits([make_histogram(values, 10.0, 3)], None, 0.9, 1)
+    assert 0.7 <= chosen.total / values.sum() <= 1.4
+
+
+def test_people_who_cannot_be_told_from_none_give_no_clamp():
+    few = np.full(12, 30_000.0)
+    for seed in range(20):
+        (chosen,), _ = choose_limits([make_histogram(few, 20.0, seed)], None, 0.9, 1)
+        assert chosen.clamp is None and chosen.total == 0
+
+
+def test_noise_alone_seldom_looks_like_people():
+    """24 empty bins: one reaches 6 deviations with exp(-6 sqrt 2) / 2 each, two side by side 3 with
+    the square of exp(-3 sqrt 2) / 2: together below 1 in 150. Of 2,000 histograms 40 and more have
+    probability below 1e-9 (Chernoff at a mean of 13.4)."""
+    nobody = np.zeros(0)
+    empty = make_histogram(nobody, 0.0, 0)
+    draws = np.random.default_rng(5).laplace(0, 20, (2000, len(empty.counts)))
+    seen = sum(
+        bool(
+            BoughtHistogram(empty.edges, tuple(map(int, noise)), 20 * math.sqrt(2))
+            .read_tail()
+            .points
+        )
+        for noise in draws
+    )
+    assert seen < 40
+
+
+def test_few_groups_are_kept_where_most_people_have_few():
+    """3,000 people in one group and 300 in two: leaving 300 of 3,600 groups out costs 8%, a second
+    group doubles the noise. With much noise one group errs less, with little noise two."""
+    edges = list_group_edges(20)
+    counts = [0, 2700, 300, *([0] * (len(edges) - 2))]
+    groups = BoughtHistogram(edges, tuple(counts), 0.5)
+    values = make_histogram(draw_values("exponential"), 0.0, 0)
+    _, loud = choose_limits([values], groups, 0.02, 1)
+    _, quiet = choose_limits([values], groups, 10.0, 1)
+    assert (loud, quiet) == (1, 2)
+
+
+def test_more_cells_cut_off_more():
+    """The noise of every cell counts: with 100 cells more people lie above the clamp."""
+    histogram = make_histogram(draw_values("exponential"), 0.0, 0)
+    clamps = [choose_limits([histogram], None, 0.9, cells)[0][0].clamp for cells in (1, 10, 100)]
+    assert clamps[0] > clamps[1] > clamps[2]
