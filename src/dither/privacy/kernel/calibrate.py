@@ -264,10 +264,7 @@ def _check_columns(steps: tuple[Step, ...]) -> None:
 
 
 def _name_columns(query: Query) -> tuple[str, tuple[str, ...], tuple[Aggregate, ...]]:
-    """Return rows, keys and columns of a query, to compare it with others.
-
-    The hash of a plan, unlike `==`, tells 1 from True.
-    """
+    """Return rows (by their hash: `==` takes 1 for True), keys and columns of a query."""
     return query.plan.hash, query.keys, query.columns if isinstance(query, Cells) else ()
 
 
