@@ -45,6 +45,8 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         "gaussian_keys",
         "permute_and_flip",
         "exponential",
+        "linear_laplace",
+        "linear_gaussian",
     ]
     assert list(FAMILIES) == names
     assert all(family.name == name for name, family in FAMILIES.items())

@@ -22,6 +22,7 @@ from dither.plan.algebra import (
     Compare,
     Holds,
     Keys,
+    Linear,
     Named,
     Quantiles,
     Query,
@@ -29,6 +30,7 @@ from dither.plan.algebra import (
     sources_of,
 )
 from dither.plan.analysed_query import Analyses
+from dither.plan.operators import LinearOperator, count_columns, count_rows
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.kernel import Priced
 from dither.publish.shown_table import ShownTable
@@ -162,8 +164,23 @@ def describe_query(query: Query) -> str:
     if isinstance(query, Quantiles):
         words = f"quantiles {', '.join(str(share) for share in query.shares)} of {query.column}{by}"
         return words if query.ends is None else f"{words}, with ends ({query.ends[1]} of the share)"
+    if isinstance(query, Linear):
+        return f"{describe_operator(query.operator)} times {describe_query(query.cells)}"
     assert isinstance(query, Cells)
     return ", ".join(_describe_aggregate(aggregate) for aggregate in query.columns) + by
+
+
+def describe_operator(operator: LinearOperator) -> str:
+    """Name a public operator and its size.
+
+    >>> from dither.plan.operators import HaarWavelet, Kronecker, Total
+    >>> describe_operator(Kronecker((HaarWavelet(4), Total(3))))
+    'Kronecker(HaarWavelet, Total) of 4 x 12 integers'
+    """
+    inner = getattr(operator, "factors", getattr(operator, "operators", ()))
+    names = f"({', '.join(type(factor).__name__ for factor in inner)})" if inner else ""
+    size = f"{count_rows(operator):,} x {count_columns(operator):,}"
+    return f"{type(operator).__name__}{_shorten(names)} of {size} integers"
 
 
 def _describe_aggregate(aggregate: Any) -> str:

@@ -16,7 +16,7 @@ from dither.data.engines.duckdb import open_registered
 from dither.data.engines.scratch import release_folder
 from dither.data.lower.cells import query_sql, spots, spots_sql
 from dither.errors import DitherError
-from dither.plan.algebra import Cells, Keys, Quantiles, Query, plan_hash
+from dither.plan.algebra import Cells, Keys, MeasuredQuery, Quantiles, plan_hash
 from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
@@ -80,7 +80,7 @@ class Measurer:
                 "the registered copy cannot be opened: ask the steward to register again"
             ) from None
 
-    def prepare(self, query: Query) -> str:
+    def prepare(self, query: MeasuredQuery) -> str:
         """Compile: the SQL text. Reads the registered table's schema, no row; a query compiled
         before is known."""
         key = plan_hash(query)
@@ -111,7 +111,7 @@ class Measurer:
                     self._connection.execute(statement.run.replace("EXECUTE", "DEALLOCATE", 1))
             self._compiled.clear()
 
-    def measure(self, query: Query, sample_key: bytes | None = None) -> Any:
+    def measure(self, query: MeasuredQuery, sample_key: bytes | None = None) -> Any:
         """Exact integers.
 
         Cells: one row per declared cell, one column per aggregate, exact Python integers; absent
@@ -213,32 +213,32 @@ class Measurer:
             raise MeasureError("the engine failed") from None
         return filled
 
-    def _fetch_table(self, query: Query, sample_key: bytes | None) -> Any:
+    def _fetch_table(self, query: MeasuredQuery, sample_key: bytes | None) -> Any:
         try:
             return self._connection.sql(self._run(query, sample_key)).to_arrow_table()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
 
-    def _fetch_rows(self, query: Query, sample_key: bytes | None) -> list[tuple[int, ...]]:
+    def _fetch_rows(self, query: MeasuredQuery, sample_key: bytes | None) -> list[tuple[int, ...]]:
         """Rows of exact integers, for few of them."""
         try:
             return self._connection.execute(self._run(query, sample_key)).fetchall()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
 
-    def _run(self, query: Query, sample_key: bytes | None) -> str:
+    def _run(self, query: MeasuredQuery, sample_key: bytes | None) -> str:
         compiled = self._compiled.get(plan_hash(query))
         if compiled is None or compiled.run is None:
             return self._write_sql(query, sample_key)
         return compiled.run
 
-    def _write_sql(self, query: Query, sample_key: bytes | None) -> str:
+    def _write_sql(self, query: MeasuredQuery, sample_key: bytes | None) -> str:
         rows = self._analyses.analyse_rows(query.plan)
         if isinstance(query, Quantiles) and (layout := spots(query, rows.columns)) is not None:
             return spots_sql(query, rows, layout.room, sample_key)
         return query_sql(query, rows, sample_key)
 
-    def _read_labels(self, table: Any, query: Query) -> tuple[list[OpenKey], int]:
+    def _read_labels(self, table: Any, query: MeasuredQuery) -> tuple[list[OpenKey], int]:
         """The unlisted keys of each row, and how many columns they take."""
         width = len(self._analyses.analyse_query(query).unlisted)
         columns = [table.column(index).to_pylist() for index in range(width)]

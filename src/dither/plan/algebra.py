@@ -35,6 +35,7 @@ from dither.plan.expressions import (
     Value,
     conjuncts,
 )
+from dither.plan.operators import LinearOperator
 from dither.stored import stored, stored_items, stored_name
 
 __all__ = [
@@ -60,7 +61,9 @@ __all__ = [
     "Keys",
     "Kind",
     "LimitGroups",
+    "Linear",
     "Maximum",
+    "MeasuredQuery",
     "Minimum",
     "Named",
     "Not",
@@ -77,6 +80,7 @@ __all__ = [
     "UnionAll",
     "Value",
     "conjuncts",
+    "measured_query",
     "nodes_of",
     "plan_hash",
     "sources_of",
@@ -318,7 +322,32 @@ class Quantiles(Hashed):
         return len(self.shares) * (1 if self.ends is None else 3)
 
 
-Query: TypeAlias = Cells | Keys | Quantiles
+@stored("linear", cells="cells", operator="operator")
+@dataclass(frozen=True)
+class Linear(Hashed):
+    """A public integer matrix times the cells of one count or sum over declared keys."""
+
+    cells: Cells
+    operator: LinearOperator
+
+    @property
+    def plan(self) -> Plan:
+        """The rows that are counted."""
+        return self.cells.plan
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the cells."""
+        return self.cells.keys
+
+
+Query: TypeAlias = Cells | Keys | Quantiles | Linear
+MeasuredQuery: TypeAlias = Cells | Keys | Quantiles
+
+
+def measured_query(query: Query) -> MeasuredQuery:
+    """The query whose integers the data layer measures: the query itself, or its cells."""
+    return query.cells if isinstance(query, Linear) else query
 
 
 def sources_of(plan: Plan) -> tuple[Plan, ...]:
@@ -350,7 +379,7 @@ def _value(value: Any) -> Any:
     if isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):
-        return {"number": fraction_text(Fraction(value))}
+        return {"number": f"{int(value)}/1"}  # as `fraction_text` writes it, and quicker
     if isinstance(value, Fraction):
         return {"number": fraction_text(value)}  # apart from the text "1/2"
     if isinstance(value, tuple):

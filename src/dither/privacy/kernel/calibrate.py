@@ -20,7 +20,16 @@ from functools import lru_cache
 from dither.canonical import number_text
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError, RefusedError
-from dither.plan.algebra import Aggregate, Cells, CountDistinct, CountUnits, Keys, Quantiles, Query
+from dither.plan.algebra import (
+    Aggregate,
+    Cells,
+    CountDistinct,
+    CountUnits,
+    Keys,
+    Quantiles,
+    Query,
+    measured_query,
+)
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.grids import Points
 from dither.privacy.charges.conversions import rho_for
@@ -194,7 +203,7 @@ def _count_cells(analysed: AnalysedQuery) -> int:
             "fewer",
             rule=PrivacyRule.BOUNDED_WORK,
         )
-    return analysed.cells
+    return analysed.released_rows
 
 
 def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
@@ -284,11 +293,11 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
     """
     numbers = rows_in_memory = 0
     for analysed in queries:
-        query = analysed.query
+        query = measured_query(analysed.query)
         columns = query.columns if isinstance(query, Cells) else ()
         distinct = sum(isinstance(column, (CountDistinct, CountUnits)) for column in columns)
         rows_in_memory += analysed.reach.rows * (distinct + isinstance(query, (Keys, Quantiles)))
-        numbers += analysed.width * analysed.cells
+        numbers += analysed.width * max(analysed.cells, analysed.released_rows)
     if numbers > MOST_NUMBERS:
         raise RefusedError(
             f"{numbers:,} numbers in one answer: at most {MOST_NUMBERS:,}. Group by fewer keys",

@@ -12,6 +12,7 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
     gaussian_keys      sigma = sqrt(m / (2 rho_i)), then the lowest threshold for delta_i
     permute_and_flip   scale = 2 k max(a, b - a) / epsilon_i, for k rows of one unit
     exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
+    linear_...         as laplace and gaussian, on the product of a public operator with cells
 
 Proof: docs/proofs/kernel.md#calibration.
 """
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Keys, Quantiles, Query
+from dither.plan.algebra import Cells, Keys, Linear, Quantiles, Query
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
@@ -63,7 +64,7 @@ class MechanismFamily:
     """
 
     name: str
-    answers: type[Cells] | type[Keys] | type[Quantiles]
+    answers: type[Cells] | type[Keys] | type[Quantiles] | type[Linear]
     measures: tuple[Measure, ...]
     build: Callable[[StepTerms], Built]
     numbers: tuple[int, int | None] = (1, None)
@@ -166,6 +167,10 @@ FAMILIES: dict[str, MechanismFamily] = {
             needs_epsilon_pots=True,
         ),
         MechanismFamily("exponential", Quantiles, ("epsilon", "rho"), build_by_exponential),
+        MechanismFamily("linear_laplace", Linear, ("epsilon",), build_laplace),
+        MechanismFamily(
+            "linear_gaussian", Linear, ("rho",), build_gaussian, variance_power=1, norm="l2"
+        ),
     )
 }
 """By the name that requests, ledgers and certificates hold, which never changes. Where several

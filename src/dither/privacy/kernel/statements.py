@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from dither.plan.algebra import Cells, Query
+from dither.plan.algebra import Cells, Linear, MeasuredQuery, measured_query
+from dither.plan.linear import multiply_cells
 from dither.privacy.kernel.randomise import Exact
 from dither.privacy.kernel.release import Priced
 from dither.privacy.kernel.request import Step
 
 
-def statements(priced: Priced) -> list[Query]:
+def statements(priced: Priced) -> list[MeasuredQuery]:
     """The queries to measure, each once.
 
     They are compared by their hashes: `==` confuses 1 and True.
     """
-    return list(
-        {
-            calibrated.step.measured.hash: calibrated.step.measured for calibrated in priced.steps
-        }.values()
-    )
+    queries = [measured_query(calibrated.step.measured) for calibrated in priced.steps]
+    return list({query.hash: query for query in queries}.values())
 
 
 def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
@@ -28,12 +26,21 @@ def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
         query.hash: numbers for query, numbers in zip(statements(priced), measured, strict=True)
     }
     return [
-        _numbers_of(calibrated.step, by_hash[calibrated.step.measured.hash])
+        _numbers_of(priced, calibrated.step, by_hash[measured_query(calibrated.step.measured).hash])
         for calibrated in priced.steps
     ]
 
 
-def _numbers_of(step: Step, measured: Any) -> Exact:
+def _numbers_of(priced: Priced, step: Step, measured: Any) -> Exact:
+    """The exact numbers that one step answers."""
+    query = step.measured
+    if isinstance(query, Linear):
+        rows = priced.version.kernel_analyses.analyse_rows(query.plan)
+        return {(): multiply_cells(query, measured, rows)}
+    return _columns_of(step, measured)
+
+
+def _columns_of(step: Step, measured: Any) -> Exact:
     """The columns of one step; by unlisted key, where there are any, the cells that hold rows."""
     if not isinstance(step.measured, Cells):
         return cast(Exact, measured)
