@@ -84,6 +84,7 @@ def loss_samples() -> list[losses.Loss]:
         losses.Parallel((losses.Pure(1), losses.Pure("0.5"))),
         losses.Shuffled(1, 1000, theorem="FMT21"),
         losses.Pure(1) + losses.Pure("0.5"),
+        losses.RoundedGaussian(10, 9),
     ]
 
 
@@ -107,6 +108,7 @@ def release_keys() -> dict[str, str]:
         "permute_and_flip": (quantile, "permute_and_flip"),
         "linear_laplace": (plans.Linear(count, ops.HaarWavelet(4)), "linear_laplace"),
         "linear_gaussian": (plans.Linear(count, ops.HaarWavelet(4)), "linear_gaussian"),
+        "rounded_gaussian": (count, "rounded_gaussian"),
     }
     return {name: _release_key(at, query, family) for name, (query, family) in queries.items()}
 

@@ -47,6 +47,8 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         "exponential",
         "linear_laplace",
         "linear_gaussian",
+        "rounded_gaussian",
+        "linear_rounded_gaussian",
     ]
     assert list(FAMILIES) == names
     assert all(family.name == name for name, family in FAMILIES.items())

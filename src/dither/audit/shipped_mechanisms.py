@@ -126,6 +126,7 @@ def list_central() -> list[Subject]:
     two_rows = m.IntegerBox.for_epsilon(1, sides=(1, 3), rows=2)
     gaussian = m.IntegerGaussian.for_rho(Fraction(1, 2), ONE)
     spread = m.IntegerGaussian.for_rho(Fraction(1, 2), Sensitivity.of(cells=3, largest=1))
+    rounded = m.IntegerRoundedGaussian.for_rho(Fraction(1, 2), ONE)
     norms = largest_norms(haar := HaarWavelet(4))
     linear = m.IntegerLaplace.for_epsilon(1, Sensitivity(*norms))
     truncated = m.TruncatedGeometric.for_epsilon(1, low=0, high=8)
@@ -182,6 +183,7 @@ def list_central() -> list[Subject]:
             spread.loss(),
             1e-3,
         ),
+        Subject("IntegerRoundedGaussian", _run_cells(rounded), ([10], [11]), rounded.loss(), 1e-3),
         Subject(
             "IntegerLaplace on Haar products",
             _run_products(haar, linear),

@@ -33,6 +33,7 @@ from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.quantile import FlippedQuantile, Quantile
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
 from dither.privacy.mechanisms.quantiles import JointQuantiles
+from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
 
 __all__ = [
     "ClippedMoments",
@@ -42,6 +43,7 @@ __all__ = [
     "IntegerBox",
     "IntegerGaussian",
     "IntegerLaplace",
+    "IntegerRoundedGaussian",
     "JointQuantiles",
     "PermuteAndFlip",
     "PrivateSelection",

@@ -199,7 +199,7 @@ def _gaussian(event: Loss) -> Fraction | None:
     match event:
         case losses.Gaussian() | losses.DiscreteGaussian():
             return Fraction(event.sensitivity) ** 2 / (2 * event.sigma**2)
-        case losses.DiscreteGaussianVector():
+        case losses.DiscreteGaussianVector() | losses.RoundedGaussian():
             return event.l2_squared / (2 * event.sigma**2)
         case losses.GaussianSum():  # a replaced unit takes one vector away and brings another
             return (event.clip_norm * (2 if event.neighbours == "replace" else 1)) ** 2 / (
@@ -373,6 +373,7 @@ _WHY: dict[type[Loss], str] = {
     losses.Gaussian: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.DiscreteGaussian: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.DiscreteGaussianVector: "no finite epsilon holds for Gaussian noise with delta 0",
+    losses.RoundedGaussian: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.GaussianSum: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.ZCDP: "a bound on Renyi divergences gives an epsilon only together with a delta above 0",
     losses.RDP: "a bound on Renyi divergence at one order adds up only in an rdp pot of that order",

@@ -12,7 +12,8 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
     gaussian_keys      sigma = sqrt(m / (2 rho_i)), then the lowest threshold for delta_i
     permute_and_flip   scale = 2 k max(a, b - a) / epsilon_i, for k rows of one unit
     exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
-    linear_...         as laplace and gaussian, on the product of a public operator with cells
+    rounded_gaussian   sigma = sqrt(D2 / (2 rho_i)), normal numbers rounded
+    linear_...         the same three on the product of a public operator with cells
 
 Proof: docs/proofs/kernel.md#calibration.
 """
@@ -34,6 +35,7 @@ from dither.privacy.mechanisms.quantile_families import (
     build_by_exponential,
     build_by_permute_and_flip,
 )
+from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
 
@@ -72,6 +74,8 @@ class MechanismFamily:
     variance_power: int = 2
     norm: Literal["l1", "l2"] = "l1"
     joint_demand: Callable[[float, int], float] | None = None
+    is_offered: bool = True
+    """Whether questions choose it by themselves; else only who names it gets it."""
 
     def serves(self, query: Query) -> bool:
         """Whether it answers this type of query, with so many numbers in a cell."""
@@ -100,6 +104,13 @@ def build_laplace(terms: StepTerms) -> Built:
 def build_gaussian(terms: StepTerms) -> Built:
     """Gaussian noise of sigma^2 = D2 / (2 rho_i)."""
     return Built(IntegerGaussian.for_rho(terms.share, terms.analysed.sensitivity, terms.adjacency))
+
+
+def build_rounded_gaussian(terms: StepTerms) -> Built:
+    """Rounded Gaussian noise of sigma^2 = D2 / (2 rho_i)."""
+    return Built(
+        IntegerRoundedGaussian.for_rho(terms.share, terms.analysed.sensitivity, terms.adjacency)
+    )
 
 
 def build_box(terms: StepTerms) -> Built:
@@ -171,6 +182,23 @@ FAMILIES: dict[str, MechanismFamily] = {
         MechanismFamily(
             "linear_gaussian", Linear, ("rho",), build_gaussian, variance_power=1, norm="l2"
         ),
+        MechanismFamily(
+            "rounded_gaussian",
+            Cells,
+            ("rho",),
+            build_rounded_gaussian,
+            variance_power=1,
+            norm="l2",
+            is_offered=False,
+        ),
+        MechanismFamily(
+            "linear_rounded_gaussian",
+            Linear,
+            ("rho",),
+            build_rounded_gaussian,
+            variance_power=1,
+            norm="l2",
+        ),
     )
 }
 """By the name that requests, ledgers and certificates hold, which never changes. Where several
@@ -192,6 +220,7 @@ def noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[Mec
         family
         for family in FAMILIES.values()
         if family.answers is Cells
+        and family.is_offered
         and family.numbers[0] == 1
         and measures & {*family.measures}
         and (allow_epsilon_only or not family.needs_epsilon_pots)
