@@ -9,6 +9,7 @@ from typing import Any
 from dither.local.subjects import EXAMPLES
 from dither.plan import algebra as plans
 from dither.plan import operators as ops
+from dither.plan import utilities
 from dither.privacy import losses
 from dither.privacy.kernel.calibrate import loss_of
 from dither.privacy.kernel.release import Version, repeat_key
@@ -51,7 +52,21 @@ def plan_samples() -> list[Any]:
         plans.Keys(VISITS, ("ward",)),
         plans.Quantiles(VISITS, ("ward",), "age", (HALF,), (Fraction(19, 20), Fraction(1, 8))),
         plans.Linear(plans.Cells(VISITS, ("ward",), (plans.Count(),)), operator_sample()),
+        *(
+            plans.Scores(plans.Cells(VISITS, ("ward",), (plans.Count(),)), utility)
+            for utility in utility_samples()
+        ),
     ]
+
+
+def utility_samples() -> tuple[utilities.Utility, ...]:
+    """Every utility."""
+    candidate = utilities.DistanceCandidate(2, ops.Total(4), (7,))
+    return (
+        utilities.CellCounts((0, 2)),
+        utilities.Distances(3, (candidate,)),
+        utilities.RankDistance(HALF),
+    )
 
 
 def operator_sample() -> ops.LinearOperator:
@@ -109,6 +124,8 @@ def release_keys() -> dict[str, str]:
         "linear_laplace": (plans.Linear(count, ops.HaarWavelet(4)), "linear_laplace"),
         "linear_gaussian": (plans.Linear(count, ops.HaarWavelet(4)), "linear_gaussian"),
         "rounded_gaussian": (count, "rounded_gaussian"),
+        "scores_exponential": (plans.Scores(count, utility_samples()[1]), "scores_exponential"),
+        "scores_flipped": (plans.Scores(count, utility_samples()[0]), "scores_permute_and_flip"),
     }
     return {name: _release_key(at, query, family) for name, (query, family) in queries.items()}
 

@@ -26,6 +26,7 @@ from dither.plan.algebra import (
     Named,
     Quantiles,
     Query,
+    Scores,
     Value,
     sources_of,
 )
@@ -120,23 +121,27 @@ def explain(
 ) -> Explanation:
     """Explain a priced question."""
     total = sum((calibrated.step.weight for calibrated in priced.steps), Fraction(0))
-    steps = []
-    for calibrated in priced.steps:
-        query = calibrated.step.query
-        mechanism = calibrated.mechanism
-        steps.append(
-            ExplainedStep(
-                describe_query(query),
-                tuple(describe_plan(query.plan)),
-                describe_stability(query, analyses),
-                _describe_sensitivity(calibrated),
-                mechanism.stored_name,
-                _scale(mechanism.parameters),
-                calibrated.step.weight / total,
-                mechanism.describe(),
-            )
-        )
+    steps = (
+        explain_step(calibrated, analyses, calibrated.step.weight / total)
+        for calibrated in priced.steps
+    )
     return Explanation(sql, tuple(steps), preview)
+
+
+def explain_step(calibrated: Calibrated, analyses: Analyses, share: Fraction) -> ExplainedStep:
+    """Explain one step of a priced question, which has this share of the price."""
+    query = calibrated.step.query
+    mechanism = calibrated.mechanism
+    return ExplainedStep(
+        describe_query(query),
+        tuple(describe_plan(query.plan)),
+        describe_stability(query, analyses),
+        _describe_sensitivity(calibrated),
+        mechanism.stored_name,
+        _scale(mechanism.parameters),
+        share,
+        mechanism.describe(),
+    )
 
 
 def _describe_sensitivity(calibrated: Calibrated) -> str:
@@ -166,6 +171,8 @@ def describe_query(query: Query) -> str:
         return words if query.ends is None else f"{words}, with ends ({query.ends[1]} of the share)"
     if isinstance(query, Linear):
         return f"{describe_operator(query.operator)} times {describe_query(query.cells)}"
+    if isinstance(query, Scores):
+        return f"the best {type(query.utility).__name__} over {describe_query(query.cells)}"
     assert isinstance(query, Cells)
     return ", ".join(_describe_aggregate(aggregate) for aggregate in query.columns) + by
 

@@ -134,6 +134,8 @@ def list_central() -> list[Subject]:
     best = m.ExponentialMechanism(Fraction(1), Fraction(1))
     flip = m.PermuteAndFlip(Fraction(1), Fraction(1))
     noisy = m.ReportNoisyMax(Fraction(1), Fraction(1))
+    scores = m.ScoreSelection(Fraction(1), 2)
+    flipped_scores = m.FlippedScoreSelection(Fraction(1), 2)
     top = m.TopK.for_epsilon(1, k=2, sensitivity=1)
     keys = m.TruncatedGeometricKeys(Fraction(1), Fraction(1, 100), groups=1)
     many = m.GaussianKeys.for_rho(Fraction(1, 4), Fraction(1, 100), groups=2)
@@ -205,6 +207,22 @@ def list_central() -> list[Subject]:
         ),
         Subject(
             "ReportNoisyMax", _run_once(noisy), ([0, 0, 0], [1, -1, -1]), noisy.loss(), 0.0, False
+        ),
+        Subject(
+            "ScoreSelection, distances",
+            _run_once(scores),
+            ([4, 4, 0], [2, 6, 2]),
+            scores.loss(),
+            0.0,
+            False,
+        ),
+        Subject(
+            "FlippedScoreSelection, distances",
+            _run_once(flipped_scores),
+            ([4, 4, 0], [2, 6, 2]),
+            flipped_scores.loss(),
+            0.0,
+            False,
         ),
         Subject("TopK", _run_once(top), ([0, 0, 0, 0], [1, -1, -1, -1]), top.loss(), 0.0, False),
         Subject(

@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from dither.canonical import digest, fraction_text
+from dither.canonical import digest
 from dither.plan.expressions import (
     And,
     Call,
@@ -36,6 +36,7 @@ from dither.plan.expressions import (
     conjuncts,
 )
 from dither.plan.operators import LinearOperator
+from dither.plan.utilities import Utility
 from dither.stored import stored, stored_items, stored_name
 
 __all__ = [
@@ -63,7 +64,6 @@ __all__ = [
     "LimitGroups",
     "Linear",
     "Maximum",
-    "MeasuredQuery",
     "Minimum",
     "Named",
     "Not",
@@ -76,11 +76,11 @@ __all__ = [
     "Query",
     "SampleUnits",
     "Scan",
+    "Scores",
     "Sum",
     "UnionAll",
     "Value",
     "conjuncts",
-    "measured_query",
     "nodes_of",
     "plan_hash",
     "sources_of",
@@ -216,8 +216,7 @@ class UnionAll(Hashed):
 @stored("distinct", source="source", per_unit="per_unit")
 @dataclass(frozen=True)
 class Distinct(Hashed):
-    """Each row once: once per owner (`per_unit`), or once in all, after which no row has an
-    owner."""
+    """Each row once: once per owner (`per_unit`), or once in all, and then no row has an owner."""
 
     source: Plan
     per_unit: bool
@@ -282,7 +281,7 @@ Plan: TypeAlias = (
 @stored("cells", plan="plan", keys="keys", columns="columns")
 @dataclass(frozen=True)
 class Cells(Hashed):
-    """One integer per key and aggregate: the query of counts and sums. Its shape is public."""
+    """One integer per key and aggregate: counts and sums. Its shape is public."""
 
     plan: Plan
     keys: tuple[str, ...]
@@ -292,8 +291,7 @@ class Cells(Hashed):
 @stored("keys", plan="plan", keys="keys")
 @dataclass(frozen=True)
 class Keys(Hashed):
-    """The values of undeclared keys, each with its number of distinct owners: what private key
-    selection reads."""
+    """The values of undeclared keys, each with its distinct owners: what key selection reads."""
 
     plan: Plan
     keys: tuple[str, ...]
@@ -322,32 +320,44 @@ class Quantiles(Hashed):
         return len(self.shares) * (1 if self.ends is None else 3)
 
 
-@stored("linear", cells="cells", operator="operator")
 @dataclass(frozen=True)
-class Linear(Hashed):
-    """A public integer matrix times the cells of one count or sum over declared keys."""
+class OverCells(Hashed):
+    """What is made of the cells of one count or sum over declared keys, before noise."""
 
     cells: Cells
-    operator: LinearOperator
 
     @property
     def plan(self) -> Plan:
-        """The rows that are counted."""
         return self.cells.plan
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of the cells."""
         return self.cells.keys
 
 
-Query: TypeAlias = Cells | Keys | Quantiles | Linear
+@stored("linear", cells="cells", operator="operator")
+@dataclass(frozen=True)
+class Linear(OverCells):
+    """A public integer matrix times the cells."""
+
+    operator: LinearOperator
+
+
+@stored("scores", cells="cells", utility="utility")
+@dataclass(frozen=True)
+class Scores(OverCells):
+    """The choice of one public candidate by integer scores of the cells."""
+
+    utility: Utility
+
+
+Query: TypeAlias = Cells | Keys | Quantiles | Linear | Scores
 MeasuredQuery: TypeAlias = Cells | Keys | Quantiles
 
 
 def measured_query(query: Query) -> MeasuredQuery:
     """The query whose integers the data layer measures: the query itself, or its cells."""
-    return query.cells if isinstance(query, Linear) else query
+    return query.cells if isinstance(query, OverCells) else query
 
 
 def sources_of(plan: Plan) -> tuple[Plan, ...]:
@@ -378,10 +388,8 @@ def to_json(node: Any) -> dict[str, Any]:
 def _value(value: Any) -> Any:
     if isinstance(value, (str, bool)):
         return value
-    if isinstance(value, int):
-        return {"number": f"{int(value)}/1"}  # as `fraction_text` writes it, and quicker
-    if isinstance(value, Fraction):
-        return {"number": fraction_text(value)}  # apart from the text "1/2"
+    if isinstance(value, (int, Fraction)):  # apart from the text "1/2"
+        return {"number": f"{value.numerator}/{value.denominator}"}
     if isinstance(value, tuple):
         return [_value(member) for member in value]
     return to_json(value)

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 
 from dither.catalog import Catalog, Neighbours
-from dither.plan.algebra import Cells, Linear, Plan, Quantiles, Query, measured_query
+from dither.plan.algebra import Cells, Linear, Plan, Quantiles, Query, Scores, measured_query
 from dither.plan.analyse import NEWEST_RULES, Analysed, AnalysedNodes, analyse, check_size
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of_rows
@@ -16,6 +16,7 @@ from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
 from dither.plan.linear import bound_products, check_linear, linear_sensitivity_in
 from dither.plan.norms import Sensitivity
 from dither.plan.operators import count_rows
+from dither.plan.scores import ScoreMove, check_scores, score_move_in
 from dither.plan.sensitivity import Box, Reach, box_in, largest_value_in, sensitivity_in, touched_in
 
 MOST_PLANS = 64
@@ -58,7 +59,10 @@ class AnalysedQuery:
     @cached_property
     def released_rows(self) -> int:
         """How many rows of numbers are released: one for each cell, or for each row of a public
-        operator, which is checked here."""
+        operator, or one choice. Operators and utilities are checked here."""
+        if isinstance(self.query, Scores):
+            check_scores(self.query, self.rows, self.cells)
+            return 1
         if isinstance(self.query, Linear):
             check_linear(self.query, self.rows, self.cells)
             return count_rows(self.query.operator)
@@ -76,6 +80,12 @@ class AnalysedQuery:
             return linear_sensitivity_in(self.query, self.rows, self.neighbours)
         assert isinstance(self.query, Cells)
         return sensitivity_in(self.query, self.rows, self.neighbours)
+
+    @cached_property
+    def score_move(self) -> ScoreMove:
+        """How far one unit moves the scores of a choice."""
+        assert isinstance(self.query, Scores)
+        return score_move_in(self.query, self.rows, self.neighbours)
 
     @cached_property
     def box(self) -> Box:

@@ -34,13 +34,17 @@ from dither.plan.operators import (
 
 def apply_operator(operator: LinearOperator, cells: NDArray[Any], largest: int) -> NDArray[Any]:
     """A x for the integers of all cells, whose absolute values sum to at most `largest`."""
-    fits = largest * largest_factor(operator) < 1 << 63
-    kind = np.int64 if fits else object
-    return _apply(operator, np.array(cells.tolist(), kind))
+    return multiply(operator, to_integers(cells, largest * largest_factor(operator)))
 
 
-def _apply(operator: LinearOperator, cells: NDArray[Any]) -> NDArray[Any]:
-    """A x along the last axis."""
+def to_integers(cells: NDArray[Any], bound: int) -> NDArray[Any]:
+    """The same integers as int64 where no number of the computation exceeds it, else as Python
+    integers."""
+    return np.array(cells.tolist(), np.int64 if bound < 1 << 63 else object)
+
+
+def multiply(operator: LinearOperator, cells: NDArray[Any]) -> NDArray[Any]:
+    """A x along the last axis, in integers of the same type."""
     match operator:
         case Identity():
             return cells
@@ -60,9 +64,9 @@ def _apply(operator: LinearOperator, cells: NDArray[Any]) -> NDArray[Any]:
         case Kronecker(factors):
             return _apply_factors(factors, cells)
         case Stack(operators):
-            return np.concatenate([_apply(inner, cells) for inner in operators], axis=-1)
+            return np.concatenate([multiply(inner, cells) for inner in operators], axis=-1)
         case Marginal():
-            return _apply(write_marginal(operator), cells)
+            return multiply(write_marginal(operator), cells)
 
 
 def _sum_ranges(operator: Ranges, cells: NDArray[Any]) -> NDArray[Any]:
@@ -98,5 +102,5 @@ def _apply_factors(factors: tuple[LinearOperator, ...], cells: NDArray[Any]) -> 
     for axis, factor in enumerate(factors, len(before)):
         if not isinstance(factor, Identity):
             moved = np.moveaxis(cells, axis, -1)
-            cells = np.moveaxis(_apply(factor, moved), -1, axis)
+            cells = np.moveaxis(multiply(factor, moved), -1, axis)
     return cells.reshape(*before, -1)

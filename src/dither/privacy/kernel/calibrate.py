@@ -28,6 +28,7 @@ from dither.plan.algebra import (
     Keys,
     Quantiles,
     Query,
+    Scores,
     measured_query,
 )
 from dither.plan.analysed_query import AnalysedQuery, Analyses
@@ -156,6 +157,8 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
             analysed.unlisted,
             analysed.points,
         )
+    if isinstance(terms.query, Scores):
+        return Calibrated(step, mechanism, _INT64, copies, analysed.released_rows)
     widths = _widths(analysed, mechanism)
     return Calibrated(
         step,

@@ -11,14 +11,24 @@ from fractions import Fraction
 from typing import Any, cast, get_args
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Aggregate, Condition, Expression, Linear, Named, Plan, Query
+from dither.plan.algebra import (
+    Aggregate,
+    Condition,
+    Expression,
+    Linear,
+    Named,
+    Plan,
+    Query,
+    Scores,
+)
 from dither.plan.analyse import check_size
 from dither.plan.operators import LinearOperator, check_operator
+from dither.plan.utilities import DistanceCandidate, Utility, check_utility
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.rules import PrivacyRule
 
-_UNIONS = (Aggregate, Condition, Expression, LinearOperator, Plan, Query)
-_NODES = frozenset({Named, Price, Request, Step}.union(*map(get_args, _UNIONS)))
+_UNIONS = (Aggregate, Condition, Expression, LinearOperator, Plan, Query, Utility)
+_NODES = frozenset({DistanceCandidate, Named, Price, Request, Step}.union(*map(get_args, _UNIONS)))
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
@@ -41,6 +51,8 @@ def _check_measured(query: Any) -> None:
     check_size(cast(Any, getattr(query, "plan", None)))
     if isinstance(query, Linear):
         check_operator(query.operator)
+    if isinstance(query, Scores):
+        check_utility(query.utility)
 
 
 def _copy(value: Any, copies: dict[int, Any]) -> Any:

@@ -13,6 +13,7 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
     permute_and_flip   scale = 2 k max(a, b - a) / epsilon_i, for k rows of one unit
     exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
     rounded_gaussian   sigma = sqrt(D2 / (2 rho_i)), normal numbers rounded
+    scores_...         scale = 2 Delta / epsilon_i, or Delta / epsilon_i where scores are monotone
     linear_...         the same three on the product of a public operator with cells
 
 Proof: docs/proofs/kernel.md#calibration.
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Keys, Linear, Quantiles, Query
+from dither.plan.algebra import Cells, Keys, Linear, Quantiles, Query, Scores
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
@@ -34,8 +35,10 @@ from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.quantile_families import (
     build_by_exponential,
     build_by_permute_and_flip,
+    epsilon_of_ranges,
 )
 from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
+from dither.privacy.mechanisms.score_selection import FlippedScoreSelection, ScoreSelection
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
 
@@ -66,7 +69,7 @@ class MechanismFamily:
     """
 
     name: str
-    answers: type[Cells] | type[Keys] | type[Quantiles] | type[Linear]
+    answers: type[Query]
     measures: tuple[Measure, ...]
     build: Callable[[StepTerms], Built]
     numbers: tuple[int, int | None] = (1, None)
@@ -124,6 +127,17 @@ def build_box(terms: StepTerms) -> Built:
         )
     moved = terms.analysed.box
     return Built(IntegerBox.for_epsilon(terms.share, moved.sides, moved.rows, terms.adjacency))
+
+
+def build_scores_by_exponential(terms: StepTerms) -> Built:
+    """A choice by the exponential mechanism, at epsilon_i or at sqrt(8 rho_i)."""
+    epsilon = epsilon_of_ranges(terms.share, 1, terms.measure)
+    return Built(ScoreSelection(epsilon, *terms.analysed.score_move, *terms.adjacency))
+
+
+def build_scores_by_permute_and_flip(terms: StepTerms) -> Built:
+    """A choice by permute-and-flip at epsilon_i."""
+    return Built(FlippedScoreSelection(terms.share, *terms.analysed.score_move, *terms.adjacency))
 
 
 def build_geometric_keys(terms: StepTerms) -> Built:
@@ -198,6 +212,16 @@ FAMILIES: dict[str, MechanismFamily] = {
             build_rounded_gaussian,
             variance_power=1,
             norm="l2",
+        ),
+        MechanismFamily(
+            "scores_permute_and_flip",
+            Scores,
+            ("epsilon",),
+            build_scores_by_permute_and_flip,
+            needs_epsilon_pots=True,
+        ),
+        MechanismFamily(
+            "scores_exponential", Scores, ("epsilon", "rho"), build_scores_by_exponential
         ),
     )
 }

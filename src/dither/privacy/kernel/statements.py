@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from dither.plan.algebra import Cells, Linear, MeasuredQuery, measured_query
+from dither.plan.algebra import Cells, Linear, MeasuredQuery, Scores, measured_query
 from dither.plan.linear import multiply_cells
+from dither.plan.scores import evaluate_scores
 from dither.privacy.kernel.randomise import Exact
 from dither.privacy.kernel.release import Priced
 from dither.privacy.kernel.request import Step
@@ -34,10 +35,12 @@ def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
 def _numbers_of(priced: Priced, step: Step, measured: Any) -> Exact:
     """The exact numbers that one step answers."""
     query = step.measured
-    if isinstance(query, Linear):
-        rows = priced.version.kernel_analyses.analyse_rows(query.plan)
-        return {(): multiply_cells(query, measured, rows)}
-    return _columns_of(step, measured)
+    if not isinstance(query, (Linear, Scores)):
+        return _columns_of(step, measured)
+    rows = priced.version.kernel_analyses.analyse_rows(query.plan)
+    if isinstance(query, Scores):
+        return {(): evaluate_scores(query, measured, rows)}
+    return {(): multiply_cells(query, measured, rows)}
 
 
 def _columns_of(step: Step, measured: Any) -> Exact:

@@ -14,9 +14,11 @@ from dither.privacy.mechanisms.quantile import FlippedQuantile, Quantile
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
+from dither.privacy.mechanisms.score_selection import FlippedScoreSelection, ScoreSelection
 
 __all__ = [
     "FlippedQuantile",
+    "FlippedScoreSelection",
     "GaussianKeys",
     "IntegerBox",
     "IntegerGaussian",
@@ -25,5 +27,6 @@ __all__ = [
     "JointQuantiles",
     "Quantile",
     "QuantilesWithEnds",
+    "ScoreSelection",
     "TruncatedGeometricKeys",
 ]
