@@ -8,6 +8,7 @@ review: docs/proofs/linear-queries.md).
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from functools import cache
 from itertools import combinations, combinations_with_replacement, product
@@ -37,9 +38,10 @@ from dither.plan.algebra import (
 )
 from dither.plan.analysed_query import Analyses
 from dither.plan.norms import Sensitivity
+from dither.plan.operator_norms import largest_norms
 from dither.plan.operators import Dense, Identity, Kronecker, LinearOperator, Total
 from tests.datasets.catalog_texts import write_head, write_private_head
-from tests.plan.operator_samples import CONTRAST, OF_FOUR
+from tests.plan.operator_samples import CONTRAST, OF_FOUR, draw_operator
 
 KEYS = 2
 ROWS = Scan("t")
@@ -132,6 +134,19 @@ def test_no_neighbour_moves_a_product_beyond_the_claim(
 ) -> None:
     claimed, moved = find_claim(OF_FOUR[name], AGGREGATES[aggregate], neighbours, plan)
     assert holds(claimed, moved), (claimed, moved)
+
+
+def test_no_random_operator_is_moved_beyond_its_claim() -> None:
+    """An attacker's search: operators of any nesting, all neighbours of each."""
+    draws = random.Random(7)
+    for _ in range(150):
+        operator = draw_operator(draws, 4)
+        if not largest_norms(operator).linf:
+            continue
+        for neighbours in ("add_remove", "replace"):
+            aggregate = AGGREGATES[draws.choice(["count", "units", "sum"])]
+            claimed, moved = find_claim(operator, aggregate, neighbours)
+            assert holds(claimed, moved), (operator, claimed, moved)
 
 
 @pytest.mark.parametrize("aggregate", ["count", "sum"])

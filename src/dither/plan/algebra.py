@@ -216,7 +216,7 @@ class UnionAll(Hashed):
 @stored("distinct", source="source", per_unit="per_unit")
 @dataclass(frozen=True)
 class Distinct(Hashed):
-    """Each row once: once per owner (`per_unit`), or once in all, and then no row has an owner."""
+    """Each row once per owner (`per_unit`), or once in all; then no row has an owner."""
 
     source: Plan
     per_unit: bool
@@ -246,8 +246,7 @@ class Group(Hashed):
 @stored("sampleunits", source="source", rate="rate")
 @dataclass(frozen=True)
 class SampleUnits(Hashed):
-    """All rows of the units drawn with probability `rate`, by a key that the kernel draws for each
-    release."""
+    """All rows of units drawn with probability `rate`, by a key of the kernel for each release."""
 
     source: Plan
     rate: Fraction
@@ -256,8 +255,7 @@ class SampleUnits(Hashed):
 @stored("limitgroups", source="source", keys="keys", groups="groups")
 @dataclass(frozen=True)
 class LimitGroups(Hashed):
-    """The rows of at most `groups` values of `keys` per owner, chosen by the owner's own hash of
-    the keys."""
+    """The rows of at most `groups` values of `keys` per owner, chosen by the owner's own hash."""
 
     source: Plan
     keys: tuple[str, ...]
@@ -391,6 +389,8 @@ def _value(value: Any) -> Any:
     if isinstance(value, (int, Fraction)):  # apart from the text "1/2"
         return {"number": f"{value.numerator}/{value.denominator}"}
     if isinstance(value, tuple):
+        if value and {*map(type, value)} == {int}:  # in one text: there may be many
+            return {"integers": " ".join(map(str, value))}
         return [_value(member) for member in value]
     return to_json(value)
 

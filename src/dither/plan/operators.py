@@ -193,19 +193,19 @@ def _check_nodes(operator: Any) -> None:
         nodes.append(node)
         entries += _count_entries(node)
         if len(nodes) > MOST_NODES or depth > MOST_DEPTH or entries > MOST_ENTRIES:
-            raise _refuse(
+            raise RefusedError(
                 f"an operator of more than {MOST_NODES} parts, {MOST_DEPTH} levels or "
                 f"{MOST_ENTRIES:,} entries: use structured operators",
-                PrivacyRule.BOUNDED_WORK,
+                rule=PrivacyRule.BOUNDED_WORK,
             )
         waiting += [(inner, depth + 1) for inner in _list_inner(node)]
     for node in reversed(nodes):
         _check_node(node)
         if count_columns(node) > MOST_COLUMNS or count_rows(node) > MOST_ROWS:
-            raise _refuse(
+            raise RefusedError(
                 f"an operator of more than {MOST_COLUMNS:,} cells or {MOST_ROWS:,} numbers: "
                 f"ask for fewer",
-                PrivacyRule.BOUNDED_WORK,
+                rule=PrivacyRule.BOUNDED_WORK,
             )
 
 
@@ -292,5 +292,5 @@ def _is_whole(value: Any, low: int, high: int) -> bool:
     return type(value) is int and low <= value <= high
 
 
-def _refuse(why: str, rule: PrivacyRule = PrivacyRule.NO_RULE) -> RefusedError:
-    return RefusedError(why, rule=rule)
+def _refuse(why: str) -> RefusedError:
+    return RefusedError(why, rule=PrivacyRule.NO_RULE)

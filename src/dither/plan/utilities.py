@@ -97,9 +97,8 @@ def _has_sound_parts(utility: CellCounts | Distances) -> bool:
     for candidate in utility.candidates:
         check_operator(candidate.operator)
     return all(
-        type(number) is int and abs(number) <= MOST_TARGET
+        {*map(type, candidate.target)} == {int} and max(map(abs, candidate.target)) <= MOST_TARGET
         for candidate in utility.candidates
-        for number in candidate.target
     )
 
 

@@ -66,7 +66,7 @@ def approx(loss: Loss, share: Fraction) -> Pair:
     samples of Gaussian noise are among the events, by Renyi divergence at the best of a fixed list
     of orders (the question is fixed before it is asked, hence so is its best order).
     """
-    if not any(isinstance(event, _SAMPLED) and pair(event) is None for event in _events(loss)):
+    if not any(isinstance(event, _SAMPLED) and pair(event) is None for event in leaf_events(loss)):
         epsilon, rho, delta = _walk(loss, _approx)
         if rho == 0:
             return min((epsilon, delta), _approx_shuffled(loss, share))
@@ -129,13 +129,13 @@ def _walk(loss: Loss, price: Callable[[Loss], Prices]) -> Prices:
     return cast(Prices, tuple(sum_largest(amounts, loss.neighbours) for amounts in columns))
 
 
-def _events(loss: Loss) -> Iterator[Loss]:
+def leaf_events(loss: Loss) -> Iterator[Loss]:
     """List the events that a loss is made of: its leaves, below composition and repetition."""
     if isinstance(loss, (losses.Composed, losses.Parallel)):
         for inner in loss.losses:
-            yield from _events(inner)
+            yield from leaf_events(inner)
     elif isinstance(loss, losses.Repeated):
-        yield from _events(loss.loss)
+        yield from leaf_events(loss.loss)
     else:
         yield loss
 

@@ -60,7 +60,7 @@ def _copy(value: Any, copies: dict[int, Any]) -> Any:
 
     `copies` has what was copied before in this call: shared nodes stay shared.
     """
-    if type(value) in _PLAIN:
+    if type(value) in _PLAIN or (type(value) is tuple and {*map(type, value)} == {int}):
         return value
     if type(value) is Fraction:
         return Fraction(int(value.numerator), int(value.denominator))

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from dither.canonical import digest
 from dither.errors import RefusedError, UnavailableError
-from dither.privacy.charges.measures import pair
+from dither.privacy.charges.measures import leaf_events, pair
 from dither.privacy.kernel.kernel import Kernel, now
 from dither.privacy.kernel.release import Priced, Values, table_bytes
 from dither.privacy.kernel.request import Request
@@ -62,7 +62,7 @@ def refuse_useless_price(kernel: Kernel, planned: Loss, pot: str) -> None:
     """
     if any(payer.rule.name == "zcdp" for payer in kernel.ledger.view(pot).path) and any(
         isinstance(event, (PoissonSampled, SampledWithoutReplacement)) and pair(event) is None
-        for event in events(planned)
+        for event in leaf_events(planned)
     ):
         raise RefusedError(
             "a zCDP pot would pay for samples as if all data were read at every step: train from a "
