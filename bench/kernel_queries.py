@@ -111,10 +111,9 @@ def measure_scores(kernel: Kernel, candidates: int) -> dict[str, object]:
     request = Request((step,), Price(rho=Fraction(1)), "total")
     priced = kernel.price(request)
     measurer = kernel.prepare(priced)
-    rows = priced.version.kernel_analyses.analyse_rows(query.plan)
 
     def evaluate() -> object:
-        return evaluate_scores(query, measurer.measure(CELLS), rows)
+        return evaluate_scores(query, measurer.measure(CELLS), priced.steps[0].largest_cells)
 
     base = seconds(evaluate, 3)
     chosen = seconds(

@@ -8,12 +8,26 @@ from functools import cached_property
 from math import prod
 
 from dither.catalog import Catalog, Neighbours
-from dither.plan.algebra import Cells, Linear, Plan, Quantiles, Query, Scores, measured_query
+from dither.plan.algebra import (
+    Cells,
+    Linear,
+    OverCells,
+    Plan,
+    Quantiles,
+    Query,
+    Scores,
+    measured_query,
+)
 from dither.plan.analyse import NEWEST_RULES, Analysed, AnalysedNodes, analyse, check_size
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of_rows
 from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
-from dither.plan.linear import bound_products, check_linear, linear_sensitivity_in
+from dither.plan.linear import (
+    bound_cells,
+    bound_products,
+    check_linear,
+    linear_sensitivity_in,
+)
 from dither.plan.norms import Sensitivity
 from dither.plan.operators import count_rows
 from dither.plan.scores import ScoreMove, check_scores, score_move_in
@@ -80,6 +94,11 @@ class AnalysedQuery:
             return linear_sensitivity_in(self.query, self.rows, self.neighbours)
         assert isinstance(self.query, Cells)
         return sensitivity_in(self.query, self.rows, self.neighbours)
+
+    @cached_property
+    def largest_cells(self) -> int:
+        """The public bound of all cells together of which an operator or a utility is made."""
+        return bound_cells(self.query.cells, self.rows) if isinstance(self.query, OverCells) else 0
 
     @cached_property
     def score_move(self) -> ScoreMove:

@@ -107,7 +107,10 @@ def linear_sensitivity_in(query: Linear, rows: Analysed, neighbours: Neighbours)
     )
 
 
-def multiply_cells(query: Linear, measured: NDArray[Any], rows: Analysed) -> NDArray[Any]:
-    """The exact numbers of a linear query from the measured cells: one row of one number each."""
-    products = apply_operator(query.operator, measured[:, 0], bound_cells(query.cells, rows))
+def multiply_cells(query: Linear, measured: NDArray[Any], largest: int) -> NDArray[Any]:
+    """The exact numbers of a linear query from the measured cells: one row of one number each.
+
+    `largest` is the public bound of all cells together.
+    """
+    products = apply_operator(query.operator, measured[:, 0], largest)
     return products.reshape(-1, 1)

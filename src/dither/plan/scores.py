@@ -78,10 +78,12 @@ def score_move_in(query: Scores, rows: Analysed, neighbours: Neighbours) -> Scor
     return ScoreMove(moved, is_count and neighbours == "add_remove")
 
 
-def evaluate_scores(query: Scores, measured: NDArray[Any], rows: Analysed) -> NDArray[Any]:
-    """The exact score of every candidate, from the measured cells."""
+def evaluate_scores(query: Scores, measured: NDArray[Any], largest: int) -> NDArray[Any]:
+    """The exact score of every candidate, from the measured cells.
+
+    `largest` is the public bound of all cells together.
+    """
     utility = query.utility
-    largest = bound_cells(query.cells, rows)
     if isinstance(utility, CellCounts):
         scores: NDArray[Any] = measured[list(utility.candidates), 0]
         return scores

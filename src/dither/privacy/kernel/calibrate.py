@@ -62,7 +62,7 @@ class Calibrated:
     counts: once, or for each cell of one unit. `cells` is the number of cells of listed keys,
     `unlisted` the other keys, `points` the grid of a quantile. `widths` are those of a cell's
     numbers one by one, the largest of which is `width`: a count beside a large sum is shown as
-    narrow as it is.
+    narrow as it is. `largest_cells` bounds all cells together that an operator or a utility takes.
     """
 
     step: Step
@@ -73,6 +73,7 @@ class Calibrated:
     unlisted: tuple[str, ...] = ()
     points: Points | None = None
     widths: tuple[int, ...] = ()
+    largest_cells: int = 0
 
     def loss(self) -> Loss:
         """What the step costs."""
@@ -158,7 +159,14 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
             analysed.points,
         )
     if isinstance(terms.query, Scores):
-        return Calibrated(step, mechanism, _INT64, copies, analysed.released_rows)
+        return Calibrated(
+            step,
+            mechanism,
+            _INT64,
+            copies,
+            analysed.released_rows,
+            largest_cells=analysed.largest_cells,
+        )
     widths = _widths(analysed, mechanism)
     return Calibrated(
         step,
@@ -168,6 +176,7 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
         _count_cells(analysed),
         analysed.unlisted,
         widths=widths,
+        largest_cells=analysed.largest_cells,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 from dither.plan.algebra import Cells, Linear, MeasuredQuery, Scores, measured_query
 from dither.plan.linear import multiply_cells
 from dither.plan.scores import evaluate_scores
+from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.randomise import Exact
 from dither.privacy.kernel.release import Priced
 from dither.privacy.kernel.request import Step
@@ -27,20 +28,19 @@ def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
         query.hash: numbers for query, numbers in zip(statements(priced), measured, strict=True)
     }
     return [
-        _numbers_of(priced, calibrated.step, by_hash[measured_query(calibrated.step.measured).hash])
+        _numbers_of(calibrated, by_hash[measured_query(calibrated.step.measured).hash])
         for calibrated in priced.steps
     ]
 
 
-def _numbers_of(priced: Priced, step: Step, measured: Any) -> Exact:
+def _numbers_of(calibrated: Calibrated, measured: Any) -> Exact:
     """The exact numbers that one step answers."""
-    query = step.measured
-    if not isinstance(query, (Linear, Scores)):
-        return _columns_of(step, measured)
-    rows = priced.version.kernel_analyses.analyse_rows(query.plan)
+    query = calibrated.step.measured
+    if isinstance(query, Linear):
+        return {(): multiply_cells(query, measured, calibrated.largest_cells)}
     if isinstance(query, Scores):
-        return {(): evaluate_scores(query, measured, rows)}
-    return {(): multiply_cells(query, measured, rows)}
+        return {(): evaluate_scores(query, measured, calibrated.largest_cells)}
+    return _columns_of(calibrated.step, measured)
 
 
 def _columns_of(step: Step, measured: Any) -> Exact:
