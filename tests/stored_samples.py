@@ -8,6 +8,8 @@ from typing import Any
 
 from dither.local.subjects import EXAMPLES
 from dither.plan import algebra as plans
+from dither.plan import operators as ops
+from dither.plan import utilities
 from dither.privacy import losses
 from dither.privacy.kernel.calibrate import loss_of
 from dither.privacy.kernel.release import Version, repeat_key
@@ -49,7 +51,30 @@ def plan_samples() -> list[Any]:
         plans.Cells(VISITS, ("ward",), aggregates),
         plans.Keys(VISITS, ("ward",)),
         plans.Quantiles(VISITS, ("ward",), "age", (HALF,), (Fraction(19, 20), Fraction(1, 8))),
+        plans.Linear(plans.Cells(VISITS, ("ward",), (plans.Count(),)), operator_sample()),
+        *(
+            plans.Scores(plans.Cells(VISITS, ("ward",), (plans.Count(),)), utility)
+            for utility in utility_samples()
+        ),
     ]
+
+
+def utility_samples() -> tuple[utilities.Utility, ...]:
+    """Every utility."""
+    candidate = utilities.DistanceCandidate(2, ops.Total(4), (7,))
+    return (
+        utilities.CellCounts((0, 2)),
+        utilities.Distances(3, (candidate,)),
+        utilities.RankDistance(HALF),
+    )
+
+
+def operator_sample() -> ops.LinearOperator:
+    """Every public operator at least once."""
+    simple = (ops.Identity(4), ops.Total(4), ops.Prefix(4), ops.HaarWavelet(4), ops.Tree(4, 2))
+    listed = (ops.Ranges(4, ((0, 1), (2, 3))), ops.Marginal((2, 2), (1,)))
+    product = ops.Kronecker((ops.Dense(((1, -2),)), ops.Identity(2)))
+    return ops.Stack((*simple, *listed, product))
 
 
 def loss_samples() -> list[losses.Loss]:
@@ -74,6 +99,7 @@ def loss_samples() -> list[losses.Loss]:
         losses.Parallel((losses.Pure(1), losses.Pure("0.5"))),
         losses.Shuffled(1, 1000, theorem="FMT21"),
         losses.Pure(1) + losses.Pure("0.5"),
+        losses.RoundedGaussian(10, 9),
     ]
 
 
@@ -95,12 +121,17 @@ def release_keys() -> dict[str, str]:
         "with_ends": (with_ends, "exponential"),
         "joint": (two, "exponential"),
         "permute_and_flip": (quantile, "permute_and_flip"),
+        "linear_laplace": (plans.Linear(count, ops.HaarWavelet(4)), "linear_laplace"),
+        "linear_gaussian": (plans.Linear(count, ops.HaarWavelet(4)), "linear_gaussian"),
+        "rounded_gaussian": (count, "rounded_gaussian"),
+        "scores_exponential": (plans.Scores(count, utility_samples()[1]), "scores_exponential"),
+        "scores_flipped": (plans.Scores(count, utility_samples()[0]), "scores_permute_and_flip"),
     }
     return {name: _release_key(at, query, family) for name, (query, family) in queries.items()}
 
 
 def _release_key(at: Version, query: Any, family: Any) -> str:
-    price = Price(rho=Fraction(1, 10)) if family == "gaussian" else Price(epsilon=HALF)
+    price = Price(rho=Fraction(1, 10)) if "gaussian" in family else Price(epsilon=HALF)
     request = Request((Step(query, family, Fraction(1)),), price, "total")
     delta = Fraction(1, 10**9)
     steps = calibrate(request, at.catalog, delta, at.facts)

@@ -33,6 +33,7 @@ from dither.privacy.losses import (
     Pure,
     RandomizedResponse,
     Repeated,
+    RoundedGaussian,
     SampledWithoutReplacement,
     compose,
 )
@@ -47,6 +48,7 @@ LEAVES = [
     DiscreteLaplace(10, 1),
     DiscreteGaussian(10, 1),
     DiscreteGaussianVector(10, 3),
+    RoundedGaussian(10, 3),
     GaussianSum(10, 3),
     BoundedRange(1),
     ZCDP(Fraction(1, 2)),
@@ -83,6 +85,7 @@ def leaves(who: dict) -> st.SearchStrategy[Loss]:
         st.builds(lambda s, d: DiscreteLaplace(s, d, **who), positives, integers),
         st.builds(lambda s, d: DiscreteGaussian(s, d, **who), positives, integers),
         st.builds(lambda s, d: DiscreteGaussianVector(s, d, **who), positives, integers),
+        st.builds(lambda s, d: RoundedGaussian(s, d, **who), positives, integers),
         st.builds(lambda e: RandomizedResponse(e, **who), positives),
         st.builds(lambda e: BoundedRange(e, **who), positives),
         st.builds(lambda r, d: ZCDP(r, d, **who), positives, st.fractions(0, Fraction(1, 2))),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, read_history
+from dither.answer.leased import OpenLease
 from dither.answer.question_log import read_questions, record_question
 from dither.catalog import Catalog
 from dither.catalog.file.load import load
@@ -20,7 +21,7 @@ from dither.commands import CHARGED_IS_STORED, name_catalog, naming_catalog
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
 from dither.privacy.kernel.opening import open_kernel
-from dither.privacy.kernel.request import Request
+from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.ledger.reports import Reports
@@ -109,6 +110,10 @@ class EmbeddedCurator:
 
             self._rehearsals = Rehearsals()
         return self._rehearsals.rehearse(self.kernel.price(replace(request, context=DRY_RUN)))
+
+    def open_lease(self, price: Price, pot: str) -> OpenLease:
+        """Charge a pot for a lease, whose steps this process chooses as they come."""
+        return OpenLease(self.kernel, price, pot)
 
     def list_pots(self) -> tuple[Pot, ...]:
         """All pots, without the charges under way."""

@@ -48,6 +48,7 @@ from dither.answer.keys_result import (
     answer_declared_keys,
     preview_declared_keys,
 )
+from dither.answer.leased import OpenLease
 from dither.answer.limit_notes import check_bins
 from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
@@ -315,6 +316,18 @@ class Connection:
         mechanisms = [step.mechanism for step in offered.priced.steps]
         info = self._info(release, offered.recipe)
         return make_limit_suggestion(wish, release.values, mechanisms, price, info)
+
+    def lease(self, *, epsilon: Number | None = None, rho: Number | None = None) -> OpenLease:
+        """Charge a budget now, and spend it in steps that are chosen and priced as they come.
+
+        For algorithms of one's own: `with con.lease(rho=0.5) as lease:` and
+        `lease.release(query, rho=0.1)` with queries of `dither.plan.algebra`, such as `Linear` and
+        `Scores`. The charge stays, whatever is used of it; a lease ends with its block or process.
+        """
+        price = Price(read_epsilon(epsilon), read_rho(rho))
+        if not self._view().path:
+            self._refuse_pot()
+        return self._curator.open_lease(price, self._pot)
 
     def table(self, name: str) -> Question:
         """Build a question step by step.

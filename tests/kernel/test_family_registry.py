@@ -49,6 +49,12 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         "threshold_keys",
         "permute_and_flip_by_rows",
         "exponential_by_rows",
+        "linear_laplace",
+        "linear_gaussian",
+        "rounded_gaussian",
+        "linear_rounded_gaussian",
+        "scores_permute_and_flip",
+        "scores_exponential",
     ]
     assert list(FAMILIES) == names
     assert all(family.name == name for name, family in FAMILIES.items())

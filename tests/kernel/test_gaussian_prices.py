@@ -10,7 +10,7 @@ import pytest
 from dither import ParameterError
 from dither.privacy.charges.conversions import rho_for
 from dither.privacy.charges.logarithms import epsilon_up
-from dither.privacy.kernel import calibrate
+from dither.privacy.kernel import rho_within as conversion
 from tests.time_guard import time_guard
 
 MOST_CONVERSIONS = 100
@@ -29,10 +29,10 @@ def conversions(monkeypatch):
         assert len(made) <= MOST_CONVERSIONS, "the solver has no bound"
         return epsilon_up(rho, delta)
 
-    monkeypatch.setattr(calibrate, "epsilon_up", counted)
-    calibrate.rho_within.cache_clear()
+    monkeypatch.setattr(conversion, "epsilon_up", counted)
+    conversion.rho_within.cache_clear()
     yield made
-    calibrate.rho_within.cache_clear()
+    conversion.rho_within.cache_clear()
 
 
 @pytest.mark.parametrize("delta", ["1e-8", "1e-300"])
@@ -42,7 +42,7 @@ def test_a_price_in_epsilon_is_converted_or_refused_in_a_bounded_number_of_steps
 ):
     price, share = Fraction(epsilon), Fraction(delta)
     try:
-        rho = calibrate.rho_within(price, share)
+        rho = conversion.rho_within(price, share)
     except ParameterError as error:
         assert "choose" in str(error)
         assert price < 1
@@ -58,7 +58,7 @@ def test_the_rho_is_the_first_that_fits_in_steps_of_a_millionth(epsilon, delta):
     rho = Fraction(rho_for(price, share))
     while epsilon_up(rho, share) > price:
         rho *= 1 - Fraction(1, 2**20)
-    assert calibrate.rho_within(price, share) == rho
+    assert conversion.rho_within(price, share) == rho
 
 
 def test_below_the_floor_of_the_conversion_the_refusal_says_what_to_do():
@@ -69,10 +69,10 @@ def test_below_the_floor_of_the_conversion_the_refusal_says_what_to_do():
             match="too small for Gaussian noise at delta 1e-08: ask with Laplace noise",
         ),
     ):
-        calibrate.rho_within(Fraction(1, 10**9), Fraction(1, 10**8))
+        conversion.rho_within(Fraction(1, 10**9), Fraction(1, 10**8))
 
 
 @pytest.mark.parametrize("first", [0, 1, 2, 3, 299, 511, 512])
 def test_the_first_step_is_found_wherever_it_is(first):
-    assert calibrate.first_step(lambda step: step >= first, 512) == first
-    assert calibrate.first_step(lambda step: step >= 513, 512) is None
+    assert conversion.first_step(lambda step: step >= first, 512) == first
+    assert conversion.first_step(lambda step: step >= 513, 512) is None

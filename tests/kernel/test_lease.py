@@ -291,13 +291,27 @@ def test_a_planned_training_run_is_charged_at_the_pots_order_and_each_step_check
     assert record.loss["type"] == "repeated" and record.loss["count"] == 1000
 
 
-def test_other_pots_pay_in_full_or_say_what_would_fit(clinic: Clinic) -> None:
-    """Amplification has a proved charge at one Renyi order alone; elsewhere a sample costs what its
-    whole would."""
+def test_other_pots_refuse_samples_and_say_what_would_fit(clinic: Clinic) -> None:
+    """zCDP has no amplification: 1,000 steps would cost rho 413 in place of epsilon 1.515 at 1e-5
+    (privacy rule P35), so the lease is refused, also where the pot lies inside of such a one."""
     clinic.open(**(GAUSSIAN | {"rho": 500, "ceiling": 500}))
     clinic.open("pure", inside="total", kind="purpose", epsilon=5, ceiling=5)
-    with pytest.raises(RefusedError, match="cannot pay for .*What fits"):
-        Lease(clinic.kernel(), STEP * 1000, "pure")
+    for pot in ("total", "pure"):
+        with pytest.raises(RefusedError, match="pot opened with rule approx or rdp"):
+            Lease(clinic.kernel(), STEP * 1000, pot)
     assert clinic.spent() == {"total": 0, "pure": 0}
-    Lease(clinic.kernel(), STEP * 1000, "total").close()
-    assert clinic.spent()["total"] == 1000 / (2 * F("1.1") ** 2)
+
+
+def test_a_pure_pot_refuses_samples_of_gaussian_noise(clinic: Clinic) -> None:
+    clinic.open()
+    with pytest.raises(RefusedError, match="cannot pay for .*What fits"):
+        Lease(clinic.kernel(), STEP * 1000, "total")
+    assert clinic.spent() == {"total": 0}
+
+
+def test_samples_of_pure_losses_are_paid_in_a_zcdp_pot(clinic: Clinic) -> None:
+    """Their amplified epsilon is a price of its own."""
+    clinic.open(**GAUSSIAN)
+    sampled = PoissonSampled("0.01", Pure(1, unit="person"))
+    Lease(clinic.kernel(), sampled * 10, "total").close()
+    assert 0 < clinic.spent()["total"] < F(1, 100)

@@ -112,6 +112,7 @@ IMPURE: list[tuple[Loss, str]] = [
     (losses.Gaussian(1), "Gaussian"),
     (losses.DiscreteGaussian(1, 1), "Gaussian"),
     (losses.DiscreteGaussianVector(1, 1), "Gaussian"),
+    (losses.RoundedGaussian(1, 1), "Gaussian"),
     (losses.GaussianSum(1, 1), "Gaussian"),
     (losses.ZCDP("0.1"), "Renyi"),
     (losses.RDP(2, 1), "Renyi"),

@@ -33,6 +33,7 @@ SAMPLES: list[Loss] = [
     losses.DiscreteLaplace("2.5", 3),
     losses.DiscreteGaussian(10, 2),
     losses.DiscreteGaussianVector(10, 6),
+    losses.RoundedGaussian(10, 6),
     losses.GaussianSum(4, 2),
     losses.RandomizedResponse(1, neighbours="add_remove"),
     losses.BoundedRange(1),

@@ -26,6 +26,7 @@ from dither.laws import (
     LaplaceErrorLaw,
     QuantileErrorLaw,
     RankErrorLaw,
+    RoundedGaussianErrorLaw,
     SelectionErrorLaw,
     find_error_law,
     law_from_json,
@@ -40,6 +41,7 @@ from dither.privacy.mechanisms import (
     IntegerBox,
     IntegerGaussian,
     IntegerLaplace,
+    IntegerRoundedGaussian,
     JointQuantiles,
     Quantile,
     QuantilesWithEnds,
@@ -61,6 +63,7 @@ WRITTEN = {
         '{"aimed_rows":0,"levels":2,"row_scales":["2/1","1/3"],"type":"joint_quantile_error","v":1}'
     ),
     KeyChanceLaw((0, 2**64 - 1)): '{"type":"key_chances","v":1,"words":[0,18446744073709551615]}',
+    RoundedGaussianErrorLaw(F(3, 2)): '{"sigma":"3/2","type":"rounded_gaussian_error","v":1}',
     KeyThresholdLaw(F(10), 54): '{"sigma":"10/1","threshold":54,"type":"key_threshold","v":1}',
 }
 """What readers elsewhere hold: the same texts for ever."""
@@ -69,6 +72,7 @@ MECHANISMS = [
     IntegerLaplace.for_epsilon(F(1, 3), SUMS),
     IntegerGaussian.for_rho(F(1, 7), SUMS),
     IntegerBox.for_epsilon(F(1, 3), (1, 500, 3), 4),
+    IntegerRoundedGaussian.for_rho(F(1, 7), SUMS),
     TruncatedGeometricKeys(F(1), F(1, 10**6), 3),
     GaussianKeys.for_rho(F(1, 20), F(1, 10**6), groups=10),
     Quantile(F(1, 3), F(1)),
@@ -101,7 +105,7 @@ def test_the_laws_of_every_mechanism_of_the_kernel_cross_a_wire(mechanism: objec
         assert law_from_json(json.loads(dumps(law_to_json(law)))) == law
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS[:3], ids=lambda mechanism: mechanism.stored_name)
+@pytest.mark.parametrize("mechanism", MECHANISMS[:4], ids=lambda mechanism: mechanism.stored_name)
 def test_the_kernel_and_the_law_know_the_same_noise(mechanism: object) -> None:
     """The kernel leaves room for noise up to its reach: no law may expect more than one answer in
     e^99 beyond it."""

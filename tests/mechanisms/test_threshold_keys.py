@@ -11,7 +11,7 @@ import pytest
 
 from dither.accounting.rho_conversion import delta_from_rho
 from dither.laws import find_error_law
-from dither.privacy.kernel.calibrate import rho_within
+from dither.privacy.kernel.rho_within import rho_within
 from dither.privacy.losses import Adjacency
 from dither.privacy.mechanisms import gaussian_keys, key_selection
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys

@@ -30,7 +30,7 @@ PLAN_NODES = [
     cls
     for module in (algebra, expressions)
     for cls in vars(module).values()
-    if inspect.isclass(cls) and is_dataclass(cls)
+    if inspect.isclass(cls) and is_dataclass(cls) and cls is not algebra.OverCells
 ]
 
 

@@ -41,6 +41,7 @@ NAMES: dict[str, tuple[Callable[..., ls.Loss], bool]] = {
     "discrete_laplace": (ls.DiscreteLaplace, True),
     "discrete_gaussian": (ls.DiscreteGaussian, True),
     "discrete_gaussian_vector": (ls.DiscreteGaussianVector, True),
+    "rounded_gaussian": (ls.RoundedGaussian, True),
     "randomized_response": (ls.RandomizedResponse, True),
     "rr": (ls.RandomizedResponse, True),
     "pure": (ls.Pure, True),

@@ -29,8 +29,10 @@ _STATED = (
 def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
     """Compute (sensitivity/sigma)^2 of a continuous Gaussian or of several together.
 
-    None for anything else.
+    None for anything else. Of a rounded one it is an upper end (`has_rounding`).
     """
+    if isinstance(loss, ls.RoundedGaussian):
+        return loss.l2_squared / loss.sigma**2
     if isinstance(loss, ls.Gaussian):
         return (loss.sensitivity / loss.sigma) ** 2
     if isinstance(loss, ls.GaussianSum):
@@ -46,6 +48,18 @@ def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
         mu_squared = gaussian_mu_squared(loss.loss)
         return None if mu_squared is None else mu_squared * loss.count
     return None
+
+
+def has_rounding(loss: ls.Loss) -> bool:
+    """Whether a Gaussian strength is only an upper end, since rounded noise is among it.
+
+    Rounding is post-processing, so the loss is at most the continuous one; below it may be 0.
+    """
+    if isinstance(loss, ls.Composed):
+        return any(map(has_rounding, loss.losses))
+    if isinstance(loss, (ls.Repeated, ls.PoissonSampled, ls.SampledWithoutReplacement)):
+        return has_rounding(loss.loss)
+    return isinstance(loss, ls.RoundedGaussian)
 
 
 def sigma_fraction(mu_squared: Fraction, side: str) -> Fraction:

@@ -262,6 +262,8 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
         return ls.DiscreteGaussian(loss.sigma, loss.sensitivity * size, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.DiscreteGaussianVector):
         return ls.DiscreteGaussianVector(loss.sigma, loss.l2_squared * size**2, **keep)  # type: ignore[arg-type]
+    if isinstance(loss, ls.RoundedGaussian):
+        return ls.RoundedGaussian(loss.sigma, loss.l2_squared * size**2, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.ZCDP) and loss.delta == 0:
         return ls.ZCDP(loss.rho * size**2, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.Approx) and loss.epsilon > 0:

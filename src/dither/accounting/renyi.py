@@ -26,6 +26,7 @@ from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.guarantees import (
     amplified_epsilon,
     gaussian_mu_squared,
+    has_rounding,
     infinite_mass,
     pure_epsilon,
 )
@@ -73,7 +74,7 @@ def renyi_upper(events: Events, neighbours: str, alpha: float, direction: Direct
 def _renyi_event(event: ls.Loss, alpha: float, direction: Direction) -> float:
     if isinstance(event, ls.ZCDP):
         return alpha * float(event.rho)
-    if isinstance(event, ls.DiscreteGaussianVector):
+    if isinstance(event, (ls.DiscreteGaussianVector, ls.RoundedGaussian)):
         return alpha * float(event.l2_squared / (2 * event.sigma**2))
     if isinstance(event, ls.RDP):
         return float(event.epsilon) if alpha <= event.alpha else math.inf
@@ -330,6 +331,8 @@ def zcdp(loss: ls.Loss) -> Concentrated:
 def _rho(event: ls.Loss) -> Bounds:
     """Bracket the rho of one event."""
     mu_squared = gaussian_mu_squared(event)
+    if mu_squared is not None and has_rounding(event):
+        return Bounds(0.0, _both(float(mu_squared / 2)).upper)
     if mu_squared is not None:
         return _both(float(mu_squared / 2))
     if isinstance(event, ls.ZCDP):

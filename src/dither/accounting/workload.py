@@ -19,6 +19,7 @@ from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
 from dither.accounting.guarantees import (
     amplified_epsilon,
     gaussian_mu_squared,
+    has_rounding,
     pure_epsilon,
     sigma_fraction,
 )
@@ -116,6 +117,10 @@ def _build_laws(
     added: list[Law] = []
     responses: Counter[Fraction] = Counter()
     for event, count in events.items():
+        if has_rounding(event):
+            result.loose = True
+            if side == "lower":
+                continue
         if isinstance(event, _DIRECTED):
             if_removed, if_added = _recall_laws(result, event, count, side)
             removed += if_removed

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dither.answer.history import History
+from dither.answer.leased import OpenLease
 from dither.catalog import Catalog
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import Version
-from dither.privacy.kernel.request import Request
+from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView, Pot
 from dither.question.recipe import Recipe
 
@@ -70,6 +71,9 @@ class CuratorAccess(Protocol):
 
     def rehearse(self, request: Request) -> Release:
         """Answer a request on invented rows."""
+
+    def open_lease(self, price: Price, pot: str) -> OpenLease:
+        """Charge a pot for a lease, whose steps run in this process; refused to remote askers."""
 
     def list_pots(self) -> tuple[Pot, ...]:
         """All pots that the asker may see, by what was released until now."""

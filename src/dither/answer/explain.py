@@ -22,13 +22,16 @@ from dither.plan.algebra import (
     Compare,
     Holds,
     Keys,
+    Linear,
     Named,
     Quantiles,
     Query,
+    Scores,
     Value,
     sources_of,
 )
 from dither.plan.analysed_query import Analyses
+from dither.plan.operators import LinearOperator, count_columns, count_rows
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.kernel import Priced
 from dither.publish.shown_table import ShownTable
@@ -122,23 +125,27 @@ def explain(
     For each step: what it asks, how far one unit moves it, its noise and its share.
     """
     total = sum((calibrated.step.weight for calibrated in priced.steps), Fraction(0))
-    steps = []
-    for calibrated in priced.steps:
-        query = calibrated.step.query
-        mechanism = calibrated.mechanism
-        steps.append(
-            ExplainedStep(
-                describe_query(query),
-                tuple(describe_plan(query.plan)),
-                describe_stability(query, analyses),
-                _describe_sensitivity(calibrated),
-                mechanism.stored_name,
-                _scale(mechanism.parameters),
-                calibrated.step.weight / total,
-                mechanism.describe(),
-            )
-        )
+    steps = (
+        explain_step(calibrated, analyses, calibrated.step.weight / total)
+        for calibrated in priced.steps
+    )
     return Explanation(sql, tuple(steps), preview)
+
+
+def explain_step(calibrated: Calibrated, analyses: Analyses, share: Fraction) -> ExplainedStep:
+    """Explain one step of a priced question, which has this share of the price."""
+    query = calibrated.step.query
+    mechanism = calibrated.mechanism
+    return ExplainedStep(
+        describe_query(query),
+        tuple(describe_plan(query.plan)),
+        describe_stability(query, analyses),
+        _describe_sensitivity(calibrated),
+        mechanism.stored_name,
+        _scale(mechanism.parameters),
+        share,
+        mechanism.describe(),
+    )
 
 
 def _describe_sensitivity(calibrated: Calibrated) -> str:
@@ -166,8 +173,25 @@ def describe_query(query: Query) -> str:
     if isinstance(query, Quantiles):
         words = f"quantiles {', '.join(str(share) for share in query.shares)} of {query.column}{by}"
         return words if query.ends is None else f"{words}, with ends ({query.ends[1]} of the share)"
+    if isinstance(query, Linear):
+        return f"{describe_operator(query.operator)} times {describe_query(query.cells)}"
+    if isinstance(query, Scores):
+        return f"the best {type(query.utility).__name__} over {describe_query(query.cells)}"
     assert isinstance(query, Cells)
     return ", ".join(_describe_aggregate(aggregate) for aggregate in query.columns) + by
+
+
+def describe_operator(operator: LinearOperator) -> str:
+    """Name a public operator and its size.
+
+    >>> from dither.plan.operators import HaarWavelet, Kronecker, Total
+    >>> describe_operator(Kronecker((HaarWavelet(4), Total(3))))
+    'Kronecker(HaarWavelet, Total) of 4 x 12 integers'
+    """
+    inner = getattr(operator, "factors", getattr(operator, "operators", ()))
+    names = f"({', '.join(type(factor).__name__ for factor in inner)})" if inner else ""
+    size = f"{count_rows(operator):,} x {count_columns(operator):,}"
+    return f"{type(operator).__name__}{_shorten(names)} of {size} integers"
 
 
 def _describe_aggregate(aggregate: Any) -> str:

@@ -18,7 +18,10 @@ from dither import local
 from dither import mechanisms as m
 from dither.audit.black_box import test
 from dither.audit.verdict import Budget, Verdict
+from dither.plan.apply_operator import apply_operator
 from dither.plan.norms import Sensitivity
+from dither.plan.operator_norms import largest_norms
+from dither.plan.operators import HaarWavelet, LinearOperator
 from dither.privacy.losses import Adjacency, Loss
 from dither.privacy.noise import SystemSource, Words
 
@@ -77,6 +80,16 @@ def _run_boxes(mechanism: m.IntegerBox) -> Callable[..., Any]:
     return run
 
 
+def _run_products(operator: LinearOperator, mechanism: Any) -> Callable[..., Any]:
+    """Vectorised: noise on the product of a public operator with some cells."""
+
+    def run(values: list[int], size: int) -> Any:
+        products = apply_operator(operator, np.array(values, object), sum(map(abs, values)) + 1)
+        return _run_cells(mechanism)(products.tolist(), size)
+
+    return run
+
+
 def _run_once(mechanism: Any) -> Callable[[Any], Any]:
     return lambda data: mechanism.release(data)
 
@@ -118,11 +131,16 @@ def list_central() -> list[Subject]:
     two_rows = m.IntegerBox.for_epsilon(1, sides=(1, 3), rows=2)
     gaussian = m.IntegerGaussian.for_rho(Fraction(1, 2), ONE)
     spread = m.IntegerGaussian.for_rho(Fraction(1, 2), Sensitivity.of(cells=3, largest=1))
+    rounded = m.IntegerRoundedGaussian.for_rho(Fraction(1, 2), ONE)
+    norms = largest_norms(haar := HaarWavelet(4))
+    linear = m.IntegerLaplace.for_epsilon(1, Sensitivity(*norms))
     truncated = m.TruncatedGeometric.for_epsilon(1, low=0, high=8)
     stairs = m.Staircase.for_epsilon(2, Sensitivity.of(largest=10))
     best = m.ExponentialMechanism(Fraction(1), Fraction(1))
     flip = m.PermuteAndFlip(Fraction(1), Fraction(1))
     noisy = m.ReportNoisyMax(Fraction(1), Fraction(1))
+    scores = m.ScoreSelection(Fraction(1), 2)
+    flipped_scores = m.FlippedScoreSelection(Fraction(1), 2)
     top = m.TopK.for_epsilon(1, k=2, sensitivity=1)
     keys = m.TruncatedGeometricKeys(Fraction(1), Fraction(1, 100), groups=1)
     many = m.GaussianKeys.for_rho(Fraction(1, 4), Fraction(1, 100), groups=2)
@@ -175,6 +193,13 @@ def list_central() -> list[Subject]:
             spread.loss(),
             1e-3,
         ),
+        Subject("IntegerRoundedGaussian", _run_cells(rounded), ([10], [11]), rounded.loss(), 1e-3),
+        Subject(
+            "IntegerLaplace on Haar products",
+            _run_products(haar, linear),
+            ([0, 0, 0, 0], [0, 0, 1, 0]),
+            linear.loss(),
+        ),
         Subject("TruncatedGeometric", _run_cells(truncated), ([0], [1]), truncated.loss()),
         Subject("Staircase", _run_cells(stairs), ([0], [10]), stairs.loss()),
         Subject(
@@ -190,6 +215,22 @@ def list_central() -> list[Subject]:
         ),
         Subject(
             "ReportNoisyMax", _run_once(noisy), ([0, 0, 0], [1, -1, -1]), noisy.loss(), 0.0, False
+        ),
+        Subject(
+            "ScoreSelection, distances",
+            _run_once(scores),
+            ([4, 4, 0], [2, 6, 2]),
+            scores.loss(),
+            0.0,
+            False,
+        ),
+        Subject(
+            "FlippedScoreSelection, distances",
+            _run_once(flipped_scores),
+            ([4, 4, 0], [2, 6, 2]),
+            flipped_scores.loss(),
+            0.0,
+            False,
         ),
         Subject("TopK", _run_once(top), ([0, 0, 0, 0], [1, -1, -1, -1]), top.loss(), 0.0, False),
         Subject(

@@ -16,7 +16,7 @@ from dither.data.engines.duckdb import open_registered
 from dither.data.engines.scratch import release_folder
 from dither.data.lower.cells import query_sql, spots, spots_sql
 from dither.errors import DitherError
-from dither.plan.algebra import Cells, Keys, Quantiles, Query, plan_hash
+from dither.plan.algebra import Cells, Keys, MeasuredQuery, Quantiles, plan_hash
 from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
@@ -80,7 +80,7 @@ class Measurer:
                 "the registered copy cannot be opened: ask the steward to register again"
             ) from None
 
-    def prepare(self, query: Query) -> str:
+    def prepare(self, query: MeasuredQuery) -> str:
         """Compile a query, keep it, and return its SQL text.
 
         It reads the registered table's schema, no row.
@@ -114,7 +114,7 @@ class Measurer:
                     self._connection.execute(statement.run.replace("EXECUTE", "DEALLOCATE", 1))
             self._compiled.clear()
 
-    def measure(self, query: Query, sample_key: bytes | None = None) -> Any:
+    def measure(self, query: MeasuredQuery, sample_key: bytes | None = None) -> Any:
         """Run a query and return exact integers.
 
         Cells: one row per declared cell, one column per aggregate, exact Python integers; absent
@@ -219,7 +219,7 @@ class Measurer:
             raise MeasureError("the engine failed") from None
         return filled
 
-    def _fetch_table(self, query: Query, sample_key: bytes | None) -> Any:
+    def _fetch_table(self, query: MeasuredQuery, sample_key: bytes | None) -> Any:
         """Run a query and return its rows as an Arrow table.
 
         Raises MeasureError without the engine's words.
@@ -229,7 +229,7 @@ class Measurer:
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
 
-    def _fetch_rows(self, query: Query, sample_key: bytes | None) -> list[tuple[int, ...]]:
+    def _fetch_rows(self, query: MeasuredQuery, sample_key: bytes | None) -> list[tuple[int, ...]]:
         """Run a query and return its few rows as tuples of exact integers.
 
         Raises MeasureError without the engine's words.
@@ -239,7 +239,7 @@ class Measurer:
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
 
-    def _run(self, query: Query, sample_key: bytes | None) -> str:
+    def _run(self, query: MeasuredQuery, sample_key: bytes | None) -> str:
         """Return the SQL that runs a query: the prepared statement, else its text with the sample
         key."""
         compiled = self._compiled.get(plan_hash(query))
@@ -247,14 +247,14 @@ class Measurer:
             return self._write_sql(query, sample_key)
         return compiled.run
 
-    def _write_sql(self, query: Query, sample_key: bytes | None) -> str:
+    def _write_sql(self, query: MeasuredQuery, sample_key: bytes | None) -> str:
         """Write the SQL of a query; quantiles of few points are counted in an array."""
         rows = self._analyses.analyse_rows(query.plan)
         if isinstance(query, Quantiles) and (layout := spots(query, rows.columns)) is not None:
             return spots_sql(query, rows, layout.room, sample_key)
         return query_sql(query, rows, sample_key)
 
-    def _read_labels(self, table: Any, query: Query) -> tuple[list[OpenKey], int]:
+    def _read_labels(self, table: Any, query: MeasuredQuery) -> tuple[list[OpenKey], int]:
         """The unlisted keys of each row, and how many columns they take."""
         width = len(self._analyses.analyse_query(query).unlisted)
         columns = [table.column(index).to_pylist() for index in range(width)]

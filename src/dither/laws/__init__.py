@@ -15,6 +15,7 @@ from dither.laws.gaussian import GaussianErrorLaw
 from dither.laws.keys import KeyChanceLaw, KeyThresholdLaw
 from dither.laws.laplace import LaplaceErrorLaw
 from dither.laws.ranks import JointQuantileErrorLaw, QuantileErrorLaw, SelectionErrorLaw
+from dither.laws.rounded_gaussian import RoundedGaussianErrorLaw
 
 __all__ = [
     "AdditiveErrorLaw",
@@ -30,6 +31,7 @@ __all__ = [
     "LaplaceErrorLaw",
     "QuantileErrorLaw",
     "RankErrorLaw",
+    "RoundedGaussianErrorLaw",
     "SelectionErrorLaw",
     "find_error_law",
     "law_from_json",

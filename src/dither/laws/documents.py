@@ -21,6 +21,7 @@ from dither.laws.gaussian import GaussianErrorLaw
 from dither.laws.keys import KeyChanceLaw, KeyThresholdLaw
 from dither.laws.laplace import LaplaceErrorLaw
 from dither.laws.ranks import JointQuantileErrorLaw, QuantileErrorLaw, SelectionErrorLaw
+from dither.laws.rounded_gaussian import RoundedGaussianErrorLaw
 from dither.stored import stored_items, stored_keys, stored_name
 
 LAWS: tuple[type[ErrorLaw], ...] = (
@@ -32,6 +33,7 @@ LAWS: tuple[type[ErrorLaw], ...] = (
     JointQuantileErrorLaw,
     KeyChanceLaw,
     KeyThresholdLaw,
+    RoundedGaussianErrorLaw,
 )
 """Every law that a mechanism may name, and that is written and read; a new one gets a line here."""
 _VERSION = 1

@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from dither.canonical import digest, fraction_text
+from dither.canonical import digest
 from dither.plan.expressions import (
     And,
     Call,
@@ -35,6 +35,8 @@ from dither.plan.expressions import (
     Value,
     conjuncts,
 )
+from dither.plan.operators import LinearOperator
+from dither.plan.utilities import Utility
 from dither.stored import stored, stored_items, stored_name
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "Keys",
     "Kind",
     "LimitGroups",
+    "Linear",
     "Maximum",
     "Minimum",
     "Named",
@@ -73,6 +76,7 @@ __all__ = [
     "Query",
     "SampleUnits",
     "Scan",
+    "Scores",
     "Sum",
     "UnionAll",
     "Value",
@@ -212,8 +216,7 @@ class UnionAll(Hashed):
 @stored("distinct", source="source", per_unit="per_unit")
 @dataclass(frozen=True)
 class Distinct(Hashed):
-    """Each row once: once per owner (`per_unit`), or once in all, after which no row has an
-    owner."""
+    """Each row once per owner (`per_unit`), or once in all; then no row has an owner."""
 
     source: Plan
     per_unit: bool
@@ -222,8 +225,7 @@ class Distinct(Hashed):
 @stored("perunit", source="source", keys="keys", columns="columns")
 @dataclass(frozen=True)
 class PerUnit(Hashed):
-    """One row per owner and value of `keys`, exact aggregates of the owner's rows; the owner
-    stays."""
+    """One row per owner and value of `keys`: exact aggregates of the owner's rows. Owners stay."""
 
     source: Plan
     keys: tuple[str, ...]
@@ -243,8 +245,7 @@ class Group(Hashed):
 @stored("sampleunits", source="source", rate="rate")
 @dataclass(frozen=True)
 class SampleUnits(Hashed):
-    """All rows of the units drawn with probability `rate`, by a key that the kernel draws for each
-    release."""
+    """All rows of units drawn with probability `rate`, by a key of the kernel for each release."""
 
     source: Plan
     rate: Fraction
@@ -253,8 +254,7 @@ class SampleUnits(Hashed):
 @stored("limitgroups", source="source", keys="keys", groups="groups")
 @dataclass(frozen=True)
 class LimitGroups(Hashed):
-    """The rows of at most `groups` values of `keys` per owner, chosen by the owner's own hash of
-    the keys."""
+    """The rows of at most `groups` values of `keys` per owner, chosen by the owner's own hash."""
 
     source: Plan
     keys: tuple[str, ...]
@@ -278,7 +278,7 @@ Plan: TypeAlias = (
 @stored("cells", plan="plan", keys="keys", columns="columns")
 @dataclass(frozen=True)
 class Cells(Hashed):
-    """One integer per key and aggregate: the query of counts and sums. Its shape is public."""
+    """One integer per key and aggregate: counts and sums. Its shape is public."""
 
     plan: Plan
     keys: tuple[str, ...]
@@ -288,8 +288,7 @@ class Cells(Hashed):
 @stored("keys", plan="plan", keys="keys")
 @dataclass(frozen=True)
 class Keys(Hashed):
-    """The values of undeclared keys, each with its number of distinct owners: what private key
-    selection reads."""
+    """The values of undeclared keys, each with its distinct owners: what key selection reads."""
 
     plan: Plan
     keys: tuple[str, ...]
@@ -318,7 +317,44 @@ class Quantiles(Hashed):
         return len(self.shares) * (1 if self.ends is None else 3)
 
 
-Query: TypeAlias = Cells | Keys | Quantiles
+@dataclass(frozen=True)
+class OverCells(Hashed):
+    """What is made of the cells of one count or sum over declared keys, before noise."""
+
+    cells: Cells
+
+    @property
+    def plan(self) -> Plan:
+        return self.cells.plan
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.cells.keys
+
+
+@stored("linear", cells="cells", operator="operator")
+@dataclass(frozen=True)
+class Linear(OverCells):
+    """A public integer matrix times the cells."""
+
+    operator: LinearOperator
+
+
+@stored("scores", cells="cells", utility="utility")
+@dataclass(frozen=True)
+class Scores(OverCells):
+    """The choice of one public candidate by integer scores of the cells."""
+
+    utility: Utility
+
+
+Query: TypeAlias = Cells | Keys | Quantiles | Linear | Scores
+MeasuredQuery: TypeAlias = Cells | Keys | Quantiles
+
+
+def measured_query(query: Query) -> MeasuredQuery:
+    """The query whose integers the data layer measures: the query itself, or its cells."""
+    return query.cells if isinstance(query, OverCells) else query
 
 
 def sources_of(plan: Plan) -> tuple[Plan, ...]:
@@ -347,15 +383,14 @@ def to_json(node: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """Write one field of a node for its canonical dict: numbers apart from texts, nodes as
-    dicts."""
+    """Write one field of a node for its canonical dict: numbers as texts, nodes as dicts."""
     if isinstance(value, (str, bool)):
         return value
-    if isinstance(value, int):
-        return {"number": fraction_text(Fraction(value))}
-    if isinstance(value, Fraction):
-        return {"number": fraction_text(value)}  # apart from the text "1/2"
+    if isinstance(value, (int, Fraction)):  # apart from the text "1/2"
+        return {"number": f"{value.numerator}/{value.denominator}"}
     if isinstance(value, tuple):
+        if value and {*map(type, value)} == {int}:  # in one text: there may be many
+            return {"integers": " ".join(map(str, value))}
         return [_value(member) for member in value]
     return to_json(value)
 

@@ -8,12 +8,29 @@ from functools import cached_property
 from math import prod
 
 from dither.catalog import Catalog, Neighbours
-from dither.plan.algebra import Cells, Plan, Quantiles, Query
+from dither.plan.algebra import (
+    Cells,
+    Linear,
+    OverCells,
+    Plan,
+    Quantiles,
+    Query,
+    Scores,
+    measured_query,
+)
 from dither.plan.analyse import NEWEST_RULES, Analysed, AnalysedNodes, analyse, check_size
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of_rows
 from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
+from dither.plan.linear import (
+    bound_cells,
+    bound_products,
+    check_linear,
+    linear_sensitivity_in,
+)
 from dither.plan.norms import Sensitivity
+from dither.plan.operators import count_rows
+from dither.plan.scores import ScoreMove, check_scores, score_move_in
 from dither.plan.sensitivity import (
     Box,
     Reach,
@@ -56,9 +73,22 @@ class AnalysedQuery:
     @cached_property
     def width(self) -> int:
         """How many numbers are measured in each cell."""
-        if isinstance(self.query, Cells):
-            return len(self.query.columns)
-        return self.query.width if isinstance(self.query, Quantiles) else 1
+        query = measured_query(self.query)
+        if isinstance(query, Cells):
+            return len(query.columns)
+        return query.width if isinstance(query, Quantiles) else 1
+
+    @cached_property
+    def released_rows(self) -> int:
+        """How many rows of numbers are released: one for each cell, or for each row of a public
+        operator, or one choice. Operators and utilities are checked here."""
+        if isinstance(self.query, Scores):
+            check_scores(self.query, self.rows, self.cells)
+            return 1
+        if isinstance(self.query, Linear):
+            check_linear(self.query, self.rows, self.cells)
+            return count_rows(self.query.operator)
+        return self.cells
 
     @cached_property
     def reach(self) -> Reach:
@@ -68,8 +98,21 @@ class AnalysedQuery:
     @cached_property
     def sensitivity(self) -> Sensitivity:
         """What one unit can change in all cells of a query of counts and sums, in every norm."""
+        if isinstance(self.query, Linear):
+            return linear_sensitivity_in(self.query, self.rows, self.neighbours)
         assert isinstance(self.query, Cells)
         return sensitivity_in(self.query, self.rows, self.neighbours)
+
+    @cached_property
+    def largest_cells(self) -> int:
+        """The public bound of all cells together of which an operator or a utility is made."""
+        return bound_cells(self.query.cells, self.rows) if isinstance(self.query, OverCells) else 0
+
+    @cached_property
+    def score_move(self) -> ScoreMove:
+        """How far one unit moves the scores of a choice."""
+        assert isinstance(self.query, Scores)
+        return score_move_in(self.query, self.rows, self.neighbours)
 
     @cached_property
     def box(self) -> Box:
@@ -87,6 +130,8 @@ class AnalysedQuery:
     @cached_property
     def largest_values(self) -> tuple[int, ...]:
         """The public bound of each number of a cell."""
+        if isinstance(self.query, Linear):
+            return (bound_products(self.query, self.rows),)
         assert isinstance(self.query, Cells)
         return tuple(largest_value_in(aggregate, self.rows) for aggregate in self.query.columns)
 

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from dither.canonical import Number, dumps, fraction_text, positive, quote
 from dither.errors import ParameterError
-from dither.privacy.numbers import Exact, count, not_negative, order, probability, rate
+from dither.privacy.numbers import Exact, count, not_negative, order, probability, rate, theorem
 from dither.stored import stored, stored_items
 
 Neighbours = Literal["add_remove", "replace"]
@@ -74,9 +74,8 @@ class Loss:
     def __post_init__(self) -> None:
         """Check neighbours and unit, and make each parameter exact by its own check."""
         if self.neighbours not in _RELATIONS:
-            raise ParameterError(
-                f"neighbours must be 'add_remove' or 'replace', got {quote(self.neighbours)}"
-            )
+            given = quote(self.neighbours)
+            raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {given}")
         if not isinstance(self.unit, str) or not self.unit:
             raise ParameterError("unit must be a non-empty text such as 'person' or 'row'")
         kind = type(self)
@@ -210,6 +209,16 @@ class DiscreteGaussianVector(Loss):
     """
 
     type = "discrete_gaussian_vector"
+    sigma: Exact = _parameter(positive)
+    l2_squared: int = _parameter(count)
+
+
+@stored(sigma="sigma", l2_squared="l2_squared")
+@dataclass(frozen=True, repr=False, eq=False)
+class RoundedGaussian(Loss):
+    """Continuous Gaussian noise rounded to integers: *at most* the loss of `Gaussian`."""
+
+    type = "rounded_gaussian"
     sigma: Exact = _parameter(positive)
     l2_squared: int = _parameter(count)
 
@@ -371,15 +380,6 @@ class GaussianSum(Loss):
     clip_norm: Exact = _parameter(positive)
 
 
-def _theorem(value: Any, name: str) -> str:
-    """Return the name of the theorem that a shuffled loss rests on; refuse any other."""
-    if value != "FMT21":  # Feldman, McMillan and Talwar 2021
-        raise ParameterError(
-            f"shuffling is accounted by a named theorem only: {name}='FMT21', got {quote(value)}"
-        )
-    return str(value)
-
-
 @stored(epsilon="epsilon", users="users", theorem="theorem")
 @dataclass(frozen=True, repr=False, eq=False)
 class Shuffled(Loss):
@@ -388,7 +388,7 @@ class Shuffled(Loss):
     type = "shuffled"
     epsilon: Exact = _parameter(positive)
     users: int = _parameter(count)
-    theorem: str = _parameter(_theorem, kw_only=True)
+    theorem: str = _parameter(theorem, kw_only=True)
     neighbours: Neighbours = field(default="replace", kw_only=True)
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from dither.canonical import Number, exact, number_text, positive
+from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import DitherError, ParameterError
 
 if TYPE_CHECKING:
@@ -109,3 +109,12 @@ def order(value: Number, name: str) -> Fraction:
     if number <= 1:
         raise ParameterError(f"{name} must be above 1, got {number_text(number)}")
     return number
+
+
+def theorem(value: object, name: str) -> str:
+    """The name of the theorem that a shuffled loss rests on; any other is refused."""
+    if value != "FMT21":  # Feldman, McMillan and Talwar 2021
+        raise ParameterError(
+            f"shuffling is accounted by a named theorem only: {name}='FMT21', got {quote(value)}"
+        )
+    return str(value)

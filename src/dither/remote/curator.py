@@ -12,12 +12,13 @@ from typing import Any
 
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, PaidRelease
+from dither.answer.leased import OpenLease
 from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release, Values, price_request
 from dither.privacy.kernel.release import Version
-from dither.privacy.kernel.request import Request
+from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.noise.source import fresh_bytes
 from dither.protocol import documents, messages
@@ -124,6 +125,13 @@ class RemoteCurator:
         answer = self._transport.call(call, messages.ReleasedAnswer)
         priced = self.kernel.price_at(replace(request, context=DRY_RUN))
         return documents.read_release(answer, priced)
+
+    def open_lease(self, price: Price, pot: str) -> OpenLease:
+        """Refuse: the steps of a lease are not sent one by one."""
+        raise ParameterError(
+            "a served dataset opens no leases: their steps would show when each was measured. Run "
+            "the algorithm where the dataset is, with dither.connect(CATALOG)"
+        )
 
     def list_pots(self) -> tuple[Pot, ...]:
         """The pots that the asker may see."""

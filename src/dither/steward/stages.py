@@ -23,7 +23,17 @@ from dither.catalog.file.load import load
 from dither.data.measure import Measurer
 from dither.data.register.registration import write_copy_and_facts
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Keys, LimitGroups, Plan, Quantiles, Query, Scan, nodes_of
+from dither.plan.algebra import (
+    Cells,
+    Keys,
+    LimitGroups,
+    Plan,
+    Quantiles,
+    Query,
+    Scan,
+    measured_query,
+    nodes_of,
+)
 from dither.plan.grids import Points
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.randomise import dense
@@ -52,7 +62,7 @@ def truth(state: State, query: Cells, catalog: Catalog) -> list[list[int]]:
 def measured(state: State, query: Query, catalog: Catalog) -> Any:
     """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
     with _open_measurer(state, catalog) as measurer:
-        return measurer.measure(query)
+        return measurer.measure(measured_query(query))
 
 
 def measure_truth(state: State, release: Release) -> Values:
@@ -77,6 +87,11 @@ def _measure_exactly(
     if isinstance(query, Keys):
         return tuple(selected[query.plan, query.keys])
     keys = selected[query.plan, calibrated.unlisted] if calibrated.unlisted else ((),)
+    if not isinstance(query, (Cells, Quantiles)):
+        raise RefusedError(
+            f"no exact answer is shown for {type(query).__name__}: ask for its cells",
+            rule=PrivacyRule.NO_RULE,
+        )
     measurement = measurer.measure(query, bytes(32))
     if isinstance(query, Quantiles):
         return tuple(
@@ -145,6 +160,11 @@ def measure_stages(
 
 def _measure_cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ...]]:
     """Measure a query exactly, as (key, cell code) -> one integer for each column."""
+    if not isinstance(query, (Cells, Quantiles)):
+        raise RefusedError(
+            f"no exact answer is shown for {type(query).__name__}: ask for its cells",
+            rule=PrivacyRule.NO_RULE,
+        )
     measurement = measurer.measure(query, bytes(32))
     by_key = (
         measurement

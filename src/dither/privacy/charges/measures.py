@@ -66,7 +66,7 @@ def approx(loss: Loss, share: Fraction) -> Pair:
     samples of Gaussian noise are among the events, by Renyi divergence at the best of a fixed list
     of orders (the question is fixed before it is asked, hence so is its best order).
     """
-    if not any(isinstance(event, _SAMPLED) and pair(event) is None for event in _events(loss)):
+    if not any(isinstance(event, _SAMPLED) and pair(event) is None for event in leaf_events(loss)):
         epsilon, rho, delta = _walk(loss, _approx)
         if rho == 0:
             return min((epsilon, delta), _approx_shuffled(loss, share))
@@ -129,13 +129,13 @@ def _walk(loss: Loss, price: Callable[[Loss], Prices]) -> Prices:
     return cast(Prices, tuple(sum_largest(amounts, loss.neighbours) for amounts in columns))
 
 
-def _events(loss: Loss) -> Iterator[Loss]:
+def leaf_events(loss: Loss) -> Iterator[Loss]:
     """List the events that a loss is made of: its leaves, below composition and repetition."""
     if isinstance(loss, (losses.Composed, losses.Parallel)):
         for inner in loss.losses:
-            yield from _events(inner)
+            yield from leaf_events(inner)
     elif isinstance(loss, losses.Repeated):
-        yield from _events(loss.loss)
+        yield from leaf_events(loss.loss)
     else:
         yield loss
 
@@ -199,7 +199,7 @@ def _gaussian(event: Loss) -> Fraction | None:
     match event:
         case losses.Gaussian() | losses.DiscreteGaussian():
             return Fraction(event.sensitivity) ** 2 / (2 * event.sigma**2)
-        case losses.DiscreteGaussianVector():
+        case losses.DiscreteGaussianVector() | losses.RoundedGaussian():
             return event.l2_squared / (2 * event.sigma**2)
         case losses.GaussianSum():  # a replaced unit takes one vector away and brings another
             return (event.clip_norm * (2 if event.neighbours == "replace" else 1)) ** 2 / (
@@ -374,6 +374,7 @@ _WHY: dict[type[Loss], str] = {
     losses.Gaussian: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.DiscreteGaussian: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.DiscreteGaussianVector: "no finite epsilon holds for Gaussian noise with delta 0",
+    losses.RoundedGaussian: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.GaussianSum: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.ZCDP: "a bound on Renyi divergences gives an epsilon only together with a delta above 0",
     losses.RDP: "a bound on Renyi divergence at one order adds up in rdp budgets of that order",

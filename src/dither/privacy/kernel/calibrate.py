@@ -13,21 +13,27 @@ the epsilon. Proof: docs/proofs/kernel.md#calibration.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
-from dither.canonical import number_text
 from dither.error_terms import NoiseTerms
-from dither.errors import ParameterError, RefusedError
-from dither.plan.algebra import Aggregate, Cells, CountDistinct, CountUnits, Keys, Quantiles, Query
+from dither.errors import RefusedError
+from dither.plan.algebra import (
+    Aggregate,
+    Cells,
+    CountDistinct,
+    CountUnits,
+    Keys,
+    Quantiles,
+    Query,
+    Scores,
+    measured_query,
+)
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.grids import Points
-from dither.privacy.charges.conversions import rho_for
-from dither.privacy.charges.logarithms import epsilon_up
 from dither.privacy.kernel.families import FAMILIES
 from dither.privacy.kernel.request import Price, Request, Step
+from dither.privacy.kernel.rho_within import rho_within
 from dither.privacy.losses import Loss, compose
 from dither.privacy.mechanisms.protocol import Mechanism
 from dither.privacy.mechanisms.step_terms import Measure, StepTerms
@@ -40,9 +46,6 @@ MOST_QUANTILE_CELLS = 10_000
 MOST_COLUMNS = 1_000
 MOST_NUMBERS = 20_000_000
 MOST_HELD = 1_000_000
-_LESS = 1 - Fraction(1, 2**20)
-_MOST_STEPS = 512
-_MOST_HALVINGS = 64
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Calibrated:
     counts: once, or for each cell of one unit. `cells` is the number of cells of listed keys,
     `unlisted` the other keys, `points` the grid of a quantile. `widths` are those of a cell's
     numbers one by one, the largest of which is `width`: a count beside a large sum is shown as
-    narrow as it is.
+    narrow as it is. `largest_cells` bounds all cells together that an operator or a utility takes.
     """
 
     step: Step
@@ -64,6 +67,7 @@ class Calibrated:
     unlisted: tuple[str, ...] = ()
     points: Points | None = None
     widths: tuple[int, ...] = ()
+    largest_cells: int = 0
 
     def loss(self) -> Loss:
         """What the step costs."""
@@ -178,6 +182,15 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
             analysed.unlisted,
             analysed.points,
         )
+    if isinstance(terms.query, Scores):
+        return Calibrated(
+            step,
+            mechanism,
+            _INT64,
+            copies,
+            analysed.released_rows,
+            largest_cells=analysed.largest_cells,
+        )
     widths = _widths(analysed, mechanism)
     return Calibrated(
         step,
@@ -187,6 +200,7 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
         _count_cells(analysed),
         analysed.unlisted,
         widths=widths,
+        largest_cells=analysed.largest_cells,
     )
 
 
@@ -225,7 +239,7 @@ def _count_cells(analysed: AnalysedQuery) -> int:
             "fewer",
             rule=PrivacyRule.BOUNDED_WORK,
         )
-    return analysed.cells
+    return analysed.released_rows
 
 
 def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
@@ -318,11 +332,11 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
     """
     numbers = rows_in_memory = 0
     for analysed in queries:
-        query = analysed.query
+        query = measured_query(analysed.query)
         columns = query.columns if isinstance(query, Cells) else ()
         distinct = sum(isinstance(column, (CountDistinct, CountUnits)) for column in columns)
         rows_in_memory += analysed.reach.rows * (distinct + isinstance(query, (Keys, Quantiles)))
-        numbers += analysed.width * analysed.cells
+        numbers += analysed.width * max(analysed.cells, analysed.released_rows)
     if numbers > MOST_NUMBERS:
         raise RefusedError(
             f"{numbers:,} numbers in one answer: at most {MOST_NUMBERS:,}. Group by fewer keys",
@@ -335,63 +349,6 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
             "of a person first, or ask for fewer of them in one question",
             rule=PrivacyRule.BOUNDED_WORK,
         )
-
-
-@lru_cache(maxsize=256)
-def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """A rho, the largest to six digits, whose exact conversion at delta is at most epsilon.
-
-    >>> float(rho_within(Fraction(1), Fraction(1, 10**6)))
-    0.02435...
-    """
-    start = Fraction(rho_for(epsilon, delta))
-
-    def fits(rho: Fraction) -> bool:
-        return epsilon_up(rho, delta) <= epsilon
-
-    def lowered(step: int) -> Fraction:
-        return start * Fraction(_LESS**step)
-
-    steps = first_step(lambda step: fits(lowered(step)), _MOST_STEPS)
-    if steps is not None:
-        return lowered(steps)
-    halvings = first_step(lambda step: fits(start / 2**step), _MOST_HALVINGS)
-    if halvings is None:
-        raise ParameterError(
-            f"epsilon {number_text(epsilon)} is too small for Gaussian noise at delta "
-            f"{number_text(delta)}: ask with "
-            "Laplace noise, with rho= in a zCDP budget, or choose e.g. epsilon=0.5"
-        )
-    low: Fraction = start / 2**halvings
-
-    def raised(step: int) -> Fraction:
-        return low * (2 - Fraction(step, 2**20))
-
-    finer = first_step(lambda step: fits(raised(step)), 2**20)
-    return low if finer is None else raised(finer)
-
-
-def first_step(holds: Callable[[int], bool], last: int) -> int | None:
-    """Find the first step from 0 to `last` at which `holds` is true, by doubling and bisection.
-
-    Returns None where it is true at none. From the first such step on it must stay true.
-
-    >>> first_step(lambda step: step >= 300, 512), first_step(lambda step: False, 512)
-    (300, None)
-    """
-    if holds(0):
-        return 0
-    low = 0
-    high = 1
-    while not holds(high):
-        if high == last:
-            return None
-        low = high
-        high = min(2 * high, last)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 def loss_of(steps: tuple[Calibrated, ...]) -> Loss:

@@ -11,13 +11,24 @@ from fractions import Fraction
 from typing import Any, cast, get_args
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Aggregate, Condition, Expression, Named, Plan, Query
+from dither.plan.algebra import (
+    Aggregate,
+    Condition,
+    Expression,
+    Linear,
+    Named,
+    Plan,
+    Query,
+    Scores,
+)
 from dither.plan.analyse import check_size
+from dither.plan.operators import LinearOperator, check_operator
+from dither.plan.utilities import DistanceCandidate, Utility, check_utility
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.rules import PrivacyRule
 
-_UNIONS = (Aggregate, Condition, Expression, Plan, Query)
-_NODES = frozenset({Named, Price, Request, Step}.union(*map(get_args, _UNIONS)))
+_UNIONS = (Aggregate, Condition, Expression, LinearOperator, Plan, Query, Utility)
+_NODES = frozenset({DistanceCandidate, Named, Price, Request, Step}.union(*map(get_args, _UNIONS)))
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
@@ -29,7 +40,7 @@ def copy_request(request: Request) -> Request:
     if type(request) is not Request or type(request.steps) is not tuple:
         raise RefusedError("a request of another type", rule=PrivacyRule.NO_RULE)
     for step in request.steps:
-        check_size(cast(Any, getattr(getattr(step, "measured", None), "plan", None)))
+        _check_measured(getattr(step, "measured", None))
     try:
         return cast(Request, _copy(request, {}))
     except RecursionError:
@@ -38,12 +49,21 @@ def copy_request(request: Request) -> Request:
         ) from None
 
 
+def _check_measured(query: Any) -> None:
+    """Refuse a plan or an operator of too many parts, before they are walked."""
+    check_size(cast(Any, getattr(query, "plan", None)))
+    if isinstance(query, Linear):
+        check_operator(query.operator)
+    if isinstance(query, Scores):
+        check_utility(query.utility)
+
+
 def _copy(value: Any, copies: dict[int, Any]) -> Any:
     """Copy a node and all below it.
 
     `copies` has what was copied before in this call: shared nodes stay shared.
     """
-    if type(value) in _PLAIN:
+    if type(value) in _PLAIN or (type(value) is tuple and {*map(type, value)} == {int}):
         return value
     if type(value) is Fraction:
         return Fraction(int(value.numerator), int(value.denominator))

@@ -16,6 +16,9 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
     permute_and_flip   scale = 2 k max(a, b - a) / epsilon_i, for k rows of one unit
     exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
     ..._by_rows        both, with rows that leave and rows that come counted one by one
+    rounded_gaussian   sigma = sqrt(D2 / (2 rho_i)), normal numbers rounded
+    scores_...         scale = 2 Delta / epsilon_i, or Delta / epsilon_i where scores are monotone
+    linear_...         the same three on the product of a public operator with cells
 
 Proof: docs/proofs/kernel.md#calibration.
 """
@@ -27,7 +30,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Keys, Quantiles, Query
+from dither.plan.algebra import Cells, Keys, Linear, Quantiles, Query, Scores
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox, UnitBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
@@ -38,7 +41,10 @@ from dither.privacy.mechanisms.quantile_families import (
     build_by_exponential_rows,
     build_by_permute_and_flip,
     build_by_permute_and_flip_rows,
+    epsilon_of_ranges,
 )
+from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
+from dither.privacy.mechanisms.score_selection import FlippedScoreSelection, ScoreSelection
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
 
@@ -78,7 +84,7 @@ class MechanismFamily:
     """
 
     name: str
-    answers: type[Cells] | type[Keys] | type[Quantiles]
+    answers: type[Query]
     measures: tuple[Measure, ...]
     build: Callable[[StepTerms], Built]
     numbers: tuple[int, int | None] = (1, None)
@@ -87,6 +93,8 @@ class MechanismFamily:
     norm: Literal["l1", "l2"] = "l1"
     joint_demand: Callable[[float, int], float] | None = None
     laws: int = FIRST_LAWS
+    is_offered: bool = True
+    """Whether questions choose it by themselves; else only who names it gets it."""
 
     def serves(self, query: Query) -> bool:
         """Whether it answers this type of query, with so many numbers in a cell."""
@@ -120,6 +128,13 @@ def build_gaussian(terms: StepTerms) -> Built:
     return Built(IntegerGaussian.for_rho(terms.share, terms.analysed.sensitivity, terms.adjacency))
 
 
+def build_rounded_gaussian(terms: StepTerms) -> Built:
+    """Rounded Gaussian noise of sigma^2 = D2 / (2 rho_i)."""
+    return Built(
+        IntegerRoundedGaussian.for_rho(terms.share, terms.analysed.sensitivity, terms.adjacency)
+    )
+
+
 def build_box(terms: StepTerms) -> Built:
     """Build box noise of scale rows / epsilon_i, one noise for all numbers of a cell.
 
@@ -143,6 +158,17 @@ def _check_sides(terms: StepTerms) -> None:
         raise RefusedError(
             f"box noise is for 2 to {MOST_SIDES} numbers, got {numbers}", rule=PrivacyRule.NO_RULE
         )
+
+
+def build_scores_by_exponential(terms: StepTerms) -> Built:
+    """A choice by the exponential mechanism, at epsilon_i or at sqrt(8 rho_i)."""
+    epsilon = epsilon_of_ranges(terms.share, 1, terms.measure)
+    return Built(ScoreSelection(epsilon, *terms.analysed.score_move, *terms.adjacency))
+
+
+def build_scores_by_permute_and_flip(terms: StepTerms) -> Built:
+    """A choice by permute-and-flip at epsilon_i."""
+    return Built(FlippedScoreSelection(terms.share, *terms.analysed.score_move, *terms.adjacency))
 
 
 def build_geometric_keys(terms: StepTerms) -> Built:
@@ -231,6 +257,37 @@ FAMILIES: dict[str, MechanismFamily] = {
             build_by_exponential_rows,
             laws=2,
         ),
+        MechanismFamily("linear_laplace", Linear, ("epsilon",), build_laplace),
+        MechanismFamily(
+            "linear_gaussian", Linear, ("rho",), build_gaussian, variance_power=1, norm="l2"
+        ),
+        MechanismFamily(
+            "rounded_gaussian",
+            Cells,
+            ("rho",),
+            build_rounded_gaussian,
+            variance_power=1,
+            norm="l2",
+            is_offered=False,
+        ),
+        MechanismFamily(
+            "linear_rounded_gaussian",
+            Linear,
+            ("rho",),
+            build_rounded_gaussian,
+            variance_power=1,
+            norm="l2",
+        ),
+        MechanismFamily(
+            "scores_permute_and_flip",
+            Scores,
+            ("epsilon",),
+            build_scores_by_permute_and_flip,
+            needs_epsilon_pots=True,
+        ),
+        MechanismFamily(
+            "scores_exponential", Scores, ("epsilon", "rho"), build_scores_by_exponential
+        ),
     )
 }
 """By the name that requests, ledgers and certificates hold, which never changes. Where several
@@ -259,6 +316,7 @@ def noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[Mec
         family
         for family in FAMILIES.values()
         if family.answers is Cells
+        and family.is_offered
         and family.numbers[0] == 1
         and measures & {*family.measures}
         and (allow_epsilon_only or not family.needs_epsilon_pots)

@@ -1,6 +1,7 @@
-"""A lease: one charge for a planned sequence, then its steps one by one.
+"""A lease of fixed steps: one charge for a planned sequence, then its steps one by one.
 
-No disk sync comes between the steps.
+No disk sync comes between the steps. `budget_lease.py` has the lease whose steps are priced as they
+come.
 
 The plan fixes every step's *loss* in advance; the *queries* may be chosen after seeing earlier
 answers (training, sparse vector, MWEM). Each step is checked against the plan: its loss, derived by
@@ -26,12 +27,19 @@ import pyarrow as pa
 
 from dither.canonical import digest
 from dither.errors import RefusedError, UnavailableError
+from dither.privacy.charges.measures import leaf_events, pair
 from dither.privacy.kernel.kernel import Kernel, now
 from dither.privacy.kernel.release import Priced, Values, table_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.statements import statements
 from dither.privacy.kernel.windows import paying
-from dither.privacy.losses import Composed, Loss, Repeated
+from dither.privacy.losses import (
+    Composed,
+    Loss,
+    PoissonSampled,
+    Repeated,
+    SampledWithoutReplacement,
+)
 from dither.rules import PrivacyRule
 
 
@@ -45,6 +53,22 @@ def events(planned: Loss) -> Iterator[Loss]:
             yield planned.loss
     else:
         yield planned
+
+
+def refuse_useless_price(kernel: Kernel, planned: Loss, pot: str) -> None:
+    """Refuse samples of Gaussian noise in a pot that counts rho, and name a pot that fits.
+
+    zCDP knows no amplification by sampling: such a pot would take what the whole data costs.
+    """
+    if any(payer.rule.name == "zcdp" for payer in kernel.ledger.view(pot).path) and any(
+        isinstance(event, (PoissonSampled, SampledWithoutReplacement)) and pair(event) is None
+        for event in leaf_events(planned)
+    ):
+        raise RefusedError(
+            "a zCDP pot would pay for samples as if all data were read at every step: train from a "
+            "pot opened with rule approx or rdp, inside pots of these rules",
+            rule=PrivacyRule.POT_RULE,
+        )
 
 
 class Lease:
@@ -61,6 +85,7 @@ class Lease:
         self._expected: Loss | None = next(self._plan)
         self._version = kernel.version
         self._open = False
+        refuse_useless_price(kernel, planned, pot)
         kernel.check_incidents(pot)
         self._measurer = kernel.connect(self._version)
         kernel.uninterrupted.run(lambda: self._charge(planned), on_interrupt=self.close)
@@ -105,7 +130,7 @@ class Lease:
         with self._lock:
             self._check_alive()
             priced = self._next(request)
-            self._expected = next(self._plan, None)  # spent from here on, whatever happens
+            self._spend(priced)  # from here on, whatever happens
             try:
                 values = self._kernel.randomise(
                     priced, self._kernel.measure_with_retries(priced, self._measurer)
@@ -120,7 +145,7 @@ class Lease:
             return values
 
     def _next(self, request: Request) -> Priced:
-        """Price a request, after a check that it is the next step of this plan.
+        """Price a request, after a check that this lease can serve it next.
 
         Raises RefusedError where pot, version or loss differ from those that were paid for.
         """
@@ -134,14 +159,22 @@ class Lease:
             raise RefusedError(
                 "another version was registered since: this lease is over", rule=PrivacyRule.LEASE
             )
+        self._check_step(priced)
+        for query in statements(priced):
+            self._measurer.prepare(query)
+        return priced
+
+    def _check_step(self, priced: Priced) -> None:
+        """Refuse a step that is not the next one of the plan."""
         if priced.loss != self._expected:
             raise RefusedError(
                 f"the plan has {self._expected!r} next, this step is {priced.loss!r}",
                 rule=PrivacyRule.LEASE,
             )
-        for query in statements(priced):
-            self._measurer.prepare(query)
-        return priced
+
+    def _spend(self, priced: Priced) -> None:
+        """Go on to the step after this one."""
+        self._expected = next(self._plan, None)
 
     def _check_alive(self) -> None:
         """Refuse to use a lease that is over, or that a forked process inherited."""

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.plan.algebra import Cells, Keys, Plan, Quantiles
+from dither.plan.algebra import Keys, Plan, Quantiles
 from dither.plan.grids import Points
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.mechanisms.protocol import SparseHistogram
@@ -78,8 +78,7 @@ def _release_step(
             for key in keys
             for value in _release_quantiles(calibrated, exact.get(key, {}), source)
         )
-    assert isinstance(query, Cells)
-    numbers = _cells_of(calibrated, exact, keys, len(query.columns))
+    numbers = _cells_of(calibrated, exact, keys, len(calibrated.widths))
     noisy = calibrated.mechanism.release_exact(numbers, source)
     return tuple(max(-calibrated.width, min(calibrated.width, value)) for value in noisy)
 

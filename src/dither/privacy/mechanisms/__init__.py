@@ -13,15 +13,20 @@ from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.quantile import FlippedQuantile, Quantile
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
 from dither.privacy.mechanisms.quantiles import JointQuantiles
+from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
+from dither.privacy.mechanisms.score_selection import FlippedScoreSelection, ScoreSelection
 
 __all__ = [
     "FlippedQuantile",
+    "FlippedScoreSelection",
     "GaussianKeys",
     "IntegerBox",
     "IntegerGaussian",
     "IntegerLaplace",
+    "IntegerRoundedGaussian",
     "JointQuantiles",
     "Quantile",
     "QuantilesWithEnds",
+    "ScoreSelection",
     "TruncatedGeometricKeys",
 ]

@@ -71,7 +71,7 @@ class IntegerGaussian(AdditiveNoise):
     ) -> IntegerGaussian:
         """The least noise that meets rho-zCDP: sigma = sqrt(l2_squared / (2 rho)), rounded up."""
         squared = max(1, check_sensitivity(sensitivity).l2_squared)
-        sigma = _sqrt_up(squared / (2 * positive(rho, "rho")))
+        sigma = sqrt_up(squared / (2 * positive(rho, "rho")))
         return cls(max(SMALLEST, sigma), sensitivity, *adjacency)
 
     def loss(self) -> Loss:
@@ -99,7 +99,7 @@ class IntegerGaussian(AdditiveNoise):
         return add(cells, discrete_gaussian(self.sigma, cells.shape, source=source))
 
 
-def _sqrt_up(square: Fraction) -> Fraction:
+def sqrt_up(square: Fraction) -> Fraction:
     """Compute a number with 20 significant bits that is at least the root, decided in integers."""
     shift = 2 * max(0, 64 - square.numerator.bit_length() + square.denominator.bit_length())
     scaled = (square.numerator << shift) // square.denominator

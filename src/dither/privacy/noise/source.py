@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 
 _forks = 0
+_BLOCK = 1 << 14
+_ZEROS = memoryview(bytes(8 * _BLOCK))
+"""What most blocks of the stream are added to, made once."""
 
 
 def _forked() -> None:
@@ -71,7 +74,8 @@ class SystemSource(Words):
         """
         if self._forks != _forks or self._pid != os.getpid():
             self._rekey()
-        drawn = np.frombuffer(self._stream.update(bytes(8 * count)), np.uint64)
+        zeros = _ZEROS[: 8 * count] if count <= _BLOCK else bytes(8 * count)
+        drawn = np.frombuffer(self._stream.update(zeros), np.uint64)
         return drawn if width == 64 else drawn >> np.uint64(64 - width)
 
     def _never(self, *_: object) -> NoReturn:

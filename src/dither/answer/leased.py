@@ -1,0 +1,93 @@
+"""A lease for algorithms: queries of the kernel, one after the other, out of one charge.
+
+Select, measure, reconstruct: choose what to ask next from what was answered so far, and state a
+price for each step. What comes back is noisy, so whatever is computed from it is free.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from types import TracebackType
+from typing import Any
+
+from dither.answer.asked import read_epsilon, read_rho
+from dither.answer.explain import ExplainedStep, explain_step
+from dither.canonical import Number
+from dither.errors import ParameterError
+from dither.plan.algebra import Keys, Query
+from dither.privacy.kernel.budget_lease import BudgetLease
+from dither.privacy.kernel.families import FAMILIES, Measure, choose_family
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.request import Price, Request, Step
+
+
+class OpenLease:
+    """`with con.lease(rho=0.5) as lease: noisy = lease.release(query, rho=0.1)`."""
+
+    def __init__(self, kernel: Kernel, price: Price, pot: str) -> None:
+        """Charge the pot for the whole lease."""
+        self._kernel = kernel
+        self._pot = pot
+        self._lease = BudgetLease(kernel, price, pot)
+
+    @property
+    def left(self) -> Fraction:
+        """What further steps may cost together."""
+        return self._lease.left
+
+    def release(
+        self,
+        query: Query,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        family: str | None = None,
+    ) -> tuple[int, ...]:
+        """The noisy numbers of one query, or the position of a chosen candidate.
+
+        A step that is refused costs nothing and may be asked again for less. `family` names the
+        mechanism, such as "linear_rounded_gaussian"; else it is the first that fits the price.
+        """
+        (values,) = self._lease.release(self._request(query, epsilon, rho, family))
+        return values
+
+    def explain(
+        self,
+        query: Query,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        family: str | None = None,
+    ) -> ExplainedStep:
+        """What a step would do: plan, sensitivity, mechanism and scale. Reads no data and spends
+        nothing."""
+        priced = self._kernel.price(self._request(query, epsilon, rho, family))
+        return explain_step(priced.steps[0], priced.version.analyses, Fraction(1))
+
+    def _request(
+        self, query: Any, epsilon: Number | None, rho: Number | None, family: str | None
+    ) -> Request:
+        price = Price(read_epsilon(epsilon), read_rho(rho))
+        if isinstance(query, Keys):
+            raise ParameterError("a lease has no delta: list the keys in the catalog")
+        if family is not None and family not in FAMILIES:
+            raise ParameterError(f"no family {family!r}: there are {', '.join(FAMILIES)}")
+        measure: Measure = "rho" if price.epsilon is None else "epsilon"
+        name = family or choose_family(query, measure, self._lease.counts_epsilon).name
+        return Request((Step(query, name, Fraction(1)),), price, self._pot)
+
+    def close(self) -> None:
+        """Store what was released; nothing is paid back."""
+        self._lease.close()
+
+    def __enter__(self) -> OpenLease:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        frames: TracebackType | None,
+    ) -> None:
+        """Close the lease, whatever happened in the block."""
+        self.close()

@@ -1,0 +1,190 @@
+"""Exact norms of the columns of a public operator, and what its product takes in width and memory.
+
+Everything is computed from the operator's own definition, in integers. A request states no norm.
+Norms of a column of a Kronecker product are the products of the norms of the factors' columns;
+those of a stack are sums. Proof: docs/proofs/linear-queries.md#column-norms.
+
+>>> largest_norms(Prefix(4)), largest_norms(Kronecker((HaarWavelet(4), Total(3)))).l2_squared
+(Norms(l0=4, l1=4, l2_squared=4, linf=1), 3)
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, reduce
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.plan.operators import (
+    Dense,
+    HaarWavelet,
+    Identity,
+    Kronecker,
+    LinearOperator,
+    Marginal,
+    Prefix,
+    Ranges,
+    Stack,
+    Total,
+    Tree,
+    count_columns,
+    count_rows,
+    list_levels,
+    write_marginal,
+)
+
+_INT64 = 1 << 63
+_COPIES = 4
+"""So many arrays of the largest size are there at once while a product is computed."""
+_BYTES_PER_NUMBER = 8
+_BYTES_PER_PYTHON_INTEGER = 56
+
+
+class Norms(NamedTuple):
+    """The largest norms of all columns: entries other than 0, their sum, the sum of their squares,
+    the largest, all by absolute value."""
+
+    l0: int
+    l1: int
+    l2_squared: int
+    linf: int
+
+
+class ColumnNorms(NamedTuple):
+    """The same for each column."""
+
+    l0: NDArray[Any]
+    l1: NDArray[Any]
+    l2_squared: NDArray[Any]
+    linf: NDArray[Any]
+
+
+@lru_cache(maxsize=64)
+def largest_norms(operator: LinearOperator) -> Norms:
+    """The largest norms of the columns of a checked operator."""
+    return Norms(*(int(norms.max()) for norms in column_norms(operator)))
+
+
+def column_norms(operator: LinearOperator) -> ColumnNorms:
+    """The norms of every column, exactly."""
+    match operator:
+        case Identity(size) | Total(size):
+            return _equal_norms(size, 1)
+        case Prefix(size):
+            rows_below = np.arange(size, 0, -1)
+            return ColumnNorms(rows_below, rows_below, rows_below, np.ones(size, np.int64))
+        case Ranges():
+            covers = _count_covers(operator)
+            return ColumnNorms(covers, covers, covers, (covers > 0).astype(np.int64))
+        case Tree(size):
+            return _equal_norms(size, len(list_levels(operator)))
+        case HaarWavelet(size):
+            return _equal_norms(size, size.bit_length())
+        case Dense(entries):
+            return _dense_norms(entries)
+        case Kronecker(factors):
+            norms = map(column_norms, factors)
+            return reduce(
+                lambda first, second: ColumnNorms(*map(_multiply_outer, first, second)), norms
+            )
+        case Stack(operators):
+            return reduce(_add_norms, map(column_norms, operators))
+        case Marginal():
+            return column_norms(write_marginal(operator))
+
+
+def _equal_norms(size: int, entries: int) -> ColumnNorms:
+    """Norms of columns that all have so many entries of 1 or -1."""
+    counts = np.full(size, entries)
+    return ColumnNorms(counts, counts, counts, np.ones(size, np.int64))
+
+
+def _count_covers(operator: Ranges) -> NDArray[Any]:
+    """How many ranges hold each cell."""
+    changes = np.zeros(operator.size + 1, np.int64)
+    for first, last in operator.ranges:
+        changes[first] += 1
+        changes[last + 1] -= 1
+    return changes.cumsum()[:-1]
+
+
+def _dense_norms(entries: tuple[tuple[int, ...], ...]) -> ColumnNorms:
+    """Norms of the columns of an explicit matrix, in Python integers."""
+    columns = [[abs(entry) for entry in column] for column in zip(*entries, strict=True)]
+    return ColumnNorms(
+        np.array([sum(entry > 0 for entry in column) for column in columns], object),
+        np.array([sum(column) for column in columns], object),
+        np.array([sum(entry * entry for entry in column) for column in columns], object),
+        np.array([max(column) for column in columns], object),
+    )
+
+
+def _multiply_outer(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """All products, the second one running fastest; Python integers where int64 could overflow."""
+    if int(first.max()) * int(second.max()) >= _INT64:
+        first = first.astype(object)
+    elif first.dtype == object or second.dtype == object:
+        first = first.astype(np.int64)
+        second = second.astype(np.int64)
+    products: NDArray[Any] = np.multiply.outer(first, second)
+    return products.ravel()
+
+
+def _add_norms(first: ColumnNorms, second: ColumnNorms) -> ColumnNorms:
+    """Norms of the columns of two operators, one above the other."""
+    return ColumnNorms(
+        _add(first.l0, second.l0),
+        _add(first.l1, second.l1),
+        _add(first.l2_squared, second.l2_squared),
+        np.maximum(first.linf, second.linf),
+    )
+
+
+def _add(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    if int(first.max()) + int(second.max()) >= _INT64:
+        first = first.astype(object)
+    sums: NDArray[Any] = first + second
+    return sums
+
+
+@lru_cache(maxsize=64)
+def largest_factor(operator: LinearOperator) -> int:
+    """No number that the product goes through exceeds this factor times the sum of all |cells|."""
+    match operator:
+        case Dense(entries):
+            return max(1, *(abs(entry) for row in entries for entry in row))
+        case Kronecker(factors):
+            return prod(map(largest_factor, factors))
+        case Stack(operators):
+            return max(map(largest_factor, operators))
+    return 1
+
+
+def memory_bytes(operator: LinearOperator, largest: int) -> int:
+    """An upper bound on the memory that the product takes, beside its input.
+
+    `largest` is the public bound of all |cells| together.
+    """
+    fits = largest * largest_factor(operator) < _INT64
+    size = _BYTES_PER_NUMBER if fits else _BYTES_PER_NUMBER + _BYTES_PER_PYTHON_INTEGER
+    listed = sum(len(row) for row in operator.entries) if isinstance(operator, Dense) else 0
+    return _COPIES * size * (_largest_array(operator) + listed)
+
+
+def _largest_array(operator: LinearOperator) -> int:
+    """The size of the largest array that the product makes on its way."""
+    match operator:
+        case Kronecker(factors):
+            rows = [count_rows(factor) for factor in factors]
+            columns = [count_columns(factor) for factor in factors]
+            return max(
+                prod(rows[:stage]) * _largest_array(factor) * prod(columns[stage + 1 :])
+                for stage, factor in enumerate(factors)
+            )
+        case Stack(operators):
+            return count_rows(operator) + max(map(_largest_array, operators))
+        case Marginal():
+            return _largest_array(write_marginal(operator))
+    return count_rows(operator) + 2 * count_columns(operator)

@@ -1,0 +1,273 @@
+"""Gaussian noise rounded to integers, drawn exactly: mostly one word and one look-up for each.
+
+A real X of law N(0, sigma^2) is drawn bit by bit and never written down whole. Its size is
+(cell + offset) / 2**fine cells wide: the cell from the integer table of exp(-cell**2 / 2 near**2)
+with near = sigma * 2**fine in [32, 64), the offset a uniform real, accepted with probability
+exp(-y), y the growth of the exponent from the start of the cell to the offset. Rounding reads only
+the bits of the offset above 1/2. Of a 64-bit word the first 15 bits nearly always decide the cell,
+then come the sign, 40 bits of the offset, and 8 bits that nearly always accept. The rest is decided
+with more words: by floats (+ and * alone) within 2**-23, then exactly.
+docs/proofs/rounded-gaussian.md#sampler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import factorial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.privacy.noise.enclosure import exp_minus
+from dither.privacy.noise.samplers import (
+    SMALLEST,
+    Parameter,
+    Size,
+    count_draws,
+    give_shape,
+    read_number,
+)
+from dither.privacy.noise.source import Words, check_source
+from dither.privacy.noise.table import RESIDUAL, DrawTable, Law, build
+
+LARGEST_ROUNDED = Fraction(2**38)
+"""The largest sigma: more would need further bits of the offset."""
+_NEAR = 32
+_COLUMN_BITS = 15
+_OFFSET_BITS = 40
+_COIN_BITS = 8
+_UNIFORM_BITS = 53
+_MARGIN = 2.0**-23
+_BLOCK = 1 << 14
+_CHUNK = 1 << 19
+_UNDECIDED = 0
+_SIGN = 1 << (_OFFSET_BITS + _COIN_BITS)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundedPlan:
+    """How noise of one sigma is drawn.
+
+    `starts` and `sure` are for every value of a word's first 16 bits: `_list_starts` of the signed
+    cell, and how many values of the 8 bits accept whatever the offset; 0 where these 16 bits do not
+    decide the cell.
+    """
+
+    table: DrawTable
+    fine: int
+    starts: NDArray[np.int64]
+    sure: NDArray[np.uint8]
+    coefficients: tuple[float, ...]
+
+    @property
+    def offset_bits(self) -> int:
+        """How many bits of the offset decide the rounded value."""
+        return max(0, 1 - self.fine)
+
+    def round_cells(self, cells: NDArray[np.int64], offsets: NDArray[Any]) -> NDArray[np.int64]:
+        """The integers nearest to signed cells with 40 bits of offset."""
+        starts = _list_starts(cells, self.fine)
+        if self.fine > 0:
+            return starts
+        halves = offsets >> np.uint64(_OFFSET_BITS - self.offset_bits)
+        return (starts + halves.astype(np.int64)) >> 1
+
+    def exponent(self, cell: int, offset: Fraction) -> Fraction:
+        """y: how much the exponent grows from the start of a cell to an offset."""
+        return offset * (2 * cell + offset) * self.table.law.rate
+
+
+@lru_cache(maxsize=128)
+def plan_rounded(sigma: Fraction) -> RoundedPlan:
+    """The plan of one sigma."""
+    fine = 0
+    while sigma * Fraction(2) ** fine < _NEAR:
+        fine += 1
+    while sigma * Fraction(2) ** fine >= 2 * _NEAR:
+        fine -= 1
+    near = sigma * Fraction(2) ** fine
+    table = build(Law("gaussian", 1 / (2 * near * near), two_sided=False))
+    cells, sure = _guide(table)
+    largest = (2 * table.largest + 1) * table.law.rate
+    return RoundedPlan(table, fine, _list_starts(cells, fine), sure, _taylor(largest))
+
+
+def _list_starts(cells: NDArray[np.int64], fine: int) -> NDArray[np.int64]:
+    """What the cells are rounded to, where no offset is needed; else cells in steps of 1/2, plus
+    1."""
+    if fine > 0:
+        return (cells + (1 << (fine - 1))) >> fine
+    return (cells << (1 - fine)) + 1
+
+
+def _guide(table: DrawTable) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """The signed cell and the sure coins of every value of the first 16 bits, the last of which is
+    the sign."""
+    slices = np.arange(1 << _COLUMN_BITS)
+    column = slices >> (_COLUMN_BITS - table.columns)
+    bits = 64 - _COLUMN_BITS
+    first = (slices & ((1 << (_COLUMN_BITS - table.columns)) - 1)) << bits
+    cut = table.cut[column].astype(object)
+    is_first = first + (1 << bits) <= cut
+    is_second = first >= cut
+    meaning = np.where(is_first, table.meaning[2 * column], table.meaning[2 * column + 1])
+    decided = (is_first | is_second) & (meaning != RESIDUAL)
+    cells = np.where(decided, meaning, 0).astype(np.int64)
+    coins = [
+        _count_sure(int(cell), table.law.rate) if is_decided else _UNDECIDED
+        for cell, is_decided in zip(cells, decided, strict=True)
+    ]
+    both = np.stack([cells, ~cells], axis=1).ravel()
+    return both, np.repeat(np.array(coins, np.uint8), 2)
+
+
+def _count_sure(cell: int, rate: Fraction) -> int:
+    """How many coins accept whatever the offset: (coin + 1) / 256 <= 1 - largest y <= exp(-y)."""
+    return max(_UNDECIDED, int((1 - (2 * cell + 1) * rate) * (1 << _COIN_BITS)))
+
+
+def _taylor(largest: Fraction) -> tuple[float, ...]:
+    """Coefficients of the polynomial of exp(-y), highest first, with a remainder below 2**-30."""
+    degree = 1
+    while largest ** (degree + 1) / factorial(degree + 1) > Fraction(1, 2**30):
+        degree += 1
+    return tuple((-1) ** k / factorial(k) for k in range(degree, -1, -1))
+
+
+def rounded_gaussian(sigma: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
+    """round(N(0, sigma^2)), exactly: P(k) = Phi((k + 1/2) / sigma) - Phi((k - 1/2) / sigma).
+
+    >>> len(rounded_gaussian(1000, 5)), abs(rounded_gaussian(Fraction(1, 1000)))
+    (5, 0)
+    """
+    exact_sigma = read_number(sigma, "sigma")
+    if not SMALLEST <= exact_sigma <= LARGEST_ROUNDED:
+        raise ParameterError(
+            "sigma of rounded noise must lie between 1/1000 and 2**38: choose another resolution"
+        )
+    draws = draw_rounded(plan_rounded(exact_sigma), count_draws(size), check_source(source))
+    return give_shape(draws, size)
+
+
+def draw_rounded(plan: RoundedPlan, count: int, source: Words) -> NDArray[np.int64]:
+    """`count` independent draws."""
+    values = np.empty(count, np.int64)
+    for start in range(0, count, _CHUNK):
+        _fill(plan, values[start : start + _CHUNK], source)
+    return values
+
+
+def _fill(plan: RoundedPlan, values: NDArray[np.int64], source: Words) -> None:
+    """Fill an array with draws; a position whose proposal is rejected gets another one.
+
+    Proposals that their words do not settle are decided for all blocks together.
+    """
+    positions: list[NDArray[np.int64]] = []
+    unsettled: list[NDArray[np.uint64]] = []
+    for start in range(0, len(values), _BLOCK):
+        block = values[start : start + _BLOCK]
+        words = source.words(len(block))
+        unsure = propose_rounded(plan, words, block)
+        positions.append(unsure + start)
+        unsettled.append(words[unsure])
+    open_positions = np.concatenate(positions) if positions else np.zeros(0, np.int64)
+    if not len(open_positions):
+        return
+    decided, is_accepted = _decide(plan, np.concatenate(unsettled), source)
+    values[open_positions] = decided
+    rejected = open_positions[~is_accepted]
+    if len(rejected):
+        again = np.empty(len(rejected), np.int64)
+        _fill(plan, again, source)
+        values[rejected] = again
+
+
+def propose_rounded(
+    plan: RoundedPlan, words: NDArray[np.uint64], values: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Write the rounded values of proposals, one for each word; return the positions of those that
+    their word does not settle."""
+    heads = (words >> np.uint64(64 - _COLUMN_BITS - 1)).view(np.int64)
+    plan.starts.take(heads, out=values, mode="wrap")
+    if plan.fine <= 0:
+        bits = words << np.uint64(_COLUMN_BITS + 1)
+        bits >>= np.uint64(64 - plan.offset_bits)
+        values += bits.view(np.int64)
+        values >>= 1
+    coins = words.astype(np.uint8)
+    return np.flatnonzero(coins >= plan.sure.take(heads, mode="wrap"))
+
+
+def _decide(
+    plan: RoundedPlan, words: NDArray[np.uint64], source: Words
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Values and acceptance of proposals that their word alone does not settle.
+
+    Where the first 16 bits decide the cell, sign, offset and coin are those of the word. Elsewhere
+    the whole word decides the cell, and all else comes from a further word.
+    """
+    more = source.words(2 * len(words))
+    extra = more[: len(words)]
+    heads = (words >> np.uint64(64 - _COLUMN_BITS - 1)).view(np.int64)
+    is_known = plan.sure.take(heads) != _UNDECIDED
+    cells = plan.table.look_up(words)
+    tails = np.where(is_known, words, extra)
+    uniforms = (tails & np.uint64((1 << _COIN_BITS) - 1)) << np.uint64(_UNIFORM_BITS - _COIN_BITS)
+    uniforms |= more[len(words) :] >> np.uint64(64 - _UNIFORM_BITS + _COIN_BITS)
+    offsets = (tails >> np.uint64(_COIN_BITS)) & np.uint64((1 << _OFFSET_BITS) - 1)
+    is_negative = (tails & np.uint64(_SIGN)) != 0
+    for index in np.flatnonzero(cells == RESIDUAL):
+        cells[index] = plan.table.residual(source)
+    away = np.where(is_negative, offsets ^ np.uint64((1 << _OFFSET_BITS) - 1), offsets)
+    is_accepted = _accept(plan, cells, away, uniforms, source)
+    return plan.round_cells(np.where(is_negative, ~cells, cells), offsets), is_accepted
+
+
+def _accept(
+    plan: RoundedPlan,
+    cells: NDArray[np.int64],
+    away: NDArray[np.uint64],
+    uniforms: NDArray[np.uint64],
+    source: Words,
+) -> NDArray[np.bool_]:
+    """Whether each uniform lies below exp(-y) at its offset `away` from the start of the cell."""
+    offset = (away.astype(np.float64) + 0.5) * 2.0**-_OFFSET_BITS
+    y = offset * (2.0 * cells + offset) * float(plan.table.law.rate)
+    bound = np.full(len(y), plan.coefficients[0])
+    for coefficient in plan.coefficients[1:]:
+        bound *= y
+        bound += coefficient
+    gap = bound - uniforms.astype(np.float64) * 2.0**-_UNIFORM_BITS
+    is_accepted = gap > 0
+    # a cell from the far tail, past what the polynomial is for, is decided exactly as well
+    is_near = cells <= plan.table.largest
+    for index in np.flatnonzero((np.abs(gap) < _MARGIN) | ~is_near):
+        is_accepted[index] = accept_exactly(
+            plan, int(cells[index]), int(away[index]), int(uniforms[index]), source
+        )
+    return is_accepted
+
+
+def accept_exactly(
+    plan: RoundedPlan, cell: int, away: int, uniform: int, source: Words, width: int = 64
+) -> bool:
+    """Whether a uniform lies below exp(-y), with as many more bits of both as it takes."""
+    offset_bits = _OFFSET_BITS
+    uniform_bits = _UNIFORM_BITS
+    while True:
+        whole = 1 << offset_bits
+        nearest = plan.exponent(cell, Fraction(away, whole))
+        farthest = plan.exponent(cell, Fraction(away + 1, whole))
+        if uniform + 1 <= exp_minus(farthest, uniform_bits).low:
+            return True
+        if uniform >= exp_minus(nearest, uniform_bits).high:
+            return False
+        first, second = (int(word) for word in source.words(2, width))
+        away = away << width | first
+        uniform = uniform << width | second
+        offset_bits += width
+        uniform_bits += width

@@ -1,0 +1,157 @@
+"""Rounded Gaussian noise is drawn exactly: the first 16 bits, sure coins, decided coins, and draws
+against the exact law (mpmath's normal distribution function)."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+from dither.errors import ParameterError
+from dither.privacy.noise import rounded
+from dither.privacy.noise.rounded import accept_exactly, plan_rounded, rounded_gaussian
+from dither.privacy.noise.table import RESIDUAL
+from tests.evidence import assert_counts, to_real
+from tests.sources import Refusing, TestSource
+
+SIGMAS = [F(1, 1000), F(1, 3), F(1), F(37, 10), F(40), F(1000), F(10**6) / 7, F(2**38)]
+DRAWS = 200_000
+
+
+def phi(value: mpf) -> mpf:
+    return mp.erfc(-value / mp.sqrt(2)) / 2
+
+
+@pytest.mark.parametrize("sigma", SIGMAS, ids=str)
+def test_the_first_sixteen_bits_decide_the_cell_whatever_follows(sigma: F) -> None:
+    plan = plan_rounded(sigma)
+    heads = np.arange(1 << 16, dtype=np.uint64)
+    lowest = plan.table.look_up(heads << np.uint64(48))
+    highest = plan.table.look_up(heads << np.uint64(48) | np.uint64(2**48 - 1))
+    decided = plan.sure > 0
+    assert decided.mean() > 0.97
+    assert (lowest == highest)[decided].all() and (lowest != RESIDUAL)[decided].all()
+    signed = np.where(heads & np.uint64(1), ~lowest, lowest)
+    if plan.fine > 0:
+        halves = (signed + (1 << (plan.fine - 1))) >> plan.fine
+    else:
+        halves = (signed << plan.offset_bits) + 1
+    assert (plan.starts == halves)[decided].all()
+
+
+@pytest.mark.parametrize("sigma", [F(1, 3), F(1000), F(2**38)], ids=str)
+def test_a_sure_coin_lies_below_every_acceptance_of_its_cell(sigma: F) -> None:
+    plan = plan_rounded(sigma)
+    heads = np.arange(0, 1 << 16, dtype=np.uint64)
+    cells = plan.table.look_up(heads << np.uint64(48))
+    coins = {int(cell): int(sure) for cell, sure in zip(cells, plan.sure, strict=True) if sure}
+    with mp.workprec(200):
+        for cell, sure in coins.items():
+            assert mpf(sure) / 256 <= mp.exp(-to_real(plan.exponent(cell, F(1))))
+
+
+def test_a_uniform_is_accepted_exactly_below_the_exponential() -> None:
+    """At and beside the threshold, with the further bits of offset and uniform at both extremes."""
+    draws = random.Random(1)
+    plan = plan_rounded(F(1000))
+    ones = 2**64 - 1
+    for _ in range(300):
+        cell = draws.choice([0, 1, 40, 150, plan.table.largest])
+        away = draws.choice([0, 1, 2**40 - 1, draws.randrange(2**40)])
+        with mp.workprec(300):
+            near = mp.exp(-to_real(plan.exponent(cell, F(away, 2**40)))) * 2**53
+            far = mp.exp(-to_real(plan.exponent(cell, F(away + 1, 2**40)))) * 2**53
+        below = int(mp.floor(far)) - 1
+        above = int(mp.ceil(near))
+        for after in (0, ones):
+            assert accept_exactly(plan, cell, away, below, TestSource([], after))
+            if above < 2**53:
+                assert not accept_exactly(plan, cell, away, above, TestSource([], after))
+    # between both the further bits decide: the largest uniform loses, the smallest wins
+    uniform = int(mp.floor(mp.exp(-to_real(plan.exponent(100, F(1, 3)))) * 2**53))
+    away = 2**40 // 3
+    assert accept_exactly(plan, 100, away, uniform, TestSource([], 0))
+    assert not accept_exactly(plan, 100, away, uniform, TestSource([], ones))
+
+
+def test_floats_decide_as_fractions_do() -> None:
+    draws = np.random.default_rng(2)
+    plan = plan_rounded(F(1000))
+    cells = draws.integers(0, plan.table.largest, 3000)
+    away = draws.integers(0, 2**40, 3000).astype(np.uint64)
+    uniforms = (2**53 - draws.integers(0, 2**50, 3000)).astype(np.uint64)
+    decisions = rounded._accept(plan, cells, away, uniforms, TestSource([], 0))
+    for index in range(3000):
+        assert decisions[index] == accept_exactly(
+            plan, int(cells[index]), int(away[index]), int(uniforms[index]), TestSource([], 0)
+        )
+
+
+def check_draws(sigma: F, draws: int = DRAWS) -> None:
+    """Body, tails, sign, zero and parity of the drawn integers against exact probabilities."""
+    step = max(1, int(sigma) // 3)
+    edges = [step * number for number in range(-6, 7)]
+    values = rounded_gaussian(sigma, draws)
+    counts = {f"at least {edge}": int((values >= edge).sum()) for edge in edges}
+    exact = to_real(sigma)
+    chances = {f"at least {edge}": float(phi(-(edge - mpf("0.5")) / exact)) for edge in edges}
+    counts["zero"] = int((values == 0).sum())
+    chances["zero"] = float(2 * phi(mpf("0.5") / exact) - 1)
+    if sigma >= 30:  # parity is even but for e^(-pi^2 sigma^2 / 2)
+        counts["odd"] = int((values & 1).sum())
+        chances["odd"] = 0.5
+    assert_counts(counts, draws, chances)
+
+
+@pytest.mark.parametrize("sigma", SIGMAS, ids=str)
+def test_draws_follow_the_law_of_rounded_normal_numbers(sigma: F) -> None:
+    check_draws(sigma)
+
+
+@pytest.mark.parametrize("bug", ["every coin is sure", "no sign", "round down"])
+def test_a_planted_bug_is_caught(monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
+    guide = rounded._guide
+    if bug == "every coin is sure":
+        # cells as wide as sigma itself, so that one block shows it
+        monkeypatch.setattr(rounded, "_NEAR", 2)
+        monkeypatch.setattr(rounded, "_count_sure", lambda cell, rate: 255)
+    elif bug == "no sign":
+        monkeypatch.setattr(
+            rounded, "_guide", lambda table: (np.abs(guide(table)[0]), guide(table)[1])
+        )
+    else:
+        monkeypatch.setattr(
+            rounded, "_guide", lambda table: (guide(table)[0] - 20, guide(table)[1])
+        )
+    plan_rounded.cache_clear()
+    try:
+        with pytest.raises(AssertionError):
+            check_draws(F(1000))
+    finally:
+        plan_rounded.cache_clear()
+
+
+def test_wide_cells_are_drawn_exactly_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same cells without the bug: that they are wide costs time alone."""
+    monkeypatch.setattr(rounded, "_NEAR", 2)
+    plan_rounded.cache_clear()
+    try:
+        check_draws(F(1000))
+    finally:
+        plan_rounded.cache_clear()
+
+
+@pytest.mark.parametrize("sigma", [F(1, 1001), F(2**38 + 1), 0, -1, float("nan"), True])
+def test_a_sigma_outside_the_proved_range_is_refused_before_anything_is_drawn(
+    sigma: object,
+) -> None:
+    with pytest.raises(ParameterError):
+        rounded_gaussian(sigma, 5, source=Refusing())  # type: ignore[arg-type]
+
+
+def test_shapes_and_sizes() -> None:
+    assert rounded_gaussian(5, (2, 3)).shape == (2, 3) and rounded_gaussian(5, 0).shape == (0,)
+    assert isinstance(rounded_gaussian(5), int)
