@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 
@@ -333,7 +334,9 @@ def test_a_second_curator_does_not_take_the_socket_of_a_running_one(served):
 
 
 def test_a_curator_that_was_killed_leaves_no_socket_in_the_way(served):
-    served.server._socket.close()
+    served.server.stop()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stale:
+        stale.bind(str(served.socket))
     assert served.socket.is_socket()
     served.server = make_server(CuratorSettings((served.file,), served.socket, served.home))
     threading.Thread(target=served.server.serve, daemon=True).start()

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 
 from dither import steward
+from dither.catalog import Catalog
 from dither.catalog.file.load import load
 from dither.cli.clinic import write_clinic
 from dither.cli.output import make_console
@@ -107,11 +108,11 @@ def serve(
     console = make_console()
     chosen = home or default_home()
     served = catalogs or [prepare_demo(chosen.parent / "demo", console)]
-    names = [load(catalog).dataset for catalog in served]
-    with running_curator(served, chosen) as path, admin_tokens(chosen, names) as tokens:
+    facts = {loaded.dataset: loaded for loaded in map(load, served)}
+    with running_curator(served, chosen) as path, admin_tokens(chosen, list(facts)) as tokens:
         console.print(ONE_USER_BANNER, soft_wrap=True, highlight=False)
         for name, token in tokens.items():
-            print_links(console, f"http://{host}:{port}", name, token)
+            print_links(console, f"http://{host}:{port}", facts[name], token)
         run_until_stopped(make_gateway(path, host, port))
 
 
@@ -189,10 +190,12 @@ def admin_tokens(home: Path, datasets: list[str]) -> Iterator[dict[str, str]]:
         store.close()
 
 
-def print_links(console: Console, address: str, dataset: str, token: str) -> None:
+def print_links(console: Console, address: str, catalog: Catalog, token: str) -> None:
     """What an administrator can do next; the token is shown this once."""
+    dataset = catalog.dataset
     link = f"{address}/datasets/{dataset}#token={token}"
-    question = '{"sql": "SELECT COUNT(*) AS n FROM ...", "epsilon": 0.1}'
+    table = catalog.private_tables[0].name
+    question = f'{{"sql": "SELECT COUNT(*) AS n FROM {table}", "epsilon": 0.1}}'
     lines = (
         f"admin link of {dataset}, shown once, ends with this command: {link}",
         f"in Python: dither.connect({link!r})",

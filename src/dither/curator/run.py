@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dither.curator.ask_log import AskLog
 from dither.curator.dataset import ServedDataset
@@ -39,7 +38,7 @@ def run_curator(settings: CuratorSettings, announce: Callable[[str], None]) -> N
     os.umask(0o077)
     server = make_server(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: server.stop())
+        signal.signal(number, lambda *_: server.request_stop())
     if settings.stops_with_input:
         threading.Thread(target=_stop_at_end_of_input, args=(server,), daemon=True).start()
     announce(f"listening on {settings.socket}")
@@ -78,6 +77,6 @@ def _refuse_same_names(names: Iterable[str]) -> None:
         raise ParameterError("two catalogs have the same dataset name: serve them apart")
 
 
-def _stop_at_end_of_input(server: Any) -> None:
+def _stop_at_end_of_input(server: CuratorServer) -> None:
     sys.stdin.buffer.read()
-    server.stop()
+    server.request_stop()

@@ -40,13 +40,14 @@ class CuratorServer:
         self._path = path
         self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._stopping = threading.Event()
+        self._finished = threading.Event()
         self._connections: set[socket.socket] = set()
         self._calls_under_way = 0
         self._lock = threading.Lock()
         self._socket = _listen(path, is_shared=users != {os.getuid()})
 
     def serve(self) -> None:
-        """Accept connections until `stop`."""
+        """Accept connections until `request_stop`, then finish what is under way."""
         while not self._stopping.is_set():
             try:
                 connection, _ = self._socket.accept()
@@ -54,6 +55,7 @@ class CuratorServer:
                 break
             if not self._admit(connection):
                 connection.close()
+        self._finish()
 
     def _admit(self, connection: socket.socket) -> bool:
         """Whether a connection is served: a listed user's, and not one too many."""
@@ -96,11 +98,19 @@ class CuratorServer:
         connection.sendall(_write_reply(reply))
         return True
 
-    def stop(self) -> None:
-        """Take no more calls, wait for those under way, and remove the socket."""
+    def request_stop(self) -> None:
+        """Take no more calls; `serve` then ends by itself. Signal handlers may call it."""
         self._stopping.set()
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def stop(self) -> None:
+        """Stop, and wait until `serve` has ended in its own thread."""
+        self.request_stop()
+        self._finished.wait()
+
+    def _finish(self) -> None:
+        """Remove the socket, wait for calls under way, and close all connections."""
         self._socket.close()
         self._path.unlink(missing_ok=True)
         end = time.monotonic() + SECONDS_TO_STOP
@@ -111,6 +121,7 @@ class CuratorServer:
         for connection in connections:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+        self._finished.set()
 
 
 def read_peer_user(connection: socket.socket) -> int:

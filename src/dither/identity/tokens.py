@@ -123,7 +123,7 @@ class TokenStore:
     def list_tokens(self) -> tuple[Token, ...]:
         """All tokens ever made, the oldest first."""
         with self._lock:
-            rows = self._database.execute(f"SELECT {_COLUMNS} FROM token ORDER BY created, id")
+            rows = self._database.execute(f"SELECT {_COLUMNS} FROM token ORDER BY rowid")
             return tuple(map(_read_token, rows.fetchall()))
 
     def revoke_token(self, token_id: str) -> None:
