@@ -12,7 +12,6 @@ import pytest
 import dither
 from dither import steward
 from dither.curator import dataset as dataset_module
-from dither.curator.admission import Admission
 from dither.curator.ask_log import AskLog
 from dither.curator.run import CuratorSettings, make_server
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError, UnavailableError
@@ -285,31 +284,6 @@ def test_an_answer_that_is_too_long_is_refused_before_the_charge(served, monkeyp
     with pytest.raises(RefusedError, match="fewer groups"):
         served.connect().sql(BY_WARD, epsilon=1)
     assert served.read_spent() == 0
-
-
-def test_who_comes_when_too_many_wait_is_sent_away_for_free():
-    admission = Admission(most_waiting=2)
-    entered = threading.Event()
-    leave = threading.Event()
-
-    def stay() -> None:
-        with admission.admit():
-            entered.set()
-            leave.wait(60)
-
-    threads = [threading.Thread(target=stay) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    assert entered.wait(60)
-    while admission._waiting < 2:
-        time.sleep(0.001)
-    with pytest.raises(BusyError, match="nothing was charged"), admission.admit():
-        pytest.fail("a third was admitted")
-    leave.set()
-    for thread in threads:
-        thread.join()
-    with admission.admit():
-        pass
 
 
 # -- the socket

@@ -65,8 +65,8 @@ class ServedClinic:
         self.server = start_server(self.file, self.home, self.socket)
 
 
-def start_server(file: Path, home: Path, path: Path) -> CuratorServer:
-    server = make_server(CuratorSettings((file,), path, home))
+def start_server(file: Path, home: Path, path: Path, slot_s: float = 0) -> CuratorServer:
+    server = make_server(CuratorSettings((file,), path, home, slot_s=slot_s))
     threading.Thread(target=server.serve, daemon=True).start()
     return server
 
@@ -87,19 +87,19 @@ def own_state_home(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def serving(folder: Path, epsilon: str = "10") -> Iterator[ServedClinic]:
+def serving(folder: Path, epsilon: str = "10", slot_s: float = 0) -> Iterator[ServedClinic]:
     """The clinic, served from a socket with a short path."""
     with own_state_home(folder):
-        yield from _serve(folder, epsilon)
+        yield from _serve(folder, epsilon, slot_s)
 
 
-def _serve(folder: Path, epsilon: str) -> Iterator[ServedClinic]:
+def _serve(folder: Path, epsilon: str, slot_s: float) -> Iterator[ServedClinic]:
     file, state = register_rich_clinic(folder / "clinic", epsilon)
     home = folder / "home"
     with tempfile.TemporaryDirectory(prefix="dither") as short:
         path = Path(short) / "s"
         served = ServedClinic(
-            file, state, home, path, TokenStore(home), start_server(file, home, path)
+            file, state, home, path, TokenStore(home), start_server(file, home, path, slot_s)
         )
         try:
             yield served

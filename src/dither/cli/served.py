@@ -29,6 +29,7 @@ from dither.state import State
 
 PORT = 8765
 DEMO_PEOPLE = 5_000
+SLOT_S = 0.5
 SECONDS_TO_START = 120
 DEMO_PURPOSE = {
     "question": "How busy are the wards of the invented clinic?",
@@ -43,6 +44,15 @@ Catalogs = Annotated[list[Path], typer.Argument(help="Catalogs of registered dat
 SocketPath = Annotated[
     Path | None, typer.Option("--socket", help="The socket between curator and gateway.")
 ]
+SlotSeconds = Annotated[
+    float,
+    typer.Option(
+        "--slot",
+        help="Answers leave at slots of so many seconds, so that time tells little; 0: at once.",
+        min=0,
+        max=3600,
+    ),
+]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)]
 
@@ -55,6 +65,7 @@ def curator(
         str | None,
         typer.Option(help="The user whose processes may connect; by default the curator's own."),
     ] = None,
+    slot: SlotSeconds = SLOT_S,
     stops_with_input: Annotated[
         bool, typer.Option("--stops-with-input", help="Stop when standard input ends.", hidden=True)
     ] = False,
@@ -65,7 +76,7 @@ def curator(
 
     chosen = home or default_home()
     settings = CuratorSettings(
-        tuple(catalogs), socket or find_socket(chosen), chosen, gateway_user, stops_with_input
+        tuple(catalogs), socket or find_socket(chosen), chosen, gateway_user, slot, stops_with_input
     )
     console = make_console(stderr=True)
     chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -100,6 +111,7 @@ def serve(
     home: Home = None,
     host: Host = "127.0.0.1",
     port: Port = PORT,
+    slot: SlotSeconds = SLOT_S,
 ) -> None:
     """Start curator and gateway on this machine, and print a link for the administrator."""
     import_server()
@@ -109,7 +121,7 @@ def serve(
     chosen = home or default_home()
     served = catalogs or [prepare_demo(chosen.parent / "demo", console)]
     facts = {loaded.dataset: loaded for loaded in map(load, served)}
-    with running_curator(served, chosen) as path, admin_tokens(chosen, list(facts)) as tokens:
+    with running_curator(served, chosen, slot) as path, admin_tokens(chosen, list(facts)) as tokens:
         console.print(ONE_USER_BANNER, soft_wrap=True, highlight=False)
         for name, token in tokens.items():
             print_links(console, f"http://{host}:{port}", facts[name], token)
@@ -142,11 +154,12 @@ def import_server() -> None:
 
 
 @contextmanager
-def running_curator(catalogs: list[Path], home: Path) -> Iterator[Path]:
+def running_curator(catalogs: list[Path], home: Path, slot: float) -> Iterator[Path]:
     """A curator in a process of its own; the socket, once it answers. It ends with this process."""
     path = find_socket(home)
     command = [sys.executable, "-c", "from dither.cli import main; main()", "curator"]
     command += [*map(str, catalogs), "--home", str(home), "--socket", str(path)]
+    command += ["--slot", str(slot)]
     process = subprocess.Popen(
         [*command, "--stops-with-input"],
         stdin=subprocess.PIPE,

@@ -1,4 +1,6 @@
-"""Idempotency keys: a question that is sent again after a lost reply is bought once.
+"""What a curator must not forget over a restart: idempotency keys, and misses of its schedule.
+
+A question that is sent again after a lost reply is bought once.
 
 The key of an ask is written before the question is charged, in the curator's own file, so that a
 crash of either process forgets nothing. A second ask with the same key never buys a fresh answer:
@@ -18,6 +20,7 @@ KEPT_DAYS = 7
 _TABLE = """CREATE TABLE IF NOT EXISTS ask (
     token TEXT NOT NULL, key TEXT NOT NULL, question TEXT NOT NULL, begun TEXT NOT NULL,
     PRIMARY KEY (token, key))"""
+_MISSES = "CREATE TABLE IF NOT EXISTS miss (dataset TEXT NOT NULL)"
 
 
 class AskLog:
@@ -28,6 +31,7 @@ class AskLog:
         self._database = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA synchronous=FULL")
         self._database.execute(_TABLE)
+        self._database.execute(_MISSES)
 
     def close(self) -> None:
         """Close the file."""
@@ -57,3 +61,16 @@ class AskLog:
         """Forget an ask that was refused before anything was charged."""
         with self._lock:
             self._database.execute("DELETE FROM ask WHERE token = ? AND key = ?", (token_id, key))
+
+    def count_misses(self, dataset: str) -> int:
+        """How often a question took longer than its slot, ever."""
+        with self._lock:
+            row = self._database.execute(
+                "SELECT count(*) FROM miss WHERE dataset = ?", (dataset,)
+            ).fetchone()
+        return int(row[0])
+
+    def add_miss(self, dataset: str) -> None:
+        """Count a question that took longer than its slot."""
+        with self._lock:
+            self._database.execute("INSERT INTO miss VALUES (?)", (dataset,))

@@ -15,8 +15,9 @@ from pydantic import BaseModel
 
 from dither.canonical import digest, fraction_text
 from dither.catalog import storage
-from dither.curator.admission import Admission
 from dither.curator.ask_log import AskLog
+from dither.curator.modes import make_mode
+from dither.curator.schedule import Schedule
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
 from dither.identity import Principal
@@ -34,12 +35,19 @@ MOST_NUMBERS = 5_000_000
 class ServedDataset:
     """A dataset behind the socket."""
 
-    def __init__(self, curator: EmbeddedCurator, asks: AskLog, mode: CertificateMode) -> None:
+    def __init__(
+        self, curator: EmbeddedCurator, asks: AskLog, *, is_one_user: bool, slot_s: float = 0
+    ) -> None:
         self._curator = curator
         self._asks = asks
-        self._mode = mode
-        self._admission = Admission()
+        self._is_one_user = is_one_user
+        self._schedule = Schedule(slot_s, self.name, asks)
+        curator.kernel.clock = self._schedule.read_clock
         self._rehearsing = Lock()
+
+    @property
+    def _mode(self) -> CertificateMode:
+        return make_mode(self._schedule, is_one_user=self._is_one_user)
 
     @property
     def name(self) -> str:
@@ -80,15 +88,13 @@ class ServedDataset:
     @serve.register
     def _price(self, call: messages.PriceRequest, principal: Principal) -> BaseModel:
         priced = self._price_request(call.request, call.rules, principal)
-        return messages.PricedRequest(
-            key=priced.key,
-            loss=priced.loss.to_json(),
-            stored=self._curator.has_answer(priced),
-        )
+        with self._schedule.read_released():
+            is_stored = self._curator.has_answer(priced)
+        return messages.PricedRequest(key=priced.key, loss=priced.loss.to_json(), stored=is_stored)
 
     @serve.register
     def _release(self, call: messages.ReleaseRequest, principal: Principal) -> BaseModel:
-        with self._admission.admit():
+        with self._schedule.hold_slot():
             priced = self._price_request(call.request, call.rules, principal)
             _check_size(priced)
             if priced.key != call.key:
@@ -124,7 +130,8 @@ class ServedDataset:
 
     @serve.register
     def _read_budget(self, call: messages.ReadBudget, principal: Principal) -> BaseModel:
-        pots = self._curator.list_pots()
+        with self._schedule.read_released():
+            pots = self._curator.list_pots()
         if not principal.sees_all_pots:
             visible = _list_visible_pots(pots, principal.pots)
             pots = tuple(pot for pot in pots if pot.name in visible)
@@ -133,7 +140,8 @@ class ServedDataset:
     @serve.register
     def _read_history(self, call: messages.ReadHistory, principal: Principal) -> BaseModel:
         principal.check_reading(call.pot)
-        releases = self._curator.read_history(call.pot).releases
+        with self._schedule.read_released():
+            releases = self._curator.read_history(call.pot).releases
         page = releases[call.start : call.start + call.count]
         shows_texts = principal.may_read_texts(call.pot)
         return messages.HistoryPage(
@@ -158,7 +166,8 @@ class ServedDataset:
     @serve.register
     def _read_values(self, call: messages.ReadValues, principal: Principal) -> BaseModel:
         principal.check_values(call.pot)
-        values = self._curator.read_history(call.pot).raw(call.release_id)
+        with self._schedule.read_released():
+            values = self._curator.read_history(call.pot).raw(call.release_id)
         return messages.ReleasedValues(values=documents.write_values(values))
 
     @serve.register
@@ -170,8 +179,9 @@ class ServedDataset:
             tuple(call.remarks.post_processing),
             call.remarks.commitment,
         )
-        release = self._find_release(priced, call.release_id)
-        certificate = self._curator.sign_release(release, remarks, self._mode)
+        with self._schedule.read_released():
+            release = self._find_release(priced, call.release_id)
+            certificate = self._curator.sign_release(release, remarks, self._mode)
         return messages.SignedCertificate(certificate=certificate)
 
     def _find_release(self, priced: Priced, release_id: str) -> Release:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from dither.curator.ask_log import AskLog
 from dither.curator.dataset import ServedDataset
-from dither.curator.modes import ONE_USER, SPLIT
 from dither.curator.server import CuratorServer
 from dither.curator.service import CuratorService
 from dither.embedded import EmbeddedCurator
@@ -29,6 +28,7 @@ class CuratorSettings:
     socket: Path
     home: Path
     gateway_user: str | None = None
+    slot_s: float = 0
     stops_with_input: bool = False
     """Whether it stops when its standard input ends, as under a parent that was killed."""
 
@@ -48,11 +48,14 @@ def run_curator(settings: CuratorSettings, announce: Callable[[str], None]) -> N
 def make_server(settings: CuratorSettings) -> CuratorServer:
     """The server of some settings; refused where two catalogs have one name."""
     users = _read_users(settings.gateway_user)
-    mode = ONE_USER if users == {os.getuid()} else SPLIT
+    is_one_user = users == {os.getuid()}
     tokens = TokenStore(settings.home)
     asks = AskLog(tokens.file)
     datasets = [
-        ServedDataset(EmbeddedCurator(catalog), asks, mode) for catalog in settings.catalogs
+        ServedDataset(
+            EmbeddedCurator(catalog), asks, is_one_user=is_one_user, slot_s=settings.slot_s
+        )
+        for catalog in settings.catalogs
     ]
     _refuse_same_names(dataset.name for dataset in datasets)
     return CuratorServer(CuratorService(datasets, tokens), settings.socket, users)
