@@ -69,6 +69,23 @@ def test_a_question_that_was_priced_by_an_older_version_buys_nothing(served):
     assert con.sql(COUNT, epsilon=1).info["version"] == 2
 
 
+def test_what_the_steward_registers_is_served_at_once_and_no_message_names_a_path(served):
+    con = served.connect()
+    text = served.file.read_text()
+    served.file.write_text(text.replace("bounds: [0, 110]", "bounds: [0, 120]"))
+    steward.register(served.file)
+    assert con.sql("SELECT SUM(age) AS s FROM visits", epsilon=1).info["version"] == 2
+    messages_shown = []
+    for act in (
+        lambda: con.sql(COUNT, epsilon=100),
+        lambda: served.connect(served.make_token("eve", "steward"), "board").sql(COUNT, epsilon=1),
+    ):
+        with pytest.raises(DitherError) as refused:
+            act()
+        messages_shown.append(str(refused.value))
+    assert not any(str(served.file.parent) in shown for shown in messages_shown)
+
+
 def test_the_text_of_a_question_is_a_remark_that_decides_nothing(served):
     con = served.connect()
     answer = ask(served, write_ask(con, remark="SELECT cost FROM visits; DROP TABLE visits"))
@@ -178,9 +195,9 @@ def test_keys_of_two_tokens_do_not_meet(served):
 def test_a_key_is_for_one_question(served):
     con = served.connect()
     token = served.make_token()
-    ask(served, write_ask(con, idempotency_key="k"), token)
+    ask(served, write_ask(con, fresh=True, idempotency_key="k"), token)
     with pytest.raises(ParameterError, match="another question"):
-        ask(served, write_ask(con, epsilon=2, idempotency_key="k"), token)
+        ask(served, write_ask(con, epsilon=2, fresh=True, idempotency_key="k"), token)
     assert served.read_spent() == 1
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import socket
 import tempfile
 import threading
@@ -10,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,10 +76,23 @@ def start_server(file: Path, home: Path, path: Path, slot_s: float = 0) -> Curat
 
 
 def register_rich_clinic(folder: Path, epsilon: str) -> tuple[Path, State]:
-    """The clinic with a pot of so much."""
-    file, state = clinic.register(folder, ROWS)
-    clinic.open_total(state, epsilon, epsilon)
-    return file, state
+    """The clinic with a pot of so much, copied from one that was registered before."""
+    template = _register_template(epsilon)
+    shutil.copytree(template / "clinic", folder, dirs_exist_ok=True)
+    home = Path(os.environ["XDG_STATE_HOME"])
+    shutil.copytree(template / "xdg", home, dirs_exist_ok=True)
+    return folder / "clinic.yaml", State.beside(folder / "clinic.yaml")
+
+
+@cache
+def _register_template(epsilon: str) -> Path:
+    """A registered clinic with its heads, for copies: registering costs more than all the rest."""
+    folder = Path(tempfile.mkdtemp(prefix="dither-template"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with own_state_home(folder):
+        _, state = clinic.register(folder / "clinic", ROWS)
+        clinic.open_total(state, epsilon, epsilon)
+    return folder
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dither.errors import DitherError
-from dither.gateway.app import make_app
+from dither.gateway.app import NO_TELEMETRY, make_app
 from dither.gateway.bodies import AskBody, PreviewBody
 from dither.gateway.run import make_gateway
 from dither.publish.commitment import commitment
@@ -267,7 +267,8 @@ def test_no_link_or_form_can_spend(client, served):
 def test_nothing_exports_durations_or_what_is_under_way():
     """Rule release-times-only: no collector, no gauge of work under way, no access log."""
     app = make_app(SocketPool(Path("unused")))
-    assert app._native_telemetry.enabled is False
+    assert not any(app._telemetry[name] for name in NO_TELEMETRY)
+    assert set(NO_TELEMETRY) >= {name for name, on in app._telemetry.items() if type(on) is bool}
     assert not [route for route in app.openapi()["paths"] if "metric" in route or "log" in route]
     config = make_gateway(Path("unused"), "127.0.0.1", 1).config
     assert config.access_log is False and config.server_header is False

@@ -108,13 +108,16 @@ class ServedDataset:
     def _release_once(
         self, call: messages.ReleaseRequest, principal: Principal, priced: Priced
     ) -> Release:
-        """Release a priced request; a second ask with the same idempotency key buys nothing."""
-        if call.idempotency_key is None:
+        """Release a priced request; a second ask with the same idempotency key buys nothing.
+
+        Without `fresh` no key is needed: the stored answer is free to whoever asks again.
+        """
+        if call.idempotency_key is None or not call.fresh:
             return self._curator.release(priced, fresh=call.fresh, sql=call.remark)
-        question = digest([priced.key, priced.request.pot, call.fresh])
+        question = digest([priced.key, priced.request.pot])
         is_first = self._asks.begin_ask(principal.token_id, call.idempotency_key, question)
         try:
-            return self._curator.release(priced, fresh=call.fresh and is_first, sql=call.remark)
+            return self._curator.release(priced, fresh=is_first, sql=call.remark)
         except DitherError as error:
             if is_first and not isinstance(error, UnavailableError):
                 self._asks.forget_ask(principal.token_id, call.idempotency_key)

@@ -53,7 +53,10 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
     asks = AskLog(tokens.file)
     datasets = [
         ServedDataset(
-            EmbeddedCurator(catalog), asks, is_one_user=is_one_user, slot_s=settings.slot_s
+            EmbeddedCurator(catalog, is_served=True),
+            asks,
+            is_one_user=is_one_user,
+            slot_s=settings.slot_s,
         )
         for catalog in settings.catalogs
     ]

@@ -91,11 +91,10 @@ class CuratorServer:
         with self._lock:
             self._calls_under_way += 1
         try:
-            reply = self._service.reply(document)
+            connection.sendall(_write_reply(self._service.reply(document)))
         finally:
             with self._lock:
                 self._calls_under_way -= 1
-        connection.sendall(_write_reply(reply))
         return True
 
     def request_stop(self) -> None:

@@ -62,12 +62,12 @@ def make_app(sockets: SocketPool) -> FastAPI:
 
 def _add_pages(app: FastAPI) -> None:
     @app.get("/healthz", response_model=HealthDocument)
-    def read_health() -> dict[str, str]:
+    async def read_health() -> dict[str, str]:
         """Say that the gateway runs. The answer is the same whatever is under way."""
         return {"status": "ok"}
 
     @app.get("/", include_in_schema=False)
-    def read_api_page() -> HTMLResponse:
+    async def read_api_page() -> HTMLResponse:
         return HTMLResponse(write_api_page(app.openapi()))
 
 
