@@ -87,6 +87,14 @@ def test_a_miss_doubles_the_slots_of_the_dataset_for_ever(clock, log):
     assert Schedule(4, "shop", log).misses == 0
 
 
+def test_the_time_of_a_late_release_is_the_end_of_the_longer_slot(clock, log):
+    schedule = Schedule(4, "clinic", log)
+    with schedule.hold_slot():
+        clock.seconds += 9
+        told = schedule.read_clock()
+    assert datetime.fromisoformat(told).timestamp() == clock.seconds == 1_000_000_020
+
+
 def test_misses_are_capped(clock, log):
     schedule = Schedule(1, "clinic", log)
     for _ in range(3):
@@ -174,32 +182,32 @@ def test_who_reads_sees_no_release_before_its_slot_ends(tmp_path, monkeypatch):
         dataset = served.server._service._datasets["clinic"]
         leave = dataset._schedule._leave
 
-        def leave_and_tell(start: float) -> None:
-            leave(start)
+        def leave_and_tell() -> None:
+            leave()
             events.append("slot ended")
 
         monkeypatch.setattr(dataset._schedule, "_leave", leave_and_tell)
         thread.start()
         assert committed.wait(60)  # it is in the ledger now, and its slot has not ended
         for read in (
-            lambda: reader.budget().pots[0].spent == 1,
             lambda: len(reader.history()) == 1,
+            lambda: reader.budget().pots[0].spent == 1,
+            lambda: reader.sql(COUNT, epsilon=1, dry_run=True).info["context"] == "dry_run",
             lambda: reader.preview(COUNT, epsilon=1).stored,
         ):
             assert read()
             events.append("seen")
         thread.join()
-        assert events == ["slot ended", "seen", "seen", "seen"]
+        assert events == ["slot ended", "seen", "seen", "seen", "seen"]
 
 
 def test_answers_repeats_and_refusals_hold_a_slot_each(tmp_path, monkeypatch):
     with serving(tmp_path, slot_s=0.05) as served:
         dataset = served.server._service._datasets["clinic"]
         slots: list[float] = []
-        leave = dataset._schedule._leave
-        monkeypatch.setattr(
-            dataset._schedule, "_leave", lambda start: (slots.append(start), leave(start))
-        )
+        schedule = dataset._schedule
+        leave = schedule._leave
+        monkeypatch.setattr(schedule, "_leave", lambda: (slots.append(schedule._start), leave()))
         con = served.connect()
         first = con.sql(BY_WARD, epsilon=1)
         con.sql(BY_WARD, epsilon=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import socket
 from pathlib import Path
 
 import httpx
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dither.errors import DitherError
+from dither.gateway import app as app_module
 from dither.gateway.app import NO_TELEMETRY, make_app
 from dither.gateway.bodies import AskBody, PreviewBody
 from dither.gateway.run import make_gateway
@@ -210,6 +212,15 @@ def test_a_body_that_is_no_question_is_a_problem(client, content, status):
         "/datasets/clinic/sql", content=content, headers={"content-type": "application/json"}
     )
     assert response.status_code == status and response.headers["content-type"] == PROBLEM
+
+
+def test_a_body_that_never_comes_is_given_up(client, monkeypatch):
+    monkeypatch.setattr(app_module, "SECONDS_FOR_A_BODY", 0.1)
+    with socket.create_connection((client.base_url.host, client.base_url.port)) as stream:
+        stream.settimeout(60)
+        stream.sendall(b"POST /api/v1/datasets/clinic/sql HTTP/1.1\r\nHost: x\r\n")
+        stream.sendall(b"Content-Length: 100\r\n\r\n{")
+        assert stream.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
 def test_what_is_not_there_is_a_problem_too(client):

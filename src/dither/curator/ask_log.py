@@ -2,8 +2,8 @@
 
 A question that is sent again after a lost reply is bought once.
 
-The key of a fresh ask is written before the question is charged, in the curator's own file, so that a
-crash of either process forgets nothing. A second ask with the same key never buys a fresh answer:
+The key of a fresh ask is written before the question is charged, in the curator's own file, so that
+a crash of either process forgets nothing. A second ask with the same key never buys a fresh answer:
 it is given the newest stored answer to its question, or, where the first ask left none, asks.
 """
 

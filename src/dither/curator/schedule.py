@@ -38,7 +38,7 @@ class Schedule:
         self.misses = log.count_misses(dataset)
         self._tickets: list[tuple[object, bool]] = []
         self._changed = Condition()
-        self._slot_end = 0.0
+        self._start = 0.0
 
     @property
     def is_kept(self) -> bool:
@@ -48,13 +48,26 @@ class Schedule:
     @property
     def slot_s(self) -> float:
         """The length of a slot now."""
-        return float(self._first_slot_s * 2 ** min(self.misses, MOST_MISSES))
+        return self._length(self.misses)
 
     def read_clock(self) -> str:
         """The time of a release: the end of the slot that holds the dataset, to the second."""
-        end = max(time.time(), self._slot_end) if self.is_kept else time.time()
-        seconds = math.ceil(end) if self.is_kept else math.floor(end)
-        return datetime.fromtimestamp(seconds, UTC).isoformat()
+        if not self.is_kept:
+            return _write_time(math.floor(time.time()))
+        _, end = self._find_end(time.time())
+        return _write_time(math.ceil(end))
+
+    def _find_end(self, now: float) -> tuple[int, float]:
+        """The misses and the end of the slot, for a question that is not done before `now`."""
+        misses = self.misses
+        while now > self._start + self._length(misses) and misses < MOST_MISSES:
+            misses += 1
+        slots = math.ceil(max(1.0, (now - self._start) / self._length(misses)))
+        return misses, self._start + slots * self._length(misses)
+
+    def _length(self, misses: int) -> float:
+        """The length of a slot after so many misses."""
+        return float(self._first_slot_s * 2 ** min(misses, MOST_MISSES))
 
     @contextmanager
     def hold_slot(self) -> Iterator[None]:
@@ -67,11 +80,11 @@ class Schedule:
             ticket = self._draw_ticket(is_question=True)
         try:
             self._await_turn(ticket)
-            start = self._await_tick()
+            self._await_tick()
             try:
                 yield
             finally:
-                self._leave(start)
+                self._leave()
         finally:
             self._give_back(ticket)
 
@@ -109,24 +122,25 @@ class Schedule:
             self._tickets.remove(ticket)
             self._changed.notify_all()
 
-    def _await_tick(self) -> float:
+    def _await_tick(self) -> None:
         """Wait for the next tick; a question starts at a public time."""
-        if not self.is_kept:
-            return time.time()
-        start = _next_tick(self.slot_s)
-        self._slot_end = start + self.slot_s
-        _sleep_until(start)
-        return start
+        if self.is_kept:
+            self._start = _next_tick(self.slot_s)
+            _sleep_until(self._start)
 
-    def _leave(self, start: float) -> None:
+    def _leave(self) -> None:
         """Wait for the end of the slot; one that has ended already is a miss."""
         if not self.is_kept:
             return
-        while time.time() > start + self.slot_s and self.misses < MOST_MISSES:
-            self.misses += 1
+        misses, end = self._find_end(time.time())
+        for _ in range(misses - self.misses):
             self._log.add_miss(self._dataset)
-        slots = math.ceil(max(1.0, (time.time() - start) / self.slot_s))
-        _sleep_until(start + slots * self.slot_s)
+        self.misses = misses
+        _sleep_until(end)
+
+
+def _write_time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 def _next_tick(length: float) -> float:
