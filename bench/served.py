@@ -22,7 +22,7 @@ from dither.gateway.run import make_gateway
 from dither.identity import TokenStore
 from dither.protocol import messages
 from dither.remote.curator import RemoteCurator
-from dither.remote.transport import SocketPool, SocketTransport
+from dither.remote.transport import SocketPool, SocketTransport, connect_to_socket
 from dither.session import Connection
 from dither.state import State
 
@@ -71,7 +71,7 @@ def main() -> None:
         path = folder / "s"
         server = make_server(CuratorSettings((file,), path, folder / "home"))
         threading.Thread(target=server.serve, daemon=True).start()
-        transport = SocketTransport(SocketPool(path), "bench", token)
+        transport = SocketTransport(SocketPool(lambda: connect_to_socket(path)), "bench", token)
         over_socket = Connection(RemoteCurator(transport))
         over_http = dither.connect(start_gateway(path), token=token)
         embedded = dither.connect(file)

@@ -20,9 +20,9 @@ from dither.protocol import documents, messages
 from dither.protocol.errors import AccessError, BusyError, FaultError, ProtocolError, TokenError
 from dither.protocol.frames import receive_frame, write_frame
 from dither.publish.seal import check, write_certificate
-from dither.remote.transport import SocketPool, SocketTransport
+from dither.remote.transport import SocketTransport
 from tests.datasets import clinic
-from tests.datasets.served_clinic import BY_WARD, COUNT
+from tests.datasets.served_clinic import BY_WARD, COUNT, make_pool
 
 
 def write_ask(con: dither.Connection, epsilon=1, **changes) -> messages.ReleaseRequest:
@@ -112,7 +112,7 @@ def test_no_call_takes_sql_to_be_answered():
     [("dither-00", "clinic", TokenError), (None, "shop", AccessError)],
 )
 def test_a_token_opens_its_dataset_alone(shared, token, dataset, error):
-    transport = SocketTransport(SocketPool(shared.socket), dataset, token or shared.make_token())
+    transport = SocketTransport(make_pool(shared.socket), dataset, token or shared.make_token())
     with pytest.raises(error):
         transport.call(messages.ReadFacts(), messages.PublicFacts)
 
@@ -256,7 +256,7 @@ def test_a_client_that_goes_away_loses_nothing(served, monkeypatch):
         return measure(*arguments)
 
     monkeypatch.setattr(Kernel, "measure", measure_later)
-    pool = SocketPool(served.socket)
+    pool = make_pool(served.socket)
     connection = pool._connect()
     frame = messages.CallFrame(number=1, token=served.make_token(), dataset="clinic", call=call)
     connection.sendall(write_frame(frame.model_dump(), 10**6))
@@ -308,7 +308,7 @@ def test_an_answer_that_is_too_long_is_refused_before_the_charge(served, monkeyp
 
 def test_a_process_of_another_user_is_not_served(served):
     """The user is what the system says (SO_PEERCRED), so a list without ours shuts us out."""
-    served.server._users = frozenset({os.getuid() + 1})
+    served.server._listener.users = frozenset({os.getuid() + 1})
     with pytest.raises(BusyError, match="may not connect"):
         served.connect()
 
@@ -409,7 +409,7 @@ def test_no_certificate_without_a_release_of_that_request(served):
 
 
 def test_a_message_of_another_version_is_refused(shared):
-    pool = SocketPool(shared.socket)
+    pool = make_pool(shared.socket)
     connection = pool._connect()
     frame = {"v": 2, "number": 7, "token": "", "dataset": "", "call": {"kind": "facts"}}
     connection.sendall(write_frame(frame, 1000))

@@ -23,7 +23,7 @@ from dither.curator.server import CuratorServer
 from dither.gateway.run import make_gateway
 from dither.identity import TokenStore
 from dither.remote.curator import RemoteCurator
-from dither.remote.transport import SocketPool, SocketTransport
+from dither.remote.transport import SocketPool, SocketTransport, connect_to_socket
 from dither.session import Connection
 from dither.state import State
 from tests.datasets import clinic
@@ -53,7 +53,7 @@ class ServedClinic:
         return self.tokens.create_token(name, "clinic", role, pots, 1)[0]
 
     def make_transport(self, token: str | None = None) -> SocketTransport:
-        return SocketTransport(SocketPool(self.socket), "clinic", token or self.make_token())
+        return SocketTransport(make_pool(self.socket), "clinic", token or self.make_token())
 
     def connect(self, token: str | None = None, pot: str = "total") -> Connection:
         return Connection(RemoteCurator(self.make_transport(token)), pot=pot)
@@ -67,6 +67,10 @@ class ServedClinic:
         """The same curator in a new process, as far as its state goes."""
         self.server.stop()
         self.server = start_server(self.file, self.home, self.socket)
+
+
+def make_pool(path: Path) -> SocketPool:
+    return SocketPool(lambda: connect_to_socket(path))
 
 
 def start_server(file: Path, home: Path, path: Path, slot_s: float = 0) -> CuratorServer:

@@ -19,9 +19,8 @@ from dither.gateway.bodies import AskBody, PreviewBody
 from dither.gateway.run import make_gateway
 from dither.publish.commitment import commitment
 from dither.publish.seal import check, write_certificate
-from dither.remote.transport import SocketPool
 from dither.session import Connection
-from tests.datasets.served_clinic import BY_WARD, COUNT, running_gateway, serving
+from tests.datasets.served_clinic import BY_WARD, COUNT, make_pool, running_gateway, serving
 from tests.gateway.api_reference import write_reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http-api.md"
@@ -277,7 +276,7 @@ def test_no_link_or_form_can_spend(client, served):
 
 def test_nothing_exports_durations_or_what_is_under_way():
     """Rule release-times-only: no collector, no gauge of work under way, no access log."""
-    app = make_app(SocketPool(Path("unused")))
+    app = make_app(make_pool(Path("unused")))
     assert not any(app._telemetry[name] for name in NO_TELEMETRY)
     assert set(NO_TELEMETRY) >= {name for name, on in app._telemetry.items() if type(on) is bool}
     assert not [route for route in app.openapi()["paths"] if "metric" in route or "log" in route]
@@ -307,7 +306,7 @@ def test_bodies_have_the_terms_of_a_connection():
 
 
 def test_the_reference_page_is_the_openapi_document():
-    text = write_reference(make_app(SocketPool(Path("unused"))).openapi())
+    text = write_reference(make_app(make_pool(Path("unused"))).openapi())
     if os.environ.get("DITHER_WRITE_SIGNATURES"):
         PAGE.write_text(text, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == text, (

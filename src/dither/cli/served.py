@@ -23,8 +23,9 @@ from dither.cli.clinic import write_clinic
 from dither.cli.output import make_console
 from dither.cli.token import Home
 from dither.commands import write_command
-from dither.errors import DitherError
+from dither.errors import DitherError, ParameterError
 from dither.identity import TokenStore, default_home
+from dither.protocol.tls import TlsFiles
 from dither.state import State
 
 PORT = 8765
@@ -53,6 +54,13 @@ SlotSeconds = Annotated[
         max=3600,
     ),
 ]
+Certificate = Annotated[
+    Path | None, typer.Option(help="Between hosts: the certificate of this side, in PEM.")
+]
+PrivateKey = Annotated[Path | None, typer.Option("--key", help="Between hosts: its key.")]
+Authority = Annotated[
+    Path | None, typer.Option(help="Between hosts: the authority of the other side's certificate.")
+]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)]
 
@@ -66,6 +74,13 @@ def curator(
         typer.Option(help="The user whose processes may connect; by default the curator's own."),
     ] = None,
     slot: SlotSeconds = SLOT_S,
+    listen: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT for a gateway on another host, by mutual TLS."),
+    ] = None,
+    certificate: Certificate = None,
+    key: PrivateKey = None,
+    authority: Authority = None,
     stops_with_input: Annotated[
         bool, typer.Option("--stops-with-input", help="Stop when standard input ends.", hidden=True)
     ] = False,
@@ -76,7 +91,14 @@ def curator(
 
     chosen = home or default_home()
     settings = CuratorSettings(
-        tuple(catalogs), socket or find_socket(chosen), chosen, gateway_user, slot, stops_with_input
+        tuple(catalogs),
+        socket or find_socket(chosen),
+        chosen,
+        gateway_user,
+        slot,
+        listen,
+        read_tls_files(certificate, key, authority),
+        stops_with_input,
     )
     console = make_console(stderr=True)
     chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,7 +107,7 @@ def curator(
         if not stops_with_input:
             console.print(text, soft_wrap=True, highlight=False)
 
-    if gateway_user is None:
+    if gateway_user is None and listen is None:
         announce(ONE_USER_BANNER)
     run_curator(settings, announce)
 
@@ -95,12 +117,25 @@ def gateway(
     home: Home = None,
     host: Host = "127.0.0.1",
     port: Port = PORT,
+    curator: Annotated[
+        str | None, typer.Option(help="HOST:PORT of a curator on another host, by mutual TLS.")
+    ] = None,
+    certificate: Certificate = None,
+    key: PrivateKey = None,
+    authority: Authority = None,
 ) -> None:
     """Answer questions over HTTP from a curator's socket. Holds no data, no ledger and no key."""
     import_server()
-    from dither.gateway.run import make_gateway
+    from dither.gateway.run import make_gateway, make_tls_gateway
 
-    run_until_stopped(make_gateway(socket or find_socket(home or default_home()), host, port))
+    files = read_tls_files(certificate, key, authority)
+    if curator is None:
+        path = socket or find_socket(home or default_home())
+        run_until_stopped(make_gateway(path, host, port))
+    elif files is None:
+        raise ParameterError("a curator on another host needs --certificate, --key, --authority")
+    else:
+        run_until_stopped(make_tls_gateway(curator, files, host, port))
 
 
 def serve(
@@ -133,6 +168,17 @@ def run_until_stopped(server: Any) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         server.run()
+
+
+def read_tls_files(
+    certificate: Path | None, key: Path | None, authority: Path | None
+) -> TlsFiles | None:
+    """The three files of mutual TLS: all, or none."""
+    if certificate is None or key is None or authority is None:
+        if certificate or key or authority:
+            raise ParameterError("name --certificate, --key and --authority together")
+        return None
+    return TlsFiles(certificate, key, authority)
 
 
 def find_socket(home: Path) -> Path:
