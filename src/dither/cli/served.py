@@ -20,7 +20,7 @@ from dither import steward
 from dither.catalog import Catalog
 from dither.catalog.file.load import load
 from dither.cli.clinic import write_clinic
-from dither.cli.output import make_console
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.token import Home
 from dither.commands import write_command
 from dither.errors import DitherError, ParameterError
@@ -82,8 +82,9 @@ def curator(
     key: PrivateKey = None,
     authority: Authority = None,
     stops_with_input: Annotated[
-        bool, typer.Option("--stops-with-input", help="Stop when standard input ends.", hidden=True)
+        bool, typer.Option("--stops-with-input", help="Stop when standard input ends.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Hold data, ledger and keys, and answer requests on a Unix socket."""
     import_server()
@@ -109,6 +110,8 @@ def curator(
 
     if gateway_user is None and listen is None:
         announce(ONE_USER_BANNER)
+    if as_json:
+        print_json({"listening": listen or str(settings.socket)})
     run_curator(settings, announce)
 
 
@@ -123,12 +126,15 @@ def gateway(
     certificate: Certificate = None,
     key: PrivateKey = None,
     authority: Authority = None,
+    as_json: AsJson = False,
 ) -> None:
     """Answer questions over HTTP from a curator's socket. Holds no data, no ledger and no key."""
     import_server()
     from dither.gateway.run import make_gateway, make_tls_gateway
 
     files = read_tls_files(certificate, key, authority)
+    if as_json:
+        print_json({"address": f"http://{host}:{port}"})
     if curator is None:
         path = socket or find_socket(home or default_home())
         run_until_stopped(make_gateway(path, host, port))
@@ -147,19 +153,23 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = PORT,
     slot: SlotSeconds = SLOT_S,
+    as_json: AsJson = False,
 ) -> None:
     """Start curator and gateway on this machine, and print a link for the administrator."""
     import_server()
     from dither.gateway.run import make_gateway
 
-    console = make_console()
+    console = make_console(stderr=as_json)
     chosen = home or default_home()
     served = catalogs or [prepare_demo(chosen.parent / "demo", console)]
     facts = {loaded.dataset: loaded for loaded in map(load, served)}
     with running_curator(served, chosen, slot) as path, admin_tokens(chosen, list(facts)) as tokens:
         console.print(ONE_USER_BANNER, soft_wrap=True, highlight=False)
-        for name, token in tokens.items():
-            print_links(console, f"http://{host}:{port}", facts[name], token)
+        address = f"http://{host}:{port}"
+        if as_json:
+            print_json({name: write_link(address, name, token) for name, token in tokens.items()})
+        for name, token in () if as_json else tokens.items():
+            print_links(console, address, facts[name], token)
         run_until_stopped(make_gateway(path, host, port))
 
 
@@ -229,9 +239,7 @@ def wait_for_socket(path: Path, process: subprocess.Popen[bytes]) -> None:
             if probe.connect_ex(os.fspath(path)) == 0:
                 return
         time.sleep(0.05)
-    raise DitherError(
-        "the curator did not start in time: start 'dither curator' by hand to see why"
-    )
+    raise DitherError("the curator did not start in time: run 'dither curator CATALOG' to see why")
 
 
 @contextmanager
@@ -249,10 +257,15 @@ def admin_tokens(home: Path, datasets: list[str]) -> Iterator[dict[str, str]]:
         store.close()
 
 
+def write_link(address: str, dataset: str, token: str) -> str:
+    """The address of a dataset with a token, which stands in the part that no server is sent."""
+    return f"{address}/datasets/{dataset}#token={token}"
+
+
 def print_links(console: Console, address: str, catalog: Catalog, token: str) -> None:
     """What an administrator can do next; the token is shown this once."""
     dataset = catalog.dataset
-    link = f"{address}/datasets/{dataset}#token={token}"
+    link = write_link(address, dataset, token)
     table = catalog.private_tables[0].name
     question = f'{{"sql": "SELECT COUNT(*) AS n FROM {table}", "epsilon": 0.1}}'
     lines = (
