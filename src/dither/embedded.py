@@ -51,10 +51,22 @@ class AnswerRemarks:
 class EmbeddedCurator:
     """A registered dataset, opened by its catalog."""
 
-    def __init__(self, catalog: str | Path | Catalog, state: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        catalog: str | Path | Catalog,
+        state: str | Path | None = None,
+        *,
+        is_served: bool = False,
+    ) -> None:
+        """Open the dataset.
+
+        Served, it follows what the steward registers, whatever the file says by then, and its
+        messages name no path: they go to people on other machines.
+        """
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
-        self._file = Path(written.file)
-        self._state = State.beside(self._file, state)
+        self._state = State.beside(Path(written.file), state)
+        self._is_served = is_served
+        self._file = Path("CATALOG" if is_served else written.file)
         with naming_catalog(self._file):
             self.kernel = open_kernel(self._state)
         self.reports = Reports.from_ledger(self.kernel.ledger)
@@ -69,7 +81,7 @@ class EmbeddedCurator:
 
     def _check_catalog(self) -> None:
         """The catalog that this dataset was opened with is the registered one."""
-        if self.kernel.version.catalog_hash != self._catalog_hash:
+        if not self._is_served and self.kernel.version.catalog_hash != self._catalog_hash:
             raise RefusedError(
                 f"catalog changed since version {self.kernel.version.number}: run "
                 f"'{name_catalog('dither register CATALOG', self._file)}', or connect again if it "

@@ -40,3 +40,15 @@ def test_a_connection_and_a_preview_need_no_numerics_beyond_numpy(tmp_path, monk
         "dither.connect(file).preview(question, epsilon=1)"
     )
     assert not list_imported(code) & {"scipy", "mpmath", "matplotlib", "pandas"}
+
+
+SERVING = {"fastapi", "starlette", "uvicorn", "httpx", "anyio"}
+
+
+def test_nothing_of_a_server_is_imported_by_those_who_serve_nothing(tmp_path, monkeypatch):
+    """pydantic is left out for commands: typer itself imports it where it is installed."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    listing = "import sys; sys.argv = ['dither', 'token', 'list']\nfrom dither.cli import main\n"
+    names = "import dither; dither.connect, dither.connect_async"
+    assert not list_imported(names) & {*SERVING, "pydantic"}
+    assert not list_imported(f"{listing}try: main()\nexcept SystemExit: pass") & SERVING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 
@@ -11,7 +12,6 @@ import pytest
 import dither
 from dither import steward
 from dither.curator import dataset as dataset_module
-from dither.curator.admission import Admission
 from dither.curator.ask_log import AskLog
 from dither.curator.run import CuratorSettings, make_server
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError, UnavailableError
@@ -20,9 +20,9 @@ from dither.protocol import documents, messages
 from dither.protocol.errors import AccessError, BusyError, FaultError, ProtocolError, TokenError
 from dither.protocol.frames import receive_frame, write_frame
 from dither.publish.seal import check, write_certificate
-from dither.remote.transport import SocketPool, SocketTransport
+from dither.remote.transport import SocketTransport
 from tests.datasets import clinic
-from tests.datasets.served_clinic import BY_WARD, COUNT
+from tests.datasets.served_clinic import BY_WARD, COUNT, make_pool
 
 
 def write_ask(con: dither.Connection, epsilon=1, **changes) -> messages.ReleaseRequest:
@@ -69,6 +69,23 @@ def test_a_question_that_was_priced_by_an_older_version_buys_nothing(served):
     assert con.sql(COUNT, epsilon=1).info["version"] == 2
 
 
+def test_what_the_steward_registers_is_served_at_once_and_no_message_names_a_path(served):
+    con = served.connect()
+    text = served.file.read_text()
+    served.file.write_text(text.replace("bounds: [0, 110]", "bounds: [0, 120]"))
+    steward.register(served.file)
+    assert con.sql("SELECT SUM(age) AS s FROM visits", epsilon=1).info["version"] == 2
+    messages_shown = []
+    for act in (
+        lambda: con.sql(COUNT, epsilon=100),
+        lambda: served.connect(served.make_token("eve", "steward"), "board").sql(COUNT, epsilon=1),
+    ):
+        with pytest.raises(DitherError) as refused:
+            act()
+        messages_shown.append(str(refused.value))
+    assert not any(str(served.file.parent) in shown for shown in messages_shown)
+
+
 def test_the_text_of_a_question_is_a_remark_that_decides_nothing(served):
     con = served.connect()
     answer = ask(served, write_ask(con, remark="SELECT cost FROM visits; DROP TABLE visits"))
@@ -95,7 +112,7 @@ def test_no_call_takes_sql_to_be_answered():
     [("dither-00", "clinic", TokenError), (None, "shop", AccessError)],
 )
 def test_a_token_opens_its_dataset_alone(shared, token, dataset, error):
-    transport = SocketTransport(SocketPool(shared.socket), dataset, token or shared.make_token())
+    transport = SocketTransport(make_pool(shared.socket), dataset, token or shared.make_token())
     with pytest.raises(error):
         transport.call(messages.ReadFacts(), messages.PublicFacts)
 
@@ -178,9 +195,9 @@ def test_keys_of_two_tokens_do_not_meet(served):
 def test_a_key_is_for_one_question(served):
     con = served.connect()
     token = served.make_token()
-    ask(served, write_ask(con, idempotency_key="k"), token)
+    ask(served, write_ask(con, fresh=True, idempotency_key="k"), token)
     with pytest.raises(ParameterError, match="another question"):
-        ask(served, write_ask(con, epsilon=2, idempotency_key="k"), token)
+        ask(served, write_ask(con, epsilon=2, fresh=True, idempotency_key="k"), token)
     assert served.read_spent() == 1
 
 
@@ -239,7 +256,7 @@ def test_a_client_that_goes_away_loses_nothing(served, monkeypatch):
         return measure(*arguments)
 
     monkeypatch.setattr(Kernel, "measure", measure_later)
-    pool = SocketPool(served.socket)
+    pool = make_pool(served.socket)
     connection = pool._connect()
     frame = messages.CallFrame(number=1, token=served.make_token(), dataset="clinic", call=call)
     connection.sendall(write_frame(frame.model_dump(), 10**6))
@@ -286,37 +303,12 @@ def test_an_answer_that_is_too_long_is_refused_before_the_charge(served, monkeyp
     assert served.read_spent() == 0
 
 
-def test_who_comes_when_too_many_wait_is_sent_away_for_free():
-    admission = Admission(most_waiting=2)
-    entered = threading.Event()
-    leave = threading.Event()
-
-    def stay() -> None:
-        with admission.admit():
-            entered.set()
-            leave.wait(60)
-
-    threads = [threading.Thread(target=stay) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    assert entered.wait(60)
-    while admission._waiting < 2:
-        time.sleep(0.001)
-    with pytest.raises(BusyError, match="nothing was charged"), admission.admit():
-        pytest.fail("a third was admitted")
-    leave.set()
-    for thread in threads:
-        thread.join()
-    with admission.admit():
-        pass
-
-
 # -- the socket
 
 
 def test_a_process_of_another_user_is_not_served(served):
     """The user is what the system says (SO_PEERCRED), so a list without ours shuts us out."""
-    served.server._users = frozenset({os.getuid() + 1})
+    served.server._listener.users = frozenset({os.getuid() + 1})
     with pytest.raises(BusyError, match="may not connect"):
         served.connect()
 
@@ -333,7 +325,9 @@ def test_a_second_curator_does_not_take_the_socket_of_a_running_one(served):
 
 
 def test_a_curator_that_was_killed_leaves_no_socket_in_the_way(served):
-    served.server._socket.close()
+    served.server.stop()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stale:
+        stale.bind(str(served.socket))
     assert served.socket.is_socket()
     served.server = make_server(CuratorSettings((served.file,), served.socket, served.home))
     threading.Thread(target=served.server.serve, daemon=True).start()
@@ -415,7 +409,7 @@ def test_no_certificate_without_a_release_of_that_request(served):
 
 
 def test_a_message_of_another_version_is_refused(shared):
-    pool = SocketPool(shared.socket)
+    pool = make_pool(shared.socket)
     connection = pool._connect()
     frame = {"v": 2, "number": 7, "token": "", "dataset": "", "call": {"kind": "facts"}}
     connection.sendall(write_frame(frame, 1000))

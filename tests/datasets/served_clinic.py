@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import socket
 import tempfile
 import threading
@@ -10,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,7 +23,7 @@ from dither.curator.server import CuratorServer
 from dither.gateway.run import make_gateway
 from dither.identity import TokenStore
 from dither.remote.curator import RemoteCurator
-from dither.remote.transport import SocketPool, SocketTransport
+from dither.remote.transport import SocketPool, SocketTransport, connect_to_socket
 from dither.session import Connection
 from dither.state import State
 from tests.datasets import clinic
@@ -49,7 +53,7 @@ class ServedClinic:
         return self.tokens.create_token(name, "clinic", role, pots, 1)[0]
 
     def make_transport(self, token: str | None = None) -> SocketTransport:
-        return SocketTransport(SocketPool(self.socket), "clinic", token or self.make_token())
+        return SocketTransport(make_pool(self.socket), "clinic", token or self.make_token())
 
     def connect(self, token: str | None = None, pot: str = "total") -> Connection:
         return Connection(RemoteCurator(self.make_transport(token)), pot=pot)
@@ -65,17 +69,34 @@ class ServedClinic:
         self.server = start_server(self.file, self.home, self.socket)
 
 
-def start_server(file: Path, home: Path, path: Path) -> CuratorServer:
-    server = make_server(CuratorSettings((file,), path, home))
+def make_pool(path: Path) -> SocketPool:
+    return SocketPool(lambda: connect_to_socket(path))
+
+
+def start_server(file: Path, home: Path, path: Path, slot_s: float = 0) -> CuratorServer:
+    server = make_server(CuratorSettings((file,), path, home, slot_s=slot_s))
     threading.Thread(target=server.serve, daemon=True).start()
     return server
 
 
 def register_rich_clinic(folder: Path, epsilon: str) -> tuple[Path, State]:
-    """The clinic with a pot of so much."""
-    file, state = clinic.register(folder, ROWS)
-    clinic.open_total(state, epsilon, epsilon)
-    return file, state
+    """The clinic with a pot of so much, copied from one that was registered before."""
+    template = _register_template(epsilon)
+    shutil.copytree(template / "clinic", folder, dirs_exist_ok=True)
+    home = Path(os.environ["XDG_STATE_HOME"])
+    shutil.copytree(template / "xdg", home, dirs_exist_ok=True)
+    return folder / "clinic.yaml", State.beside(folder / "clinic.yaml")
+
+
+@cache
+def _register_template(epsilon: str) -> Path:
+    """A registered clinic with its heads, for copies: registering costs more than all the rest."""
+    folder = Path(tempfile.mkdtemp(prefix="dither-template"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with own_state_home(folder):
+        _, state = clinic.register(folder / "clinic", ROWS)
+        clinic.open_total(state, epsilon, epsilon)
+    return folder
 
 
 @contextmanager
@@ -87,19 +108,19 @@ def own_state_home(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def serving(folder: Path, epsilon: str = "10") -> Iterator[ServedClinic]:
+def serving(folder: Path, epsilon: str = "10", slot_s: float = 0) -> Iterator[ServedClinic]:
     """The clinic, served from a socket with a short path."""
     with own_state_home(folder):
-        yield from _serve(folder, epsilon)
+        yield from _serve(folder, epsilon, slot_s)
 
 
-def _serve(folder: Path, epsilon: str) -> Iterator[ServedClinic]:
+def _serve(folder: Path, epsilon: str, slot_s: float) -> Iterator[ServedClinic]:
     file, state = register_rich_clinic(folder / "clinic", epsilon)
     home = folder / "home"
     with tempfile.TemporaryDirectory(prefix="dither") as short:
         path = Path(short) / "s"
         served = ServedClinic(
-            file, state, home, path, TokenStore(home), start_server(file, home, path)
+            file, state, home, path, TokenStore(home), start_server(file, home, path, slot_s)
         )
         try:
             yield served

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import socket
 from pathlib import Path
 
 import httpx
@@ -12,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 from dither.errors import DitherError
-from dither.gateway.app import make_app
+from dither.gateway import app as app_module
+from dither.gateway.app import NO_TELEMETRY, make_app
 from dither.gateway.bodies import AskBody, PreviewBody
 from dither.gateway.run import make_gateway
 from dither.publish.commitment import commitment
 from dither.publish.seal import check, write_certificate
-from dither.remote.transport import SocketPool
 from dither.session import Connection
-from tests.datasets.served_clinic import BY_WARD, COUNT, running_gateway, serving
+from tests.datasets.served_clinic import BY_WARD, COUNT, make_pool, running_gateway, serving
 from tests.gateway.api_reference import write_reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http-api.md"
@@ -212,6 +213,15 @@ def test_a_body_that_is_no_question_is_a_problem(client, content, status):
     assert response.status_code == status and response.headers["content-type"] == PROBLEM
 
 
+def test_a_body_that_never_comes_is_given_up(client, monkeypatch):
+    monkeypatch.setattr(app_module, "SECONDS_FOR_A_BODY", 0.1)
+    with socket.create_connection((client.base_url.host, client.base_url.port)) as stream:
+        stream.settimeout(60)
+        stream.sendall(b"POST /api/v1/datasets/clinic/sql HTTP/1.1\r\nHost: x\r\n")
+        stream.sendall(b"Content-Length: 100\r\n\r\n{")
+        assert stream.recv(1000).startswith(b"HTTP/1.1 408 ")
+
+
 def test_what_is_not_there_is_a_problem_too(client):
     for response in (client.get("/nothing"), client.get("/datasets/clinic/sql")):
         assert response.status_code in (404, 405)
@@ -266,8 +276,9 @@ def test_no_link_or_form_can_spend(client, served):
 
 def test_nothing_exports_durations_or_what_is_under_way():
     """Rule release-times-only: no collector, no gauge of work under way, no access log."""
-    app = make_app(SocketPool(Path("unused")))
-    assert app._native_telemetry.enabled is False
+    app = make_app(make_pool(Path("unused")))
+    assert not any(app._telemetry[name] for name in NO_TELEMETRY)
+    assert set(NO_TELEMETRY) >= {name for name, on in app._telemetry.items() if type(on) is bool}
     assert not [route for route in app.openapi()["paths"] if "metric" in route or "log" in route]
     config = make_gateway(Path("unused"), "127.0.0.1", 1).config
     assert config.access_log is False and config.server_header is False
@@ -295,7 +306,7 @@ def test_bodies_have_the_terms_of_a_connection():
 
 
 def test_the_reference_page_is_the_openapi_document():
-    text = write_reference(make_app(SocketPool(Path("unused"))).openapi())
+    text = write_reference(make_app(make_pool(Path("unused"))).openapi())
     if os.environ.get("DITHER_WRITE_SIGNATURES"):
         PAGE.write_text(text, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == text, (

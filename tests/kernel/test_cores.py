@@ -123,7 +123,7 @@ def test_the_time_of_a_release_is_when_it_left_not_when_it_was_charged(
         return true(self, *given)
 
     monkeypatch.setattr(Measurer, "measure", slow)
-    monkeypatch.setattr("dither.privacy.kernel.kernel.now", lambda: clock[0].isoformat())
+    monkeypatch.setattr(con._kernel, "clock", lambda: clock[0].isoformat())
     result = con.sql(COUNT, epsilon=1)
     (record,) = clinic.ledger().history()
     assert record.released_at == result.info["released_at"] == "2026-03-01T12:34:56+00:00"

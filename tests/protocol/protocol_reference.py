@@ -12,8 +12,8 @@ from dither.protocol import messages
 HEAD = """\
 # The protocol between curator and gateway
 
-Version 1. A [gateway](../how-to/deploy.md) speaks it to a curator over a Unix socket; a Python
-client sends the same calls to a gateway, which passes them on.
+Version 1. A [gateway](../how-to/deploy.md) speaks it to a curator over a Unix socket, or by mutual
+TLS between hosts; a Python client sends the same calls to a gateway, which passes them on.
 
 **Frames.** Four bytes with the length, big-endian, then one JSON document in UTF-8, in its one
 canonical spelling: sorted keys, no spaces, no floats. A call has at most 1 MiB, a reply at most

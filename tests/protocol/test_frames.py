@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from dither.protocol.errors import ProtocolError
-from dither.protocol.frames import MAX_DEPTH, receive_frame, write_frame
+from dither.protocol.frames import END_OF_STREAM, MAX_DEPTH, receive_frame, write_frame
 
 
 def receive(content: bytes, max_bytes: int = 1000) -> object:
@@ -38,7 +38,7 @@ def test_two_frames_on_one_stream_are_two_documents():
 
 
 def test_a_stream_that_ends_between_frames_ends():
-    assert receive(b"") is None
+    assert receive(b"") is END_OF_STREAM
 
 
 @pytest.mark.parametrize(

@@ -17,17 +17,20 @@ import typer
 from rich.console import Console
 
 from dither import steward
+from dither.catalog import Catalog
 from dither.catalog.file.load import load
 from dither.cli.clinic import write_clinic
-from dither.cli.output import make_console
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.token import Home
 from dither.commands import write_command
-from dither.errors import DitherError
+from dither.errors import DitherError, ParameterError
 from dither.identity import TokenStore, default_home
+from dither.protocol.tls import TlsFiles
 from dither.state import State
 
 PORT = 8765
 DEMO_PEOPLE = 5_000
+SLOT_S = 0.5
 SECONDS_TO_START = 120
 DEMO_PURPOSE = {
     "question": "How busy are the wards of the invented clinic?",
@@ -42,6 +45,22 @@ Catalogs = Annotated[list[Path], typer.Argument(help="Catalogs of registered dat
 SocketPath = Annotated[
     Path | None, typer.Option("--socket", help="The socket between curator and gateway.")
 ]
+SlotSeconds = Annotated[
+    float,
+    typer.Option(
+        "--slot",
+        help="Answers leave at slots of so many seconds, so that time tells little; 0: at once.",
+        min=0,
+        max=3600,
+    ),
+]
+Certificate = Annotated[
+    Path | None, typer.Option(help="Between hosts: the certificate of this side, in PEM.")
+]
+PrivateKey = Annotated[Path | None, typer.Option("--key", help="Between hosts: its key.")]
+Authority = Annotated[
+    Path | None, typer.Option(help="Between hosts: the authority of the other side's certificate.")
+]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)]
 
@@ -54,9 +73,18 @@ def curator(
         str | None,
         typer.Option(help="The user whose processes may connect; by default the curator's own."),
     ] = None,
+    slot: SlotSeconds = SLOT_S,
+    listen: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT for a gateway on another host, by mutual TLS."),
+    ] = None,
+    certificate: Certificate = None,
+    key: PrivateKey = None,
+    authority: Authority = None,
     stops_with_input: Annotated[
-        bool, typer.Option("--stops-with-input", help="Stop when standard input ends.", hidden=True)
+        bool, typer.Option("--stops-with-input", help="Stop when standard input ends.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Hold data, ledger and keys, and answer requests on a Unix socket."""
     import_server()
@@ -64,7 +92,14 @@ def curator(
 
     chosen = home or default_home()
     settings = CuratorSettings(
-        tuple(catalogs), socket or find_socket(chosen), chosen, gateway_user, stops_with_input
+        tuple(catalogs),
+        socket or find_socket(chosen),
+        chosen,
+        gateway_user,
+        slot,
+        listen,
+        read_tls_files(certificate, key, authority),
+        stops_with_input,
     )
     console = make_console(stderr=True)
     chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,8 +108,10 @@ def curator(
         if not stops_with_input:
             console.print(text, soft_wrap=True, highlight=False)
 
-    if gateway_user is None:
+    if gateway_user is None and listen is None:
         announce(ONE_USER_BANNER)
+    if as_json:
+        print_json({"listening": listen or str(settings.socket)})
     run_curator(settings, announce)
 
 
@@ -83,12 +120,28 @@ def gateway(
     home: Home = None,
     host: Host = "127.0.0.1",
     port: Port = PORT,
+    curator: Annotated[
+        str | None, typer.Option(help="HOST:PORT of a curator on another host, by mutual TLS.")
+    ] = None,
+    certificate: Certificate = None,
+    key: PrivateKey = None,
+    authority: Authority = None,
+    as_json: AsJson = False,
 ) -> None:
     """Answer questions over HTTP from a curator's socket. Holds no data, no ledger and no key."""
     import_server()
-    from dither.gateway.run import make_gateway
+    from dither.gateway.run import make_gateway, make_tls_gateway
 
-    run_until_stopped(make_gateway(socket or find_socket(home or default_home()), host, port))
+    files = read_tls_files(certificate, key, authority)
+    if as_json:
+        print_json({"address": f"http://{host}:{port}"})
+    if curator is None:
+        path = socket or find_socket(home or default_home())
+        run_until_stopped(make_gateway(path, host, port))
+    elif files is None:
+        raise ParameterError("a curator on another host needs --certificate, --key, --authority")
+    else:
+        run_until_stopped(make_tls_gateway(curator, files, host, port))
 
 
 def serve(
@@ -99,19 +152,24 @@ def serve(
     home: Home = None,
     host: Host = "127.0.0.1",
     port: Port = PORT,
+    slot: SlotSeconds = SLOT_S,
+    as_json: AsJson = False,
 ) -> None:
     """Start curator and gateway on this machine, and print a link for the administrator."""
     import_server()
     from dither.gateway.run import make_gateway
 
-    console = make_console()
+    console = make_console(stderr=as_json)
     chosen = home or default_home()
     served = catalogs or [prepare_demo(chosen.parent / "demo", console)]
-    names = [load(catalog).dataset for catalog in served]
-    with running_curator(served, chosen) as path, admin_tokens(chosen, names) as tokens:
+    facts = {loaded.dataset: loaded for loaded in map(load, served)}
+    with running_curator(served, chosen, slot) as path, admin_tokens(chosen, list(facts)) as tokens:
         console.print(ONE_USER_BANNER, soft_wrap=True, highlight=False)
-        for name, token in tokens.items():
-            print_links(console, f"http://{host}:{port}", name, token)
+        address = f"http://{host}:{port}"
+        if as_json:
+            print_json({name: write_link(address, name, token) for name, token in tokens.items()})
+        for name, token in () if as_json else tokens.items():
+            print_links(console, address, facts[name], token)
         run_until_stopped(make_gateway(path, host, port))
 
 
@@ -120,6 +178,17 @@ def run_until_stopped(server: Any) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt):
         server.run()
+
+
+def read_tls_files(
+    certificate: Path | None, key: Path | None, authority: Path | None
+) -> TlsFiles | None:
+    """The three files of mutual TLS: all, or none."""
+    if certificate is None or key is None or authority is None:
+        if certificate or key or authority:
+            raise ParameterError("name --certificate, --key and --authority together")
+        return None
+    return TlsFiles(certificate, key, authority)
 
 
 def find_socket(home: Path) -> Path:
@@ -141,11 +210,12 @@ def import_server() -> None:
 
 
 @contextmanager
-def running_curator(catalogs: list[Path], home: Path) -> Iterator[Path]:
+def running_curator(catalogs: list[Path], home: Path, slot: float) -> Iterator[Path]:
     """A curator in a process of its own; the socket, once it answers. It ends with this process."""
     path = find_socket(home)
     command = [sys.executable, "-c", "from dither.cli import main; main()", "curator"]
     command += [*map(str, catalogs), "--home", str(home), "--socket", str(path)]
+    command += ["--slot", str(slot)]
     process = subprocess.Popen(
         [*command, "--stops-with-input"],
         stdin=subprocess.PIPE,
@@ -169,9 +239,7 @@ def wait_for_socket(path: Path, process: subprocess.Popen[bytes]) -> None:
             if probe.connect_ex(os.fspath(path)) == 0:
                 return
         time.sleep(0.05)
-    raise DitherError(
-        "the curator did not start in time: start 'dither curator' by hand to see why"
-    )
+    raise DitherError("the curator did not start in time: run 'dither curator CATALOG' to see why")
 
 
 @contextmanager
@@ -189,10 +257,17 @@ def admin_tokens(home: Path, datasets: list[str]) -> Iterator[dict[str, str]]:
         store.close()
 
 
-def print_links(console: Console, address: str, dataset: str, token: str) -> None:
+def write_link(address: str, dataset: str, token: str) -> str:
+    """The address of a dataset with a token, which stands in the part that no server is sent."""
+    return f"{address}/datasets/{dataset}#token={token}"
+
+
+def print_links(console: Console, address: str, catalog: Catalog, token: str) -> None:
     """What an administrator can do next; the token is shown this once."""
-    link = f"{address}/datasets/{dataset}#token={token}"
-    question = '{"sql": "SELECT COUNT(*) AS n FROM ...", "epsilon": 0.1}'
+    dataset = catalog.dataset
+    link = write_link(address, dataset, token)
+    table = catalog.private_tables[0].name
+    question = f'{{"sql": "SELECT COUNT(*) AS n FROM {table}", "epsilon": 0.1}}'
     lines = (
         f"admin link of {dataset}, shown once, ends with this command: {link}",
         f"in Python: dither.connect({link!r})",

@@ -1,7 +1,9 @@
-"""Idempotency keys: a question that is sent again after a lost reply is bought once.
+"""What a curator must not forget over a restart: idempotency keys, and misses of its schedule.
 
-The key of an ask is written before the question is charged, in the curator's own file, so that a
-crash of either process forgets nothing. A second ask with the same key never buys a fresh answer:
+A question that is sent again after a lost reply is bought once.
+
+The key of a fresh ask is written before the question is charged, in the curator's own file, so that
+a crash of either process forgets nothing. A second ask with the same key never buys a fresh answer:
 it is given the newest stored answer to its question, or, where the first ask left none, asks.
 """
 
@@ -18,6 +20,7 @@ KEPT_DAYS = 7
 _TABLE = """CREATE TABLE IF NOT EXISTS ask (
     token TEXT NOT NULL, key TEXT NOT NULL, question TEXT NOT NULL, begun TEXT NOT NULL,
     PRIMARY KEY (token, key))"""
+_MISSES = "CREATE TABLE IF NOT EXISTS miss (dataset TEXT NOT NULL)"
 
 
 class AskLog:
@@ -26,8 +29,11 @@ class AskLog:
     def __init__(self, file: Path) -> None:
         self._lock = Lock()
         self._database = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
+        self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=FULL")
         self._database.execute(_TABLE)
+        self._database.execute(_MISSES)
+        self._forget_old_asks()
 
     def close(self) -> None:
         """Close the file."""
@@ -35,14 +41,10 @@ class AskLog:
 
     def begin_ask(self, token_id: str, key: str, question: str) -> bool:
         """Whether the ask is the first with its key; refused where the key had another question."""
-        now = datetime.now(UTC)
         with self._lock:
-            self._database.execute(
-                "DELETE FROM ask WHERE begun < ?", ((now - timedelta(days=KEPT_DAYS)).isoformat(),)
-            )
             added = self._database.execute(
                 "INSERT OR IGNORE INTO ask VALUES (?, ?, ?, ?)",
-                (token_id, key, question, now.isoformat()),
+                (token_id, key, question, datetime.now(UTC).isoformat()),
             )
             (earlier,) = self._database.execute(
                 "SELECT question FROM ask WHERE token = ? AND key = ?", (token_id, key)
@@ -53,7 +55,25 @@ class AskLog:
             )
         return added.rowcount == 1
 
+    def _forget_old_asks(self) -> None:
+        """Forget keys after a week, when a curator starts."""
+        oldest = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
+        self._database.execute("DELETE FROM ask WHERE begun < ?", (oldest.isoformat(),))
+
     def forget_ask(self, token_id: str, key: str) -> None:
         """Forget an ask that was refused before anything was charged."""
         with self._lock:
             self._database.execute("DELETE FROM ask WHERE token = ? AND key = ?", (token_id, key))
+
+    def count_misses(self, dataset: str) -> int:
+        """How often a question took longer than its slot, ever."""
+        with self._lock:
+            row = self._database.execute(
+                "SELECT count(*) FROM miss WHERE dataset = ?", (dataset,)
+            ).fetchone()
+        return int(row[0])
+
+    def add_miss(self, dataset: str) -> None:
+        """Count a question that took longer than its slot."""
+        with self._lock:
+            self._database.execute("INSERT INTO miss VALUES (?)", (dataset,))

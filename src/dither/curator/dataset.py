@@ -15,13 +15,15 @@ from pydantic import BaseModel
 
 from dither.canonical import digest, fraction_text
 from dither.catalog import storage
-from dither.curator.admission import Admission
 from dither.curator.ask_log import AskLog
+from dither.curator.modes import make_mode
+from dither.curator.schedule import Schedule
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
 from dither.identity import Principal
 from dither.plan.algebra import Cells, Quantiles
 from dither.privacy.kernel.kernel import Priced, Release
+from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import Pot
 from dither.protocol import documents, messages
 from dither.publish.certificate import CertificateMode
@@ -34,24 +36,43 @@ MOST_NUMBERS = 5_000_000
 class ServedDataset:
     """A dataset behind the socket."""
 
-    def __init__(self, curator: EmbeddedCurator, asks: AskLog, mode: CertificateMode) -> None:
+    def __init__(
+        self, curator: EmbeddedCurator, asks: AskLog, *, is_one_user: bool, slot_s: float = 0
+    ) -> None:
         self._curator = curator
         self._asks = asks
-        self._mode = mode
-        self._admission = Admission()
+        self._is_one_user = is_one_user
+        self._schedule = Schedule(slot_s, self.name, asks)
+        curator.kernel.clock = self._schedule.read_clock
         self._rehearsing = Lock()
+
+    @property
+    def _mode(self) -> CertificateMode:
+        return make_mode(self._schedule, is_one_user=self._is_one_user)
 
     @property
     def name(self) -> str:
         """What the catalog calls the dataset."""
         return self._curator.kernel.catalog.dataset
 
-    @singledispatchmethod
     def serve(self, call: BaseModel, principal: Principal) -> BaseModel:
-        """The result of a call, for a principal that the curator itself has verified."""
+        """The result of a call, for a principal that the curator itself has verified.
+
+        A release holds a slot of the schedule. Everything else waits until no release does.
+        """
+        if isinstance(call, messages.ReleaseRequest):
+            principal.check_pot(call.request.pot)
+            request = documents.read_request(call.request)
+            with self._schedule.hold_slot():
+                return self._release(call, request, principal)
+        with self._schedule.read_released():
+            return self._read(call, principal)
+
+    @singledispatchmethod
+    def _read(self, call: BaseModel, principal: Principal) -> BaseModel:
         raise ParameterError(f"no dataset serves the call {type(call).__name__}")
 
-    @serve.register
+    @_read.register
     def _read_facts(self, call: messages.ReadFacts, principal: Principal) -> BaseModel:
         self._curator.view(principal.pots[0] if principal.pots else "")
         version = self._curator.kernel.version
@@ -67,7 +88,7 @@ class ServedDataset:
             ),
         )
 
-    @serve.register
+    @_read.register
     def _read_view(self, call: messages.ReadView, principal: Principal) -> BaseModel:
         principal.check_reading(call.pot)
         view = self._curator.view(call.pot)
@@ -77,44 +98,56 @@ class ServedDataset:
             windows=None if view.windows is None else documents.write_pot(view.windows[0]),
         )
 
-    @serve.register
-    def _price(self, call: messages.PriceRequest, principal: Principal) -> BaseModel:
-        priced = self._price_request(call.request, call.rules, principal)
+    @_read.register
+    def _read_price(self, call: messages.PriceRequest, principal: Principal) -> BaseModel:
+        principal.check_pot(call.request.pot)
+        priced = self._price(documents.read_request(call.request), call.rules)
         return messages.PricedRequest(
             key=priced.key,
             loss=priced.loss.to_json(),
             stored=self._curator.has_answer(priced),
         )
 
-    @serve.register
-    def _release(self, call: messages.ReleaseRequest, principal: Principal) -> BaseModel:
-        with self._admission.admit():
-            priced = self._price_request(call.request, call.rules, principal)
-            _check_size(priced)
-            if priced.key != call.key:
-                raise RefusedError(
-                    "the data were registered anew, or the pot's terms changed, since this was "
-                    "priced; nothing was charged: ask again",
-                    rule=PrivacyRule.CATALOG,
-                )
-            return documents.write_release(self._release_once(call, principal, priced))
+    def _release(
+        self, call: messages.ReleaseRequest, request: Request, principal: Principal
+    ) -> BaseModel:
+        """Release a request under the key that the asker computed, or not at all."""
+        priced = self._price(request, call.rules)
+        _check_size(priced)
+        if priced.key != call.key:
+            raise RefusedError(
+                "the data were registered anew, or the pot's terms changed, since this was "
+                "priced; nothing was charged: ask again",
+                rule=PrivacyRule.CATALOG,
+            )
+        release = self._release_once(call, principal, priced)
+        if release.priced.key != call.key:
+            raise RefusedError(
+                "the data were registered anew while this was asked; its answer is stored: ask "
+                "again",
+                rule=PrivacyRule.CATALOG,
+            )
+        return documents.write_release(release)
 
     def _release_once(
         self, call: messages.ReleaseRequest, principal: Principal, priced: Priced
     ) -> Release:
-        """Release a priced request; a second ask with the same idempotency key buys nothing."""
-        if call.idempotency_key is None:
+        """Release a priced request; a second ask with the same idempotency key buys nothing.
+
+        Without `fresh` no key is needed: the stored answer is free to whoever asks again.
+        """
+        if call.idempotency_key is None or not call.fresh:
             return self._curator.release(priced, fresh=call.fresh, sql=call.remark)
-        question = digest([priced.key, priced.request.pot, call.fresh])
+        question = digest([priced.key, priced.request.pot])
         is_first = self._asks.begin_ask(principal.token_id, call.idempotency_key, question)
         try:
-            return self._curator.release(priced, fresh=call.fresh and is_first, sql=call.remark)
+            return self._curator.release(priced, fresh=is_first, sql=call.remark)
         except DitherError as error:
             if is_first and not isinstance(error, UnavailableError):
                 self._asks.forget_ask(principal.token_id, call.idempotency_key)
             raise
 
-    @serve.register
+    @_read.register
     def _rehearse(self, call: messages.RehearseRequest, principal: Principal) -> BaseModel:
         principal.check_pot(call.request.pot)
         request = documents.read_request(call.request)
@@ -122,7 +155,7 @@ class ServedDataset:
         with self._rehearsing:
             return documents.write_release(self._curator.rehearse(request))
 
-    @serve.register
+    @_read.register
     def _read_budget(self, call: messages.ReadBudget, principal: Principal) -> BaseModel:
         pots = self._curator.list_pots()
         if not principal.sees_all_pots:
@@ -130,7 +163,7 @@ class ServedDataset:
             pots = tuple(pot for pot in pots if pot.name in visible)
         return messages.VisiblePots(pots=[documents.write_pot(pot) for pot in pots])
 
-    @serve.register
+    @_read.register
     def _read_history(self, call: messages.ReadHistory, principal: Principal) -> BaseModel:
         principal.check_reading(call.pot)
         releases = self._curator.read_history(call.pot).releases
@@ -155,15 +188,16 @@ class ServedDataset:
             total=len(releases),
         )
 
-    @serve.register
+    @_read.register
     def _read_values(self, call: messages.ReadValues, principal: Principal) -> BaseModel:
         principal.check_values(call.pot)
         values = self._curator.read_history(call.pot).raw(call.release_id)
         return messages.ReleasedValues(values=documents.write_values(values))
 
-    @serve.register
+    @_read.register
     def _certify(self, call: messages.CertifyRelease, principal: Principal) -> BaseModel:
-        priced = self._price_request(call.request, call.rules, principal)
+        principal.check_pot(call.request.pot)
+        priced = self._price(documents.read_request(call.request), call.rules)
         remarks = AnswerRemarks(
             call.remarks.sql,
             tuple(call.remarks.limits),
@@ -197,12 +231,8 @@ class ServedDataset:
             "no stored release answered this request: ask again, then ask for the certificate"
         )
 
-    def _price_request(
-        self, document: messages.RequestDocument, rules: int, principal: Principal
-    ) -> Priced:
-        """Price a request for a principal who may ask from its pot."""
-        principal.check_pot(document.pot)
-        request = documents.read_request(document)
+    def _price(self, request: Request, rules: int) -> Priced:
+        """Price a request by the newest version."""
         self._curator.view(request.pot)
         return self._curator.kernel.price(replace(request, context="asked"), rules)
 

@@ -10,16 +10,16 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dither.curator.ask_log import AskLog
 from dither.curator.dataset import ServedDataset
-from dither.curator.modes import ONE_USER, SPLIT
+from dither.curator.listeners import Listener, TlsListener, UnixListener
 from dither.curator.server import CuratorServer
 from dither.curator.service import CuratorService
 from dither.embedded import EmbeddedCurator
 from dither.errors import ParameterError
 from dither.identity import TokenStore
+from dither.protocol.tls import TlsFiles, read_host_and_port
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,10 @@ class CuratorSettings:
     socket: Path
     home: Path
     gateway_user: str | None = None
+    slot_s: float = 0
+    tls_address: str | None = None
+    """HOST:PORT to listen on for a gateway of another host, in the place of the socket."""
+    tls_files: TlsFiles | None = None
     stops_with_input: bool = False
     """Whether it stops when its standard input ends, as under a parent that was killed."""
 
@@ -39,24 +43,39 @@ def run_curator(settings: CuratorSettings, announce: Callable[[str], None]) -> N
     os.umask(0o077)
     server = make_server(settings)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: server.stop())
+        signal.signal(number, lambda *_: server.request_stop())
     if settings.stops_with_input:
         threading.Thread(target=_stop_at_end_of_input, args=(server,), daemon=True).start()
-    announce(f"listening on {settings.socket}")
+    announce(f"listening on {settings.tls_address or settings.socket}")
     server.serve()
 
 
 def make_server(settings: CuratorSettings) -> CuratorServer:
     """The server of some settings; refused where two catalogs have one name."""
     users = _read_users(settings.gateway_user)
-    mode = ONE_USER if users == {os.getuid()} else SPLIT
+    is_one_user = users == {os.getuid()} and settings.tls_address is None
     tokens = TokenStore(settings.home)
     asks = AskLog(tokens.file)
     datasets = [
-        ServedDataset(EmbeddedCurator(catalog), asks, mode) for catalog in settings.catalogs
+        ServedDataset(
+            EmbeddedCurator(catalog, is_served=True),
+            asks,
+            is_one_user=is_one_user,
+            slot_s=settings.slot_s,
+        )
+        for catalog in settings.catalogs
     ]
     _refuse_same_names(dataset.name for dataset in datasets)
-    return CuratorServer(CuratorService(datasets, tokens), settings.socket, users)
+    return CuratorServer(CuratorService(datasets, tokens), _make_listener(settings, users))
+
+
+def _make_listener(settings: CuratorSettings, users: frozenset[int]) -> Listener:
+    """The socket, or the port of a curator whose gateway is on another host."""
+    if settings.tls_address is None:
+        return UnixListener(settings.socket, users)
+    if settings.tls_files is None:
+        raise ParameterError("between hosts both sides show certificates: name the three files")
+    return TlsListener(*read_host_and_port(settings.tls_address), settings.tls_files)
 
 
 def _read_users(gateway_user: str | None) -> frozenset[int]:
@@ -78,6 +97,6 @@ def _refuse_same_names(names: Iterable[str]) -> None:
         raise ParameterError("two catalogs have the same dataset name: serve them apart")
 
 
-def _stop_at_end_of_input(server: Any) -> None:
+def _stop_at_end_of_input(server: CuratorServer) -> None:
     sys.stdin.buffer.read()
-    server.stop()
+    server.request_stop()

@@ -49,7 +49,7 @@ class CuratorService:
         principal.check_dataset(frame.dataset)
         if frame.dataset not in self._datasets:
             raise ProtocolError(
-                "this dataset is not served here: the steward starts it with 'dither curator'"
+                "this dataset is not served here: the steward runs 'dither curator CATALOG'"
             )
         return self._datasets[frame.dataset].serve(frame.call, principal)
 

@@ -13,7 +13,7 @@ from dither.pages.page import PageSection, write_card, write_page
 
 _LEAD = (
     "Send a token with every request: Authorization: Bearer TOKEN. The data steward makes one with "
-    "'dither token create'. Errors are problem documents (RFC 9457)."
+    "'dither token create DATASET NAME'. Errors are problem documents (RFC 9457)."
 )
 
 

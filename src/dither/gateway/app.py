@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -28,6 +29,7 @@ from dither.remote.transport import SocketPool
 from dither.version import __version__
 
 MOST_BODY_BYTES = 2**20
+SECONDS_FOR_A_BODY = 30
 NO_TELEMETRY: Any = dict.fromkeys(
     ("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False
 )
@@ -62,12 +64,12 @@ def make_app(sockets: SocketPool) -> FastAPI:
 
 def _add_pages(app: FastAPI) -> None:
     @app.get("/healthz", response_model=HealthDocument)
-    def read_health() -> dict[str, str]:
+    async def read_health() -> dict[str, str]:
         """Say that the gateway runs. The answer is the same whatever is under way."""
         return {"status": "ok"}
 
     @app.get("/", include_in_schema=False)
-    def read_api_page() -> HTMLResponse:
+    async def read_api_page() -> HTMLResponse:
         return HTMLResponse(write_api_page(app.openapi()))
 
 
@@ -129,13 +131,17 @@ class RequestLimits:
                 message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
             await send(message)
 
-        body = await _receive_body(receive)
+        instance = f"urn:dither:request:{request_id}"
+        try:
+            async with asyncio.timeout(SECONDS_FOR_A_BODY):
+                body = await _receive_body(receive)
+        except TimeoutError:
+            problem = describe_status(408, "the body did not come in time", instance)
+            await _write_problem(problem)(scope, receive, send_with_headers)
+            return
         if body is None:
-            problem = describe_status(
-                413,
-                f"a body has at most {MOST_BODY_BYTES:,} bytes",
-                f"urn:dither:request:{request_id}",
-            )
+            text = f"a body has at most {MOST_BODY_BYTES:,} bytes"
+            problem = describe_status(413, text, instance)
             await _write_problem(problem)(scope, receive, send_with_headers)
             return
         try:
@@ -143,7 +149,7 @@ class RequestLimits:
         except Exception as error:
             report_fault(error)
             if not is_started:
-                problem = describe_error(FaultError(), f"urn:dither:request:{request_id}")
+                problem = describe_error(FaultError(), instance)
                 await _write_problem(problem)(scope, receive, send_with_headers)
 
 

@@ -32,7 +32,7 @@ IdempotencyKey = Annotated[
         description="A name for this ask: sent again under the same one, it is bought once.",
     ),
 ]
-_bearer = HTTPBearer(auto_error=False, description="A token: dither token create")
+_bearer = HTTPBearer(auto_error=False, description="dither token create DATASET NAME")
 
 
 def read_token(
@@ -40,7 +40,9 @@ def read_token(
 ) -> str:
     """The token of a request. The curator verifies it; the gateway only passes it on."""
     if credentials is None:
-        raise TokenError("send a token: 'Authorization: Bearer TOKEN' (dither token create)")
+        raise TokenError(
+            "send a token, 'Authorization: Bearer TOKEN': dither token create DATASET NAME"
+        )
     return credentials.credentials
 
 

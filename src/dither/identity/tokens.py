@@ -28,7 +28,7 @@ TOKEN_BYTES = 32
 MOST_DAYS = 3660
 NOT_ACCEPTED = (
     "the token is not accepted: it is unknown, has expired or was revoked. The data steward makes "
-    "one: dither token create"
+    "one: dither token create DATASET NAME"
 )
 _TABLE = """CREATE TABLE IF NOT EXISTS token (
     id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, name TEXT NOT NULL, dataset TEXT NOT NULL,
@@ -123,7 +123,7 @@ class TokenStore:
     def list_tokens(self) -> tuple[Token, ...]:
         """All tokens ever made, the oldest first."""
         with self._lock:
-            rows = self._database.execute(f"SELECT {_COLUMNS} FROM token ORDER BY created, id")
+            rows = self._database.execute(f"SELECT {_COLUMNS} FROM token ORDER BY rowid")
             return tuple(map(_read_token, rows.fetchall()))
 
     def revoke_token(self, token_id: str) -> None:

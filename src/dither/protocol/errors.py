@@ -28,7 +28,7 @@ class ProtocolError(DitherError):
 class FaultError(DitherError):
     """The curator failed where it should not have; one sentence, whatever the cause."""
 
-    TEXT = "the curator failed; 'dither history' says what was charged. Tell the data steward"
+    TEXT = "the curator failed; con.history() says what was charged. Tell the data steward"
 
     def __init__(self, _: str = TEXT) -> None:
         super().__init__(self.TEXT)

@@ -17,6 +17,8 @@ from dither.strict_json import read_json
 MOST_CALL_BYTES = 2**20
 MOST_REPLY_BYTES = 2**30
 MAX_DEPTH = 300
+END_OF_STREAM = object()
+"""What is received where a stream has ended between two frames."""
 _LENGTH = struct.Struct(">I")
 
 
@@ -32,11 +34,19 @@ def write_frame(document: Any, max_bytes: int) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def receive_frame(connection: socket.socket, max_bytes: int) -> Any:
-    """The next document of a stream; None where it ended between two frames."""
-    head = _receive_bytes(connection, _LENGTH.size)
+def receive_frame(connection: socket.socket, max_bytes: int, seconds: float | None = None) -> Any:
+    """The next document of a stream; END_OF_STREAM where it ended between two frames.
+
+    A frame may be awaited for ever; once it has begun, all of it must come within `seconds`.
+    """
+    head = connection.recv(_LENGTH.size)
     if not head:
-        return None
+        return END_OF_STREAM
+    if seconds is not None:
+        connection.settimeout(seconds)
+    head += _receive_bytes(connection, _LENGTH.size - len(head))
+    if len(head) < _LENGTH.size:
+        raise ProtocolError("the stream ended inside a frame")
     (length,) = _LENGTH.unpack(head)
     if length > max_bytes:
         raise ProtocolError(f"a frame of more than {max_bytes:,} bytes")
@@ -67,6 +77,4 @@ def _receive_bytes(connection: socket.socket, count: int) -> bytes:
         if not chunk:
             break
         chunks += chunk
-    if 0 < len(chunks) < count and count == _LENGTH.size:
-        raise ProtocolError("the stream ended inside a frame")
     return bytes(chunks)

@@ -1,9 +1,11 @@
-"""How calls reach a curator: frames on its socket, for a gateway on the same machine."""
+"""How calls reach a curator: frames on a Unix socket, or by mutual TLS to another host."""
 
 from __future__ import annotations
 
 import itertools
 import socket
+import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -13,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from dither.protocol import documents, messages
 from dither.protocol.errors import BusyError, ProtocolError
 from dither.protocol.frames import (
+    END_OF_STREAM,
     MOST_CALL_BYTES,
     MOST_REPLY_BYTES,
     receive_frame,
@@ -20,6 +23,7 @@ from dither.protocol.frames import (
 )
 
 MOST_IDLE = 8
+SECONDS_TO_CONNECT = 10
 Outcome = TypeVar("Outcome", bound=BaseModel)
 
 
@@ -43,11 +47,34 @@ def read_reply(document: object, result: type[Outcome]) -> Outcome:
     return reply.result
 
 
-class SocketPool:
-    """Persistent connections to a curator's socket, each used by one call at a time."""
+def connect_to_socket(path: Path) -> socket.socket:
+    """A connection to a curator on this machine."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+
+def connect_by_tls(host: str, port: int, context: ssl.SSLContext) -> socket.socket:
+    """A connection to a curator on another host; both sides show their certificates."""
+    plain = socket.create_connection((host, port), timeout=SECONDS_TO_CONNECT)
+    try:
+        connection = context.wrap_socket(plain, server_hostname=host)
+        connection.settimeout(None)
+    except OSError:
+        plain.close()
+        raise
+    return connection
+
+
+class SocketPool:
+    """Persistent connections to a curator, each used by one call at a time."""
+
+    def __init__(self, connect: Callable[[], socket.socket]) -> None:
+        self._make_connection = connect
         self._idle: list[socket.socket] = []
         self._numbers = itertools.count(1)
 
@@ -67,7 +94,7 @@ class SocketPool:
         except BaseException:
             connection.close()
             raise
-        if document is None:
+        if document is END_OF_STREAM:
             connection.close()
             raise _unreachable()
         self._put_back(connection)
@@ -88,13 +115,10 @@ class SocketPool:
             connection.close()
 
     def _connect(self) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.connect(str(self._path))
+            return self._make_connection()
         except OSError:
-            connection.close()
             raise _unreachable() from None
-        return connection
 
     def _put_back(self, connection: socket.socket) -> None:
         if len(self._idle) < MOST_IDLE:
@@ -113,8 +137,8 @@ def _is_open(connection: socket.socket) -> bool:
     """Whether the other end neither closed the stream nor sent what nobody asked for."""
     connection.setblocking(False)
     try:
-        connection.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
+        connection.recv(1)
+    except (BlockingIOError, ssl.SSLWantReadError):
         connection.setblocking(True)
         return True
     except OSError:

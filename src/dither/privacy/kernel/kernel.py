@@ -77,7 +77,8 @@ class Kernel:
     def __init__(self, state: State, seal: Seal | None = None) -> None:
         """Open the ledger and the newest version. Use `open_kernel`, which replays where it must.
 
-        `seal` is what such a replay found.
+        `seal` is what such a replay found. `clock` tells the time of a release; a curator with a
+        schedule of response times puts its own in the place of `now`.
         """
         no_core_dumps()
         remove_spilled(state)
@@ -89,6 +90,7 @@ class Kernel:
         self.uninterrupted = Uninterrupted()
         self._process = os.getpid()
         self._idle: list[tuple[int, Measurer]] = []
+        self.clock = now
         self.version = newest(self.ledger, self._state)
 
     def view(self, pot: str) -> LedgerView:
@@ -230,7 +232,7 @@ class Kernel:
         """
         try:
             values = self.randomise(priced, self.measure_with_retries(priced, measurer))
-            released_at = now()
+            released_at = self.clock()
             self.commit(priced, reservation, values, released_at)
         except BaseException as error:
             self.record_incident(reservation, error)
@@ -267,8 +269,9 @@ class Kernel:
         """
         priced = self.price(request, rules)
         _refuse_rehearsal(priced)
-        stored = self.uninterrupted.run(lambda: repeated(self.ledger, priced, now()))
-        return stored or self._release_priced(priced, {})
+        return self.uninterrupted.run(
+            lambda: repeated(self.ledger, priced, self.clock())
+        ) or self._release_priced(priced, {})
 
     def connect(self, version: Version) -> Measurer:
         """Open the copy of one registered version read-only.

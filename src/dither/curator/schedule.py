@@ -1,0 +1,153 @@
+"""The schedule of a dataset: questions start and answers leave at public times.
+
+A question is admitted at a tick of the clock, holds the dataset for one slot, and its answer leaves
+at the slot's end, whatever it was: an answer, a repeat, a refusal or a failure. Until then the
+release exists for nobody: who reads balances, history or stored answers waits for the slot to end.
+Every visible time is the end of a slot. The length of slots is public; it never depends on past
+runs, but for *misses*: a question that takes longer than its slot doubles the slots of the dataset,
+for everybody and for ever, and tells one bit. Misses are counted over restarts and are unprotected;
+past the last one every slot has its greatest length.
+
+Without a schedule (slots of 0 seconds) answers leave when they are ready, and certificates say so.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from threading import Condition
+
+from dither.curator.ask_log import AskLog
+from dither.protocol.errors import BusyError
+
+MOST_WAITING = 32
+MOST_MISSES = 10
+READING_GRID_S = 0.05
+
+
+class Schedule:
+    """Whose turn it is, and when answers leave."""
+
+    def __init__(self, slot_s: float, dataset: str, log: AskLog) -> None:
+        self._first_slot_s = slot_s
+        self._dataset = dataset
+        self._log = log
+        self.misses = log.count_misses(dataset)
+        self._tickets: list[tuple[object, bool]] = []
+        self._changed = Condition()
+        self._start = 0.0
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether answers leave at slots."""
+        return self._first_slot_s > 0
+
+    @property
+    def slot_s(self) -> float:
+        """The length of a slot now."""
+        return self._length(self.misses)
+
+    def read_clock(self) -> str:
+        """The time of a release: the end of the slot that holds the dataset, to the second."""
+        if not self.is_kept:
+            return _write_time(math.floor(time.time()))
+        _, end = self._find_end(time.time())
+        return _write_time(math.ceil(end))
+
+    def _find_end(self, now: float) -> tuple[int, float]:
+        """The misses and the end of the slot, for a question that is not done before `now`."""
+        misses = self.misses
+        while now > self._start + self._length(misses) and misses < MOST_MISSES:
+            misses += 1
+        slots = math.ceil(max(1.0, (now - self._start) / self._length(misses)))
+        return misses, self._start + slots * self._length(misses)
+
+    def _length(self, misses: int) -> float:
+        """The length of a slot after so many misses."""
+        return float(self._first_slot_s * 2 ** min(misses, MOST_MISSES))
+
+    @contextmanager
+    def hold_slot(self) -> Iterator[None]:
+        """Hold the dataset for one question; BusyError, for free, where too many wait."""
+        with self._changed:
+            if sum(is_question for _, is_question in self._tickets) >= MOST_WAITING:
+                raise BusyError(
+                    "too many questions wait for this dataset: nothing was charged, ask again later"
+                )
+            ticket = self._draw_ticket(is_question=True)
+        try:
+            self._await_turn(ticket)
+            self._await_tick()
+            try:
+                yield
+            finally:
+                self._leave()
+        finally:
+            self._give_back(ticket)
+
+    @contextmanager
+    def read_released(self) -> Iterator[None]:
+        """Read the ledger while no question holds the dataset; replies leave on a fine grid."""
+        if not self.is_kept:
+            yield
+            return
+        with self._changed:
+            ticket = self._draw_ticket(is_question=False)
+        try:
+            self._await_turn(ticket)
+            yield
+        finally:
+            self._give_back(ticket)
+            _sleep_until(_next_tick(READING_GRID_S))
+
+    def _draw_ticket(self, *, is_question: bool) -> tuple[object, bool]:
+        ticket = (object(), is_question)
+        self._tickets.append(ticket)
+        return ticket
+
+    def _await_turn(self, ticket: tuple[object, bool]) -> None:
+        """Wait in order of arrival. A question waits for all before it, a reader for questions."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_next(ticket))
+
+    def _is_next(self, ticket: tuple[object, bool]) -> bool:
+        before = self._tickets[: self._tickets.index(ticket)]
+        return not any(is_question or ticket[1] for _, is_question in before)
+
+    def _give_back(self, ticket: tuple[object, bool]) -> None:
+        with self._changed:
+            self._tickets.remove(ticket)
+            self._changed.notify_all()
+
+    def _await_tick(self) -> None:
+        """Wait for the next tick; a question starts at a public time."""
+        if self.is_kept:
+            self._start = _next_tick(self.slot_s)
+            _sleep_until(self._start)
+
+    def _leave(self) -> None:
+        """Wait for the end of the slot; one that has ended already is a miss."""
+        if not self.is_kept:
+            return
+        misses, end = self._find_end(time.time())
+        for _ in range(misses - self.misses):
+            self._log.add_miss(self._dataset)
+        self.misses = misses
+        _sleep_until(end)
+
+
+def _write_time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def _next_tick(length: float) -> float:
+    """The next multiple of a length on the clock."""
+    return math.floor(time.time() / length + 1) * length
+
+
+def _sleep_until(moment: float) -> None:
+    while (wait := moment - time.time()) > 0:
+        time.sleep(wait)

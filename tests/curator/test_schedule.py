@@ -1,0 +1,219 @@
+"""The schedule: questions start and answers leave at public times, and nothing shows before."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+
+from dither.curator import schedule as schedule_module
+from dither.curator.ask_log import AskLog
+from dither.curator.modes import make_mode
+from dither.curator.schedule import MOST_MISSES, MOST_WAITING, Schedule
+from dither.errors import BudgetError, UnavailableError
+from dither.privacy.kernel.kernel import Kernel
+from dither.protocol.errors import BusyError
+from tests.datasets.served_clinic import BY_WARD, COUNT, serving
+
+START = 1_000_000_000.3
+
+
+class FakeClock:
+    """A clock that only sleeping and work move."""
+
+    def __init__(self) -> None:
+        self.seconds = START
+
+    def time(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch) -> FakeClock:
+    fake = FakeClock()
+    monkeypatch.setattr(schedule_module, "time", fake)
+    return fake
+
+
+@pytest.fixture
+def log(tmp_path) -> Iterator[AskLog]:
+    opened = AskLog(tmp_path / "log.sqlite")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("work_s", [0.001, 0.5, 3.999])
+def test_an_answer_leaves_at_the_end_of_its_slot_however_long_it_took(clock, log, work_s):
+    """Slots of 4 seconds: it starts at the next multiple of 4, and leaves 4 seconds later."""
+    schedule = Schedule(4, "clinic", log)
+    with schedule.hold_slot():
+        assert clock.seconds == 1_000_000_004
+        clock.seconds += work_s
+    assert clock.seconds == 1_000_000_008 and schedule.misses == 0
+
+
+def test_a_failure_takes_as_long_as_an_answer(clock, log):
+    schedule = Schedule(4, "clinic", log)
+    with pytest.raises(UnavailableError), schedule.hold_slot():
+        raise UnavailableError
+    assert clock.seconds == 1_000_000_008
+
+
+def test_the_time_of_a_release_is_the_end_of_its_slot(clock, log):
+    schedule = Schedule(4, "clinic", log)
+    times = set()
+    with schedule.hold_slot():
+        for _ in range(3):
+            times.add(schedule.read_clock())
+            clock.seconds += 1
+    assert times == {"2001-09-09T01:46:48+00:00"}
+    assert datetime.fromisoformat(times.pop()).timestamp() == 1_000_000_008
+
+
+def test_a_miss_doubles_the_slots_of_the_dataset_for_ever(clock, log):
+    schedule = Schedule(4, "clinic", log)
+    with schedule.hold_slot():
+        clock.seconds += 9  # neither within 4 nor within 8 seconds
+    assert (schedule.misses, schedule.slot_s) == (2, 16)
+    assert clock.seconds == 1_000_000_004 + 16
+    again = Schedule(4, "clinic", log)
+    assert (again.misses, again.slot_s) == (2, 16)
+    assert Schedule(4, "shop", log).misses == 0
+
+
+def test_the_time_of_a_late_release_is_the_end_of_the_longer_slot(clock, log):
+    schedule = Schedule(4, "clinic", log)
+    with schedule.hold_slot():
+        clock.seconds += 9
+        told = schedule.read_clock()
+    assert datetime.fromisoformat(told).timestamp() == clock.seconds == 1_000_000_020
+
+
+def test_misses_are_capped(clock, log):
+    schedule = Schedule(1, "clinic", log)
+    for _ in range(3):
+        with schedule.hold_slot():
+            clock.seconds += 3000
+    assert (schedule.misses, schedule.slot_s) == (MOST_MISSES, 1024)
+    assert log.count_misses("clinic") == MOST_MISSES
+
+
+def test_without_a_schedule_nothing_waits(clock, log):
+    schedule = Schedule(0, "clinic", log)
+    with schedule.hold_slot():
+        clock.seconds += 100
+    with schedule.read_released():
+        pass
+    assert clock.seconds == START + 100 and schedule.misses == 0
+    assert schedule.read_clock() == "2001-09-09T01:48:20+00:00"
+
+
+def test_readers_leave_on_a_grid(clock, log):
+    schedule = Schedule(4, "clinic", log)
+    with schedule.read_released():
+        clock.seconds += 0.007
+    assert clock.seconds == pytest.approx(1_000_000_000.35, abs=1e-6)
+
+
+def test_a_certificate_states_the_schedule_and_its_misses(clock, log):
+    schedule = Schedule(4, "clinic", log)
+    with schedule.hold_slot():
+        clock.seconds += 5
+    mode = make_mode(schedule, is_one_user=False)
+    assert mode.name == "split"
+    assert "slots of 8 seconds" in mode.not_promised[0] and "the 1 misses" in mode.not_promised[0]
+    untimed = make_mode(Schedule(0, "shop", log), is_one_user=True)
+    assert "could read the data" in untimed.not_promised[0]
+    assert "no schedule" in untimed.not_promised[1]
+
+
+def test_who_comes_when_too_many_wait_is_sent_away_for_free(log):
+    schedule = Schedule(0, "clinic", log)
+    leave = threading.Event()
+
+    def stay() -> None:
+        with schedule.hold_slot():
+            leave.wait(60)
+
+    threads = [threading.Thread(target=stay) for _ in range(MOST_WAITING)]
+    for thread in threads:
+        thread.start()
+    while len(schedule._tickets) < MOST_WAITING:
+        time.sleep(0.001)
+    with pytest.raises(BusyError, match="nothing was charged"), schedule.hold_slot():
+        pytest.fail("one too many was admitted")
+    leave.set()
+    for thread in threads:
+        thread.join()
+    with schedule.hold_slot():
+        pass
+
+
+def test_who_reads_sees_no_release_before_its_slot_ends(tmp_path, monkeypatch):
+    """A question of 2 ms in a slot of 0.2 s: balances, history and stored answers wait for it.
+
+    The order of events is checked, not their times: the reader's reply comes after the answer, or
+    shows what was there before.
+    """
+    with serving(tmp_path, slot_s=0.2) as served:
+        token = served.make_token()
+        asker = served.connect(token)
+        reader = served.connect(token)
+        committed = threading.Event()
+        commit = Kernel.commit
+
+        def commit_and_tell(*arguments):
+            commit(*arguments)
+            committed.set()
+
+        monkeypatch.setattr(Kernel, "commit", commit_and_tell)
+        events: list[str] = []
+
+        def ask() -> None:
+            asker.sql(COUNT, epsilon=1)
+
+        thread = threading.Thread(target=ask)
+        dataset = served.server._service._datasets["clinic"]
+        leave = dataset._schedule._leave
+
+        def leave_and_tell() -> None:
+            leave()
+            events.append("slot ended")
+
+        monkeypatch.setattr(dataset._schedule, "_leave", leave_and_tell)
+        thread.start()
+        assert committed.wait(60)  # it is in the ledger now, and its slot has not ended
+        for read in (
+            lambda: len(reader.history()) == 1,
+            lambda: reader.budget().pots[0].spent == 1,
+            lambda: reader.sql(COUNT, epsilon=1, dry_run=True).info["context"] == "dry_run",
+            lambda: reader.preview(COUNT, epsilon=1).stored,
+        ):
+            assert read()
+            events.append("seen")
+        thread.join()
+        assert events == ["slot ended", "seen", "seen", "seen", "seen"]
+
+
+def test_answers_repeats_and_refusals_hold_a_slot_each(tmp_path, monkeypatch):
+    with serving(tmp_path, slot_s=0.05) as served:
+        dataset = served.server._service._datasets["clinic"]
+        slots: list[float] = []
+        schedule = dataset._schedule
+        leave = schedule._leave
+        monkeypatch.setattr(schedule, "_leave", lambda: (slots.append(schedule._start), leave()))
+        con = served.connect()
+        first = con.sql(BY_WARD, epsilon=1)
+        con.sql(BY_WARD, epsilon=1)
+        with pytest.raises(BudgetError):
+            con.sql(COUNT, epsilon=100)
+        assert len(set(slots)) == 3
+        slot_s = 0.05
+        assert all(abs(start / slot_s - round(start / slot_s)) < 1e-3 for start in slots)
+        assert first.certificate()["body"]["mode"]["not_promised"][1].startswith("answers leave at")
