@@ -154,12 +154,15 @@ def _read_request_id(scope: Scope) -> str:
 
 
 async def _receive_body(receive: Receive) -> bytes | None:
-    """The whole body; None where it is too long."""
+    """The whole body; None where it is too long, or the client left before its end.
+
+    Nothing is asked for a client who sent half a question: it would be charged for it.
+    """
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return bytes(body)
+            return None
         body += message.get("body", b"")
         if len(body) > MOST_BODY_BYTES:
             return None

@@ -19,11 +19,15 @@ from dither.gateway.connections import ConnectionPool
 from dither.protocol import messages
 from dither.protocol.documents import write_pot
 from dither.protocol.errors import ProtocolError, TokenError
+from dither.protocol.frames import check_readable
 from dither.protocol.problems import Problem
 from dither.remote.transport import SocketPool, SocketTransport, read_reply
 
 Dataset = Annotated[str, Path(max_length=128, description="The dataset's name.")]
-PotName = Annotated[str | None, Query(max_length=128, description="By default the token's first.")]
+PotName = Annotated[
+    str | None,
+    Query(min_length=1, max_length=128, description="By default the token's first."),
+]
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -153,6 +157,7 @@ def make_router(sockets: SocketPool) -> APIRouter:
     @router.post("/datasets/{dataset}/calls", response_model=messages.ReplyFrame)
     def pass_call_on(dataset: Dataset, call: messages.CalledAct, token: TokenText) -> Response:
         """Pass one call of the protocol on to the curator: for `dither.connect(url)`."""
+        check_readable(call.model_dump())
         document = SocketTransport(sockets, dataset, token).exchange(call)
         if not isinstance(document, dict):
             raise ProtocolError("the curator sent no reply of this protocol")

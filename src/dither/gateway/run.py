@@ -7,6 +7,7 @@ from pathlib import Path
 import uvicorn
 
 from dither.gateway.app import make_app
+from dither.gateway.http_protocol import ImpatientProtocol
 from dither.remote.transport import SocketPool
 
 SECONDS_TO_STOP = 60
@@ -27,6 +28,7 @@ def make_gateway(socket: Path, host: str, port: int) -> uvicorn.Server:
         limit_concurrency=MOST_REQUESTS,
         timeout_graceful_shutdown=SECONDS_TO_STOP,
         timeout_keep_alive=30,
+        http=ImpatientProtocol,
         ws="none",
     )
     return uvicorn.Server(config)
