@@ -18,7 +18,8 @@ JSON. An answer is JSON, or an Arrow stream for a client that accepts
 fractions in responses are texts `p/q`.
 
 ```text
-printf 'Authorization: Bearer %s' "$DITHER_TOKEN" | curl -H @- -H 'Content-Type: application/json' \\
+printf 'Authorization: Bearer %s' "$DITHER_TOKEN" | \\
+  curl -H @- -H 'Content-Type: application/json' \\
   -d '{"sql": "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", "epsilon": 0.1}' \\
   http://127.0.0.1:8765/api/v1/datasets/clinic/sql
 ```

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import httpx
 import pytest
 
 from dither.gateway import http_protocol
+from dither.gateway.turns import MOST_PER_TOKEN
 from tests.datasets.served_clinic import COUNT, running_gateway, serving
 
 JSON = {"content-type": "application/json"}
@@ -115,8 +118,15 @@ def nest(depth: int) -> dict:
 
 @pytest.mark.parametrize(
     "query",
-    [{"a": 1.5}, {"a": float("nan")}, {"a": "\ud800"}, nest(400), nest(900), {"": 1}]
-    + [{"a": 10**2000}],
+    [
+        {"a": 1.5},
+        {"a": float("nan")},
+        {"a": "\ud800"},
+        nest(400),
+        nest(900),
+        {"": 1},
+        {"a": 10**2000},
+    ],
     ids=["float", "nan", "half", "deep", "deeper", "empty", "digits"],
 )
 def test_a_call_that_a_curator_could_not_read_is_a_problem_and_no_fault(client, served, query):
@@ -139,3 +149,33 @@ def test_a_revoked_token_opens_no_connection_that_waits_in_the_gateway(served, a
         for route in ("preview", "explain", "sql"):
             assert carol.post(f"/{route}", json=body).status_code == 401
         assert carol.get("/budget").status_code == 401
+
+
+def test_one_token_cannot_take_the_turns_of_others(served, address, monkeypatch):
+    """Its requests past the bound are sent away for free; afterwards it has all turns again."""
+    dataset = served.server._service._datasets["clinic"]
+    serve = dataset.serve
+    gate = threading.Event()
+
+    def serve_later(*arguments):
+        gate.wait(60)
+        return serve(*arguments)
+
+    monkeypatch.setattr(dataset, "serve", serve_later, raising=False)
+    url = f"{address}/api/v1/datasets/clinic"
+    greedy = {"authorization": f"Bearer {served.make_token('greedy')}"}
+    modest = {"authorization": f"Bearer {served.make_token('modest')}"}
+
+    def read(headers: dict) -> int:
+        return httpx.get(url, headers=headers, timeout=60).status_code
+
+    with ThreadPoolExecutor(MOST_PER_TOKEN + 2) as pool:
+        first = [pool.submit(read, greedy) for _ in range(MOST_PER_TOKEN + 1)]
+        refused = next(as_completed(first))
+        assert refused.result() == 503
+        others = pool.submit(read, modest)
+        gate.set()
+        assert others.result() == 200
+        codes = [future.result() for future in first]
+    assert sorted(codes) == [200] * MOST_PER_TOKEN + [503]
+    assert any(read(greedy) == 200 or time.sleep(0.01) for _ in range(1000))

@@ -15,6 +15,7 @@ from dither.errors import DitherError
 from dither.gateway.api_page import write_api_page
 from dither.gateway.bodies import HealthDocument
 from dither.gateway.routes import make_router
+from dither.gateway.turns import TokenTurns
 from dither.privacy.noise.source import fresh_bytes
 from dither.protocol.errors import BusyError, FaultError, TokenError, report_fault
 from dither.protocol.problems import (
@@ -53,6 +54,7 @@ def make_app(sockets: SocketPool) -> FastAPI:
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         telemetry=NO_TELEMETRY,
     )
+    app.state.turns = TokenTurns()
     app.include_router(make_router(sockets))
     _add_pages(app)
     _add_problems(app)

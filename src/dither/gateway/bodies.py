@@ -85,7 +85,9 @@ class QuestionBody(SentBody):
     max_groups: int | None = None
     limits: LimitsBody | None = None
     params: list[ParameterValue] | dict[str, ParameterValue] | None = None
-    pot: PotText | None = Field(None, description="The pot that pays; by default the token's first.")
+    pot: PotText | None = Field(
+        None, description="The pot that pays; by default the token's first."
+    )
 
     def list_terms(self) -> dict[str, Any]:
         """The keyword arguments of a connection's method."""

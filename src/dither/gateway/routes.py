@@ -5,6 +5,7 @@ Reading is GET and spends nothing. Asking is POST, so that no link, image or pre
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -16,6 +17,7 @@ from dither.answer.suggest_limits import LimitSuggestion
 from dither.gateway import bodies
 from dither.gateway.answers import ARROW, write_answer, write_json
 from dither.gateway.connections import ConnectionPool
+from dither.gateway.turns import TokenTurns
 from dither.protocol import messages
 from dither.protocol.documents import write_pot
 from dither.protocol.errors import ProtocolError, TokenError
@@ -39,13 +41,16 @@ IdempotencyKey = Annotated[
 _bearer = HTTPBearer(auto_error=False, description="A token: dither token create")
 
 
-def read_token(
+async def read_token(
+    request: Request,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-) -> str:
+) -> AsyncIterator[str]:
     """The token of a request. The curator verifies it; the gateway only passes it on."""
     if credentials is None:
         raise TokenError("send a token: 'Authorization: Bearer TOKEN' (dither token create)")
-    return credentials.credentials
+    turns: TokenTurns = request.app.state.turns
+    with turns.take_turn(credentials.credentials):
+        yield credentials.credentials
 
 
 TokenText = Annotated[str, Depends(read_token)]
