@@ -18,10 +18,13 @@ JSON. An answer is JSON, or an Arrow stream for a client that accepts
 fractions in responses are texts `p/q`.
 
 ```text
-curl -H "Authorization: Bearer $DITHER_TOKEN" -H 'Content-Type: application/json' \\
+printf 'Authorization: Bearer %s' "$DITHER_TOKEN" | \\
+  curl -H @- -H 'Content-Type: application/json' \\
   -d '{"sql": "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", "epsilon": 0.1}' \\
   http://127.0.0.1:8765/api/v1/datasets/clinic/sql
 ```
+
+The token is piped in because every user of a computer can list the arguments of its commands.
 
 - **Retries.** Send `Idempotency-Key: some-name` with an ask. After a lost reply the same request
   under the same key is bought once, also with `"fresh": true` and after a restart; keys are kept

@@ -112,8 +112,8 @@ ALLOWED = {
     # role: ask own pot, ask another, read another, texts of another, values of another
     "analyst": (True, False, False, False, False),
     "auditor": (False, False, True, False, False),
-    "steward": (True, True, True, True, False),
-    "admin": (True, True, True, False, False),
+    "steward": (True, False, True, True, False),
+    "admin": (True, False, True, False, False),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ import pytest
 import dither
 from dither import errors
 from dither.answer.choose_mechanism import Pricer
-from dither.canonical import dumps
+from dither.canonical import MOST_RATIO_DIGITS, dumps
 from dither.errors import DitherError, ParameterError, QueryError, RefusedError
 from dither.privacy.charges.rules import Rule
 from dither.privacy.kernel.copying import copy_request
@@ -76,6 +77,20 @@ def refuse(tree: dict) -> None:
     """Neither the model nor the reader nor the kernel's own copy takes the tree."""
     with pytest.raises((ValueError, DitherError)):
         copy_request(documents.read_request(RequestDocument.model_validate(tree)))
+
+
+def test_shares_whose_sum_has_no_end_in_sight_are_refused_before_they_are_added(connection):
+    """The denominators are Fermat numbers: no two have a common factor (Goldbach 1730)."""
+    tree = make_document(connection)
+    step = tree["steps"][0]
+    denominators = [2 ** (2**exponent) + 1 for exponent in range(13)]
+    digits = len(str(math.prod(denominators)))
+    assert digits == len(str(2 ** (2**13) - 1)) < MOST_RATIO_DIGITS
+    tree["steps"] = [{**step, "weight": f"1/{number}"} for number in denominators]
+    documents.read_request(RequestDocument.model_validate(tree))
+    tree["steps"].append({**step, "weight": f"1/{2 ** (2**13) + 1}"})
+    with pytest.raises(ParameterError, match="common denominator"):
+        documents.read_request(RequestDocument.model_validate(tree))
 
 
 @pytest.mark.parametrize(

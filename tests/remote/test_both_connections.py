@@ -13,6 +13,7 @@ import pytest
 import dither
 from dither.builder import count
 from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
+from dither.privacy.kernel.release import table_bytes
 from dither.publish.seal import check, write_certificate
 from tests.datasets.served_clinic import (
     BY_WARD,
@@ -184,6 +185,19 @@ def test_previews_are_the_same_on_both_sides(embedded, served, address):
     here = embedded.preview(sql, epsilon=2, group_size=50)
     there = remote.preview(sql, epsilon=2, group_size=50)
     assert here.columns == there.columns and here.charged == there.charged
+
+
+def test_an_answer_is_the_same_bytes_on_both_sides_and_is_paid_for_once(served, address):
+    remote = dither.connect(address, token=served.make_token())
+    bought = remote.sql(BY_WARD, epsilon="0.75")
+    spent = served.read_spent()
+    with own_state_home(served.home.parent):
+        again = dither.connect(served.file).sql(BY_WARD, epsilon="0.75")
+    tables = [answer.to_arrow().replace_schema_metadata() for answer in (bought, again)]
+    assert table_bytes(tables[0]) == table_bytes(tables[1])
+    assert again.raw == bought.raw and again.info["repeated"]
+    assert served.read_spent() == spent
+    assert remote.sql(BY_WARD, epsilon="0.75").raw == bought.raw
 
 
 def test_a_result_says_the_mode_and_the_principal(served, address, embedded):

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ import typer
 from rich.console import Console
 
 from dither import steward
+from dither.canonical import quote
 from dither.catalog import Catalog
 from dither.catalog.file.load import load
 from dither.cli.clinic import write_clinic
@@ -159,6 +161,7 @@ def serve(
     import_server()
     from dither.gateway.run import make_gateway
 
+    check_loopback(host)
     console = make_console(stderr=as_json)
     chosen = home or default_home()
     served = catalogs or [prepare_demo(chosen.parent / "demo", console)]
@@ -171,6 +174,17 @@ def serve(
         for name, token in () if as_json else tokens.items():
             print_links(console, address, facts[name], token)
         run_until_stopped(make_gateway(path, host, port))
+
+
+def check_loopback(host: str) -> None:
+    """Refuse an address that other machines reach: tokens would travel to it in clear."""
+    with suppress(ValueError):
+        if host == "localhost" or ip_address(host).is_loopback:
+            return
+    raise ParameterError(
+        f"'dither serve' is for this machine alone, got --host {quote(host)}: leave it out. For "
+        "others start 'dither curator' and 'dither gateway' behind a proxy that ends TLS"
+    )
 
 
 def run_until_stopped(server: Any) -> None:
@@ -271,13 +285,19 @@ def print_links(console: Console, address: str, catalog: Catalog, token: str) ->
     lines = (
         f"admin link of {dataset}, shown once, ends with this command: {link}",
         f"in Python: dither.connect({link!r})",
-        f"with curl: curl -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' "
-        f"-d '{question}' {address}/api/v1/datasets/{dataset}/sql",
+        f"with curl: {write_curl(address, dataset, token, question)}",
         f"routes and bodies: {address}/  others get a token by: "
         + write_command("token", "create", dataset, "NAME"),
     )
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
+
+
+def write_curl(address: str, dataset: str, token: str, body: str) -> str:
+    """A command that asks. The token is piped: all users can list the arguments of processes."""
+    header = f"printf 'Authorization: Bearer %s' {token}"
+    url = f"{address}/api/v1/datasets/{dataset}/sql"
+    return f"{header} | curl -H @- -H 'Content-Type: application/json' -d '{body}' {url}"
 
 
 def prepare_demo(folder: Path, console: Console) -> Path:

@@ -209,11 +209,17 @@ class ServedDataset:
         return messages.SignedCertificate(certificate=certificate)
 
     def _find_release(self, priced: Priced, release_id: str) -> Release:
-        """The stored release that answered a request, by what the ledger says of it."""
+        """The stored release that answered a request, by what the ledger says of it.
+
+        Where groups are kept apart, it is one that the request's own pot paid for.
+        """
+        pot = priced.request.pot
+        is_separate = any(outer.policy == "separate" for outer in priced.view.path)
         for record in self._curator.reports.history():
+            if is_separate and pot not in (*record.pots, *record.shared_by):
+                continue
             if record.release_id == release_id and record.request_hash == priced.key:
                 assert record.released_at is not None
-                pot = priced.request.pot
                 charge = record.charges.get(pot)
                 nothing = Fraction(0)
                 return Release(

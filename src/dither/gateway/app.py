@@ -16,6 +16,7 @@ from dither.errors import DitherError
 from dither.gateway.api_page import write_api_page
 from dither.gateway.bodies import HealthDocument
 from dither.gateway.routes import make_router
+from dither.gateway.turns import TokenTurns
 from dither.privacy.noise.source import fresh_bytes
 from dither.protocol.errors import BusyError, FaultError, TokenError, report_fault
 from dither.protocol.problems import (
@@ -55,6 +56,7 @@ def make_app(sockets: SocketPool) -> FastAPI:
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         telemetry=NO_TELEMETRY,
     )
+    app.state.turns = TokenTurns()
     app.include_router(make_router(sockets))
     _add_pages(app)
     _add_problems(app)
@@ -160,12 +162,15 @@ def _read_request_id(scope: Scope) -> str:
 
 
 async def _receive_body(receive: Receive) -> bytes | None:
-    """The whole body; None where it is too long."""
+    """The whole body; None where it is too long, or the client left before its end.
+
+    Nothing is asked for a client who sent half a question: it would be charged for it.
+    """
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return bytes(body)
+            return None
         body += message.get("body", b"")
         if len(body) > MOST_BODY_BYTES:
             return None

@@ -14,6 +14,7 @@ HttpNumber = Annotated[
     int | float | Annotated[str, StringConstraints(max_length=1_000)],
     Field(description="A number, or its decimal text: 0.5, '0.5' and '1/2' are the same."),
 ]
+PotText = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 SqlText = Annotated[str, StringConstraints(max_length=MOST_TEXT)]
 ColumnNumbers = Annotated[dict[str, HttpNumber], Field(max_length=1_000)]
 ParameterValue = str | bool | int | float | None
@@ -84,7 +85,9 @@ class QuestionBody(SentBody):
     max_groups: int | None = None
     limits: LimitsBody | None = None
     params: list[ParameterValue] | dict[str, ParameterValue] | None = None
-    pot: str | None = Field(None, description="The pot that pays; by default the token's first.")
+    pot: PotText | None = Field(
+        None, description="The pot that pays; by default the token's first."
+    )
 
     def list_terms(self) -> dict[str, Any]:
         """The keyword arguments of a connection's method."""
@@ -121,7 +124,7 @@ class SuggestBody(SentBody):
     rho: HttpNumber | None = None
     keep: HttpNumber = 0.99
     fresh: bool = False
-    pot: str | None = None
+    pot: PotText | None = None
 
 
 class DatasetList(BaseModel):

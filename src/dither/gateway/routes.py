@@ -5,6 +5,7 @@ Reading is GET and spends nothing. Asking is POST, so that no link, image or pre
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -16,14 +17,19 @@ from dither.answer.suggest_limits import LimitSuggestion
 from dither.gateway import bodies
 from dither.gateway.answers import ARROW, write_answer, write_json
 from dither.gateway.connections import ConnectionPool
+from dither.gateway.turns import TokenTurns
 from dither.protocol import messages
 from dither.protocol.documents import write_pot
 from dither.protocol.errors import ProtocolError, TokenError
+from dither.protocol.frames import check_readable
 from dither.protocol.problems import Problem
 from dither.remote.transport import SocketPool, SocketTransport, read_reply
 
 Dataset = Annotated[str, Path(max_length=128, description="The dataset's name.")]
-PotName = Annotated[str | None, Query(max_length=128, description="By default the token's first.")]
+PotName = Annotated[
+    str | None,
+    Query(min_length=1, max_length=128, description="By default the token's first."),
+]
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -35,15 +41,18 @@ IdempotencyKey = Annotated[
 _bearer = HTTPBearer(auto_error=False, description="dither token create DATASET NAME")
 
 
-def read_token(
+async def read_token(
+    request: Request,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-) -> str:
+) -> AsyncIterator[str]:
     """The token of a request. The curator verifies it; the gateway only passes it on."""
     if credentials is None:
         raise TokenError(
             "send a token, 'Authorization: Bearer TOKEN': dither token create DATASET NAME"
         )
-    return credentials.credentials
+    turns: TokenTurns = request.app.state.turns
+    with turns.take_turn(credentials.credentials):
+        yield credentials.credentials
 
 
 TokenText = Annotated[str, Depends(read_token)]
@@ -155,6 +164,7 @@ def make_router(sockets: SocketPool) -> APIRouter:
     @router.post("/datasets/{dataset}/calls", response_model=messages.ReplyFrame)
     def pass_call_on(dataset: Dataset, call: messages.CalledAct, token: TokenText) -> Response:
         """Pass one call of the protocol on to the curator: for `dither.connect(url)`."""
+        check_readable(call.model_dump())
         document = SocketTransport(sockets, dataset, token).exchange(call)
         if not isinstance(document, dict):
             raise ProtocolError("the curator sent no reply of this protocol")

@@ -7,6 +7,7 @@ from pathlib import Path
 import uvicorn
 
 from dither.gateway.app import make_app
+from dither.gateway.http_protocol import ImpatientProtocol
 from dither.protocol.tls import TlsFiles, make_client_context, read_host_and_port
 from dither.remote.transport import SocketPool, connect_by_tls, connect_to_socket
 
@@ -41,6 +42,7 @@ def make_http_server(sockets: SocketPool, host: str, port: int) -> uvicorn.Serve
         limit_concurrency=MOST_REQUESTS,
         timeout_graceful_shutdown=SECONDS_TO_STOP,
         timeout_keep_alive=30,
+        http=ImpatientProtocol,
         ws="none",
     )
     return uvicorn.Server(config)

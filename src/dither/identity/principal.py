@@ -39,11 +39,15 @@ class Principal:
         """Refuse a question of an auditor, or from a pot that the token is not for."""
         if self.role == "auditor":
             raise AccessError("an auditor reads and does not ask: ask with an analyst's token")
-        self.check_reading(pot)
+        self._check_own_pot(pot)
 
     def check_reading(self, pot: str) -> None:
-        """Refuse to show what a pot paid for to somebody whose token is not for it."""
-        if pot not in self.pots and self.role not in ("auditor", "steward", "admin"):
+        """Refuse to show what a pot paid for to an analyst whose token is not for it."""
+        if self.role == "analyst":
+            self._check_own_pot(pot)
+
+    def _check_own_pot(self, pot: str) -> None:
+        if pot not in self.pots:
             raise AccessError(
                 f"this token is not for that pot: it asks from {', '.join(self.pots) or 'none'}"
             )

@@ -6,13 +6,14 @@ set of stored classes, with exactly their fields. The kernel checks them once mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from math import lcm
 from typing import Any, get_args
 
 from dither import errors, wire
-from dither.canonical import digest, exact, fraction_text
+from dither.canonical import MOST_RATIO_DIGITS, digest, exact, fraction_text
 from dither.catalog import storage
 from dither.errors import DitherError, ParameterError, QueryError, RefusedError, UnavailableError
 from dither.plan.algebra import Aggregate, Condition, Expression, Named, Plan, Query
@@ -95,6 +96,7 @@ def read_request(document: RequestDocument) -> Request:
         )
         for step in document.steps
     )
+    _check_common_denominator(steps)
     price = document.price
     return Request(
         steps,
@@ -104,6 +106,22 @@ def read_request(document: RequestDocument) -> Request:
         ),
         document.pot,
     )
+
+
+def _check_common_denominator(steps: Sequence[Step]) -> None:
+    """Refuse shares whose sum would be a fraction without end in sight.
+
+    A sum of n fractions can have n times their digits, and every later one is reduced at that
+    length: a thousand shares of a few hundred digits would hold the curator for half a minute.
+    """
+    common = 1
+    for step in steps:
+        common = lcm(common, step.weight.denominator)
+        if common >= 10**MOST_RATIO_DIGITS:
+            raise ParameterError(
+                f"the shares of a request have a common denominator of more than "
+                f"{MOST_RATIO_DIGITS:,} digits: round them, as in 0.5 or 1/3"
+            )
 
 
 def read_number(text: str) -> Fraction:

@@ -28,10 +28,19 @@ def write_frame(document: Any, max_bytes: int) -> bytes:
     >>> write_frame({"a": 1}, 100)
     b'\\x00\\x00\\x00\\x07{"a":1}'
     """
-    body = dumps(document).encode()
+    try:
+        body = dumps(document).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise ProtocolError("a message that is no JSON of this protocol") from None
     if len(body) > max_bytes:
         raise ProtocolError(f"a message has at most {max_bytes:,} bytes: ask for less at once")
     return _LENGTH.pack(len(body)) + body
+
+
+def check_readable(document: Any) -> None:
+    """Refuse a document that the other end could not read, and would cut the connection for."""
+    frame = write_frame(document, MOST_CALL_BYTES)
+    read_document(frame[_LENGTH.size :])
 
 
 def receive_frame(connection: socket.socket, max_bytes: int, seconds: float | None = None) -> Any:

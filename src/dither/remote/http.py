@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -35,7 +35,7 @@ class DatasetAddress:
 
     base: str
     dataset: str
-    token: str
+    token: str = field(repr=False)
 
 
 def read_address(url: str, token: str | None = None) -> DatasetAddress:
@@ -71,6 +71,16 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def make_client(address: DatasetAddress) -> httpx.Client:
+    """A client that sends the token to the address alone: it follows no redirect.
+
+    The proxy of the environment is used for https, which it cannot read; over plain http to this
+    machine it would read the token.
+    """
+    is_encrypted = address.base.startswith("https:")
+    return httpx.Client(timeout=TIMEOUT, trust_env=is_encrypted, follow_redirects=False)
+
+
 class HttpTransport:
     """Calls about one dataset, through a gateway."""
 
@@ -81,7 +91,7 @@ class HttpTransport:
             "content-type": "application/json",
             "user-agent": f"dither/{__version__}",
         }
-        self._client = client or httpx.Client(timeout=TIMEOUT)
+        self._client = client or make_client(address)
         self._headers = headers
 
     def call(self, act: BaseModel, result: type[Outcome]) -> Outcome:

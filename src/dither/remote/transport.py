@@ -97,6 +97,9 @@ class SocketPool:
         if document is END_OF_STREAM:
             connection.close()
             raise _unreachable()
+        if not isinstance(document, dict) or document.get("number") != frame.number:
+            connection.close()
+            raise ProtocolError("the reply is one to another call")
         self._put_back(connection)
         return document
 

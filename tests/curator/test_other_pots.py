@@ -1,0 +1,76 @@
+"""What a token learns and spends of pots that it is not for, whatever its role."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from dither import steward
+from dither.errors import ParameterError
+from dither.identity import TokenStore
+from dither.protocol import documents, messages
+from dither.protocol.errors import AccessError
+from tests.datasets import clinic
+from tests.datasets.served_clinic import (
+    COUNT,
+    ROWS,
+    ServedClinic,
+    own_state_home,
+    start_server,
+)
+
+
+@pytest.fixture
+def apart(tmp_path):
+    """A served clinic whose groups, board and press, are kept apart."""
+    with own_state_home(tmp_path), tempfile.TemporaryDirectory(prefix="dither") as short:
+        file, state = clinic.register(tmp_path / "clinic", ROWS)
+        clinic.open_total(state, policy="separate")
+        group = {"epsilon": 2, "ceiling": 2, "kind": "group", "inside": "total"}
+        for name in ("board", "press"):
+            facts = steward.registered_catalog(state)
+            steward.open_pot(state, facts, name, purpose=clinic.PURPOSE, **group)
+        home = tmp_path / "home"
+        path = Path(short) / "s"
+        server = start_server(file, home, path)
+        served = ServedClinic(file, state, home, path, TokenStore(home), server)
+        yield served
+        server.stop()
+        served.tokens.close()
+
+
+def write_certify(served: ServedClinic, token: str, pot: str, release_id: str):
+    con = served.connect(token, pot)
+    return messages.CertifyRelease(
+        request=documents.write_request(con.request(COUNT, epsilon=1)),
+        rules=2,
+        release_id=release_id,
+        remarks=messages.Remarks(sql=COUNT, limits=[], post_processing=[], commitment="0" * 64),
+    )
+
+
+@pytest.mark.parametrize("role", ["steward", "admin"])
+def test_no_role_is_handed_the_stored_answer_of_a_pot_that_it_is_not_for(apart, role):
+    board = apart.make_token("ann", pots=("board",))
+    apart.connect(board, "board").sql(COUNT, epsilon=1)
+    spent = apart.read_spent("board")
+    reader = apart.connect(apart.make_token("eve", role, ("press",)), "board")
+    for fresh in (False, True):
+        with pytest.raises(AccessError, match="it asks from press"):
+            reader.sql(COUNT, epsilon=1, fresh=fresh)
+    assert len(reader.history().releases) == 1
+    assert apart.read_spent("board") == spent
+
+
+def test_a_release_is_certified_for_those_who_paid_where_groups_are_kept_apart(apart):
+    board = apart.make_token("ann", pots=("board",))
+    press = apart.make_token("bob", pots=("press",))
+    release_id = apart.connect(board, "board").sql(COUNT, epsilon=1).info["release_id"]
+    call = write_certify(apart, press, "press", release_id)
+    transport = apart.make_transport(press)
+    with pytest.raises(ParameterError, match="no stored release"):
+        transport.call(call, messages.SignedCertificate)
+    apart.connect(press, "press").sql(COUNT, epsilon=1)
+    assert transport.call(call, messages.SignedCertificate).certificate
