@@ -6,7 +6,7 @@ gateway tells about a question is kept as a remark, and decides nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import singledispatchmethod
 from threading import Lock
@@ -17,13 +17,15 @@ from dither.canonical import digest, fraction_text
 from dither.catalog import storage
 from dither.curator.admission import Admission
 from dither.curator.ask_log import AskLog
+from dither.curator.limit_acts import LimitActs
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
-from dither.identity import Principal
+from dither.identity import Access, AccessLog, Principal
+from dither.identity.private_file import read_clock
 from dither.plan.algebra import Cells, Quantiles
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.ledger import Pot
-from dither.protocol import documents, messages
+from dither.protocol import act_messages, documents, messages
 from dither.publish.certificate import CertificateMode
 from dither.rules import PrivacyRule
 
@@ -34,10 +36,19 @@ MOST_NUMBERS = 5_000_000
 class ServedDataset:
     """A dataset behind the socket."""
 
-    def __init__(self, curator: EmbeddedCurator, asks: AskLog, mode: CertificateMode) -> None:
+    def __init__(
+        self,
+        curator: EmbeddedCurator,
+        asks: AskLog,
+        mode: CertificateMode,
+        accesses: AccessLog,
+        limits: LimitActs,
+    ) -> None:
         self._curator = curator
         self._asks = asks
         self._mode = mode
+        self._accesses = accesses
+        self.limits = limits
         self._admission = Admission()
         self._rehearsing = Lock()
 
@@ -45,6 +56,10 @@ class ServedDataset:
     def name(self) -> str:
         """What the catalog calls the dataset."""
         return self._curator.kernel.catalog.dataset
+
+    def reopen(self) -> None:
+        """Serve the newest registered version, also where its catalog is another."""
+        self._curator = EmbeddedCurator(self.limits.file)
 
     @singledispatchmethod
     def serve(self, call: BaseModel, principal: Principal) -> BaseModel:
@@ -88,6 +103,7 @@ class ServedDataset:
 
     @serve.register
     def _release(self, call: messages.ReleaseRequest, principal: Principal) -> BaseModel:
+        asked_at = read_clock()
         with self._admission.admit():
             priced = self._price_request(call.request, call.rules, principal)
             _check_size(priced)
@@ -97,7 +113,27 @@ class ServedDataset:
                     "priced; nothing was charged: ask again",
                     rule=PrivacyRule.CATALOG,
                 )
-            return documents.write_release(self._release_once(call, principal, priced))
+            release = self._release_once(call, principal, priced)
+            time = max(asked_at, release.released_at) if release.repeated else release.released_at
+            act = "repeat" if release.repeated else "release"
+            self._record_access(
+                principal, act, call.request.pot, priced.key, release.release_id, time
+            )
+            return documents.write_release(release)
+
+    def _record_access(
+        self,
+        principal: Principal,
+        act: str,
+        pot: str,
+        question: str | None,
+        release_id: str,
+        time: str,
+    ) -> None:
+        """Note who is handed what, before it leaves."""
+        token = principal.token_id
+        draft = Access(self.name, 0, time, principal.name, token, act, pot, question, release_id)
+        self._accesses.record(draft)
 
     def _release_once(
         self, call: messages.ReleaseRequest, principal: Principal, priced: Priced
@@ -159,11 +195,13 @@ class ServedDataset:
     def _read_values(self, call: messages.ReadValues, principal: Principal) -> BaseModel:
         principal.check_values(call.pot)
         values = self._curator.read_history(call.pot).raw(call.release_id)
+        self._record_access(principal, "values", call.pot, None, call.release_id, read_clock())
         return messages.ReleasedValues(values=documents.write_values(values))
 
     @serve.register
     def _certify(self, call: messages.CertifyRelease, principal: Principal) -> BaseModel:
-        priced = self._price_request(call.request, call.rules, principal)
+        principal.check_reading(call.request.pot)
+        priced = self._price_document(call.request, call.rules)
         remarks = AnswerRemarks(
             call.remarks.sql,
             tuple(call.remarks.limits),
@@ -172,7 +210,19 @@ class ServedDataset:
         )
         release = self._find_release(priced, call.release_id)
         certificate = self._curator.sign_release(release, remarks, self._mode)
+        self._record_access(
+            principal, "certificate", call.request.pot, priced.key, call.release_id, read_clock()
+        )
         return messages.SignedCertificate(certificate=certificate)
+
+    @serve.register
+    def _read_access_log(self, call: act_messages.ReadAccessLog, principal: Principal) -> BaseModel:
+        principal.check_log()
+        entries = self._accesses.read_page(self.name, call.start, call.count)
+        return act_messages.AccessPage(
+            entries=[act_messages.AccessDocument(**asdict(entry)) for entry in entries],
+            total=self._accesses.count_entries(self.name),
+        )
 
     def _find_release(self, priced: Priced, release_id: str) -> Release:
         """The stored release that answered a request, by what the ledger says of it."""
@@ -202,6 +252,9 @@ class ServedDataset:
     ) -> Priced:
         """Price a request for a principal who may ask from its pot."""
         principal.check_pot(document.pot)
+        return self._price_document(document, rules)
+
+    def _price_document(self, document: messages.RequestDocument, rules: int) -> Priced:
         request = documents.read_request(document)
         self._curator.view(request.pot)
         return self._curator.kernel.price(replace(request, context="asked"), rules)

@@ -14,12 +14,13 @@ from typing import Any
 
 from dither.curator.ask_log import AskLog
 from dither.curator.dataset import ServedDataset
+from dither.curator.limit_acts import LimitActs
 from dither.curator.modes import ONE_USER, SPLIT
 from dither.curator.server import CuratorServer
 from dither.curator.service import CuratorService
 from dither.embedded import EmbeddedCurator
 from dither.errors import ParameterError
-from dither.identity import TokenStore
+from dither.identity import AccessLog, Authority
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,15 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
     """The server of some settings; refused where two catalogs have one name."""
     users = _read_users(settings.gateway_user)
     mode = ONE_USER if users == {os.getuid()} else SPLIT
-    tokens = TokenStore(settings.home)
-    asks = AskLog(tokens.file)
+    authority = Authority(settings.home)
+    asks = AskLog(authority.tokens.file)
+    accesses = AccessLog(settings.home)
     datasets = [
-        ServedDataset(EmbeddedCurator(catalog), asks, mode) for catalog in settings.catalogs
+        ServedDataset(EmbeddedCurator(catalog), asks, mode, accesses, LimitActs(catalog))
+        for catalog in settings.catalogs
     ]
     _refuse_same_names(dataset.name for dataset in datasets)
-    return CuratorServer(CuratorService(datasets, tokens), settings.socket, users)
+    return CuratorServer(CuratorService(datasets, authority), settings.socket, users)
 
 
 def _read_users(gateway_user: str | None) -> frozenset[int]:

@@ -74,6 +74,14 @@ class SuggestBody(SentBody):
     pot: str | None = None
 
 
+class SignedActBody(SentBody):
+    """An act with a steward's signature, as `dither sign` prints it."""
+
+    act: dict[str, Any]
+    public_key: Annotated[str, StringConstraints(max_length=64)]
+    signature: Annotated[str, StringConstraints(max_length=128)]
+
+
 class DatasetList(BaseModel):
     """The datasets that the token is for."""
 

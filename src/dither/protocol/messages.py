@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
+
+from dither.protocol.act_messages import (
+    AccessPage,
+    ActDone,
+    LimitHead,
+    ReadAccessLog,
+    ReadHead,
+    StrictModel,
+    SubmitAct,
+)
 
 VERSION = 1
 MOST_TEXT = 100_000
@@ -25,12 +35,6 @@ ReleaseId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 RulesNumber = Annotated[int, Field(ge=1, le=2)]
 VersionNumber = Annotated[int, Field(ge=VERSION, le=VERSION)]
 """Numbers with bounds, since a Literal takes true for 1."""
-
-
-class StrictModel(BaseModel):
-    """A message without unknown fields, whose values have exactly the stated types."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class StepDocument(StrictModel):
@@ -201,7 +205,10 @@ CalledAct = Annotated[
     | ReadBudget
     | ReadHistory
     | ReadValues
-    | CertifyRelease,
+    | CertifyRelease
+    | ReadHead
+    | SubmitAct
+    | ReadAccessLog,
     Field(discriminator="kind"),
 ]
 
@@ -342,7 +349,10 @@ Outcome = Annotated[
     | VisiblePots
     | HistoryPage
     | ReleasedValues
-    | SignedCertificate,
+    | SignedCertificate
+    | LimitHead
+    | ActDone
+    | AccessPage,
     Field(discriminator="kind"),
 ]
 
