@@ -52,7 +52,7 @@ _COMMANDS = {
 """Each command: the module of `dither.cli` that has a function of its name, and an example."""
 _GROUPS = (
     *("budget", "ledger", "catalog", "registry", "token", "user", "group", "grant"),
-    *("steward-key", "access-log", "local", "audit"),
+    *("issuer", "steward-key", "access-log", "local", "audit"),
 )
 """Groups of commands: modules of `dither.cli`, each with an `app`."""
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dither.cli.acting import read_directory, record_act, report_act, show_rows
-from dither.cli.output import AsJson
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.token import Home
+from dither.errors import DitherError
+from dither.identity import Authority, default_home
+from dither.identity.sessions import SessionStore
+
+if TYPE_CHECKING:
+    from dither.identity.logins import Logins
 
 app = typer.Typer(
     name="user",
@@ -34,6 +44,82 @@ def create(
     """Make a user, who may do nothing until there is a grant."""
     body = {"act": "user", "name": name, "issuer": issuer, "subject": subject}
     report_act(record_act(home, body), f"user {name} is made; next: dither grant create", as_json)
+
+
+@app.command(epilog="Example: dither user password alice")
+def password(
+    name: UserName,
+    text: Annotated[
+        str,
+        typer.Option(
+            "--password",
+            help="Asked for at the terminal; 12 to 256 characters.",
+            prompt="Password",
+            hide_input=True,
+            confirmation_prompt=True,
+        ),
+    ],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set the password of a user for the console; all sessions of the user end."""
+    with open_logins(home) as logins:
+        logins.set_password(name, text, f"local:{getpass.getuser()}")
+    sentence = f"the password of {name} is set, and all sessions of {name} are ended"
+    if as_json:
+        print_json({"name": name})
+    else:
+        make_console().print(sentence, highlight=False, soft_wrap=True)
+
+
+@app.command(epilog="Example: dither user sessions")
+def sessions(home: Home = None, as_json: AsJson = False) -> None:
+    """List all sessions without their secrets."""
+    store = SessionStore(home or default_home())
+    rows = [
+        (
+            session.session_id,
+            session.user,
+            session.created,
+            session.expires,
+            "valid" if session.is_valid else "ended",
+        )
+        for session in store.list_sessions()
+    ]
+    store.close()
+    show_rows(("session", "user", "since", "until", "state"), rows, as_json)
+
+
+@app.command("end-session", epilog="Example: dither user end-session 0123456789abcdef")
+def end_session(
+    session: Annotated[str, typer.Argument(help="The session, as 'dither user sessions' lists.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a session now."""
+    store = SessionStore(home or default_home())
+    store.end_session(session)
+    store.close()
+    if as_json:
+        print_json({"ended": session})
+    else:
+        make_console().print(f"session {session} is ended", highlight=False)
+
+
+@contextmanager
+def open_logins(home: Path | None) -> Iterator[Logins]:
+    """The passwords of a curator's users; says which extra is missing, where one is."""
+    try:
+        from dither.identity.logins import Logins
+    except ImportError:
+        raise DitherError("passwords need argon2-cffi: pip install 'dither[server]'") from None
+    authority = Authority(home or default_home())
+    logins = Logins(authority)
+    try:
+        yield logins
+    finally:
+        logins.close()
+        authority.close()
 
 
 @app.command("list", epilog="Example: dither user list")

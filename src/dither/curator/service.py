@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from dither.curator.dataset import ServedDataset
+from dither.curator.login_calls import LoginCalls
 from dither.curator.signed_acts import do_signed_act, read_limit_head
 from dither.errors import DitherError
 from dither.identity import Authority
@@ -25,6 +26,7 @@ class CuratorService:
     def __init__(self, datasets: Iterable[ServedDataset], authority: Authority) -> None:
         self._datasets = {dataset.name: dataset for dataset in datasets}
         self._authority = authority
+        self._doors = LoginCalls(authority)
 
     def reply(self, document: Any) -> dict[str, Any]:
         """The reply to one call."""
@@ -43,7 +45,12 @@ class CuratorService:
             frame = messages.CallFrame.model_validate(document)
         except ValidationError as error:
             raise ProtocolError(_describe_problem(error)) from None
+        session = self._doors.serve(frame.call)
+        if session is not None:
+            return session
         credential = self._authority.verify(frame.token)
+        if isinstance(frame.call, act_messages.LogOut):
+            return self._doors.log_out(credential)
         if isinstance(frame.call, messages.ListDatasets):
             names = self._authority.list_datasets(credential)
             return messages.DatasetNames(names=[name for name in names if name in self._datasets])

@@ -41,6 +41,58 @@ class ReadAccessLog(StrictModel):
     count: Annotated[int, Field(ge=1, le=MOST_LOG_PAGE)] = MOST_LOG_PAGE
 
 
+class LogIn(StrictModel):
+    """Open a session with a password; needs no token. One answer to every failure."""
+
+    kind: Literal["log_in"] = "log_in"
+    name: ShortText
+    password: ShortText
+
+
+class BeginSignOn(StrictModel):
+    """A nonce for one login by single sign-on; needs no token."""
+
+    kind: Literal["begin_sign_on"] = "begin_sign_on"
+
+
+class SignOn(StrictModel):
+    """Open a session with an ID token of OpenID Connect, which the curator verifies by itself.
+
+    Needs no token. The ID token holds a nonce of `begin_sign_on`, which is used up.
+    """
+
+    kind: Literal["sign_on"] = "sign_on"
+    id_token: Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
+
+
+class LogOut(StrictModel):
+    """End the session whose token the frame carries."""
+
+    kind: Literal["log_out"] = "log_out"
+
+
+class SessionOpened(StrictModel):
+    """A session: its token, which every further call carries, and when it ends."""
+
+    kind: Literal["session"] = "session"
+    token: str
+    name: str
+    expires: str
+
+
+class SignOnBegun(StrictModel):
+    """The nonce that the issuer must put into the ID token."""
+
+    kind: Literal["sign_on"] = "sign_on"
+    nonce: str
+
+
+class LoggedOut(StrictModel):
+    """The session is ended."""
+
+    kind: Literal["log_out"] = "log_out"
+
+
 class LimitHead(StrictModel):
     """What an act on limits must name.
 

@@ -14,9 +14,16 @@ from pydantic import Field, StringConstraints
 from dither.protocol.act_messages import (
     AccessPage,
     ActDone,
+    BeginSignOn,
     LimitHead,
+    LoggedOut,
+    LogIn,
+    LogOut,
     ReadAccessLog,
     ReadHead,
+    SessionOpened,
+    SignOn,
+    SignOnBegun,
     StrictModel,
     SubmitAct,
 )
@@ -208,7 +215,11 @@ CalledAct = Annotated[
     | CertifyRelease
     | ReadHead
     | SubmitAct
-    | ReadAccessLog,
+    | ReadAccessLog
+    | LogIn
+    | LogOut
+    | BeginSignOn
+    | SignOn,
     Field(discriminator="kind"),
 ]
 
@@ -352,7 +363,10 @@ Outcome = Annotated[
     | SignedCertificate
     | LimitHead
     | ActDone
-    | AccessPage,
+    | AccessPage
+    | SessionOpened
+    | SignOnBegun
+    | LoggedOut,
     Field(discriminator="kind"),
 ]
 
