@@ -10,11 +10,14 @@ from pathlib import Path
 import httpx
 import pyarrow as pa
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dither.errors import DitherError
 from dither.gateway.app import make_app
 from dither.gateway.bodies import AskBody, PreviewBody
 from dither.gateway.run import make_gateway
+from dither.identity import ActLog
+from dither.identity.signed_acts import draft_act, sign_act
 from dither.publish.commitment import commitment
 from dither.publish.seal import check, write_certificate
 from dither.remote.transport import SocketPool
@@ -271,6 +274,38 @@ def test_nothing_exports_durations_or_what_is_under_way():
     assert not [route for route in app.openapi()["paths"] if "metric" in route or "log" in route]
     config = make_gateway(Path("unused"), "127.0.0.1", 1).config
     assert config.access_log is False and config.server_header is False
+
+
+# -- signed acts
+
+
+def test_a_signed_act_is_passed_on_and_verified_by_the_curator_alone(tmp_path):
+    """A gateway can deliver what a steward signed, and nothing that it made itself."""
+    key = Ed25519PrivateKey.from_private_bytes(b"\x07" * 32)
+    public_key = key.public_key().public_bytes_raw().hex()
+    terms = {"name": "bob", "issuer": None, "subject": None}
+    with serving(tmp_path) as clinic, running_gateway(clinic.socket) as url:
+        address = f"{url}/api/v1/datasets/clinic"
+        analyst = {"authorization": f"Bearer {clinic.make_token()}"}
+        steward = {"authorization": f"Bearer {clinic.make_token('ann', 'steward')}"}
+        assert httpx.get(f"{address}/head", headers=analyst).status_code == 403
+
+        def deliver() -> tuple[dict, httpx.Response]:
+            head = httpx.get(f"{address}/head", headers=steward).json()
+            del head["kind"]
+            signed = sign_act(draft_act(**head, kind="user", terms=terms), key, 1)
+            return signed, httpx.post(f"{address}/acts", json=signed, headers=steward)
+
+        _, refused = deliver()
+        assert refused.status_code == 403 and "not signed" in refused.json()["detail"]
+        acts = ActLog(clinic.home)
+        body = {"act": "pin-key", "name": "ann", "dataset": "clinic", "public_key": public_key}
+        acts.record(body, "local:root")
+        signed, done = deliver()
+        assert done.status_code == 200 and "bob" in acts.read_directory().users
+        again = httpx.post(f"{address}/acts", json=signed, headers=steward)
+        assert again.status_code == 400 and "done before" in again.json()["detail"]
+        acts.close()
 
 
 # -- the description

@@ -28,7 +28,8 @@ class Principal:
 
     def may_read_texts(self, pot: str) -> bool:
         """Whether the texts of questions are shown: to those whose pot paid, and the steward."""
-        return pot in self.pots or self.role == "steward"
+        is_payer = pot in self.pots and self.role != "auditor"
+        return is_payer or self.role == "steward"
 
     @property
     def sees_all_pots(self) -> bool:
