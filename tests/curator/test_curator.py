@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 
@@ -333,6 +334,8 @@ def test_a_second_curator_does_not_take_the_socket_of_a_running_one(served):
 
 
 def test_a_curator_that_was_killed_leaves_no_socket_in_the_way(served):
+    # closing alone leaves the socket with the thread that waits in accept
+    served.server._socket.shutdown(socket.SHUT_RDWR)
     served.server._socket.close()
     assert served.socket.is_socket()
     served.server = make_server(CuratorSettings((served.file,), served.socket, served.home))

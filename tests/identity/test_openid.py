@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import jwt
@@ -134,6 +135,22 @@ def test_the_header_chooses_neither_key_nor_algorithm(sign_ons):
 @pytest.mark.parametrize("text", ["", "x", "a.b.c", "..", "\ud800", "[" * 20_001, "e30.e30.e30"])
 def test_what_is_no_token_is_refused_in_the_same_words(sign_ons, text):
     refuse(sign_ons, text)
+
+
+def test_a_nonce_of_another_process_or_without_its_seal_is_refused(sign_ons, authority):
+    second = SignOns(authority)
+    begun = second.begin()
+    forged = begun[:-1] + ("0" if begun[-1] != "0" else "1")
+    longer = re.sub(r"\.20", ".29", begun)
+    for nonce in (begun, forged, longer, "", ".", "..", "\u00e9.\u00e9.\u00e9"):
+        refuse(sign_ons, write_token(write_claims(nonce)))
+    second.finish(write_token(write_claims(begun)))
+    second.close()
+
+
+def test_beginning_a_login_stores_nothing(sign_ons):
+    assert len({sign_ons.begin() for _ in range(50)}) == 50
+    assert sign_ons._database.execute("SELECT COUNT(*) FROM sign_on").fetchone() == (0,)
 
 
 def test_a_nonce_expires(sign_ons, monkeypatch):

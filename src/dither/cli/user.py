@@ -53,7 +53,7 @@ def password(
         str,
         typer.Option(
             "--password",
-            help="Asked for at the terminal; 12 to 256 characters.",
+            help="Leave it out to be asked: others can read the arguments of a command.",
             prompt="Password",
             hide_input=True,
             confirmation_prompt=True,

@@ -82,6 +82,6 @@ def _read_roles(act: SignedAct) -> dict[str, Any] | None:
             f"a signed act is one of {', '.join((*LIMIT_ACTS, *SIGNABLE_ROLE_ACTS))}"
         )
     roles = {"act": act.kind, **act.terms}
-    if act.kind != "user" and roles.get("dataset") != act.dataset:
+    if roles.get("dataset") != act.dataset:
         raise ParameterError("a steward grants and ends grants at the dataset of the key alone")
     return roles

@@ -53,8 +53,10 @@ def _is_roles_act(value: Any) -> bool:
     return value is None or (isinstance(value, dict) and value.get("act") in SIGNABLE_ROLE_ACTS)
 
 
-SIGNABLE_ROLE_ACTS = ("user", "grant", "end-grant")
-"""Acts on roles that a steward's signature can do; each concerns the steward's own dataset."""
+SIGNABLE_ROLE_ACTS = ("grant", "end-grant")
+"""Acts on roles that a steward's signature can do; each concerns the steward's own dataset.
+
+Making a user is none of them: it would narrow a token of that name at other datasets too."""
 _is_name = _is_match(_NAME)
 _is_id = _is_match(_ID)
 _is_public_key = _is_match(_PUBLIC_KEY)

@@ -32,7 +32,7 @@ class User:
 
 
 @dataclass(frozen=True)
-class Group:
+class UserGroup:
     """Users who are granted something together."""
 
     name: str
@@ -87,7 +87,7 @@ class Directory:
     """Everybody and everything that a curator knows, ended ones included: names are not reused."""
 
     users: Mapping[str, User] = field(default_factory=dict)
-    groups: Mapping[str, Group] = field(default_factory=dict)
+    groups: Mapping[str, UserGroup] = field(default_factory=dict)
     grants: Mapping[str, Grant] = field(default_factory=dict)
     steward_keys: Mapping[str, StewardKey] = field(default_factory=dict)
     issuers: Mapping[str, Issuer] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Directory:
             if grant.holder in holders and not grant.is_ended and now < grant.expires
         )
 
-    def _list_groups(self, name: str) -> tuple[Group, ...]:
+    def _list_groups(self, name: str) -> tuple[UserGroup, ...]:
         groups = self.groups.values()
         return tuple(group for group in groups if name in group.members and not group.is_ended)
 
@@ -132,7 +132,7 @@ class Directory:
 
 
 EMPTY = Directory()
-Entry = TypeVar("Entry", User, Group, Grant, StewardKey, Issuer)
+Entry = TypeVar("Entry", User, UserGroup, Grant, StewardKey, Issuer)
 
 
 def apply_act(directory: Directory, body: Body) -> Directory:
@@ -162,7 +162,7 @@ def _end_user(directory: Directory, body: Body) -> Directory:
 def _add_group(directory: Directory, body: Body) -> Directory:
     name = body["name"]
     _refuse_taken(directory.groups, name, "group")
-    return replace(directory, groups={**directory.groups, name: Group(name)})
+    return replace(directory, groups={**directory.groups, name: UserGroup(name)})
 
 
 def _end_group(directory: Directory, body: Body) -> Directory:
@@ -186,7 +186,7 @@ def _leave_group(directory: Directory, body: Body) -> Directory:
     return _replace_group(directory, replace(group, members=group.members - {body["user"]}))
 
 
-def _replace_group(directory: Directory, group: Group) -> Directory:
+def _replace_group(directory: Directory, group: UserGroup) -> Directory:
     return replace(directory, groups={**directory.groups, group.name: group})
 
 

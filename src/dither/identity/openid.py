@@ -9,6 +9,7 @@ one login: a gateway that keeps an ID token cannot use it twice (OpenID Connect 
 from __future__ import annotations
 
 import hashlib
+import hmac
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import Any
@@ -40,6 +41,7 @@ class SignOns:
 
     def __init__(self, authority: Authority) -> None:
         self._authority = authority
+        self._key = fresh_bytes(32)
         self._lock = Lock()
         self._database = open_database(authority.tokens.file.parent)
         self._database.execute(_TABLE)
@@ -49,14 +51,18 @@ class SignOns:
         self._database.close()
 
     def begin(self) -> str:
-        """A nonce for one login, which the issuer puts into the ID token."""
-        nonce = fresh_bytes(32).hex()
-        expires = write_time(datetime.now(UTC) + timedelta(minutes=MINUTES_FOR_A_LOGIN))
-        with self._lock:
-            self._database.execute("DELETE FROM sign_on WHERE expires <= ?", (read_clock(),))
-            row = (_hash_nonce(nonce), expires)
-            self._database.execute("INSERT INTO sign_on VALUES (?, ?)", row)
-        return nonce
+        """A nonce for one login, which the issuer puts into the ID token.
+
+        Nothing is stored until a nonce is used: who begins logins without end fills no disk.
+        """
+        expires = datetime.now(UTC) + timedelta(minutes=MINUTES_FOR_A_LOGIN)
+        content = f"{fresh_bytes(16).hex()}.{write_time(expires)}"
+        return f"{content}.{self._seal(content)}"
+
+    def _seal(self, content: str) -> str:
+        """A code that shows that a nonce is this process's own."""
+        message = content.encode(errors="surrogatepass")
+        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
 
     def finish(self, id_token: str) -> tuple[str, Session]:
         """Open a session for the user of an ID token; one refusal whatever is wrong with it."""
@@ -82,12 +88,19 @@ class SignOns:
 
     def _use_nonce(self, nonce: str) -> bool:
         """Whether the nonce is one of ours, not expired and not used; it is used up now."""
+        content, _, seal = nonce.rpartition(".")
+        expires = content.rpartition(".")[2]
+        now = read_clock()
+        expected = self._seal(content)
+        if not hmac.compare_digest(seal.encode(errors="surrogatepass"), expected.encode()):
+            return False
+        if expires <= now:
+            return False
         with self._lock:
-            removed = self._database.execute(
-                "DELETE FROM sign_on WHERE nonce = ? AND expires > ?",
-                (_hash_nonce(nonce), read_clock()),
-            )
-        return removed.rowcount == 1
+            self._database.execute("DELETE FROM sign_on WHERE expires <= ?", (now,))
+            row = (expected, expires)
+            added = self._database.execute("INSERT OR IGNORE INTO sign_on VALUES (?, ?)", row)
+        return added.rowcount == 1
 
 
 def verify_id_token(id_token: str, issuer: Issuer) -> dict[str, Any]:
@@ -137,7 +150,3 @@ def check_keys(keys: list[dict[str, Any]]) -> list[dict[str, str]]:
             f"no key of this set has a kid and one of the algorithms {', '.join(ALGORITHMS)}"
         )
     return kept
-
-
-def _hash_nonce(nonce: str) -> str:
-    return hashlib.sha256(nonce.encode(errors="surrogatepass")).hexdigest()

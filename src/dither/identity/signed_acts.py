@@ -22,6 +22,7 @@ from dither.canonical import dumps, quote
 from dither.errors import DitherError, ParameterError
 from dither.identity.private_file import read_time, write_time
 from dither.privacy.noise.source import fresh_bytes
+from dither.protocol.errors import AccessError
 
 FORMAT = 1
 LIMIT_ACTS = ("register", "open", "raise", "clear")
@@ -59,7 +60,7 @@ class SignedAct:
             key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
             key.verify(bytes.fromhex(self.signature), self.signed_text.encode())
         except (InvalidSignature, ValueError):
-            raise ParameterError(NOT_SIGNED) from None
+            raise AccessError(NOT_SIGNED) from None
 
     def check_time(self) -> None:
         """Refuse an act that has expired, or would last longer than acts may."""
@@ -85,7 +86,7 @@ def read_signed_act(document: Any) -> SignedAct:
     public_key = document["public_key"]
     signature = document["signature"]
     if not _is_hex(public_key, 64) or not _is_hex(signature, 128):
-        raise ParameterError(NOT_SIGNED)
+        raise AccessError(NOT_SIGNED)
     act = document["act"]
     check_act(act, _FIELDS)
     texts = {name: act[name] for name in _TEXTS}

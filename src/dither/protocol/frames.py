@@ -26,10 +26,20 @@ def write_frame(document: Any, max_bytes: int) -> bytes:
     >>> write_frame({"a": 1}, 100)
     b'\\x00\\x00\\x00\\x07{"a":1}'
     """
-    body = dumps(document).encode()
+    try:
+        body = dumps(document).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise ProtocolError("canonical JSON has no such number or key: write texts") from None
     if len(body) > max_bytes:
         raise ProtocolError(f"a message has at most {max_bytes:,} bytes: ask for less at once")
     return _LENGTH.pack(len(body)) + body
+
+
+def write_call(document: Any) -> bytes:
+    """The frame of a call; ProtocolError where the curator would not read it."""
+    frame = write_frame(document, MOST_CALL_BYTES)
+    read_document(frame[_LENGTH.size :])
+    return frame
 
 
 def receive_frame(connection: socket.socket, max_bytes: int) -> Any:

@@ -13,10 +13,9 @@ from pydantic import BaseModel, ValidationError
 from dither.protocol import documents, messages
 from dither.protocol.errors import BusyError, ProtocolError
 from dither.protocol.frames import (
-    MOST_CALL_BYTES,
     MOST_REPLY_BYTES,
     receive_frame,
-    write_frame,
+    write_call,
 )
 
 MOST_IDLE = 8
@@ -59,7 +58,7 @@ class SocketPool:
         """
         connection = self._take()
         try:
-            connection.sendall(write_frame(frame.model_dump(), MOST_CALL_BYTES))
+            connection.sendall(write_call(frame.model_dump()))
             document = receive_frame(connection, MOST_REPLY_BYTES)
         except OSError:
             connection.close()
