@@ -33,8 +33,8 @@ def create(
         print_json({"file": str(file), "public_key": public_key})
         return
     make_console(stderr=True).print(
-        f"the secret stays in {file}; on the curator's machine: dither steward-key pin DATASET "
-        "NAME, and this public key:",
+        f"the secret stays in {file}; pin the public key on the curator's machine "
+        "('dither steward-key pin --help'):",
         highlight=False,
         soft_wrap=True,
     )

@@ -43,28 +43,28 @@ def create(
 ) -> None:
     """Make a user, who may do nothing until there is a grant."""
     body = {"act": "user", "name": name, "issuer": issuer, "subject": subject}
-    report_act(record_act(home, body), f"user {name} is made; next: dither grant create", as_json)
+    report_act(
+        record_act(home, body), f"user {name} is made; next: dither grant create --help", as_json
+    )
 
 
 @app.command(epilog="Example: dither user password alice")
 def password(
     name: UserName,
     text: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--password",
             help="Leave it out to be asked: others can read the arguments of a command.",
-            prompt="Password",
-            hide_input=True,
-            confirmation_prompt=True,
         ),
-    ],
+    ] = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Set the password of a user for the console; all sessions of the user end."""
+    chosen = text or typer.prompt("Password", hide_input=True, confirmation_prompt=True)
     with open_logins(home) as logins:
-        logins.set_password(name, text, f"local:{getpass.getuser()}")
+        logins.set_password(name, chosen, f"local:{getpass.getuser()}")
     sentence = f"the password of {name} is set, and all sessions of {name} are ended"
     if as_json:
         print_json({"name": name})

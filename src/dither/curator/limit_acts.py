@@ -25,8 +25,8 @@ _OPEN_TEXTS = (
     *("delta_selection", "alpha", "inside", "kind", "column", "value", "policy", "reissue"),
 )
 REGISTRATION_FAILED = (
-    "the registration failed and nothing changed: run 'dither register' on the curator's machine, "
-    "which says why"
+    "the registration failed and nothing changed: run 'dither register CATALOG' on the curator's "
+    "machine, which says why"
 )
 
 

@@ -33,7 +33,7 @@ class LoginCalls:
     def log_out(self, credential: Credential) -> BaseModel:
         """End the session of a credential; a token of `dither token` is not ended this way."""
         if credential.scope is not None:
-            raise ParameterError("this token is no session: 'dither token revoke' ends it")
+            raise ParameterError("this token is no session: 'dither token revoke TOKEN' ends it")
         self._authority.sessions.end_session(credential.token_id)
         return act_messages.LoggedOut()
 

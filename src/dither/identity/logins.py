@@ -32,7 +32,7 @@ MINUTES_LOCKED = 15
 MOST_WAITING = 8
 NOT_LOGGED_IN = (
     f"name and password are not accepted. After {MOST_FAILURES} failures a name is locked for "
-    f"{MINUTES_LOCKED} minutes; the administrator sets a new password: dither user password"
+    f"{MINUTES_LOCKED} minutes; the administrator sets a new password: dither user password NAME"
 )
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS password (name TEXT PRIMARY KEY, hash TEXT NOT NULL)",

@@ -33,8 +33,8 @@ _FIELDS = _DRAFT | {"nonce", "expires"}
 _TEXTS = ("dataset", "lineage", "ledger_head", "acts_head", "kind", "nonce", "expires")
 _HEX = re.compile(r"[0-9a-f]+")
 NOT_SIGNED = (
-    "this act is not signed by a steward's key that is pinned for its dataset: 'dither sign' signs "
-    "one, 'dither steward-key pin' pins a key"
+    "this act is not signed by a steward's key that is pinned for its dataset: see 'dither sign "
+    "--help' and 'dither steward-key pin --help'"
 )
 
 
@@ -82,7 +82,7 @@ class SignedAct:
 def read_signed_act(document: Any) -> SignedAct:
     """The signed act of a document; ParameterError where it has not the shape of one."""
     if not isinstance(document, dict) or set(document) != {"act", "public_key", "signature"}:
-        raise ParameterError("a signed act has act, public_key and signature: dither sign")
+        raise ParameterError("a signed act has act, public_key and signature: dither sign --help")
     public_key = document["public_key"]
     signature = document["signature"]
     if not _is_hex(public_key, 64) or not _is_hex(signature, 128):
@@ -160,7 +160,9 @@ def read_key_file(file: Path) -> Ed25519PrivateKey:
         raise DitherError(f"{file} can be read by others: chmod 600 it, or make a new key")
     text = file.read_text(encoding="utf-8", errors="replace").strip()
     if not _is_hex(text, 64):
-        raise ParameterError(f"{file} is no steward's key: 'dither steward-key create' makes one")
+        raise ParameterError(
+            f"{file} is no steward's key: 'dither steward-key create FILE' makes one"
+        )
     return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text))
 
 
