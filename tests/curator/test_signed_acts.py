@@ -16,9 +16,10 @@ from dither.catalog.file.load import load
 from dither.catalog.storage import catalog_hash
 from dither.curator.limit_acts import REGISTRATION_FAILED
 from dither.curator.signed_acts import OTHER_HEAD
-from dither.errors import DitherError, ParameterError
+from dither.errors import DitherError, ParameterError, UnavailableError
 from dither.identity import NOT_GRANTED, Authority, signed_acts
 from dither.identity.signed_acts import NOT_SIGNED, draft_act, sign_act
+from dither.privacy.kernel.kernel import Kernel
 from dither.protocol import act_messages
 from dither.protocol.errors import AccessError
 from tests.datasets import clinic
@@ -109,6 +110,19 @@ def test_a_signed_act_raises_a_cap(served, authority):
     ledger = steward.open_ledger(served.state)
     assert ledger.pot("board").cap == 2
     ledger.close()
+
+
+def test_a_signed_act_clears_incidents(served, authority, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("the engine ran out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Kernel, "measure", fail)
+        with pytest.raises(UnavailableError):
+            served.connect().sql(COUNT, epsilon=1)
+    assert steward.read_suspension(served.state) is not None
+    submit(served, write_act(served, "clear", {"reason": "the engine has more memory now"}))
+    assert steward.read_suspension(served.state) is None
 
 
 def test_a_signed_act_registers_the_catalog_that_it_names(served, authority):
