@@ -97,18 +97,28 @@ def test_a_token_asks_from_its_own_pots_alone(served):
 
 
 def test_the_protocol_has_no_act_that_moves_a_limit_and_no_exact_figure():
-    """The closed list of calls. A new one is a decision about what a hostile gateway may do."""
+    """The closed list of calls. A new one is a decision about what a hostile gateway may do.
+
+    `act` carries a steward's signature: tests/curator/test_signed_acts.py.
+    """
     union = get_args(messages.CalledAct)[0]
     kinds = {model.model_fields["kind"].default for model in get_args(union)}
     assert kinds == {
+        "access_log",
+        "act",
+        "begin_sign_on",
         "budget",
         "certificate",
         "datasets",
         "facts",
+        "head",
         "history",
+        "log_in",
+        "log_out",
         "price",
         "rehearse",
         "release",
+        "sign_on",
         "values",
         "view",
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import json
 import os
 import socket
 from pathlib import Path
@@ -11,20 +12,25 @@ from pathlib import Path
 import httpx
 import pyarrow as pa
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dither.errors import DitherError
 from dither.gateway import app as app_module
 from dither.gateway.app import NO_TELEMETRY, make_app
 from dither.gateway.bodies import AskBody, PreviewBody
 from dither.gateway.run import make_gateway
+from dither.identity import ActLog
+from dither.identity.signed_acts import draft_act, sign_act
 from dither.publish.commitment import commitment
 from dither.publish.seal import check, write_certificate
 from dither.session import Connection
+from tests.datasets.clinic import PURPOSE
 from tests.datasets.served_clinic import BY_WARD, COUNT, make_pool, running_gateway, serving
 from tests.gateway.api_reference import write_reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http-api.md"
 PROBLEM = "application/problem+json"
+JSON_BODY = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -282,6 +288,52 @@ def test_nothing_exports_durations_or_what_is_under_way():
     assert not [route for route in app.openapi()["paths"] if "metric" in route or "log" in route]
     config = make_gateway(Path("unused"), "127.0.0.1", 1).config
     assert config.access_log is False and config.server_header is False
+
+
+# -- signed acts
+
+
+def test_a_signed_act_is_passed_on_and_verified_by_the_curator_alone(tmp_path):
+    """A gateway can deliver what a steward signed, and nothing that it made itself."""
+    key = Ed25519PrivateKey.from_private_bytes(b"\x07" * 32)
+    public_key = key.public_key().public_bytes_raw().hex()
+    terms = {"pot": "board", "epsilon": "1", "ceiling": "1", "kind": "group", "inside": "total"}
+    terms |= PURPOSE
+    with serving(tmp_path) as clinic, running_gateway(clinic.socket) as url:
+        address = f"{url}/api/v1/datasets/clinic"
+        analyst = {"authorization": f"Bearer {clinic.make_token()}"}
+        steward = {"authorization": f"Bearer {clinic.make_token('ann', 'steward')}"}
+        assert httpx.get(f"{address}/head", headers=analyst).status_code == 403
+
+        def deliver() -> tuple[dict, httpx.Response]:
+            head = httpx.get(f"{address}/head", headers=steward).json()
+            del head["kind"]
+            signed = sign_act(draft_act(**head, kind="open", terms=terms), key, 1)
+            return signed, httpx.post(f"{address}/acts", json=signed, headers=steward)
+
+        _, refused = deliver()
+        assert refused.status_code == 403 and "not signed" in refused.json()["detail"]
+        acts = ActLog(clinic.home)
+        body = {"act": "pin-key", "name": "ann", "dataset": "clinic", "public_key": public_key}
+        acts.record(body, "local:root")
+        signed, done = deliver()
+        assert done.status_code == 200 and clinic.read_spent("board") == 0
+        again = httpx.post(f"{address}/acts", json=signed, headers=steward)
+        assert again.status_code == 400 and "limits or roles changed" in again.json()["detail"]
+        acts.close()
+        for act in ({"n": 1.5}, {"n": 10**400}, {"n": [[[[{}]]]]}, {"": 0}, {"n": None}):
+            odd = httpx.post(f"{address}/acts", json={**signed, "act": act}, headers=steward)
+            assert 400 <= odd.status_code < 500, act
+
+
+def test_a_call_with_numbers_that_the_protocol_lacks_is_refused(client):
+    for query in ({"n": 1.5}, {"n": 1e400}, {"": 0}):
+        request = {"queries": [query], "steps": [], "price": {}, "pot": "total"}
+        step = {"query": 0, "family": "laplace", "weight": "1/1"}
+        call = {"kind": "price", "request": {**request, "steps": [step]}, "rules": 2}
+        text = json.dumps(call)
+        sent = client.post("/datasets/clinic/calls", content=text, headers=JSON_BODY)
+        assert 400 <= sent.status_code < 500, query
 
 
 # -- the description

@@ -124,6 +124,12 @@ def is_allowed(act, *arguments: str) -> bool:
         return False
 
 
+def test_an_auditor_sees_neither_texts_nor_values_of_a_pot_that_a_token_names(store):
+    principal = store.verify_token(make(store, "auditor"))
+    assert not principal.may_read_texts("total")
+    assert not is_allowed(principal.check_values, "total")
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_each_role_may_do_what_the_table_says(store, role):
     principal = store.verify_token(make(store, role))

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from dither.protocol import messages
+from dither.protocol import act_messages, messages
 
 HEAD = """\
 # The protocol between curator and gateway
@@ -20,9 +20,11 @@ canonical spelling: sorted keys, no spaces, no floats. A call has at most 1 MiB,
 1 GiB, and both are nested at most 300 deep. Connections stay open; calls on one connection are
 answered in order. After a frame that is none of these the curator closes the connection.
 
-**Calls.** Every call carries a token, which the curator verifies each time, and the name of a
-dataset. There is no call that registers, opens or raises a budget, clears incidents, or shows a
-repair count: those are commands on the curator's machine. Unknown fields are refused.
+**Calls.** Every call but the three that open a session carries a token, which the curator verifies
+each time with role and grants, and the name of a dataset. Registering, opening, raising and
+clearing are commands on the curator's machine, or come as an `act` with a steward's signature that
+no gateway can make ([users and grants](../how-to/users-and-grants.md)). No call shows a repair
+count. What is not granted is refused in one sentence. Unknown fields are refused.
 
 **Requests.** A request holds queries (plans, as [stored](stored-formats.md)), steps (columns of a
 query, a family of mechanisms, a share of the price), a price and a pot. It can state neither a
@@ -91,4 +93,5 @@ def _list_inner(models: list[type[BaseModel]]) -> list[type[BaseModel]]:
     for model in models:
         names |= dict.fromkeys(model.model_json_schema().get("$defs", {}))
     known = {model.__name__ for model in models}
-    return [getattr(messages, name) for name in sorted(names) if name not in known]
+    inner = [name for name in sorted(names) if name not in known]
+    return [getattr(messages, name, None) or getattr(act_messages, name) for name in inner]

@@ -25,6 +25,16 @@ def frame(body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + body
 
 
+@pytest.mark.parametrize(
+    "number",
+    [1.5, float("nan"), {1: 2}, 1j, 10**5000],
+    ids=["fraction", "nan", "key", "complex", "long"],
+)
+def test_what_canonical_json_cannot_hold_is_an_error_of_the_protocol(number):
+    with pytest.raises(ProtocolError, match="canonical JSON"):
+        write_frame({"n": number}, 100)
+
+
 def test_a_document_comes_back_as_it_was():
     document = {"b": [1, None, True, "é"], "a": {"deep": [[2**70]]}}
     assert receive(write_frame(document, 1000)) == document

@@ -45,11 +45,15 @@ _COMMANDS = {
     "serve": ("served", "dither serve clinic.yaml"),
     "curator": ("served", "dither curator clinic.yaml --gateway-user dither-gateway"),
     "gateway": ("served", "dither gateway --socket /run/dither/curator.sock"),
+    "sign": ("sign", "dither sign act.json --key steward.key"),
     "completion": ("completion", "dither completion bash"),
     "bench": ("bench", "dither bench noise"),
 }
 """Each command: the module of `dither.cli` that has a function of its name, and an example."""
-_GROUPS = ("budget", "ledger", "catalog", "registry", "token", "local", "audit")
+_GROUPS = (
+    *("budget", "ledger", "catalog", "registry", "token", "user", "group", "grant"),
+    *("issuer", "steward-key", "access-log", "local", "audit"),
+)
 """Groups of commands: modules of `dither.cli`, each with an `app`."""
 
 
@@ -86,7 +90,7 @@ class LazyGroup(TyperGroup):
 def _load_command(name: str) -> TyperCommand | TyperGroup:
     """Import the module of a command, and build the command from it."""
     if name in _GROUPS:
-        group = typer.main.get_group(import_module(f"dither.cli.{name}").app)
+        group = typer.main.get_group(import_module(f"dither.cli.{name.replace('-', '_')}").app)
         for command in group.commands.values():
             _prepare_help(command)
         return group

@@ -213,14 +213,17 @@ def find_socket(home: Path) -> Path:
 def import_server() -> None:
     """Say which extra is missing, where one is."""
     try:
+        import argon2
         import fastapi
+        import jwt
         import pydantic
         import uvicorn
     except ImportError:
         raise DitherError(
-            "serving needs fastapi, uvicorn and pydantic: pip install 'dither[server]'"
+            "serving needs fastapi, uvicorn, pydantic, argon2-cffi and pyjwt: "
+            "pip install 'dither[server]'"
         ) from None
-    del fastapi, pydantic, uvicorn
+    del argon2, fastapi, jwt, pydantic, uvicorn
 
 
 @contextmanager

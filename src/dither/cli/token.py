@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dither.cli.acting import record_act
 from dither.cli.output import AsJson, make_console, print_json
 from dither.identity import Token, TokenStore, default_home
 from dither.publish.shown_table import ShownTable
@@ -42,6 +43,8 @@ def create(
     """Make a token and print it. It is stored as a hash: nobody can print it again."""
     store = TokenStore(home or default_home())
     text, token = store.create_token(name, dataset, role, tuple(pot or ["total"]), days)
+    body = {"act": "token", "id": token.token_id, "name": name, "dataset": dataset, "role": role}
+    record_act(home, {**body, "pots": list(token.pots), "expires": token.expires})
     if as_json:
         print_json({"token": text, **_describe(token)})
         return
@@ -85,6 +88,7 @@ def revoke(
 ) -> None:
     """End a token now, for ever."""
     TokenStore(home or default_home()).revoke_token(token)
+    record_act(home, {"act": "end-token", "id": token})
     if as_json:
         print_json({"revoked": token})
         return

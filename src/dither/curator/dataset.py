@@ -6,7 +6,8 @@ gateway tells about a question is kept as a remark, and decides nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import singledispatchmethod
 from threading import Lock
@@ -16,19 +17,23 @@ from pydantic import BaseModel
 from dither.canonical import digest, fraction_text
 from dither.catalog import storage
 from dither.curator.ask_log import AskLog
+from dither.curator.limit_acts import LimitActs
 from dither.curator.modes import make_mode
 from dither.curator.schedule import Schedule
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
-from dither.identity import Principal
+from dither.identity import Access, AccessLog, Principal
+from dither.identity.private_file import read_clock
 from dither.plan.algebra import Cells, Quantiles
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import Pot
-from dither.protocol import documents, messages
+from dither.protocol import act_messages, documents, messages
 from dither.publish.certificate import CertificateMode
 from dither.rules import PrivacyRule
 
+_PRICING_SHARE = 0.25
+"""The share of a slot that pricing may take, in CPU time: the kernel prices again within it."""
 MOST_NUMBERS = 5_000_000
 """Numbers in one reply, by the declared keys of a question: more are refused before a charge."""
 
@@ -37,10 +42,19 @@ class ServedDataset:
     """A dataset behind the socket."""
 
     def __init__(
-        self, curator: EmbeddedCurator, asks: AskLog, *, is_one_user: bool, slot_s: float = 0
+        self,
+        curator: EmbeddedCurator,
+        asks: AskLog,
+        accesses: AccessLog,
+        limits: LimitActs,
+        *,
+        is_one_user: bool,
+        slot_s: float = 0,
     ) -> None:
         self._curator = curator
         self._asks = asks
+        self._accesses = accesses
+        self.limits = limits
         self._is_one_user = is_one_user
         self._schedule = Schedule(slot_s, self.name, asks)
         curator.kernel.clock = self._schedule.read_clock
@@ -55,6 +69,11 @@ class ServedDataset:
         """What the catalog calls the dataset."""
         return self._curator.kernel.catalog.dataset
 
+    def reopen(self) -> None:
+        """Serve the newest registered version, also where its catalog is another."""
+        self._curator = EmbeddedCurator(self.limits.file, is_served=True)
+        self._curator.kernel.clock = self._schedule.read_clock
+
     def serve(self, call: BaseModel, principal: Principal) -> BaseModel:
         """The result of a call, for a principal that the curator itself has verified.
 
@@ -63,8 +82,10 @@ class ServedDataset:
         if isinstance(call, messages.ReleaseRequest):
             principal.check_pot(call.request.pot)
             request = documents.read_request(call.request)
+            with self._schedule.read_released():
+                priced = self._price_ask(call, request)
             with self._schedule.hold_slot():
-                return self._release(call, request, principal)
+                return self._release(call, priced, principal)
         with self._schedule.read_released():
             return self._read(call, principal)
 
@@ -108,18 +129,34 @@ class ServedDataset:
             stored=self._curator.has_answer(priced),
         )
 
-    def _release(
-        self, call: messages.ReleaseRequest, request: Request, principal: Principal
-    ) -> BaseModel:
-        """Release a request under the key that the asker computed, or not at all."""
+    def _price_ask(self, call: messages.ReleaseRequest, request: Request) -> Priced:
+        """Price what is to be released, before it holds a slot.
+
+        Pricing reads public facts alone. Within a slot a request that takes long to price and is
+        then refused would be a free miss, and every miss makes the slots of everybody longer.
+        """
+        started = time.thread_time()
         priced = self._price(request, call.rules)
         _check_size(priced)
         if priced.key != call.key:
             raise RefusedError(
-                "the data were registered anew, or the pot's terms changed, since this was "
-                "priced; nothing was charged: ask again",
+                "the data were registered anew, or the terms of the budget changed, since this "
+                "was priced; nothing was charged: ask again",
                 rule=PrivacyRule.CATALOG,
             )
+        longest_s = self._schedule.slot_s * _PRICING_SHARE
+        if self._schedule.is_kept and time.thread_time() - started > longest_s:
+            raise ParameterError(
+                f"pricing this request alone takes more than {longest_s:g} s: ask for fewer "
+                "columns or shares in one question"
+            )
+        return priced
+
+    def _release(
+        self, call: messages.ReleaseRequest, priced: Priced, principal: Principal
+    ) -> BaseModel:
+        """Release a request under the key that the asker computed, or not at all."""
+        asked_at = read_clock()
         release = self._release_once(call, principal, priced)
         if release.priced.key != call.key:
             raise RefusedError(
@@ -127,7 +164,27 @@ class ServedDataset:
                 "again",
                 rule=PrivacyRule.CATALOG,
             )
+        released_at = release.released_at
+        handed_at = max(asked_at, released_at) if release.repeated else released_at
+        act = "repeat" if release.repeated else "release"
+        self._record_access(
+            principal, act, call.request.pot, priced.key, release.release_id, handed_at
+        )
         return documents.write_release(release)
+
+    def _record_access(
+        self,
+        principal: Principal,
+        act: str,
+        pot: str,
+        question: str | None,
+        release_id: str,
+        time: str,
+    ) -> None:
+        """Note who is handed what, before it leaves."""
+        token = principal.token_id
+        draft = Access(self.name, 0, time, principal.name, token, act, pot, question, release_id)
+        self._accesses.record(draft)
 
     def _release_once(
         self, call: messages.ReleaseRequest, principal: Principal, priced: Priced
@@ -192,11 +249,12 @@ class ServedDataset:
     def _read_values(self, call: messages.ReadValues, principal: Principal) -> BaseModel:
         principal.check_values(call.pot)
         values = self._curator.read_history(call.pot).raw(call.release_id)
+        self._record_access(principal, "values", call.pot, None, call.release_id, read_clock())
         return messages.ReleasedValues(values=documents.write_values(values))
 
     @_read.register
     def _certify(self, call: messages.CertifyRelease, principal: Principal) -> BaseModel:
-        principal.check_pot(call.request.pot)
+        principal.check_certificate(call.request.pot)
         priced = self._price(documents.read_request(call.request), call.rules)
         remarks = AnswerRemarks(
             call.remarks.sql,
@@ -206,7 +264,19 @@ class ServedDataset:
         )
         release = self._find_release(priced, call.release_id)
         certificate = self._curator.sign_release(release, remarks, self._mode)
+        self._record_access(
+            principal, "certificate", call.request.pot, priced.key, call.release_id, read_clock()
+        )
         return messages.SignedCertificate(certificate=certificate)
+
+    @_read.register
+    def _read_access_log(self, call: act_messages.ReadAccessLog, principal: Principal) -> BaseModel:
+        principal.check_log()
+        entries = self._accesses.read_page(self.name, call.start, call.count)
+        return act_messages.AccessPage(
+            entries=[act_messages.AccessDocument(**asdict(entry)) for entry in entries],
+            total=self._accesses.count_entries(self.name),
+        )
 
     def _find_release(self, priced: Priced, release_id: str) -> Release:
         """The stored release that answered a request, by what the ledger says of it.

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from dither.curator.ask_log import AskLog
 from dither.curator.dataset import ServedDataset
+from dither.curator.limit_acts import LimitActs
 from dither.curator.listeners import Listener, TlsListener, UnixListener
 from dither.curator.server import CuratorServer
 from dither.curator.service import CuratorService
 from dither.embedded import EmbeddedCurator
 from dither.errors import ParameterError
-from dither.identity import TokenStore
+from dither.identity import AccessLog, Authority
 from dither.protocol.tls import TlsFiles, read_host_and_port
 
 
@@ -54,19 +55,22 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
     """The server of some settings; refused where two catalogs have one name."""
     users = _read_users(settings.gateway_user)
     is_one_user = users == {os.getuid()} and settings.tls_address is None
-    tokens = TokenStore(settings.home)
-    asks = AskLog(tokens.file)
+    authority = Authority(settings.home)
+    asks = AskLog(authority.tokens.file)
+    accesses = AccessLog(settings.home)
     datasets = [
         ServedDataset(
             EmbeddedCurator(catalog, is_served=True),
             asks,
+            accesses,
+            LimitActs(catalog),
             is_one_user=is_one_user,
             slot_s=settings.slot_s,
         )
         for catalog in settings.catalogs
     ]
     _refuse_same_names(dataset.name for dataset in datasets)
-    return CuratorServer(CuratorService(datasets, tokens), _make_listener(settings, users))
+    return CuratorServer(CuratorService(datasets, authority), _make_listener(settings, users))
 
 
 def _make_listener(settings: CuratorSettings, users: frozenset[int]) -> Listener:

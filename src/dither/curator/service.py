@@ -1,7 +1,7 @@
 """The service behind the socket: from a document of a call to the document of its reply.
 
-The token is verified for every call. What leaves is a result, an error of dither, or one constant
-sentence for a fault: the kind and the line of a fault go to the curator's standard error.
+Token, role and grants are looked up for every call. What leaves is a result, an error of dither, or
+one constant sentence for a fault: its kind and line go to the curator's standard error.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from dither.curator.dataset import ServedDataset
+from dither.curator.login_calls import LoginCalls
+from dither.curator.signed_acts import do_signed_act, read_limit_head
 from dither.errors import DitherError
-from dither.identity import TokenStore
-from dither.protocol import documents, messages
+from dither.identity import Authority
+from dither.protocol import act_messages, documents, messages
 from dither.protocol.errors import FaultError, ProtocolError, report_fault
 
 
 class CuratorService:
-    """The datasets of one curator, and the tokens that open them."""
+    """The datasets of one curator, and who may do what with them."""
 
-    def __init__(self, datasets: Iterable[ServedDataset], tokens: TokenStore) -> None:
+    def __init__(self, datasets: Iterable[ServedDataset], authority: Authority) -> None:
         self._datasets = {dataset.name: dataset for dataset in datasets}
-        self._tokens = tokens
+        self._authority = authority
+        self._doors = LoginCalls(authority)
 
     def reply(self, document: Any) -> dict[str, Any]:
         """The reply to one call."""
@@ -42,16 +45,28 @@ class CuratorService:
             frame = messages.CallFrame.model_validate(document)
         except ValidationError as error:
             raise ProtocolError(_describe_problem(error)) from None
-        principal = self._tokens.verify_token(frame.token)
+        session = self._doors.serve(frame.call)
+        if session is not None:
+            return session
+        credential = self._authority.verify(frame.token)
+        if isinstance(frame.call, act_messages.LogOut):
+            return self._doors.log_out(credential)
         if isinstance(frame.call, messages.ListDatasets):
-            served = [principal.dataset] if principal.dataset in self._datasets else []
-            return messages.DatasetNames(names=served)
-        principal.check_dataset(frame.dataset)
+            names = self._authority.list_datasets(credential)
+            return messages.DatasetNames(names=[name for name in names if name in self._datasets])
+        principal = self._authority.authorize(credential, frame.dataset)
         if frame.dataset not in self._datasets:
             raise ProtocolError(
                 "this dataset is not served here: the steward runs 'dither curator CATALOG'"
             )
-        return self._datasets[frame.dataset].serve(frame.call, principal)
+        dataset = self._datasets[frame.dataset]
+        if isinstance(frame.call, act_messages.ReadHead):
+            principal.check_limits()
+            return read_limit_head(dataset, self._authority.acts)
+        if isinstance(frame.call, act_messages.SubmitAct):
+            principal.check_limits()
+            return do_signed_act(frame.call.signed, dataset, self._authority.acts)
+        return dataset.serve(frame.call, principal)
 
 
 def _read_number(document: Any) -> int:

@@ -127,6 +127,14 @@ class SuggestBody(SentBody):
     pot: PotText | None = None
 
 
+class SignedActBody(SentBody):
+    """An act with a steward's signature, as `dither sign` prints it."""
+
+    act: dict[str, Any]
+    public_key: Annotated[str, StringConstraints(max_length=64)]
+    signature: Annotated[str, StringConstraints(max_length=128)]
+
+
 class DatasetList(BaseModel):
     """The datasets that the token is for."""
 

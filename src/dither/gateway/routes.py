@@ -19,9 +19,10 @@ from dither.gateway.answers import ARROW, write_answer, write_json
 from dither.gateway.connections import ConnectionPool
 from dither.gateway.turns import TokenTurns
 from dither.protocol import messages
+from dither.protocol.act_messages import ActDone, LimitHead, ReadHead, SubmitAct
 from dither.protocol.documents import write_pot
 from dither.protocol.errors import ProtocolError, TokenError
-from dither.protocol.frames import check_readable
+from dither.protocol.frames import write_call
 from dither.protocol.problems import Problem
 from dither.remote.transport import SocketPool, SocketTransport, read_reply
 
@@ -161,10 +162,23 @@ def make_router(sockets: SocketPool) -> APIRouter:
         document["next"] = follows if page.releases and follows < page.total else None
         return write_json(document)
 
+    @router.get("/datasets/{dataset}/head", response_model=LimitHead)
+    def read_head(dataset: Dataset, token: TokenText) -> Response:
+        """Read what an act on limits must name: lineage and heads. Not for analysts."""
+        transport = SocketTransport(sockets, dataset, token)
+        return write_json(transport.call(ReadHead(), LimitHead).model_dump())
+
+    @router.post("/datasets/{dataset}/acts", response_model=ActDone)
+    def submit_act(dataset: Dataset, body: bodies.SignedActBody, token: TokenText) -> Response:
+        """Deliver an act that a steward signed elsewhere. The curator alone verifies it."""
+        transport = SocketTransport(sockets, dataset, token)
+        call = SubmitAct(signed=body.model_dump())
+        return write_json(transport.call(call, ActDone).model_dump())
+
     @router.post("/datasets/{dataset}/calls", response_model=messages.ReplyFrame)
     def pass_call_on(dataset: Dataset, call: messages.CalledAct, token: TokenText) -> Response:
         """Pass one call of the protocol on to the curator: for `dither.connect(url)`."""
-        check_readable(call.model_dump())
+        write_call(call.model_dump())
         document = SocketTransport(sockets, dataset, token).exchange(call)
         if not isinstance(document, dict):
             raise ProtocolError("the curator sent no reply of this protocol")

@@ -9,6 +9,11 @@ from dither.protocol.errors import AccessError
 
 Role = Literal["analyst", "auditor", "steward", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
+NOT_GRANTED = (
+    "this is not granted: the dataset or the pot does not exist, or you have no role there that "
+    "allows it. Ask the data steward of the dataset for a grant"
+)
+"""One refusal for all that is missing, so that it tells of no dataset, pot or account."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,8 @@ class Principal:
 
     def may_read_texts(self, pot: str) -> bool:
         """Whether the texts of questions are shown: to those whose pot paid, and the steward."""
-        return pot in self.pots or self.role == "steward"
+        is_payer = pot in self.pots and self.role != "auditor"
+        return is_payer or self.role == "steward"
 
     @property
     def sees_all_pots(self) -> bool:
@@ -31,28 +37,41 @@ class Principal:
         return self.role != "analyst"
 
     def check_dataset(self, dataset: str) -> None:
-        """Refuse another dataset than the token's. One that does not exist reads the same."""
+        """Refuse another dataset than the principal's. One that does not exist reads the same."""
         if dataset != self.dataset:
-            raise AccessError("this token is not for that dataset: ask its data steward for one")
+            raise AccessError(NOT_GRANTED)
 
     def check_pot(self, pot: str) -> None:
-        """Refuse a question of an auditor, or from a pot that the token is not for."""
+        """Refuse a question of an auditor, or from a pot that is not granted."""
         if self.role == "auditor":
             raise AccessError("an auditor reads and does not ask: ask with an analyst's token")
         self._check_own_pot(pot)
 
     def check_reading(self, pot: str) -> None:
-        """Refuse to show what a pot paid for to an analyst whose token is not for it."""
+        """Refuse to show what a pot paid for to an analyst who has no grant for it."""
         if self.role == "analyst":
             self._check_own_pot(pot)
 
     def _check_own_pot(self, pot: str) -> None:
         if pot not in self.pots:
-            raise AccessError(
-                f"this token is not for that pot: it asks from {', '.join(self.pots) or 'none'}"
-            )
+            raise AccessError(NOT_GRANTED)
+
+    def check_certificate(self, pot: str) -> None:
+        """Refuse the certificate of a release to all but auditors and those whose pot asks."""
+        if self.role != "auditor":
+            self._check_own_pot(pot)
 
     def check_values(self, pot: str) -> None:
         """Refuse the values of releases to those whose own pot did not pay for them."""
-        if pot not in self.pots:
-            raise AccessError("values are shown to those whose own pot paid for them")
+        if pot not in self.pots or self.role == "auditor":
+            raise AccessError(NOT_GRANTED)
+
+    def check_log(self) -> None:
+        """Refuse the access log to all but auditors and stewards."""
+        if self.role not in ("auditor", "steward"):
+            raise AccessError(NOT_GRANTED)
+
+    def check_limits(self) -> None:
+        """Refuse to prepare acts on limits to analysts; moving a limit needs a signature too."""
+        if self.role == "analyst":
+            raise AccessError(NOT_GRANTED)

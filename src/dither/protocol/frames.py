@@ -31,16 +31,17 @@ def write_frame(document: Any, max_bytes: int) -> bytes:
     try:
         body = dumps(document).encode()
     except (TypeError, ValueError, RecursionError):
-        raise ProtocolError("a message that is no JSON of this protocol") from None
+        raise ProtocolError("canonical JSON has no such number or key: write texts") from None
     if len(body) > max_bytes:
         raise ProtocolError(f"a message has at most {max_bytes:,} bytes: ask for less at once")
     return _LENGTH.pack(len(body)) + body
 
 
-def check_readable(document: Any) -> None:
-    """Refuse a document that the other end could not read, and would cut the connection for."""
+def write_call(document: Any) -> bytes:
+    """The frame of a call; ProtocolError where the curator would not read it."""
     frame = write_frame(document, MOST_CALL_BYTES)
     read_document(frame[_LENGTH.size :])
+    return frame
 
 
 def receive_frame(connection: socket.socket, max_bytes: int, seconds: float | None = None) -> Any:

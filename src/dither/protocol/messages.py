@@ -9,7 +9,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
+
+from dither.protocol.act_messages import (
+    AccessPage,
+    ActDone,
+    BeginSignOn,
+    LimitHead,
+    LoggedOut,
+    LogIn,
+    LogOut,
+    ReadAccessLog,
+    ReadHead,
+    SessionOpened,
+    SignOn,
+    SignOnBegun,
+    StrictModel,
+    SubmitAct,
+)
 
 VERSION = 1
 MOST_TEXT = 100_000
@@ -25,12 +42,6 @@ ReleaseId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 RulesNumber = Annotated[int, Field(ge=1, le=2)]
 VersionNumber = Annotated[int, Field(ge=VERSION, le=VERSION)]
 """Numbers with bounds, since a Literal takes true for 1."""
-
-
-class StrictModel(BaseModel):
-    """A message without unknown fields, whose values have exactly the stated types."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class StepDocument(StrictModel):
@@ -201,7 +212,14 @@ CalledAct = Annotated[
     | ReadBudget
     | ReadHistory
     | ReadValues
-    | CertifyRelease,
+    | CertifyRelease
+    | ReadHead
+    | SubmitAct
+    | ReadAccessLog
+    | LogIn
+    | LogOut
+    | BeginSignOn
+    | SignOn,
     Field(discriminator="kind"),
 ]
 
@@ -342,7 +360,13 @@ Outcome = Annotated[
     | VisiblePots
     | HistoryPage
     | ReleasedValues
-    | SignedCertificate,
+    | SignedCertificate
+    | LimitHead
+    | ActDone
+    | AccessPage
+    | SessionOpened
+    | SignOnBegun
+    | LoggedOut,
     Field(discriminator="kind"),
 ]
 

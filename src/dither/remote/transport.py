@@ -16,10 +16,9 @@ from dither.protocol import documents, messages
 from dither.protocol.errors import BusyError, ProtocolError
 from dither.protocol.frames import (
     END_OF_STREAM,
-    MOST_CALL_BYTES,
     MOST_REPLY_BYTES,
     receive_frame,
-    write_frame,
+    write_call,
 )
 
 MOST_IDLE = 8
@@ -86,7 +85,7 @@ class SocketPool:
         """
         connection = self._take()
         try:
-            connection.sendall(write_frame(frame.model_dump(), MOST_CALL_BYTES))
+            connection.sendall(write_call(frame.model_dump()))
             document = receive_frame(connection, MOST_REPLY_BYTES)
         except OSError:
             connection.close()

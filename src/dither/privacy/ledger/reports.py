@@ -16,6 +16,7 @@ from dither.errors import ParameterError
 from dither.privacy.charges.rules import Charge
 from dither.privacy.ledger import pot_tree, rows, tables
 from dither.privacy.ledger.database import Transaction
+from dither.privacy.ledger.head import START, Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.queries import Readings
 from dither.privacy.ledger.records import Incident, Stored, public_id
@@ -170,6 +171,17 @@ class Reports(Readings):
             for seq, body in reserves
             if unreleased or seq in times
         )
+
+    def newest_limit_entry(self) -> Anchor:
+        """The newest entry that moved a limit: a registration, an opening, a raise or a clearing.
+
+        Questions do not change it, so it tells nothing of charges under way.
+        """
+        hashes: dict[int, str] = {}
+        with self._database.transaction(write=False) as transaction:
+            for kind in ("register", "open", "raise", "clear"):
+                hashes |= _read_hashes(transaction, kind)
+        return Anchor(*max(hashes.items())) if hashes else START
 
 
 def _read_hashes(transaction: Transaction, kind: str) -> dict[int, str]:
