@@ -31,7 +31,7 @@ from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 from dither.sql.subqueries import Bind, is_subquery, semi_join, subqueries_in
 from dither.sql.tables import bind_table, check_plain, find_table
-from dither.sql.unions import align_sides
+from dither.sql.unions import align_sides, join_lists
 
 _ROW_CLAUSES = {
     "kind",
@@ -380,6 +380,7 @@ def _bind_union(query: exp.SetOperation, context: Context, names: Names) -> Rela
             anchor=left_field.anchor if left_field.anchor == right_field.anchor else None,
             is_reference=left_field.is_reference and right_field.is_reference,
             period=left_field.period if left_field.period == right_field.period else "",
+            texts=join_lists(left_field.texts, right_field.texts),
         )
         for left_field, right_field in zip(left.fields, right.fields, strict=True)
     )

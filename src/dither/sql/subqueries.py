@@ -39,6 +39,7 @@ from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain, resolve_expression
 from dither.sql.join_texts import align_texts
 from dither.sql.joins import add_columns, have_same_owner
+from dither.sql.per_unit import has_aggregates
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 
@@ -149,6 +150,8 @@ def _split_correlation(
             pairs.append(pair)
     if not pairs and comparison is None:
         return bind(query, None), [], None
+    if query.args.get("group") is None and has_aggregates(query):
+        raise make_refusal("inner total", context, node)
     if any(query.args.get(clause) for clause in ("group", "having")):
         raise make_refusal("correlation", context, node)
     return (bind(query, own_terms) if own_terms else inner), pairs, comparison
