@@ -196,3 +196,35 @@ def test_texts_beside_those_of_a_public_table_are_no_keys(table, beside):
         bind(
             f"SELECT k, COUNT(*) AS n FROM ({public} UNION ALL {beside}) GROUP BY k", CATALOG, facts
         )
+
+
+LEFT_JOIN = "patients p LEFT JOIN visits v ON p.patient_id = v.patient_id"
+DOSES = "visits v LEFT JOIN prescriptions r ON v.visit_id = r.visit_id"
+
+
+@pytest.mark.parametrize(
+    ("rows", "remedy"),
+    [
+        (f"(SELECT DISTINCT v.patient_id FROM {LEFT_JOIN})", "name the patient_id of the table"),
+        (f"(SELECT DISTINCT r.visit_id FROM {DOSES})", "name the visit_id of the table"),
+        (f"{LEFT_JOIN} LEFT JOIN visits w ON w.patient_id = v.patient_id", "name the patient_id"),
+        (
+            f"{DOSES} WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.visit_id = r.visit_id)",
+            "name the visit_id",
+        ),
+        (
+            f"patients q WHERE EXISTS (SELECT 1 FROM {LEFT_JOIN} WHERE v.patient_id = "
+            "q.patient_id)",
+            "write JOIN in its place",
+        ),
+        (
+            f"visits w WHERE NOT EXISTS (SELECT 1 FROM {DOSES} WHERE r.visit_id = w.visit_id AND "
+            "r.dose > w.score)",
+            "write JOIN in its place",
+        ),
+    ],
+)
+def test_an_id_that_a_left_join_may_leave_null_is_refused_where_null_counts(rows, remedy):
+    """Its value is read from the row that the join keeps, as if there always were another row."""
+    with pytest.raises(QueryError, match=remedy):
+        bind(f"SELECT COUNT(*) FROM {rows}", CATALOG, FACTS)

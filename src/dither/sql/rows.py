@@ -25,6 +25,7 @@ from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain, resolve_expression
 from dither.sql.joins import bind_join, join_conditions
 from dither.sql.key_codes import period_of
+from dither.sql.lent_ids import refuse_kept
 from dither.sql.names import name_output
 from dither.sql.per_unit import bind_grouped, has_aggregates
 from dither.sql.refusals.refuse import make_refusal
@@ -337,6 +338,9 @@ def make_distinct(relation: Relation, context: Context, node: exp.Expr) -> Relat
 
     Rows that are kept once in all belong to nobody.
     """
+    kept_ids = [field.of for field in relation.fields if not field.is_lent]
+    # beside the id that lends its value, the marker tells rows apart
+    refuse_kept((field for field in relation.fields if field.of not in kept_ids), node, context)
     owned = any(field.is_owner for field in relation.fields)
     only = all(field.is_owner and field.marker is None for field in relation.fields)
     if owned and only and isinstance(context.analyse(relation.plan, node).node, Owned):
