@@ -260,8 +260,7 @@ def choose(
     """Choose a cell of low..high by the rank scores of the rows there.
 
     `shift` aims so many rows below (or above) the share: as many rows that nobody has stand in the
-    lowest (or highest) cell, so that some cell always is right. The number is public, and moves no
-    score's sensitivity.
+    lowest (or highest) cell, so that some cell is right. It is public, and moves no sensitivity.
     """
     filled, rows = _with_nobodys(filled, rows, low if shift < 0 else high, abs(shift), shift < 0)
     upto = _running(rows)
@@ -293,9 +292,8 @@ def by_exponential(
 ) -> tuple[int, int]:
     """Choose a run of cells by permute-and-flip; return its start and length.
 
-    A far run certainly loses, unless its word is the last of all words. So of far runs' words the
-    first eight bits are drawn. The others are drawn where all eight are set, or where some run has
-    the last word.
+    A far run certainly loses, unless its word is the last of all words. So of its word eight bits
+    are drawn; the others only where all eight are set, or where some run has the last word.
     """
     far = 2 * (first + len(grid.filled) - last)
     tops = source.words(-(-far // 8)).view(np.uint8)[:far]
