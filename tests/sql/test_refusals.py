@@ -3,6 +3,7 @@ the page shows it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,69 @@ def test_an_equality_that_joins_is_no_condition_to_leave_out():
     with pytest.raises(QueryError) as caught:
         bind(sql, CATALOG, FACTS)
     assert "tables with a comma" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "subquery",
+    [
+        "SELECT MAX(cost) FROM visits v WHERE v.patient_id = p.patient_id",
+        "SELECT COUNT(*) + 1 FROM visits v WHERE v.patient_id = p.patient_id AND v.cost > p.age",
+        "SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id HAVING COUNT(*) > 2",
+        "SELECT SUM(beds) FROM counties c WHERE c.beds = p.age",
+    ],
+)
+@pytest.mark.parametrize("word", ["EXISTS", "NOT EXISTS"])
+def test_an_aggregate_in_exists_is_refused(word, subquery):
+    """It has one row whatever it is an aggregate of, so EXISTS would hold for everybody."""
+    with pytest.raises(QueryError, match="an aggregate without GROUP BY inside a subquery"):
+        bind(f"SELECT COUNT(*) FROM patients p WHERE {word} ({subquery})", CATALOG, FACTS)
+
+
+@pytest.mark.parametrize(
+    ("table", "beside"),
+    [
+        ("stations", "SELECT note AS k FROM visits"),
+        ("counties", "SELECT note AS k FROM visits"),
+        ("stations", "SELECT 'zz' AS k FROM visits"),
+    ],
+)
+def test_texts_beside_those_of_a_public_table_are_no_keys(table, beside):
+    """The texts of one input are not all that a union holds: others would be counted as null."""
+    facts = replace(FACTS, texts=(("stations", "county", ("ash", "elm")),))
+    public = f"SELECT t.county AS k FROM visits v JOIN {table} t ON v.county = t.county"
+    with pytest.raises(QueryError, match="GROUP BY a text"):
+        bind(
+            f"SELECT k, COUNT(*) AS n FROM ({public} UNION ALL {beside}) GROUP BY k", CATALOG, facts
+        )
+
+
+LEFT_JOIN = "patients p LEFT JOIN visits v ON p.patient_id = v.patient_id"
+DOSES = "visits v LEFT JOIN prescriptions r ON v.visit_id = r.visit_id"
+
+
+@pytest.mark.parametrize(
+    ("rows", "remedy"),
+    [
+        (f"(SELECT DISTINCT v.patient_id FROM {LEFT_JOIN})", "name the patient_id of the table"),
+        (f"(SELECT DISTINCT r.visit_id FROM {DOSES})", "name the visit_id of the table"),
+        (f"{LEFT_JOIN} LEFT JOIN visits w ON w.patient_id = v.patient_id", "name the patient_id"),
+        (
+            f"{DOSES} WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.visit_id = r.visit_id)",
+            "name the visit_id",
+        ),
+        (
+            f"patients q WHERE EXISTS (SELECT 1 FROM {LEFT_JOIN} WHERE v.patient_id = "
+            "q.patient_id)",
+            "write JOIN in its place",
+        ),
+        (
+            f"visits w WHERE NOT EXISTS (SELECT 1 FROM {DOSES} WHERE r.visit_id = w.visit_id AND "
+            "r.dose > w.score)",
+            "write JOIN in its place",
+        ),
+    ],
+)
+def test_an_id_that_a_left_join_may_leave_null_is_refused_where_null_counts(rows, remedy):
+    """Its value is read from the row that the join keeps, as if there always were another row."""
+    with pytest.raises(QueryError, match=remedy):
+        bind(f"SELECT COUNT(*) FROM {rows}", CATALOG, FACTS)

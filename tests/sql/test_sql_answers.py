@@ -82,6 +82,20 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "GROUP BY k",
     "SELECT s.county AS c, COUNT(*) AS n FROM visits v JOIN stations s ON v.county = s.county "
     "GROUP BY c",
+    # texts of two public tables; a column of GROUP BY before an output of its name
+    "SELECT k, COUNT(*) AS n FROM (SELECT s.county AS k FROM visits v JOIN stations s ON v.county "
+    "= s.county UNION ALL SELECT c.county AS k FROM visits v JOIN counties c ON v.county = "
+    "c.county) GROUP BY k",
+    "SELECT dose // 2 AS dose, COUNT(DISTINCT visit_id) AS n FROM prescriptions GROUP BY dose",
+    "SELECT dose // 2 AS half, COUNT(DISTINCT visit_id) AS n FROM prescriptions GROUP BY half "
+    "ORDER BY half",
+    # ids that are null where a LEFT JOIN found no row meet nothing
+    "SELECT COUNT(*) AS n FROM visits v LEFT JOIN prescriptions r ON v.visit_id = r.visit_id JOIN "
+    "visits w ON r.visit_id = w.visit_id",
+    "SELECT COUNT(*) AS n FROM patients q WHERE q.patient_id IN (SELECT v.patient_id FROM patients "
+    "p LEFT JOIN visits v ON p.patient_id = v.patient_id)",
+    "SELECT COUNT(*) AS n FROM visits v LEFT JOIN prescriptions r ON v.visit_id = r.visit_id WHERE "
+    "EXISTS (SELECT 1 FROM visits w WHERE w.visit_id = r.visit_id AND w.cost >= v.cost)",
     # tables in lists
     "SELECT COUNT(*) AS n FROM patients p, visits v WHERE (p.patient_id = v.patient_id AND v.score "
     "> 2) OR (p.patient_id = v.patient_id AND p.age > 50)",

@@ -29,6 +29,7 @@ from dither.sql.conditions import resolve_condition
 from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain
 from dither.sql.join_texts import align_texts
+from dither.sql.lent_ids import keep_present, refuse_kept
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import (
     Context,
@@ -255,6 +256,11 @@ def join_relations(
     """
     if any(left_field.is_owner != right_field.is_owner for left_field, right_field in pairs):
         raise make_refusal("join without owner", context, node)
+    left_fields = [left_field for left_field, _ in pairs]
+    if kind == "left":
+        refuse_kept(left_fields, node, context)
+    left = keep_present(left, left_fields, node, context)
+    right = keep_present(right, [right_field for _, right_field in pairs], node, context)
     # What is computed from the right side is null where there is none: compute it before.
     if kind == "left":
         right = compute_fields(right, context)
@@ -310,6 +316,8 @@ def join_relations(
                 field,
                 of=value,
                 marker=(inner_marker or marker) if kind == "left" and is_id else inner_marker,
+                is_lent=field.is_lent
+                or (kind == "left" and is_id and (value is None or _is_dropped(field, dropped))),
             )
         )
     return Relation(
@@ -318,6 +326,10 @@ def join_relations(
         left.listed | right.listed,
         left.public_rows or right.public_rows,
     )
+
+
+def _is_dropped(field: Field, dropped: dict[str, str]) -> bool:
+    return isinstance(field.of, Column) and field.of.name in dropped
 
 
 def add_columns(

@@ -25,13 +25,14 @@ from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain, resolve_expression
 from dither.sql.joins import bind_join, join_conditions
 from dither.sql.key_codes import period_of
+from dither.sql.lent_ids import refuse_kept
 from dither.sql.names import name_output
 from dither.sql.per_unit import bind_grouped, has_aggregates
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 from dither.sql.subqueries import Bind, is_subquery, semi_join, subqueries_in
 from dither.sql.tables import bind_table, check_plain, find_table
-from dither.sql.unions import align_sides
+from dither.sql.unions import align_sides, join_lists
 
 _ROW_CLAUSES = {
     "kind",
@@ -337,6 +338,9 @@ def make_distinct(relation: Relation, context: Context, node: exp.Expr) -> Relat
 
     Rows that are kept once in all belong to nobody.
     """
+    kept_ids = [field.of for field in relation.fields if not field.is_lent]
+    # beside the id that lends its value, the marker tells rows apart
+    refuse_kept((field for field in relation.fields if field.of not in kept_ids), node, context)
     owned = any(field.is_owner for field in relation.fields)
     only = all(field.is_owner and field.marker is None for field in relation.fields)
     if owned and only and isinstance(context.analyse(relation.plan, node).node, Owned):
@@ -380,6 +384,7 @@ def _bind_union(query: exp.SetOperation, context: Context, names: Names) -> Rela
             anchor=left_field.anchor if left_field.anchor == right_field.anchor else None,
             is_reference=left_field.is_reference and right_field.is_reference,
             period=left_field.period if left_field.period == right_field.period else "",
+            texts=join_lists(left_field.texts, right_field.texts),
         )
         for left_field, right_field in zip(left.fields, right.fields, strict=True)
     )

@@ -39,7 +39,8 @@ class Field:
 
     `anchor` says which row an id names: rows that agree on all parts of a key have the same owner;
     a reference is never null. `marker` is null exactly where an outer join found no row for this
-    field. `labels` are the texts that the codes of `of` stand for. `period` says that a date is the
+    field; `is_lent` says that nothing else tells it: the value is that of the row which the join
+    kept. `labels` are the texts that the codes of `of` stand for. `period` says that a date is the
     first day of its week, month, quarter or year. `qualified` fields need their table's name.
     `texts` are all that a text of a public table can be, where registration listed them.
     """
@@ -50,6 +51,7 @@ class Field:
     anchor: Anchor | None = None
     is_reference: bool = False
     marker: Expression | None = None
+    is_lent: bool = False
     labels: tuple[str, ...] = ()
     period: str = ""
     qualified: bool = False

@@ -39,6 +39,8 @@ from dither.sql.constants import truth
 from dither.sql.expressions import flatten_chain, resolve_expression
 from dither.sql.join_texts import align_texts
 from dither.sql.joins import add_columns, have_same_owner
+from dither.sql.lent_ids import keep_present, refuse_kept
+from dither.sql.per_unit import has_aggregates
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 
@@ -90,6 +92,11 @@ def semi_join(
         raise make_refusal("uncorrelated", context, node)
     if not isinstance(context.analyse(outer.plan, node).node, Owned):
         raise make_refusal("loose join", context, node)
+    outer_fields = [left for left, _ in pairs]
+    if use != "only":
+        refuse_kept(outer_fields, node, context)
+    outer = keep_present(outer, outer_fields, node, context)
+    inner = keep_present(inner, [right for _, right in pairs], node, context)
     values = [(left, right) for left, right in pairs if not (left.is_owner and right.is_owner)]
     if any(left.is_owner or right.is_owner for left, right in values):
         raise make_refusal("id", context, node)
@@ -149,6 +156,9 @@ def _split_correlation(
             pairs.append(pair)
     if not pairs and comparison is None:
         return bind(query, None), [], None
+    assert isinstance(query, exp.Select)
+    if query.args.get("group") is None and has_aggregates(query):
+        raise make_refusal("inner total", context, node)
     if any(query.args.get(clause) for clause in ("group", "having")):
         raise make_refusal("correlation", context, node)
     return (bind(query, own_terms) if own_terms else inner), pairs, comparison

@@ -41,6 +41,15 @@ def align_sides(
     )
 
 
+def join_lists(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+    """The texts of both inputs, where both have a list; else nothing: one alone is not all.
+
+    >>> join_lists(("a", "b"), ("c", "a")), join_lists(("a",), ())
+    (('a', 'b', 'c'), ())
+    """
+    return tuple(dict.fromkeys((*left, *right))) if left and right else ()
+
+
 def _align_fields(
     left: Field, right: Field, left_scope: Scope, right_scope: Scope, node: exp.Expr
 ) -> tuple[Field, Field]:

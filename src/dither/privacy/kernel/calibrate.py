@@ -235,8 +235,7 @@ def _count_cells(analysed: AnalysedQuery) -> int:
     if analysed.cells > MOST_CELLS_PER_KEY and analysed.unlisted:
         raise RefusedError(
             f"{analysed.cells} declared keys for each key that is not listed: at most "
-            f"{MOST_CELLS_PER_KEY}. Group by "
-            "fewer",
+            f"{MOST_CELLS_PER_KEY}. Group by fewer",
             rule=PrivacyRule.BOUNDED_WORK,
         )
     return analysed.released_rows
@@ -316,10 +315,9 @@ def _check_delta(selections: int, delta: Fraction) -> None:
     if selections and not delta:
         raise RefusedError(
             "keys that are not listed in the catalog are shown by private key selection, which "
-            "needs a delta, and this "
-            "budget states none: list the keys in the catalog, or ask from a budget opened with "
-            "--delta-per-question (rule "
-            "approx) or --delta-selection (rule zcdp)",
+            "needs a delta, and this budget states none: list the keys in the catalog, or ask from "
+            "a budget opened with --delta-per-question (rule approx) or --delta-selection (rule "
+            "zcdp)",
             rule=PrivacyRule.POT_RULE,
         )
 
@@ -345,8 +343,7 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
     if rows_in_memory > MOST_HELD:
         raise RefusedError(
             f"distinct values, keys or quantiles over {rows_in_memory:,} rows of one unit: at most "
-            f"{MOST_HELD:,}. Limit the rows "
-            "of a person first, or ask for fewer of them in one question",
+            f"{MOST_HELD:,}. Limit the rows of a person first, or ask for fewer in one question",
             rule=PrivacyRule.BOUNDED_WORK,
         )
 

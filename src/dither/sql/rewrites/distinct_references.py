@@ -11,7 +11,7 @@ from sqlglot import exp
 from dither.catalog import Catalog, OwnerReference
 from dither.catalog.owners import owner_names
 from dither.sql.per_unit import is_aggregate, walk
-from dither.sql.rewrites.sources import find_source, list_selects, list_sources
+from dither.sql.rewrites.sources import TableSource, find_source, list_selects, list_sources
 
 
 def rewrite_distinct_references(query: exp.Query, catalog: Catalog) -> exp.Query:
@@ -25,7 +25,7 @@ def rewrite_distinct_references(query: exp.Query, catalog: Catalog) -> exp.Query
         has_outer = any(join.side for join in joins)
         if counted is None or has_outer or not _is_reference(counted, select, catalog):
             continue
-        keys = _list_keys(select)
+        keys = _list_keys(select, list_sources(select, catalog))
         if keys is not None:
             _nest(select, counted, keys)
     return query
@@ -65,8 +65,11 @@ def _is_reference(column: exp.Column, select: exp.Select, catalog: Catalog) -> b
     return False
 
 
-def _list_keys(select: exp.Select) -> dict[str, exp.Expr] | None:
-    """The keys of GROUP BY, each under a name of its own; None where they are more than a list."""
+def _list_keys(select: exp.Select, sources: list[TableSource]) -> dict[str, exp.Expr] | None:
+    """The keys of GROUP BY, each under a name of its own; None where they are more than a list.
+
+    In GROUP BY a column comes before an output of the same name.
+    """
     group = select.args.get("group")
     if select.args.get("distinct") or select.args.get("qualify"):
         return None
@@ -83,8 +86,11 @@ def _list_keys(select: exp.Select) -> dict[str, exp.Expr] | None:
             if node.is_string or not 1 <= int(node.this) <= len(outputs):
                 return None
             key = outputs[int(node.this) - 1].unalias()
-        elif isinstance(node, exp.Column) and not node.table:
-            key = by_alias.get(node.name.lower(), node)
+        elif isinstance(node, exp.Column) and not node.table and node.name.lower() in by_alias:
+            if any(source.columns is None for source in sources):
+                return None
+            if not any(node.name.lower() in (source.columns or ()) for source in sources):
+                key = by_alias[node.name.lower()]
         keys[f"key_{position}"] = key
     return keys
 
@@ -101,19 +107,26 @@ def _nest(select: exp.Select, counted: exp.Column, keys: dict[str, exp.Expr]) ->
     for output in select.expressions:
         if not output.alias and output in keys.values():
             output.replace(exp.alias_(output.copy(), output.name or output.sql()))
+    aliases = {output.alias.lower() for output in select.expressions if output.alias}
     for clause in ("expressions", "having", "order"):
         nodes = select.args.get(clause)
+        kept = aliases if clause == "order" else set()
         for node in nodes if isinstance(nodes, list) else [nodes] if nodes is not None else []:
-            node.replace(_rename(node, keys))
+            node.replace(_rename(node, keys, kept))
     select.set("from_", exp.From(this=inner.subquery("counted_ids")))
     if keys:
         select.set("group", exp.Group(expressions=[exp.column(name) for name in keys]))
 
 
-def _rename(node: exp.Expr, keys: dict[str, exp.Expr]) -> exp.Expr:
-    """The node with the names of keys, and rows counted in the place of ids."""
+def _rename(node: exp.Expr, keys: dict[str, exp.Expr], kept: set[str]) -> exp.Expr:
+    """The node with the names of keys, and rows counted in the place of ids.
+
+    Names in `kept` stay: ORDER BY reads them as outputs.
+    """
 
     def change(child: exp.Expr) -> exp.Expr:
+        if isinstance(child, exp.Column) and not child.table and child.name.lower() in kept:
+            return child
         for name, key in keys.items():
             if child == key:
                 return exp.column(name)
