@@ -30,11 +30,9 @@ CLINIC = (
       visit_id: {type: id}
       patient_id: {type: id}
       doctor_id: {type: id}
-      date: {type: date, bounds: [2024-01-01, 2026-12-31], nulls: drop,
-          provenance: period of the extract}
+      date: {type: date, bounds: [2024-01-01, 2026-12-31], nulls: drop, provenance: the extract}
       county: {type: category, values: {from: counties.county}, other: keep, nulls: keep}
-      cost: {type: decimal, bounds: [0, 5000], resolution: 0.01, nulls: keep,
-          provenance: tariff 2026}
+      cost: {type: decimal, bounds: [0, 5000], resolution: 0.01, nulls: keep, provenance: tariff}
   counties:
     kind: public
     from: counties.csv
