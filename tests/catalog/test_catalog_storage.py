@@ -225,7 +225,7 @@ class TestHash:
         [
             ("rows_per_unit: 20", "rows_per_unit: 2"),
             ("[f, m, x]", "[m, f, x]"),
-            ("tariff 2026", "tariff 2027"),
+            ("provenance: tariff", "provenance: tariff 2027"),
             ("location: data", "location: ./data"),
         ],
     )

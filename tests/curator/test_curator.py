@@ -325,8 +325,6 @@ def test_a_second_curator_does_not_take_the_socket_of_a_running_one(served):
 
 
 def test_a_curator_that_was_killed_leaves_no_socket_in_the_way(served):
-    # closing alone leaves the socket with the thread that waits in accept
-    served.server._socket.shutdown(socket.SHUT_RDWR)
     served.server.stop()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stale:
         stale.bind(str(served.socket))

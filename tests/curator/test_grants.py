@@ -10,8 +10,8 @@ from dither.errors import BudgetError
 from dither.identity import NOT_GRANTED, ActLog, Authority
 from dither.protocol import act_messages, documents, messages
 from dither.protocol.errors import AccessError, TokenError
-from dither.remote.transport import SocketPool, SocketTransport
-from tests.datasets.served_clinic import BY_WARD, COUNT
+from dither.remote.transport import SocketTransport
+from tests.datasets.served_clinic import BY_WARD, COUNT, make_pool
 from tests.identity.test_directory import add_user, write_grant
 
 
@@ -59,7 +59,7 @@ def test_a_user_without_a_grant_learns_of_no_dataset(served, authority):
     token = log_in(authority, "eve")
     replies = set()
     for name in ("clinic", "shop", "", "no such"):
-        transport = SocketTransport(SocketPool(served.socket), name, token)
+        transport = SocketTransport(make_pool(served.socket), name, token)
         for call in (messages.ReadFacts(), messages.ReadView(pot="total"), messages.ReadBudget()):
             replies.add(dumps(transport.exchange(call)["error"]))
     assert len(replies) == 1 and NOT_GRANTED in replies.pop()

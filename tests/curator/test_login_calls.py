@@ -9,8 +9,8 @@ from dither.identity.logins import NOT_LOGGED_IN, Logins
 from dither.identity.openid import NOT_SIGNED_ON
 from dither.protocol import act_messages, messages
 from dither.protocol.errors import TokenError
-from dither.remote.transport import SocketPool, SocketTransport
-from tests.datasets.served_clinic import COUNT
+from dither.remote.transport import SocketTransport
+from tests.datasets.served_clinic import COUNT, make_pool
 from tests.identity.test_directory import add_user, write_grant
 from tests.identity.test_openid import ISSUER, pin_issuer, write_claims, write_token
 
@@ -26,7 +26,7 @@ def authority(served):
 
 def open_door(served) -> SocketTransport:
     """Calls without a token."""
-    return SocketTransport(SocketPool(served.socket), "", "")
+    return SocketTransport(make_pool(served.socket), "", "")
 
 
 def test_log_in_ask_and_log_out(served, authority):

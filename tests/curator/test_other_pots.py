@@ -58,7 +58,7 @@ def test_no_role_is_handed_the_stored_answer_of_a_pot_that_it_is_not_for(apart, 
     spent = apart.read_spent("board")
     reader = apart.connect(apart.make_token("eve", role, ("press",)), "board")
     for fresh in (False, True):
-        with pytest.raises(AccessError, match="it asks from press"):
+        with pytest.raises(AccessError, match="this is not granted"):
             reader.sql(COUNT, epsilon=1, fresh=fresh)
     assert len(reader.history().releases) == 1
     assert apart.read_spent("board") == spent

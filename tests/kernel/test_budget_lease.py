@@ -201,5 +201,5 @@ def test_the_analysts_door_chooses_families_and_explains_for_free(clinic: Clinic
         with pytest.raises(ParameterError, match="either epsilon= or rho="):
             lease.release(TOTAL)
     assert clinic.spent() == {"total": F(1, 5)}
-    with pytest.raises(BudgetError, match="no pot"):
+    with pytest.raises(BudgetError, match="no budget"):
         clinic.connect("nobody").lease(rho=1)

@@ -16,7 +16,7 @@ from dither.privacy.noise.source import fresh_bytes
 
 app = typer.Typer(
     name="grant",
-    help="Grants: one role at one dataset, with pots and a purpose.",
+    help="Grants: one role at one dataset, with budgets and a purpose.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -33,14 +33,14 @@ def create(
         str, typer.Option(help="analyst, auditor (reads, never asks), steward or admin.")
     ] = "analyst",
     pot: Annotated[
-        list[str] | None, typer.Option(help="A pot that pays for questions; repeatable.")
+        list[str] | None, typer.Option(help="A budget that pays for questions; repeatable.")
     ] = None,
     group: Annotated[bool, typer.Option("--group", help="The name is that of a group.")] = False,
     days: Annotated[int, typer.Option(help="How long it lasts.", min=1, max=3660)] = 365,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Grant a role. An analyst asks from the granted pots and no others."""
+    """Grant a role. An analyst asks from the granted budgets and no others."""
     body = {
         "act": "grant",
         "id": fresh_bytes(4).hex(),
@@ -71,7 +71,7 @@ def list_all(home: Home = None, as_json: AsJson = False) -> None:
         )
         for grant in read_directory(home).grants.values()
     ]
-    heads = ("grant", "dataset", "holder", "role", "pots", "purpose", "until", "state")
+    heads = ("grant", "dataset", "holder", "role", "budgets", "purpose", "until", "state")
     show_rows(heads, rows, as_json)
 
 

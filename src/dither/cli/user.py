@@ -96,7 +96,7 @@ def end_session(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """End a session now."""
+    """End a session now; its token is refused from then on."""
     store = SessionStore(home or default_home())
     store.end_session(session)
     store.close()

@@ -10,7 +10,7 @@ from dither.protocol.errors import AccessError
 Role = Literal["analyst", "auditor", "steward", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 NOT_GRANTED = (
-    "this is not granted: the dataset or the pot does not exist, or you have no role there that "
+    "this is not granted: the dataset or the budget does not exist, or you have no role there that "
     "allows it. Ask the data steward of the dataset for a grant"
 )
 """One refusal for all that is missing, so that it tells of no dataset, pot or account."""
