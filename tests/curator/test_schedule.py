@@ -13,7 +13,7 @@ from dither.curator import schedule as schedule_module
 from dither.curator.ask_log import AskLog
 from dither.curator.modes import make_mode
 from dither.curator.schedule import MOST_MISSES, MOST_WAITING, Schedule
-from dither.errors import BudgetError, UnavailableError
+from dither.errors import BudgetError, ParameterError, UnavailableError
 from dither.privacy.kernel.kernel import Kernel
 from dither.protocol.errors import BusyError
 from tests.datasets.served_clinic import BY_WARD, COUNT, serving
@@ -217,3 +217,23 @@ def test_answers_repeats_and_refusals_hold_a_slot_each(tmp_path, monkeypatch):
         slot_s = 0.05
         assert all(abs(start / slot_s - round(start / slot_s)) < 1e-3 for start in slots)
         assert first.certificate()["body"]["mode"]["not_promised"][1].startswith("answers leave at")
+
+
+def test_what_takes_long_to_price_is_refused_before_it_holds_a_slot(tmp_path, monkeypatch):
+    """Else a refused request would be a free miss, and ten of them stop the dataset."""
+    with serving(tmp_path, slot_s=0.2) as served:
+        dataset = served.server._service._datasets["clinic"]
+        con = served.connect()
+        con.preview(COUNT, epsilon=1)
+        price = dataset._price
+
+        def price_slowly(*arguments):
+            end = time.thread_time() + 0.3
+            while time.thread_time() < end:
+                pass
+            return price(*arguments)
+
+        monkeypatch.setattr(dataset, "_price", price_slowly)
+        with pytest.raises(ParameterError, match="pricing this request alone"):
+            con.sql(COUNT, epsilon=1)
+        assert dataset._schedule.misses == 0 and served.read_spent() == 0

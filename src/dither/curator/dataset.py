@@ -32,8 +32,9 @@ from dither.protocol import act_messages, documents, messages
 from dither.publish.certificate import CertificateMode
 from dither.rules import PrivacyRule
 
+_PRICING_S = 0.1
 _PRICING_SHARE = 0.25
-"""The share of a slot that pricing may take, in CPU time: the kernel prices again within it."""
+"""Pricing may take so many CPU seconds, or this share of a slot: the kernel prices again in it."""
 MOST_NUMBERS = 5_000_000
 """Numbers in one reply, by the declared keys of a question: more are refused before a charge."""
 
@@ -144,7 +145,7 @@ class ServedDataset:
                 "was priced; nothing was charged: ask again",
                 rule=PrivacyRule.CATALOG,
             )
-        longest_s = self._schedule.slot_s * _PRICING_SHARE
+        longest_s = max(_PRICING_S, self._schedule.slot_s * _PRICING_SHARE)
         if self._schedule.is_kept and time.thread_time() - started > longest_s:
             raise ParameterError(
                 f"pricing this request alone takes more than {longest_s:g} s: ask for fewer "
