@@ -20,7 +20,7 @@ docs/proofs/key-selection.md#gaussian-threshold.
 >>> replace = Adjacency("replace")
 >>> [law.for_rho(0.05, 1e-6, groups=10, adjacency=replace).threshold for law in (
 ...     GaussianKeys, ThresholdKeys)]
-[78, 76]
+[77, 76]
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
 
 
-class Ranges(NamedTuple):
+class RowRanges(NamedTuple):
     """How the rows of one unit are counted: rows of one mechanism, and how often it counts.
 
     `by_rows`: rows that leave and rows that come, one by one; else pairs of them, under replace.
@@ -44,12 +44,14 @@ class Ranges(NamedTuple):
 def build_by_exponential(terms: StepTerms) -> Built:
     """Build one quantile by the exponential mechanism, or several by the joint one, in each
     cell."""
-    return _choose_by_exponential(terms, Ranges(*choose_ranges(_reach(terms), terms.measure)))
+    return _choose_by_exponential(terms, RowRanges(*choose_ranges(_reach(terms), terms.measure)))
 
 
 def build_by_permute_and_flip(terms: StepTerms) -> Built:
     """One quantile by permute-and-flip in each cell; its share is an epsilon."""
-    return _choose_by_permute_and_flip(terms, Ranges(*choose_ranges(_reach(terms), terms.measure)))
+    return _choose_by_permute_and_flip(
+        terms, RowRanges(*choose_ranges(_reach(terms), terms.measure))
+    )
 
 
 def build_by_exponential_rows(terms: StepTerms) -> Built:
@@ -62,7 +64,7 @@ def build_by_permute_and_flip_rows(terms: StepTerms) -> Built:
     return _choose_by_permute_and_flip(terms, choose_row_ranges(terms))
 
 
-def _choose_by_exponential(terms: StepTerms, ranges: Ranges) -> Built:
+def _choose_by_exponential(terms: StepTerms, ranges: RowRanges) -> Built:
     query = terms.query
     assert isinstance(query, Quantiles)
     rows, copies, by_rows = ranges
@@ -76,7 +78,7 @@ def _choose_by_exponential(terms: StepTerms, ranges: Ranges) -> Built:
     return Built(_with_ends(terms, point, copies), copies)
 
 
-def _choose_by_permute_and_flip(terms: StepTerms, ranges: Ranges) -> Built:
+def _choose_by_permute_and_flip(terms: StepTerms, ranges: RowRanges) -> Built:
     """Build one quantile by permute-and-flip in each cell; its share is an epsilon.
 
     Raises RefusedError for several.
@@ -114,7 +116,7 @@ def _reach(terms: StepTerms) -> Reach:
     return terms.analysed.reach
 
 
-def choose_row_ranges(terms: StepTerms) -> Ranges:
+def choose_row_ranges(terms: StepTerms) -> RowRanges:
     """The way to count rows that has the smaller noise for one price.
 
     All rows together, one by one, those that leave and those that come. Or cell by cell: under
@@ -130,8 +132,8 @@ def choose_row_ranges(terms: StepTerms) -> Ranges:
     is_replaced = terms.analysed.neighbours == "replace"
     power = 2 if terms.measure == "rho" else 1
     ways = {
-        Ranges(reach.rows, 1, by_rows=True): reach.rows * row,
-        Ranges(reach.rows_per_cell, reach.cells, by_rows=not is_replaced): reach.rows_per_cell
+        RowRanges(reach.rows, 1, by_rows=True): reach.rows * row,
+        RowRanges(reach.rows_per_cell, reach.cells, by_rows=not is_replaced): reach.rows_per_cell
         * (pair if is_replaced else row),
     }
     return min(ways, key=lambda way: ways[way] ** power * way.copies)
