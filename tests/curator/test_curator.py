@@ -417,3 +417,19 @@ def test_a_message_of_another_version_is_refused(shared):
     assert reply["number"] == 7 and reply["error"]["kind"] == "ProtocolError"
     assert isinstance(documents.read_error(messages.ErrorDocument(**reply["error"])), ProtocolError)
     connection.close()
+
+
+def test_a_curator_goes_on_where_no_connection_can_be_accepted_for_a_while(served, monkeypatch):
+    """Too many open files, say: whoever fills them must not end the service for all."""
+    listener = served.server._listener
+    accept = listener.accept
+    failures = [OSError(24, "Too many open files")] * 3
+
+    def accept_later():
+        if failures:
+            raise failures.pop()
+        return accept()
+
+    monkeypatch.setattr(listener, "accept", accept_later)
+    served.connect().budget()  # the call that was already waiting
+    assert served.connect().budget().pots and not failures

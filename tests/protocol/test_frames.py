@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
+from contextlib import suppress
 
 import pytest
 
@@ -77,3 +79,25 @@ def test_anything_else_is_refused(content, reason):
 def test_a_message_that_is_too_long_is_not_sent():
     with pytest.raises(ProtocolError, match="at most"):
         write_frame({"text": "x" * 100}, 50)
+
+
+def test_a_frame_that_comes_byte_by_byte_has_one_deadline_for_all_of_it():
+    """A limit for each read alone would let 64 such peers hold every connection for hours."""
+    near, far = socket.socketpair()
+    stop = threading.Event()
+
+    def dribble() -> None:
+        with suppress(OSError):  # the reader leaves first
+            far.sendall(struct.pack(">I", 10_000))
+            while not stop.wait(0.02):
+                far.sendall(b" ")
+
+    sender = threading.Thread(target=dribble)
+    sender.start()
+    try:
+        with near, pytest.raises(TimeoutError):
+            receive_frame(near, 100_000, seconds=0.2)
+    finally:
+        stop.set()
+        sender.join()
+        far.close()

@@ -26,6 +26,7 @@ from dither.protocol.frames import (
 MOST_CONNECTIONS = 64
 SECONDS_FOR_A_FRAME = 30
 SECONDS_TO_STOP = 60
+SECONDS_BETWEEN_TRIES = 0.2
 
 
 class CuratorServer:
@@ -47,7 +48,9 @@ class CuratorServer:
             try:
                 connection = self._listener.accept()
             except OSError:
-                break
+                # No file is free for another connection, say: wait until somebody leaves.
+                self._stopping.wait(SECONDS_BETWEEN_TRIES)
+                continue
             if not self._admit(connection):
                 connection.close()
         self._finish()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from typing import Any
 
 from dither.canonical import dumps
@@ -52,15 +53,14 @@ def receive_frame(connection: socket.socket, max_bytes: int, seconds: float | No
     head = connection.recv(_LENGTH.size)
     if not head:
         return END_OF_STREAM
-    if seconds is not None:
-        connection.settimeout(seconds)
-    head += _receive_bytes(connection, _LENGTH.size - len(head))
+    deadline = None if seconds is None else time.monotonic() + seconds
+    head += _receive_bytes(connection, _LENGTH.size - len(head), deadline)
     if len(head) < _LENGTH.size:
         raise ProtocolError("the stream ended inside a frame")
     (length,) = _LENGTH.unpack(head)
     if length > max_bytes:
         raise ProtocolError(f"a frame of more than {max_bytes:,} bytes")
-    body = _receive_bytes(connection, length)
+    body = _receive_bytes(connection, length, deadline)
     if len(body) < length:
         raise ProtocolError("the stream ended inside a frame")
     return read_document(body)
@@ -79,10 +79,15 @@ def read_document(body: bytes, *, is_canonical: bool = True) -> Any:
     return document
 
 
-def _receive_bytes(connection: socket.socket, count: int) -> bytes:
-    """So many bytes of a stream; fewer, where it ends before."""
+def _receive_bytes(connection: socket.socket, count: int, deadline: float | None) -> bytes:
+    """So many bytes of a stream; fewer, where it ends before. TimeoutError past the deadline."""
     chunks = bytearray()
     while len(chunks) < count:
+        if deadline is not None:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            connection.settimeout(left_s)
         chunk = connection.recv(min(count - len(chunks), 2**20))
         if not chunk:
             break
