@@ -142,3 +142,11 @@ def test_each_role_may_do_what_the_table_says(store, role):
     )
     assert not is_allowed(principal.check_dataset, "shop")
     assert is_allowed(principal.check_dataset, "clinic")
+
+
+def test_a_folder_with_files_of_others_is_not_taken_over(tmp_path):
+    tmp_path.chmod(0o755)
+    (tmp_path / "letter.txt").write_text("hello")
+    with pytest.raises(ParameterError, match="folder of its own"):
+        TokenStore(tmp_path)
+    assert tmp_path.stat().st_mode & 0o777 == 0o755

@@ -139,10 +139,19 @@ class TokenStore:
 
 
 def open_private_file(home: Path) -> Path:
-    """The curator's own file, readable by its user alone; made where it is missing."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    home.chmod(0o700)
+    """The curator's own file, readable by its user alone; made where it is missing.
+
+    Its folder is closed to others. A folder with files of somebody else, such as /tmp, is refused.
+    """
     file = home / "curator.sqlite"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if home.stat().st_mode & 0o077:
+        if not file.exists() and any(home.iterdir()):
+            raise ParameterError(
+                f"{home} holds other files and is open to others: choose a folder of its own for "
+                "the curator, as in --home /var/lib/dither"
+            )
+        home.chmod(0o700)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         os.fchmod(descriptor, 0o600)
