@@ -69,6 +69,25 @@ def test_a_question_that_was_priced_by_an_older_version_buys_nothing(served):
     assert con.sql(COUNT, epsilon=1).info["version"] == 2
 
 
+def test_a_version_that_comes_while_a_question_waits_for_its_slot_buys_nothing(served, monkeypatch):
+    """It is priced before it waits, and would else pay for another version than it was told."""
+    con = served.connect()
+    call = write_ask(con)
+    dataset = served.server._service._datasets["clinic"]
+    price = dataset._price_ask
+
+    def price_and_register(*arguments):
+        priced = price(*arguments)
+        clinic.write_csv(served.file.parent / "visits.csv", [clinic.row("1", "1")])
+        steward.register(served.file)
+        return priced
+
+    monkeypatch.setattr(dataset, "_price_ask", price_and_register)
+    with pytest.raises(RefusedError, match="nothing was charged"):
+        ask(served, call)
+    assert served.read_spent() == 0
+
+
 def test_what_the_steward_registers_is_served_at_once_and_no_message_names_a_path(served):
     con = served.connect()
     text = served.file.read_text()

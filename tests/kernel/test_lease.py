@@ -297,7 +297,7 @@ def test_other_pots_refuse_samples_and_say_what_would_fit(clinic: Clinic) -> Non
     clinic.open(**(GAUSSIAN | {"rho": 500, "ceiling": 500}))
     clinic.open("pure", inside="total", kind="purpose", epsilon=5, ceiling=5)
     for pot in ("total", "pure"):
-        with pytest.raises(RefusedError, match="pot opened with rule approx or rdp"):
+        with pytest.raises(RefusedError, match="budget opened with rule approx or rdp"):
             Lease(clinic.kernel(), STEP * 1000, pot)
     assert clinic.spent() == {"total": 0, "pure": 0}
 

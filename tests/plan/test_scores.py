@@ -228,3 +228,15 @@ def test_a_utility_of_other_cells_is_refused(cells: Cells, utility: Utility) -> 
     analyses = Analyses(parse(write_catalog("add_remove", 2, 0, 1)))
     with pytest.raises(RefusedError):
         _ = analyses.analyse_query(Scores(cells, utility)).released_rows
+
+
+def test_distances_that_read_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three candidates over four cells, where eleven may be read: public, and before a charge."""
+    analyses = Analyses(parse(write_catalog("add_remove", 2, 0, 1)))
+    candidates = tuple(DistanceCandidate(weight, Total(4), (1,)) for weight in (1, 2, 3))
+    query = Scores(Cells(ROWS, KEYS, (Count(),)), Distances(1, candidates))
+    assert analyses.analyse_query(query).released_rows == 1
+    monkeypatch.setattr(scores, "MOST_WORK", 11)
+    fresh = Analyses(parse(write_catalog("add_remove", 2, 0, 1)))
+    with pytest.raises(RefusedError, match="fewer candidates"):
+        _ = fresh.analyse_query(query).released_rows

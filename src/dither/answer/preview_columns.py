@@ -11,7 +11,7 @@ the widest that the result can have (`preview_selection.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -36,6 +36,7 @@ from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import list_noises
 from dither.answer.size_shown import find_size_shown
+from dither.answer.smallest_group import Flags, find_smallest_group, write_smallest_group
 from dither.plan.algebra import Cells, Sum
 from dither.plan.analysed_query import Analyses
 from dither.plan.keys import bounds_in
@@ -46,12 +47,9 @@ from dither.question.shapes import affine, atoms_of
 from dither.question.unit_limits import UnitLimits
 from dither.stored import stored
 
-Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 _ROWS = 4
-_SIZES_AT_ONCE = 12
-_LARGEST_GROUP = 2**40
 
 
 @stored(
@@ -232,55 +230,6 @@ def _preview_column(
         ),
         any(terms.bands.is_quantile(atom) for atom in read),
         needs_group_size,
-    )
-
-
-def find_smallest_group(have_intervals: Callable[[Sequence[int]], Flags], least: int) -> int | None:
-    """Find the smallest group, of `least` rows or more, that has intervals.
-
-    `have_intervals` says for several sizes which have; more rows never lose an interval. Twelve
-    doublings are tried at once, then about twelve sizes between two of them. None if no group below
-    2^40 rows has intervals.
-
-    >>> find_smallest_group(lambda sizes: np.array(sizes) >= 37, 1)
-    37
-    >>> find_smallest_group(lambda sizes: np.array(sizes) >= 1, 50)
-    50
-    """
-    low = least
-    high: int | None = None
-    while high is None:
-        if low >= _LARGEST_GROUP:
-            return None
-        sizes = [low << doublings for doublings in range(_SIZES_AT_ONCE)]
-        low, high = _narrow_sizes(have_intervals, sizes, low)
-    while low < high:
-        step = max(1, (high - low) // _SIZES_AT_ONCE)
-        sizes = [*range(low, high, step), high]
-        low, narrower = _narrow_sizes(have_intervals, sizes, low)
-        assert narrower is not None  # the last size has intervals
-        high = narrower
-    return high
-
-
-def _narrow_sizes(
-    have_intervals: Callable[[Sequence[int]], Flags], sizes: Sequence[int], low: int
-) -> tuple[int, int | None]:
-    """Between which sizes the smallest group with intervals is, both included, if it is `low` or
-    more; the second is None if none of the rising `sizes` has intervals."""
-    flags = have_intervals(sizes)
-    if not flags.any():
-        return sizes[-1] + 1, None
-    first = int(flags.argmax())
-    return (sizes[first - 1] + 1 if first else low), sizes[first]
-
-
-def write_smallest_group(size: int, is_bounded: bool) -> str:
-    """Say which group the figures of a column are for, where the asker named none."""
-    which = "an interval narrower than its public bounds" if is_bounded else "an interval"
-    return (
-        f"± is that of a group of {size:,} rows, the smallest that is shown with {which}; pass "
-        "group_size= for another"
     )
 
 

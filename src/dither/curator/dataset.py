@@ -35,6 +35,10 @@ from dither.rules import PrivacyRule
 _PRICING_S = 0.1
 _PRICING_SHARE = 0.25
 """Pricing may take so many CPU seconds, or this share of a slot: the kernel prices again in it."""
+CHANGED = (
+    "the data were registered anew, or the terms of the budget changed, since this was priced; "
+    "nothing was charged: ask again"
+)
 MOST_NUMBERS = 5_000_000
 """Numbers in one reply, by the declared keys of a question: more are refused before a charge."""
 
@@ -140,11 +144,7 @@ class ServedDataset:
         priced = self._price(request, call.rules)
         _check_size(priced)
         if priced.key != call.key:
-            raise RefusedError(
-                "the data were registered anew, or the terms of the budget changed, since this "
-                "was priced; nothing was charged: ask again",
-                rule=PrivacyRule.CATALOG,
-            )
+            raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
         longest_s = max(_PRICING_S, self._schedule.slot_s * _PRICING_SHARE)
         if self._schedule.is_kept and time.thread_time() - started > longest_s:
             raise ParameterError(
@@ -158,6 +158,9 @@ class ServedDataset:
     ) -> BaseModel:
         """Release a request under the key that the asker computed, or not at all."""
         asked_at = read_clock()
+        self._curator.view(priced.request.pot)
+        if self._curator.kernel.version.number != priced.version.number:
+            raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
         release = self._release_once(call, principal, priced)
         if release.priced.key != call.key:
             raise RefusedError(

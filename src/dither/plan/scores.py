@@ -30,6 +30,8 @@ from dither.plan.stability.owned import Owned
 from dither.plan.utilities import CellCounts, Distances, RankDistance, check_utility, fits_cells
 from dither.rules import PrivacyRule
 
+MOST_WORK = 1 << 30
+"""Cells that the distances of all candidates together read."""
 _COUNTS = (Count, CountValues, CountUnits)
 
 
@@ -50,6 +52,12 @@ def check_scores(query: Scores, rows: Analysed, cells: int) -> None:
             f"a utility for other cells than the {cells:,} of the keys", rule=PrivacyRule.NO_RULE
         )
     if isinstance(query.utility, Distances):
+        if len(query.utility.candidates) * cells > MOST_WORK:
+            raise RefusedError(
+                f"{len(query.utility.candidates):,} candidates over {cells:,} cells: at most "
+                f"{MOST_WORK:,} cells in all. Ask about fewer candidates, or fewer keys",
+                rule=PrivacyRule.BOUNDED_WORK,
+            )
         largest = bound_cells(query.cells, rows)
         memory = max(
             memory_bytes(candidate.operator, largest) for candidate in query.utility.candidates

@@ -65,8 +65,8 @@ def refuse_useless_price(kernel: Kernel, planned: Loss, pot: str) -> None:
         for event in leaf_events(planned)
     ):
         raise RefusedError(
-            "a zCDP pot would pay for samples as if all data were read at every step: train from a "
-            "pot opened with rule approx or rdp, inside pots of these rules",
+            "a zCDP budget would pay for samples as if all data were read at every step: train "
+            "from a budget opened with rule approx or rdp, inside budgets of these rules",
             rule=PrivacyRule.POT_RULE,
         )
 
