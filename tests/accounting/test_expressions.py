@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dither import accounting as acc
+from dither.accounting.expressions import write_expression
 from dither.errors import ParameterError, QueryError, RefusedError
 
 command = importlib.import_module("dither.cli.account")
@@ -132,7 +133,7 @@ def test_command_line(tmp_path):
         ],
     )
     assert shown.exit_code == 0, shown.output
-    assert "4.774567" in shown.output
+    assert "4.77457" in shown.output
     assert "1/n" not in shown.output
     assert picture.stat().st_size > 1000
     told = runner.invoke(command.app, ["100 * pure(0.1)", "--json"])
@@ -169,3 +170,37 @@ def test_command_line(tmp_path):
     wrong = runner.invoke(command.app, ["100 * laplac(10)"])
     assert wrong.exit_code == 2
     assert "unknown loss" in wrong.output
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gaussian(1.1)",
+        "gaussian(1.1, 3)",
+        "100 * poisson(0.01, gaussian(1.1)) + laplace(2, 4)",
+        "3 * (pure(0.1) + 2 * approx(1/3, 1e-9))",
+        "discrete_gaussian(10, 3)",
+        "discrete_laplace(7/3, 1)",
+        "fixed_size(10, 1000, exponential(0.5))",
+        "parallel(zcdp(0.5), rdp(2, 1))",
+        "gaussian_sum(2, 5)",
+    ],
+)
+def test_a_loss_is_written_as_it_is_read(text):
+    """`dither account` names the workload in the words that a person would type."""
+    loss = acc.parse(text)
+    assert write_expression(loss) == text
+    assert acc.parse(write_expression(loss)) == loss
+
+
+def test_the_command_rounds_ends_of_a_bracket_outwards():
+    """Ends have six digits, the lower end cut and the upper end rounded up."""
+    shown = CliRunner().invoke(
+        command.app, ["10000 * poisson(0.01, gaussian(1.1))", "--delta", "1e-5"]
+    )
+    assert shown.exit_code == 0
+    words = " ".join(shown.output.split())
+    assert words.startswith("10000 * poisson(0.01, gaussian(1.1)), add_remove")
+    assert "epsilon lies in [5.19258, 5.19259] at delta 1e-5," in words
+    assert "Fraction" not in words
+    assert "Repeated(" not in words

@@ -184,10 +184,7 @@ def test_accounts_and_local_reports_say_it_too(monkeypatch):
     shown = told(
         "account", "100 * laplace(10)", "--unit", "person", "--delta", "1e-6", "--epsilon", "2"
     )
-    assert (
-        "at delta = 1e-06, for one person" in shown
-        and "delta at epsilon = 2, for one person" in shown
-    )
+    assert "at delta 1e-6, for one person" in shown and "at epsilon 2, for one person" in shown
     assert not bare(
         told("interpret", "--epsilon", "1", "--delta", "0", "--unit", "row", "--rows", "20")
     )

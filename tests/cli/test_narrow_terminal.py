@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pexpect
@@ -12,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dither.cli
+from dither.canonical import decimal_text
 from dither.cli.main import app
 from tests.datasets import clinic
 
@@ -107,7 +109,7 @@ def test_an_epsilon_of_the_ladder_stays_in_one_piece(tmp_path):
     document = CliRunner().invoke(app, [*COMMANDS["account"], "--json"]).output
     narrow = show("account", 50, tmp_path)
     for rung in json.loads(document)["ladder"]:
-        assert f"{rung['epsilon']:.9g}" in narrow
+        assert decimal_text(Fraction(rung["epsilon"]), up=True) in narrow
 
 
 def test_no_command_draws_a_table_that_does_not_fold():

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from fractions import Fraction
 from typing import Any
 
-from dither.canonical import exact, number_text, shorten
+from dither.canonical import decimal_text, exact, number_text, shorten
 from dither.errors import ParameterError, QueryError
 from dither.privacy import losses as ls
 
@@ -55,6 +56,12 @@ NAMES: dict[str, tuple[Callable[..., ls.Loss], bool]] = {
     "parallel": (_parallel, False),
 }
 """Every name of the grammar, and whether it takes neighbours and unit itself."""
+
+_NAMES_BY_CLASS: dict[object, str] = {
+    **{make: name for name, (make, _) in reversed(NAMES.items())},
+    ls.Parallel: "parallel",
+    ls.Shuffled: "shuffled_fmt21",
+}
 
 
 MOST_LENGTH = 10_000
@@ -243,3 +250,40 @@ def parse(
     if parser.next < len(parser.tokens):
         raise parser.error(f"unexpected {parser.peek()!r}")
     return loss
+
+
+def write_expression(loss: ls.Loss) -> str:
+    """Write a loss in the grammar of this module; neighbours and unit are not part of it.
+
+    A loss that the grammar has no name for is written under its stored name.
+
+    >>> write_expression(parse("100 * poisson(0.01, gaussian(1.1)) + laplace(2, sensitivity=4)"))
+    '100 * poisson(0.01, gaussian(1.1)) + laplace(2, 4)'
+    """
+    if isinstance(loss, ls.Repeated):
+        inner = write_expression(loss.loss)
+        bare = not isinstance(loss.loss, ls.Composed | ls.Repeated)
+        return f"{loss.count} * {inner}" if bare else f"{loss.count} * ({inner})"
+    if isinstance(loss, ls.Composed):
+        return " + ".join(map(write_expression, loss.losses))
+    name = _NAMES_BY_CLASS.get(type(loss), loss.type)
+    arguments = []
+    for parameter in fields(loss):
+        value = getattr(loss, parameter.name)
+        optional = parameter.default is not MISSING and value == parameter.default
+        if parameter.name not in ("neighbours", "unit", "theorem") and not optional:
+            arguments.append(_write_argument(value))
+    return f"{name}({', '.join(arguments)})"
+
+
+def _write_argument(value: Any) -> str:
+    """Write a number exactly: as a decimal where one is exact and short, else as p/q."""
+    if isinstance(value, ls.Loss):
+        return write_expression(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(_write_argument, value))
+    if not isinstance(value, int | Fraction):
+        return str(value)
+    number = Fraction(value)
+    decimal = decimal_text(number)
+    return decimal if Fraction(decimal) == number else f"{number.numerator}/{number.denominator}"

@@ -9,16 +9,20 @@ dither account --dp-event event.txt --delta 1e-5
 from __future__ import annotations
 
 import json
+import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.curves import read_delta
 from dither.accounting.explain import LossExplanation, explain
-from dither.accounting.expressions import parse
+from dither.accounting.expressions import parse, write_expression
 from dither.accounting.planning import cautions
 from dither.accounting.readers import from_opacus, parse_dp_event
+from dither.canonical import decimal_text
 from dither.cli.output import make_console
 from dither.errors import DitherError
 from dither.given_numbers import as_float
@@ -108,28 +112,39 @@ def account(
 
 
 def _show(
-    ladder: LossExplanation, epsilon: str | None, delta_bounds: Any, notes: list[str]
+    ladder: LossExplanation, epsilon: str | None, delta_bounds: Bounds | None, notes: list[str]
 ) -> None:
     console = make_console()
     unit = ladder.loss.unit
-    rows = tuple((rung.name, f"{rung.epsilon:.9g}", rung.theorem) for rung in ladder.rungs)
-    title = f"epsilon at delta = {ladder.delta:g}, for one {unit}"
-    console.print(f"{ladder.loss!r}", soft_wrap=True)
+    rows = tuple((rung.name, _round_end(rung.epsilon), rung.theorem) for rung in ladder.rungs)
+    delta = decimal_text(Fraction(repr(ladder.delta)))
+    title = f"epsilon at delta {delta}, for one {unit}"
+    console.print(f"{write_expression(ladder.loss)}, {ladder.loss.neighbours}", soft_wrap=True)
     console.print(ShownTable(("theorem", "epsilon", "why"), rows, frozenset({1}), title))
     console.print("for a plan fixed in advance; filters add up otherwise", style="dim")
     console.print(
-        f"bracket [{ladder.bounds.lower!r}, {ladder.bounds.upper!r}] at delta {ladder.delta:g}, "
-        f"for one {unit}; worst direction: {ladder.direction}",
+        f"proved: epsilon lies in {_show_bracket(ladder.bounds)} at delta {delta}, "
+        f"for one {unit}; worst direction: {ladder.direction} (--json has all digits)",
         soft_wrap=True,
     )
     if delta_bounds is not None:
         console.print(
-            f"delta at epsilon = {epsilon}, for one {unit}: [{delta_bounds.lower!r}, "
-            f"{delta_bounds.upper!r}]",
+            f"proved: delta lies in {_show_bracket(delta_bounds)} at epsilon {epsilon}, "
+            f"for one {unit}",
             soft_wrap=True,
         )
     for note in notes:
         console.print(f"caution: {note}")
+
+
+def _show_bracket(bounds: Bounds) -> str:
+    """Show both ends of a bracket, rounded outwards."""
+    return f"[{_round_end(bounds.lower, up=False)}, {_round_end(bounds.upper)}]"
+
+
+def _round_end(end: float, *, up: bool = True) -> str:
+    """Round an end of a bracket to six digits, against us; infinity stays as it is."""
+    return decimal_text(Fraction(end), up=up) if math.isfinite(end) else str(end)
 
 
 if __name__ == "__main__":
