@@ -282,7 +282,8 @@ def _set_rows(recipe: Recipe, one: Any, found: hospital.Registered) -> list[dict
             natural = [*natural, None] if domain.nullable else natural
             names = list_shown_keys(key.domain)
             assert len(natural) == len(names), (natural[:5], names[:5])
-            names = [datetime.date.fromisoformat(v) if key.dated and v else v for v in names]
+            read = datetime.datetime if key.has_times else datetime.date
+            names = [read.fromisoformat(v) if key.dated and v else v for v in names]
             listed.append(list(zip(natural, names, strict=True)))
     rows = []
     for combined in product(*listed):

@@ -121,6 +121,8 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "0) AS d FROM visits",
     "SELECT VARIANCE(cost) AS a, VAR_POP(cost) AS b, STDDEV(cost) AS c, STDDEV_POP(score) AS d, "
     "VAR_SAMP(score) AS e FROM visits",
+    "SELECT SKEWNESS(cost) AS a, SKEWNESS(score) AS b FROM visits",
+    "SELECT ward, SKEWNESS(cost) FILTER (WHERE score > 0) AS s FROM visits GROUP BY ward",
     "SELECT ward, STDDEV_SAMP(cost) AS s, AVG(cost) AS m, SUM(cost) AS t FROM visits GROUP BY ward",
     "SELECT COVAR_POP(cost, score) AS a, COVAR_SAMP(cost, score) AS b, CORR(cost, score) AS c FROM "
     "visits",
@@ -200,6 +202,12 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "SELECT date_trunc('year', seen) AS y, COUNT(*) AS n FROM visits GROUP BY y",
     "SELECT isodow(date) AS d, dayofweek(date) AS e, COUNT(*) AS n FROM visits GROUP BY ALL",
     "SELECT hour(seen) AS h, COUNT(*) AS n FROM visits GROUP BY h",
+    "SELECT date_trunc('hour', seen) AS h, COUNT(*) AS n FROM visits GROUP BY h",
+    "SELECT date_trunc('minute', seen) AS m, COUNT(*) AS n FROM visits WHERE seen >= TIMESTAMP "
+    "'2025-05-01 12:00:00' AND seen < TIMESTAMP '2025-06-01 12:00:30' GROUP BY m",
+    "SELECT h, COUNT(*) AS n FROM (SELECT date_trunc('hour', seen) AS h FROM visits) GROUP BY h",
+    "SELECT COUNT(*) AS n FROM visits WHERE date_trunc('hour', seen) = TIMESTAMP '2025-05-01 "
+    "12:00:00' OR date_trunc('minute', seen) > TIMESTAMP '2026-01-01 00:00:00'",
     "SELECT COUNT(*) FROM visits WHERE seen >= TIMESTAMP '2025-05-01 12:00:00' AND CAST(seen AS "
     "DATE) < DATE '2026-01-01'",
     "SELECT AVG(date_diff('day', born, date)) AS d, AVG(date_diff('month', born, date)) AS m, "

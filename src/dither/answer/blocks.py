@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from itertools import product
 from typing import Any
 
@@ -65,7 +65,8 @@ def list_keys(key: KeyColumn) -> list[Key]:
     labels = list_shown_keys(key.domain)
     if not key.dated:
         return labels
-    return [date.fromisoformat(label) if isinstance(label, str) else label for label in labels]
+    read = datetime.fromisoformat if key.has_times else date.fromisoformat
+    return [read(label) if isinstance(label, str) else label for label in labels]
 
 
 def count_cells(recipe: Recipe, grouping_set: GroupingSet) -> int | None:

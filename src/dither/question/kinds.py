@@ -51,7 +51,7 @@ def infer_kind(formula: Formula, recipe: Recipe) -> DisplayKind | None:
 def key_kind(key: KeyColumn) -> DisplayKind:
     """Infer the kind of a key's values, as they are shown."""
     if key.dated:
-        return "date"
+        return "timestamp" if key.has_times else "date"
     match key.domain.kind:
         case "number":
             return "integer" if key.domain.step.denominator == 1 else "number"

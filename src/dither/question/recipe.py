@@ -29,12 +29,18 @@ class KeyColumn:
     Its column in the plans, and the domain that its values are shown from.
 
     The two count alike: code 0 of the column is the first value of the domain, and so on. `dated`:
-    the labels of the domain are days, written YYYY-MM-DD (the first of each month, say).
+    the labels of the domain are days, written YYYY-MM-DD (the first of each month, say), or times,
+    written YYYY-MM-DD HH:MM:SS.
     """
 
     column: str
     domain: Domain
     dated: bool = False
+
+    @property
+    def has_times(self) -> bool:
+        """Whether the labels are times, not days."""
+        return self.dated and any(":" in label for label in self.domain.labels[:1])
 
 
 @stored(

@@ -19,6 +19,7 @@ from dither.sql.moments import (
     make_regression_rule,
     make_variance_rule,
     read_correlation,
+    read_skewness,
 )
 from dither.sql.per_unit import is_aggregate, walk
 from dither.sql.question import AtomMeasure, QuestionDraft, check_owned
@@ -102,6 +103,7 @@ _COUNTING = (
     exp.Stddev,
     exp.StddevPop,
     exp.StddevSamp,
+    exp.Skewness,
 )
 
 
@@ -307,6 +309,7 @@ AGGREGATES: dict[
     exp.Stddev: make_variance_rule(True, True),
     exp.StddevSamp: make_variance_rule(True, True),
     exp.StddevPop: make_variance_rule(False, True),
+    exp.Skewness: read_skewness,
     exp.CovarSamp: make_covariance_rule(True),
     exp.CovarPop: make_covariance_rule(False),
     exp.Corr: read_correlation,

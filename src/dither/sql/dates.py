@@ -12,6 +12,7 @@ from dither.plan.functions.calendar import plus_months
 from dither.sql import constants
 from dither.sql.constants import as_kind, number
 from dither.sql.functions import DATE_PARTS, PERIODS
+from dither.sql.key_codes import SECONDS, start_of_period
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.resolve import apply_function, refuse_node, resolve_call, resolve_expression
 from dither.sql.scope import Scope
@@ -122,12 +123,19 @@ def resolve_day_of_week(node: exp.Expr, scope: Scope, source: exp.Expr | None = 
 
 
 def resolve_date_trunc(node: exp.Expr, scope: Scope) -> Expression:
-    """Resolve date_trunc: the first day of the period that a date lies in."""
+    """Resolve date_trunc: the first day of the period that a date lies in.
+
+    For hours and minutes of a time it is their first second.
+    """
     unit = str(node.args["unit"].name).upper()
     source = resolve_expression(node.this, scope)
     if unit == "DAY":
         is_time = scope.domain(source, node).kind == "timestamp"
         return apply_function("date_of", (source,), node, scope) if is_time else source
+    if unit.lower() in SECONDS and scope.domain(source, node).kind == "timestamp":
+        start = start_of_period(source, unit.lower())
+        scope.domain(start, node)
+        return start
     if unit not in PERIODS:
         raise refuse_node(node, scope)
     return apply_function(f"trunc_{PERIODS[unit]}", (source,), node, scope)

@@ -1,6 +1,6 @@
 """Keys of a GROUP BY as integers.
 
-Labels of a CASE by their index, first days of periods by their number.
+Labels of a CASE by their index, first days and first seconds of periods by their number.
 
 A key has a list of all its values. A text has none, and the first days of months are few among all
 days; so such keys are grouped as integers, and shown as the labels that the integers stand for.
@@ -9,7 +9,7 @@ days; so such keys are grouped as integers, and shown as the labels that the int
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 from dither.plan.algebra import Call, Expression, Value
@@ -20,15 +20,35 @@ from dither.sql.derived_labels import derive_labels
 
 PERIODS = ("trunc_year", "trunc_quarter", "trunc_month", "trunc_week")
 _MONDAY = date(1970, 1, 5)
+SECONDS = {"hour": 3600, "minute": 60}
+"""Lengths of the periods of a time that have a first second."""
+MOST_TIMES = 100_000
+"""More hours or minutes than this are not listed; grouped by, they are refused as too many keys."""
+
+
+def start_of_period(time: Expression, period: str) -> Expression:
+    """Write the first second of the hour or minute that a time lies in, at its own zone."""
+    passed: Expression = Call("second", (time,))
+    if period == "hour":
+        minutes = Call("multiply", (Call("minute", (time,)), number(60)))
+        passed = Call("add", (minutes, passed))
+    return Call("add_seconds", (time, Call("negate", (passed,))))
 
 
 def period_of(value: Expression) -> str:
-    """The period whose first day an expression is.
+    """The period whose first day or second an expression is.
 
-    It is "year", "quarter", "month", "week", or nothing.
+    It is "year", "quarter", "month", "week", "hour", "minute", or nothing.
     """
-    if isinstance(value, Call) and value.function in PERIODS:
+    if not isinstance(value, Call):
+        return ""
+    if value.function in PERIODS:
         return value.function.removeprefix("trunc_")
+    if value.function == "add_seconds":
+        starts = (
+            period for period in SECONDS if value == start_of_period(value.arguments[0], period)
+        )
+        return next(starts, "")
     return ""
 
 
@@ -105,6 +125,8 @@ def encode_key(value: Expression, period: str, domain: Domain, columns: Columns)
     """
     if codes := encode_choice(value) or derive_labels(value, columns):
         return KeyEncoding(codes[0], codes[1])
+    if domain.kind == "timestamp" and period in SECONDS:
+        return _encode_times(value, period, domain)
     if not period or domain.kind != "date":
         return KeyEncoding(value)
     first, last = (
@@ -117,6 +139,31 @@ def encode_key(value: Expression, period: str, domain: Domain, columns: Columns)
         True,
         first,
     )
+
+
+def _encode_times(value: Expression, period: str, domain: Domain) -> KeyEncoding:
+    """Group hours or minutes by their number since 1970, at the zone of the column.
+
+    The values are first seconds, so the first of them is the domain's low end rounded up.
+    """
+    length = SECONDS[period]
+    first = -((-domain.low - domain.offset) // length)
+    last = (domain.high + domain.offset) // length
+    if last - first >= MOST_TIMES:
+        return KeyEncoding(value)
+    epoch = datetime(1970, 1, 1)
+    labels = tuple(
+        (epoch + timedelta(seconds=index * length)).isoformat(sep=" ")
+        for index in range(first, last + 1)
+    )
+    days = Call("days_between", (Value("date", Fraction(0)), Call("date_of", (value,))))
+    hours = Call("add", (Call("multiply", (days, number(24))), Call("hour", (value,))))
+    periods = hours
+    if period == "minute":
+        minutes = Call("multiply", (hours, number(60)))
+        periods = Call("add", (minutes, Call("minute", (value,))))
+    code = Call("clamp", (periods, number(first), number(last)))
+    return KeyEncoding(code, labels, True, first)
 
 
 def scale_key(value: Expression) -> KeyEncoding | None:

@@ -22,6 +22,7 @@ from dither.sql.centred import (
     times,
     write_sql,
 )
+from dither.sql.constants import number
 from dither.sql.question import QuestionDraft
 
 
@@ -48,6 +49,40 @@ def _sum_squares(sums: Centred, count: Formula) -> Formula:
     squares = sums.squares(Fraction(1), count)
     total = sums.total(2 * sums.half)
     return minus(squares, over(times(total, total), count))
+
+
+def read_skewness(
+    node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft
+) -> Formula:
+    """Read SKEWNESS(x) of a sample, as the engines have it.
+
+    With n values, m2 and m3 the averages of (x - mean)^2 and (x - mean)^3, it is
+    m3 / m2^1.5 times sqrt(n (n - 1)) / (n - 2).
+    """
+    value = read_argument(node, node.this, filter_condition, question, "SKEWNESS")
+    sums = Centred(value, write_sql(node.this), question)
+    count = sums.count(sums.half**3)
+    total = sums.total(3 * sums.half**2)
+    squares = sums.squares(3 * sums.half, count)
+    cubes = release_centred_sum(
+        Call("power", (sums.difference, number(3))),
+        f"({sums.words})^3",
+        Fraction(1),
+        count,
+        question,
+    )
+    mean = over(total, count)
+    third = plus(
+        minus(cubes, times(Constant(Fraction(3)), times(squares, mean))),
+        times(Constant(Fraction(2)), times(times(total, mean), mean)),
+    )
+    spread = over(_sum_squares(sums, count), count)
+    power = times(spread, Apply("sqrt", (spread,)))
+    small_sample = over(
+        Apply("sqrt", (times(count, minus(count, ONE)),)),
+        minus(count, Constant(Fraction(2))),
+    )
+    return times(small_sample, over(over(third, count), power))
 
 
 def _pair_columns(
