@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dither import steward
+from dither.cli.datasets import CatalogOrNone, show_datasets
 from dither.cli.large_epsilon import Yes, check_cap
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
@@ -195,9 +196,12 @@ def _list_pots(dataset_state: State) -> tuple[Pot, ...]:
 
 
 @app.command("show")
-def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
+def show(catalog: CatalogOrNone = None, as_json: AsJson = False, state: StateFolder = None) -> None:
     """Show spent, left, cap and ceiling of every budget, all groups together, and the population's
-    datasets."""
+    datasets. Without a catalog, list the datasets of this machine."""
+    if catalog is None:
+        show_datasets("budget", "show", as_json=as_json)
+        return
     dataset_state = State.beside(catalog, state)
     registered = steward.registered_catalog(dataset_state)
     pots = _list_pots(dataset_state)

@@ -7,15 +7,22 @@ from typing import Any
 
 from dither import steward
 from dither.canonical import decimal_text
+from dither.cli.datasets import CatalogOrNone, show_datasets
 from dither.cli.output import AsJson, make_console, print_json
-from dither.cli.register import CatalogFile, StateFolder
+from dither.cli.register import StateFolder
 from dither.commands import write_command
 from dither.given_numbers import as_float
 from dither.state import State
 
 
-def status(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
-    """Show what is registered, what is left of its budgets, and whether incidents suspend it."""
+def status(
+    catalog: CatalogOrNone = None, as_json: AsJson = False, state: StateFolder = None
+) -> None:
+    """Show what is registered, what is left of its budgets, and whether incidents suspend it.
+    Without a catalog, list the datasets of this machine."""
+    if catalog is None:
+        show_datasets("status", as_json=as_json)
+        return
     dataset_state = State.beside(catalog, state)
     registered = steward.read_registered(dataset_state)
     facts = steward.registered_catalog(dataset_state)
