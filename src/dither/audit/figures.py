@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from dither.figures import write_bound, write_figure
+
+_MANY_NINES = 0.9999
 
 
 def write_claim(epsilon: float, delta: float) -> str:
@@ -13,6 +17,17 @@ def write_claim(epsilon: float, delta: float) -> str:
     """
     shown_epsilon = write_bound(epsilon, up=True)
     return f"({shown_epsilon}, {write_bound(delta, up=True)})" if delta else shown_epsilon
+
+
+def write_power(power: float) -> str:
+    """Write a power, cut down: with six digits, or with as many nines as there are, up to eleven.
+
+    >>> write_power(0.99312), write_power(1 - 2e-11), write_power(1.0)
+    ('0.99312', '0.99999999998', '1')
+    """
+    if power == 1 or power < _MANY_NINES:
+        return write_bound(power)
+    return f"{math.floor(power * 1e11) / 1e11:.11f}".rstrip("0")
 
 
 def write_needed_runs(runs: int) -> str:

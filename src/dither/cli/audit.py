@@ -16,6 +16,7 @@ from rich.progress import track
 from dither.accounting.expressions import write_expression
 from dither.audit.accountant import audit_accountant
 from dither.audit.alpha_budget import next_share
+from dither.audit.figures import write_power
 from dither.audit.report import Section, finite, write
 from dither.audit.shipped_mechanisms import Subject, subjects
 from dither.audit.verdict import Verdict
@@ -257,7 +258,7 @@ _CATCH_HEAD = (
 def _make_catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
     """Write the row of a bug of the zoo: what it is, and how it was caught."""
     drawn = (
-        (f"{catch.runs:,}", write_bound(catch.alpha, up=True), write_bound(catch.power))
+        (f"{catch.runs:,}", write_bound(catch.alpha, up=True), write_power(catch.power))
         if catch.runs
         else ("-", "-", "certain")
     )
