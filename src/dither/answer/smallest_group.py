@@ -62,7 +62,7 @@ def write_smallest_group(size: int, is_bounded: bool, is_total: bool) -> str:
     if is_total:
         return (
             f"± holds for {size:,} rows in all, the fewest with {which}, and falls with more rows "
-            "about in proportion; pass group_size= for as many rows as you expect"
+            "about in proportion; group_size= (--group-size) names as many as you expect"
         )
     return (
         f"± is that of a group of {size:,} rows, the smallest that is shown with {which}; pass "
