@@ -167,7 +167,7 @@ def test_not_a_byte_after_the_header_line_is_read(tmp_path):
 )
 def test_a_rehearsal_invents_rows_whatever_names_and_options_the_source_has(tmp_path, source):
     """Before, a column with a name of its own at the source stopped every rehearsal. Each of the
-    thousand invented people has one row; a text that means null at the source stays a label here."""
+    thousand invented people has one row; a text that means null at the source is a label here."""
     catalog = make_catalog(source)
     write_generated(catalog, NO_FACTS, tmp_path / "invented.duckdb")
     measurer = Measurer(tmp_path / "invented.duckdb", catalog, NO_FACTS)
