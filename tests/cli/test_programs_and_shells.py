@@ -141,3 +141,26 @@ class TestLargeEpsilon:
         assert describe_factor(Fraction(12)) == f"{round(math.e**12):,}"
         digits = int(describe_factor(Fraction(700)).rpartition("^")[2])
         assert 10.0**digits <= math.exp(700) < 10.0 ** (digits + 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("register", "stopped; nothing changed"),
+        ("sql", "answered and stored: ask it again, for free"),
+        ("audit", "interrupted: stopped\n"),
+        ("preview", "interrupted: stopped\n"),
+    ],
+)
+def test_an_interrupt_says_what_it_left_behind(monkeypatch, capsys, command, words):
+    """A command that asks nothing speaks of no charge."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["dither.cli.main"], "app", interrupt)
+    monkeypatch.setattr(sys, "argv", ["dither", command, "clinic.yaml"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    shown = capsys.readouterr().err
+    assert stopped.value.code == 130 and words in shown
