@@ -116,5 +116,6 @@ def test_without_a_catalog_the_datasets_of_this_machine_are_listed(words, tmp_pa
     assert run(*shlex.split(command)[1:]) == run(*words, str(file))
     moved = file.parent / "elsewhere"
     assert write_show_command(words, moved).endswith(f"--state {shlex.quote(str(moved))}")
+    assert run(*words, "--state", str(file.with_suffix(".dither"))) == run(*words, str(file))
     (dataset,) = json.loads(run(*words, "--json"))["datasets"]
     assert (dataset["dataset"], dataset["state"]) == ("clinic", str(file.with_suffix(".dither")))

@@ -22,6 +22,13 @@ CatalogOrNone = Annotated[
 ]
 
 
+def find_catalog(catalog: Path | None, state: Path | None) -> Path | None:
+    """The catalog that was given, else the one beside the state folder that was given."""
+    if catalog is None and state is not None:
+        return state.with_suffix(".yaml")
+    return catalog
+
+
 def show_datasets(*words: str, as_json: bool) -> None:
     """List the datasets that have a budget on this machine, each with the command of these words
     that shows it."""

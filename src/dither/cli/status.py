@@ -7,7 +7,7 @@ from typing import Any
 
 from dither import steward
 from dither.canonical import decimal_text
-from dither.cli.datasets import CatalogOrNone, show_datasets
+from dither.cli.datasets import CatalogOrNone, find_catalog, show_datasets
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import StateFolder
 from dither.commands import write_command
@@ -20,10 +20,11 @@ def status(
 ) -> None:
     """Show what is registered, what is left of its budgets, and whether incidents suspend it.
     Without a catalog, list the datasets of this machine."""
-    if catalog is None:
+    catalog_file = find_catalog(catalog, state)
+    if catalog_file is None:
         show_datasets("status", as_json=as_json)
         return
-    dataset_state = State.beside(catalog, state)
+    dataset_state = State.beside(catalog_file, state)
     registered = steward.read_registered(dataset_state)
     facts = steward.registered_catalog(dataset_state)
     ledger = steward.open_ledger(dataset_state)
@@ -31,7 +32,7 @@ def status(
         pots = ledger.pots()
     finally:
         ledger.close()
-    suspension = describe_suspension(dataset_state, catalog)
+    suspension = describe_suspension(dataset_state, catalog_file)
     if as_json:
         document: dict[str, Any] = {
             "dataset": facts.dataset,
