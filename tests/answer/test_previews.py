@@ -89,6 +89,21 @@ class TestFigures:
         assert preview.column("m").half_width == with_size.half_width
         assert preview.group_size is None and "pass group_size= for another" in _words(preview)
 
+    def test_an_average_over_all_rows_says_for_how_many_rows_its_width_holds(self, con):
+        """By brute force as above; ten times the rows divide the width by more than seven. There
+        is no group to speak of."""
+        sql = "SELECT AVG(cost) AS m FROM visits"
+        preview = con.preview(sql, epsilon=1).column("m")
+        (note,) = (note for note in preview.notes if "rows" in note and "±" in note)
+        assert "smallest" not in note and "a group of" not in note
+        size = int(re.search(r"holds for ([\d,]+) rows in all", note).group(1).replace(",", ""))
+        widths = {
+            rows: con.preview(sql, epsilon=1, group_size=rows).column("m").half_width
+            for rows in (size - 1, size, 10 * size)
+        }
+        assert widths[size - 1] is None or widths[size - 1] > 2500 >= widths[size]
+        assert preview.half_width == widths[size] > 7 * widths[10 * size]
+
     def test_where_keys_are_selected_the_smallest_group_is_one_that_is_shown(self, con):
         sql = "SELECT diagnosis, AVG(cost) AS m FROM visits GROUP BY diagnosis"
         preview = con.preview(sql, epsilon=1000)

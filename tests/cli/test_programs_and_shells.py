@@ -36,6 +36,8 @@ class TestJsonErrors:
             (["sql"], "usage", 2),
             (["nonsense"], "usage", 2),
             (["sql", "a.yaml", QUESTION, "--nonsense"], "usage", 2),
+            (["account", "gausian(1)"], "QueryError", 2),
+            (["account", "laplace(1)", "--delta", "2"], "ParameterError", 2),
             (["budget", "raise", "a.yaml", "total", "--reason", "Because."], "ParameterError", 1),
         ],
     )
@@ -63,12 +65,14 @@ class TestJsonErrors:
 
 @pytest.mark.parametrize("words", [words for words, _ in COMMANDS], ids=" ".join)
 def test_help_shows_every_text_in_full(words):
-    """Brackets too, which rich would take for markup; options end with a stop or a list."""
+    """Brackets too, which rich would take for markup; every text ends with a stop."""
     shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "1000"}).output
     command = dict(COMMANDS)[words]
     for option in command.params:
         text = (getattr(option, "help", None) or "").replace("\\[", "[")
         assert " ".join(text.split()) in " ".join(re.sub("[│╭╰─╮╯]", " ", shown).split())
+        assert text == "" or text.endswith("."), option.name
+    assert (command.help or "").endswith(".")
 
 
 class TestLargeEpsilon:
@@ -137,3 +141,26 @@ class TestLargeEpsilon:
         assert describe_factor(Fraction(12)) == f"{round(math.e**12):,}"
         digits = int(describe_factor(Fraction(700)).rpartition("^")[2])
         assert 10.0**digits <= math.exp(700) < 10.0 ** (digits + 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("register", "stopped; nothing changed"),
+        ("sql", "answered and stored: ask it again, for free"),
+        ("audit", "interrupted: stopped\n"),
+        ("preview", "interrupted: stopped\n"),
+    ],
+)
+def test_an_interrupt_says_what_it_left_behind(monkeypatch, capsys, command, words):
+    """A command that asks nothing speaks of no charge."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["dither.cli.main"], "app", interrupt)
+    monkeypatch.setattr(sys, "argv", ["dither", command, "clinic.yaml"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    shown = capsys.readouterr().err
+    assert stopped.value.code == 130 and words in shown

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dither import UnavailableError, connect
+from dither.cli.datasets import write_show_command
 from dither.cli.main import app
 from dither.data.measure import Measurer
 from tests.datasets import clinic
@@ -100,3 +101,21 @@ def test_a_log_that_is_gone_or_damaged_leaves_the_rest(file, monkeypatch):
     assert "suspended since a time that the steward's log does not tell" in run("status", str(file))
     log.unlink()
     assert "clear with: dither budget clear" in run("status", str(file))
+
+
+@pytest.mark.parametrize("words", [("status",), ("budget", "show")], ids=" ".join)
+def test_without_a_catalog_the_datasets_of_this_machine_are_listed(words, tmp_path, monkeypatch):
+    """The command beside each dataset runs as it stands, also for a state folder of another
+    name."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "heads"))
+    assert "no dataset on this machine has a budget" in run(*words)
+    file, place = clinic.register(tmp_path / "a folder", [clinic.row("v", "p")])
+    clinic.open_total(place)
+    lines = [line for line in run(*words).splitlines() if "dither " in line]
+    (command,) = [line[line.index("dither ") :].rstrip(" │") for line in lines]
+    assert run(*shlex.split(command)[1:]) == run(*words, str(file))
+    moved = file.parent / "elsewhere"
+    assert write_show_command(words, moved).endswith(f"--state {shlex.quote(str(moved))}")
+    assert run(*words, "--state", str(file.with_suffix(".dither"))) == run(*words, str(file))
+    (dataset,) = json.loads(run(*words, "--json"))["datasets"]
+    assert (dataset["dataset"], dataset["state"]) == ("clinic", str(file.with_suffix(".dither")))

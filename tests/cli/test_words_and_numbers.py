@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from fractions import Fraction
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,13 @@ from dither.canonical import decimal_text
 from dither.cli.main import app
 from dither.privacy.ledger import Pot
 from tests.command_tree import COMMANDS
-from tests.datasets import clinic
+from tests.datasets import adult, clinic
 
 ROOT = Path(__file__).parents[2]
+DECIDED = ["--header", "--person", "none", "--no-two-rows", "--max-rows", "1000", "--column",
+           "hours-per-week = hours_a_week", "--purpose", "How long do people work?"]  # fmt: skip
+UNREAD = {"serve", "curator", "gateway", "token", "user", "group", "grant", "issuer", "sign",
+          "steward-key", "access-log", "completion", "bench", "discard", "reissue"}  # fmt: skip
 QUESTION = "SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward"
 PRICE = "0.3333333333333333"
 """A price whose decimals nobody wants to read."""
@@ -31,6 +36,8 @@ AMOUNT = re.compile(
     r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(?:/(\d+))?"
 )
 MOST_DIGITS = 6
+PADDED = re.compile(r"(?<![\w.])\d+(?:\.\d+)?e[+-]?0\d|(?<![\w.])\d+\.\d*0000\b")
+"""A padded exponent (1e-09), or digits that only fill a column (0.0000)."""
 
 
 def find_words(text: str) -> list[str]:
@@ -49,9 +56,14 @@ def find_long_numbers(text: str) -> list[str]:
     return long
 
 
-def run(*arguments: object) -> str:
+def find_padded_numbers(text: str) -> list[str]:
+    """The numbers with digits that say nothing."""
+    return PADDED.findall(text)
+
+
+def run(*arguments: object, code: int = 0) -> str:
     ran = CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "200"})
-    assert ran.exit_code == 0, f"{arguments}: {ran.output} {ran.exception!r}"
+    assert ran.exit_code == code, f"{arguments}: {ran.output} {ran.exception!r}"
     return ran.output
 
 
@@ -74,6 +86,43 @@ def shown(everything):
     return everything[0]
 
 
+@pytest.fixture(scope="module")
+def products(tmp_path_factory):
+    """What the commands print that need no registered dataset, by name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("heads")))
+        return show_products(tmp_path_factory.mktemp("products"))
+
+
+def show_products(folder: Path) -> dict[str, str]:
+    adult.write_adult(folder / "adult.csv", rows=100)
+    pairs = folder / "pairs.csv"
+    pairs.write_text("a,1\nb,2\na,1\nb,1\n" * 25)
+    program = folder / "mine.py"
+    program.write_text("import random\ndef answer(data): return sum(data) + random.randrange(3)\n")
+    inputs = ["--first", "[1, 0]", "--second", "[0, 0]", "--epsilon", "1e-05", "--runs", "2000"]
+    page = folder / "audit.html"
+    report = folder / "report.html"
+    simulation = ["--domain", "8", "--epsilon", "1", "--users", "100"]
+    texts = {
+        "demo": run("demo", "--people", "50", "--report", report),
+        "quickstart": run("quickstart", folder / "adult.csv", *DECIDED, "--ask"),
+        "account": run("account", "3 * gaussian(10) + laplace(2)", "--delta", "1e-09"),
+        "local simulate": run("local", "simulate", *simulation),
+        "local search": run("local", "search", "--bits", "20", "--users", "3000"),
+        "audit function": run("audit", "function", f"{program}:answer", *inputs, code=1),
+        "audit leakage": run("audit", "leakage", pairs),
+        "audit accountant": run("audit", "accountant", "--compositions", "1", "--runs", "200"),
+        "audit mechanisms": run(
+            "audit", "mechanisms", "IntegerLaplace", "--runs", "200", "--report", page
+        ),
+        "audit zoo": run("audit", "zoo", "biased-coin", "rdp-orders-mixed", "half-noise"),
+    }
+    texts["demo.html"] = strip_tags(report.read_text())
+    texts["audit.html"] = strip_tags(page.read_text())
+    return texts
+
+
 def show_everything(folder: Path, file: Path) -> tuple[dict[str, str], Pot]:
     cap = ["--rule", "approx", "--epsilon", "1", "--ceiling", "2", "--delta", "1e-5"]
     certificate = folder / "certificate.json"
@@ -90,6 +139,8 @@ def show_everything(folder: Path, file: Path) -> tuple[dict[str, str], Pot]:
         "sql": run("sql", file, QUESTION, "--epsilon", PRICE, "--certificate", certificate),
         "repeated": run("sql", file, QUESTION, "--epsilon", PRICE),
         "status": run("status", file),
+        "status of this machine": run("status"),
+        "budgets of this machine": run("budget", "show"),
         "budget show": run("budget", "show", file),
         "budget raise": run(
             "budget", "raise", file, "total", "--cap", "1.1", "--reason", "the board asked again"
@@ -98,6 +149,8 @@ def show_everything(folder: Path, file: Path) -> tuple[dict[str, str], Pot]:
         "verify": run("verify", certificate),
         "ledger verify": run("ledger", "verify", file),
         "interpret": run("interpret", file),
+        "ledger export": run("ledger", "export", file),
+        "ledger export --sql": run("ledger", "export", file, "--sql"),
         "report": run("report", file, "--to", folder / "page.html"),
         "report.html": strip_tags((folder / "page.html").read_text()),
         "registry export": run("registry", "export", file, "--to", folder),
@@ -130,7 +183,7 @@ def show_everything(folder: Path, file: Path) -> tuple[dict[str, str], Pot]:
 def strip_tags(page: str) -> str:
     """The text of a page, one line for each element."""
     visible = re.sub(r"<(style|script)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
-    return re.sub(r"<[^>]+>", "\n", visible)
+    return unescape(re.sub(r"<[^>]+>", "\n", visible))
 
 
 def test_the_checks_find_what_they_look_for():
@@ -139,14 +192,35 @@ def test_the_checks_find_what_they_look_for():
     assert find_long_numbers("epsilon 0.3333333333") and find_long_numbers("spent 163840/273067")
     assert find_long_numbers("delta 1e-09, for one person")
     assert not find_long_numbers("epsilon 0.333334, delta 1e-9, left 12.5 of 20")
+    assert find_padded_numbers("false alarms at most 1e-09; 0.0000 and 2.5000e+03") != []
+    assert find_padded_numbers("power 1.0000") and find_padded_numbers("1.5e-06")
+    assert not find_padded_numbers("1e-9, 0.5, 10,000 of 100000, 2e11, 127.0.0.1, 0.50")
 
 
-def test_no_command_says_a_word_of_code(shown):
-    assert {name: lines for name, text in shown.items() if (lines := find_words(text))} == {}
+def test_no_command_says_a_word_of_code(shown, products):
+    texts = shown | products
+    assert {name: lines for name, text in texts.items() if (lines := find_words(text))} == {}
 
 
-def test_no_amount_has_more_digits_than_people_read(shown):
-    assert {name: long for name, text in shown.items() if (long := find_long_numbers(text))} == {}
+def test_no_amount_has_more_digits_than_people_read(shown, products):
+    texts = shown | products
+    assert {name: long for name, text in texts.items() if (long := find_long_numbers(text))} == {}
+
+
+def test_no_number_has_digits_that_say_nothing(shown, products):
+    texts = shown | products
+    padded = {
+        name: numbers for name, text in texts.items() if (numbers := find_padded_numbers(text))
+    }
+    assert padded == {}
+
+
+def test_every_command_that_people_read_is_looked_at(shown, products):
+    """But for commands that serve, write keys or users (tests of their own), and `bench`, which
+    measures this machine."""
+    looked_at = {" ".join(text.split()[:1]) for text in shown | products}
+    named = {words[0] for words, _ in COMMANDS}
+    assert named - looked_at - UNREAD == set()
 
 
 def test_what_is_asked_and_spent_is_rounded_up_and_what_is_left_down(everything):

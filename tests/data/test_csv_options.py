@@ -10,8 +10,12 @@ import duckdb
 import pytest
 
 from dither.catalog import Catalog, Source, parse
+from dither.data.measure import Measurer
 from dither.data.register.csv_source import read_header
+from dither.data.register.generated import write_generated
 from dither.data.register.registration import RegistrationError, write_copy
+from dither.plan.algebra import Cells, Count, Scan
+from dither.plan.facts import NO_FACTS
 from tests.datasets import adult
 
 KEY = bytes(range(32))
@@ -151,3 +155,22 @@ def test_not_a_byte_after_the_header_line_is_read(tmp_path):
     thread.join(60)
     assert len(names) == 15 and names[12] == "hours-per-week"
     assert rest == [b"secret"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{engine: csv, location: ., null_texts: ['?'], trim: true}",
+        "{engine: csv, location: ., delimiter: ';', quote: \"'\", null_texts: [Private]}",
+        "{engine: parquet, location: .}",
+    ],
+)
+def test_a_rehearsal_invents_rows_whatever_names_and_options_the_source_has(tmp_path, source):
+    """Before, a column with a name of its own at the source stopped every rehearsal. Each of the
+    thousand invented people has one row; a text that means null at the source is a label here."""
+    catalog = make_catalog(source)
+    write_generated(catalog, NO_FACTS, tmp_path / "invented.duckdb")
+    measurer = Measurer(tmp_path / "invented.duckdb", catalog, NO_FACTS)
+    by_work = measurer.measure(Cells(Scan("adult"), ("work",), (Count(),)))
+    measurer.close()
+    assert int(by_work.sum()) == 1000 and (by_work > 0).all()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 import numpy as np
 import pytest
 from mpmath import binomial, mpf
+from mpmath import log as mp_log
 
 from dither import ParameterError, local
 from dither.local.heavy import best_search
 from dither.local.kept import chance_support
 from dither.local.localhash import extend_prefixes
+from dither.local.search_limits import bound_information, least_possible_count
 from tests.local.coverage import binomial_bounds
 from tests.local.seeded_words import SeededWords
 
@@ -118,3 +121,71 @@ def test_the_puzzle_finds_words_whose_pieces_are_not_significant(seed: int) -> N
     assert set(codes.tolist()) == set(planted)
     for code, count, error in zip(codes.tolist(), counts.values, counts.errors, strict=True):
         assert abs(count - planted[code] * users) < 6.5 * error
+
+
+def compute_information(protocol: local.Protocol, share: float) -> mpf:
+    """What one report tells about a uniform value that a share of the users hold, in nats: by the
+    definition, from the exact laws of all values."""
+    laws = [protocol.law(value) for value in protocol.inputs()]
+    outputs = {output for law in laws for output in law}
+    mean = {output: sum(mpf(law.get(output, 0)) for law in laws) / len(laws) for output in outputs}
+    total = mpf(0)
+    for law in laws:
+        for output in outputs:
+            mixed = (1 - share) * mean[output] + share * mpf(law.get(output, 0))
+            if mixed:
+                total += mixed * mp_log(mixed / mean[output]) / len(laws)
+    return total
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3])
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        *(local.Direct(epsilon, size) for epsilon in (1, 4) for size in (2, 4, 40)),
+        local.Subset(1, 6),
+        local.Hadamard(2, 8),
+        local.LocalHash(1, 4, 2, 2),
+        local.OptimisedUnary(1, 4),
+    ],
+    ids=lambda oracle: f"{oracle.type}-{oracle.domain}-{oracle.epsilon}",
+)
+def test_no_report_tells_more_than_the_bound(oracle: Any, share: float) -> None:
+    assert 0 < compute_information(oracle, share) <= bound_information(oracle.epsilon, share)
+
+
+def test_the_bound_on_one_report_is_sharp_for_small_shares() -> None:
+    """Sets of a share 1 / (e^epsilon + 1) of the values attain it (the proof's u): here 3 of 11."""
+    exact = compute_information(local.Subset(1, 11), 0.001)
+    assert exact > 0.99 * bound_information(1, 0.001)
+
+
+def test_no_search_promises_more_than_is_possible() -> None:
+    """At equality of theorem 9, computed here from its own statement; and below our search."""
+    for epsilon, bits in [(1, 30), (2, 30), (4, 40), ("0.5", 16)]:
+        least = least_possible_count(epsilon, bits, 300_000)
+        doubt = -0.9 * log(0.9) - 0.1 * log(0.1)
+        needed = 0.9 * (bits * log(2) - log(32)) - doubt
+        assert 300_000 * bound_information(epsilon, least / 300_000) == pytest.approx(needed)
+        assert least < best_search(epsilon, bits, 300_000).smallest_count(300_000) < 1.8 * least
+    assert least_possible_count(1, 30, 300_000) > 0.01 * 300_000
+    assert least_possible_count(1, 5, 300_000) == 0  # 32 guesses name all values
+    with pytest.raises(ParameterError, match="power"):
+        least_possible_count(1, 30, 300_000, power=1.0)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize(("epsilon", "share"), [(1, 0.054), (2, 0.024)])
+def test_five_of_five_planted_words_are_found_among_300_000_users(epsilon, share) -> None:
+    """Each is found with probability 0.9999 by theorem 8, and no other with 0.999. Seeded."""
+    users = 300_000
+    search = best_search(epsilon, 30, users, server_steps=8_000_000_000)
+    count = int(share * users)
+    assert count > search.smallest_count(users, level=0.999, power=0.9999)
+    generator = np.random.default_rng(5)
+    planted = generator.integers(0, 1 << 30, 5)
+    rest = generator.integers(0, 1 << 30, users - 5 * count)
+    values = np.concatenate([np.repeat(planted, count), rest])
+    words, counts = search.find(search.randomise(values, SeededWords(6)), level=0.999)
+    assert set(words.tolist()) == set(planted.tolist())
+    assert (abs(counts.values - count) < 6.5 * counts.errors).all()

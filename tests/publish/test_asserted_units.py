@@ -80,3 +80,13 @@ def test_a_pot_of_asserted_people_pays_for_no_other_unit(file):
     steward.register(file)
     with pytest.raises(RefusedError, match="the two have no sum"):
         connect(file).sql(COUNT, epsilon=0.5)
+
+
+def test_the_command_of_a_hazard_names_the_catalog(file, tmp_path):
+    """It can be copied as it stands."""
+    ran = CliRunner().invoke(app, ["registry", "export", str(file), "--to", str(tmp_path / "r")])
+    assert ran.exit_code == 0, ran.exception
+    assert "CATALOG" not in ran.output
+    words = ["interpret", str(file), "--rows", "10"]
+    assert f"dither {' '.join(words)}" in ran.output
+    assert CliRunner().invoke(app, words).exit_code == 0

@@ -20,6 +20,7 @@ from dither.answer.column_info import ResultColumn
 from dither.answer.evaluate import scale_integers
 from dither.answer.result import Result, find_column, list_names, list_noises
 from dither.errors import RefusedError
+from dither.figures import write_figure
 from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.algebra import Cells, Count, CountDistinct, CountUnits, CountValues, Sum
 from dither.privacy.kernel.kernel import Release
@@ -63,7 +64,7 @@ def raise_negative_values(result: Result, columns: tuple[str, ...]) -> Result:
         bias = (
             ""
             if column.scale is None
-            else f", by {_compute_empty_bias(result, column):,.4g} in an empty cell"
+            else f", by {write_figure(_compute_empty_bias(result, column))} in an empty cell"
         )
         notes.append(
             f"{column.name}: negative values were set to 0, which biases it upwards{bias}; do not "

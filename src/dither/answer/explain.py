@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderResult
 
 from dither.answer.preview import Preview
+from dither.figures import write_figure
 from dither.pages.html import Html, write_element
 from dither.pages.notebook import write_cell
 from dither.plan.algebra import (
@@ -88,7 +89,7 @@ class Explanation:
         heads = ("step", "asks", "one unit moves it by", "mechanism", "noise scale", "share")
         rows = []
         for i, step in enumerate(self.steps):
-            scale = "–" if step.scale is None else f"{step.scale:,.4g}"
+            scale = "–" if step.scale is None else write_figure(step.scale)
             share = f"{float(step.share):.1%}"
             rows.append((str(i), step.asks, step.sensitivity, step.mechanism, scale, share))
         return ShownTable(heads, tuple(rows), frozenset({4, 5}))

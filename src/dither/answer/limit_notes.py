@@ -12,6 +12,7 @@ from fractions import Fraction
 from dither.answer.blocks import list_keys
 from dither.catalog import Catalog
 from dither.errors import ParameterError
+from dither.figures import write_figure
 from dither.question.kinds import key_kind
 from dither.question.recipe import KeyColumn, Recipe
 from dither.question.row_limits import list_limited_tables, name_unit
@@ -73,9 +74,10 @@ def _ask_for_bin(key: KeyColumn) -> str | None:
     if len(numbers) <= _MOST_NUMBERS:
         return None
     width = _round_width(float(numbers[-1] - numbers[0]) / _BINS)
+    written = write_figure(width).replace(",", "")
     return (
         f"{key.column} has {len(numbers):,} values, and each would be a row of noise: group by a "
-        f"bin, as in GROUP BY BIN({key.column}, {width:g})"
+        f"bin, as in GROUP BY BIN({key.column}, {written})"
     )
 
 

@@ -21,6 +21,7 @@ from dither.answer.preview_selection import count_listed_rows, limit_rows
 from dither.answer.size_shown import find_size_shown
 from dither.canonical import decimal_text
 from dither.errors import ParameterError
+from dither.figures import write_figure
 from dither.pages.notebook import write_cell, write_notes
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
@@ -128,7 +129,9 @@ class Preview:
         """The sentences below the table: price, accuracy, keys, notes and what is left."""
         lines = [self._price()]
         if self.within is not None:
-            widths = ", ".join(f"{name} ± {width:g}" for name, width in self.within.items())
+            widths = ", ".join(
+                f"{name} ± {write_figure(width, 6)}" for name, width in self.within.items()
+            )
             lines.append(
                 f"this is the least price for {widths}"
                 + ("" if self.fits else "; it does not fit the budget")
@@ -254,7 +257,7 @@ class Preview:
 
 
 def _format_figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.4g}"
+    return "–" if value is None else write_figure(value)
 
 
 def make_preview(

@@ -197,7 +197,9 @@ def _preview_column(
 
         size = find_smallest_group(have_intervals, find_size_shown(mechanisms) or 1)
         inputs = make_reference_cell(recipe, grouping_set, terms.analyses, size)
-        notes += [] if size is None else [write_smallest_group(size, bounds is not None)]
+        is_total = not grouping_set.keys
+        if size is not None:
+            notes.append(write_smallest_group(size, bounds is not None, is_total))
     half = _find_widest(values, noises, inputs, foreseen.level)
     scale = sensitivity = None
     law = noises.laws[formula.atom] if isinstance(formula, Noisy) else None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import isinf
 
+from dither.figures import write_figure
 from dither.plan.algebra import Cells, Sum
 from dither.plan.analysed_query import AnalysedQuery
 from dither.plan.keys import bounds_in
@@ -28,8 +29,8 @@ possible value',)
     if isinf(half):
         return ("this answer would be noise: its interval has no end, however many rows there are",)
     return (
-        f"this answer would be noise: ± {half:,.6g} is more than the {span:,.6g} between its least "
-        "and largest possible value",
+        f"this answer would be noise: ± {write_figure(half, 6)} is more than the "
+        f"{write_figure(span, 6)} between its least and largest possible value",
     )
 
 
@@ -48,8 +49,8 @@ bought with',)
             "anything to be told from none",
         )
     return (
-        f"this answer would be noise: ± {half:,.3g} beside about {float(size):,.3g} in a group, by "
-        "what the limits were bought with",
+        f"this answer would be noise: ± {write_figure(half, 3)} beside about "
+        f"{write_figure(float(size), 3)} in a group, by what the limits were bought with",
     )
 
 

@@ -15,6 +15,7 @@ from dither.answer.average_bounds import clamp_interval, clamp_value
 from dither.answer.column_info import WITHOUT_INTERVAL, ResultColumn
 from dither.answer.quantile_intervals import OF_QUANTILES
 from dither.canonical import decimal_text
+from dither.figures import write_figure
 from dither.pages.charts import ChartPoint, draw_dots
 from dither.pages.html import EMPTY, Html, write_element
 from dither.pages.notebook import write_cell, write_notes
@@ -102,9 +103,9 @@ def _explain_bounds(
     numbers = (row[name] for row in rows for name in (column.name, *ends))
     if any(number is not None and not low <= number <= high for number in numbers):
         yield (
-            f"an average of values in [{low:g}, {high:g}] lies there too; what the noise moved "
-            "beyond is shown at the bound, with the raw value beside it, and sorted as shown; "
-            "to_pandas() and to_arrow() keep raw values"
+            f"an average of values in [{write_figure(low, 6)}, {write_figure(high, 6)}] lies there "
+            "too; what the noise moved beyond is shown at the bound, with the raw value beside it, "
+            "and sorted as shown; to_pandas() and to_arrow() keep raw values"
         )
 
 
@@ -244,7 +245,7 @@ def _write_level(column: ResultColumn) -> str:
 def _describe_noise(column: ResultColumn) -> str:
     """Describe a column in words: its aggregate, mechanism, noise scale and interval."""
     noise = (
-        f", {column.mechanism} with scale {float(column.scale):g}"
+        f", {column.mechanism} with scale {write_figure(float(column.scale), 6)}"
         if column.scale is not None
         else ""
     )

@@ -53,9 +53,17 @@ def _narrow_sizes(
     return (sizes[first - 1] + 1 if first else low), sizes[first]
 
 
-def write_smallest_group(size: int, is_bounded: bool) -> str:
-    """Say which group the figures of a column are for, where the asker named none."""
+def write_smallest_group(size: int, is_bounded: bool, is_total: bool) -> str:
+    """Say how many rows the figures of a column are for, where the asker named no size.
+
+    `is_total`: the column is one number over all rows, so that there is no smallest group.
+    """
     which = "an interval narrower than its public bounds" if is_bounded else "an interval"
+    if is_total:
+        return (
+            f"± holds for {size:,} rows in all, the fewest with {which}, and falls with more rows "
+            "about in proportion; group_size= (--group-size) names as many as you expect"
+        )
     return (
         f"± is that of a group of {size:,} rows, the smallest that is shown with {which}; pass "
         "group_size= for another"

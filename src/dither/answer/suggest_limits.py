@@ -28,6 +28,7 @@ from dither.answer.possible_cells import count_possible_cells
 from dither.answer.result import list_noises
 from dither.answer.suggest import add_terms, compare_threshold
 from dither.errors import ParameterError
+from dither.figures import write_figure
 from dither.laws import HasErrorTerms
 from dither.plan.algebra import (
     Aggregate,
@@ -95,8 +96,9 @@ class LimitSuggestion:
     def lines(self) -> list[str]:
         """The limits in words, one line for each, and where they come from."""
         lines = [
-            f"{clamp.aggregate}: one person adds {float(clamp.low):g} to {float(clamp.high):g} to "
-            "a group" + ("" if clamp.size else "; too few people add anything to be told from none")
+            f"{clamp.aggregate}: one person adds {write_figure(float(clamp.low), 6)} to "
+            f"{write_figure(float(clamp.high), 6)} to a group"
+            + ("" if clamp.size else "; too few people add anything to be told from none")
             for clamp in self.limits.clamps
         ]
         if self.limits.max_groups is not None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from dither.audit.confidence import check_alpha
 from dither.errors import ParameterError
+from dither.figures import write_bound
 
 
 def share(run: int, alpha: float) -> float:
@@ -40,8 +41,8 @@ def next_share(file: Path, alpha: float, year: int | None = None) -> float:
         same = record.get("year") == now
         if same and record["alpha"] != alpha:
             raise ParameterError(
-                f"the runs of {now} share alpha {record['alpha']:g}, fixed by the first of them: "
-                f"use that, got {alpha:g}"
+                f"the runs of {now} share alpha {write_bound(record['alpha'])}, fixed by the "
+                f"first of them: use that, got {write_bound(alpha)}"
             )
         run = int(record["runs"]) + 1 if same else 1
         new = file.with_name(file.name + ".new")

@@ -20,6 +20,7 @@ from scipy.stats import binom
 from dither.audit.guess_tail import LEVELS, discount_failures, epsilon_lower, tail
 from dither.audit.outputs import Batch, Numbers
 from dither.audit.views import View
+from dither.figures import write_bound
 from dither.privacy.noise import bernoulli
 
 _BINS = 300
@@ -69,11 +70,13 @@ class Guesses:
 
     def __str__(self) -> str:
         """Say how many guesses were right, and how unlikely that is if the claim holds."""
+        claim = f"epsilon {write_bound(self.epsilon, up=True)}, "
+        claim += f"delta {write_bound(self.delta, up=True)}"
         return (
             f"{sum(self.right):,} of {sum(self.right) + sum(self.wrong):,} guesses of the input "
             f"from '{self.view}' were right, of {self.trials:,} outputs; so many come with "
-            f"probability at most {self.chance:.3g} if the claim (epsilon {self.epsilon:.6g}, "
-            f"delta {self.delta:.3g}) holds"
+            f"probability at most {write_bound(self.chance, up=True)} if the claim ({claim}) "
+            f"holds"
         )
 
     def to_json(self) -> dict[str, Any]:

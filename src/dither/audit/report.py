@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dither.audit.verdict import LIMITS, Verdict
+from dither.figures import write_bound
 from dither.pages.html import Html, join, write_element
 from dither.pages.page import PageSection, write_page
 from dither.pages.plots import Axis, ChartLine, draw_curves, draw_lengths
@@ -116,16 +117,17 @@ _TONES: dict[str, Tone] = {
 
 def _show_verdict(verdict: Verdict) -> Html:
     """Write one verdict: its facts, the reason for it, and three plots."""
+    epsilon = write_bound(verdict.epsilon, up=True)
+    areas = (write_bound(verdict.area), write_bound(_largest_area(verdict), up=True))
     facts = [
-        ("claim", f"epsilon {verdict.epsilon:.6g}, delta {verdict.delta:.3g}"),
-        ("largest epsilon shown", f"{verdict.epsilon_lower:.4g}"),
-        ("ceiling of this many runs", f"{verdict.ceiling:.4g}"),
+        ("claim", f"epsilon {epsilon}, delta {write_bound(verdict.delta, up=True)}"),
+        ("largest epsilon shown", write_bound(verdict.epsilon_lower)),
+        ("ceiling of this many runs", write_bound(verdict.ceiling, up=True)),
         ("runs on each input", f"{verdict.runs:,}, of which {verdict.choosing:,} chose the events"),
-        ("false alarms", f"at most {verdict.alpha:g}"),
+        ("false alarms", f"at most {write_bound(verdict.alpha, up=True)}"),
         (
             "area under the ROC curve",
-            f"{verdict.area:.4f} (guessing: 0.5; the claim allows {_largest_area(verdict):.4f}; an "
-            f"estimate)",
+            f"{areas[0]} (guessing: 0.5; the claim allows {areas[1]}; an estimate)",
         ),
     ]
     if verdict.certificate is not None:
@@ -148,7 +150,7 @@ def _explain_outcome(verdict: Verdict) -> str:
         return (
             "The claim excludes these probabilities; a mechanism that keeps it shows such counts "
             "with probability at "
-            f"most {verdict.alpha:g}."
+            f"most {write_bound(verdict.alpha, up=True)}."
         )
     if verdict.unexamined:
         return (

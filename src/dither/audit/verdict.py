@@ -11,6 +11,7 @@ import numpy as np
 from dither.audit.confidence import check_alpha, log_ratio
 from dither.audit.guessing import Guesses
 from dither.errors import ParameterError
+from dither.figures import write_bound
 
 Outcome = Literal["violated", "not refuted", "inconclusive"]
 LIMITS = (
@@ -81,9 +82,9 @@ class Evidence:
             ("first", "second") if self.direction == "d1 over d2" else ("second", "first")
         )
         return (
-            f"'{self.event}' has probability above {self.low:.6g} on the {likely_side} input and "
-            f"below {self.high:.6g} on the {rare_side} ({self.hits[0]:,} and {self.hits[1]:,} of "
-            f"{self.runs:,} runs)"
+            f"'{self.event}' has probability above {write_bound(self.low)} on the {likely_side} "
+            f"input and below {write_bound(self.high, up=True)} on the {rare_side} "
+            f"({self.hits[0]:,} and {self.hits[1]:,} of {self.runs:,} runs)"
         )
 
     def delta(self, epsilon: float) -> float:
@@ -137,15 +138,16 @@ class Verdict:
 
     def __str__(self) -> str:
         """Say the outcome in one line: the claim, and the evidence or the reach of the test."""
-        claim = f"claimed epsilon {self.epsilon:.6g}, delta {self.delta:.3g}"
+        epsilon = write_bound(self.epsilon, up=True)
+        claim = f"claimed epsilon {epsilon}, delta {write_bound(self.delta, up=True)}"
         if self.certificate is not None and self.violated:
-            least = f", so epsilon >= {self.epsilon_lower:.4g} at that delta"
+            least = f", so epsilon >= {write_bound(self.epsilon_lower)} at that delta"
             shown = least if self.epsilon_lower > self.epsilon else ", against the claimed curve"
-            confidence = f"confidence 1 - {self.alpha:g}"
+            confidence = f"confidence 1 - {write_bound(self.alpha, up=True)}"
             return f"{self.name}: violated. {claim}; but {self.certificate}{shown}; {confidence}"
         reach = (
-            f"largest epsilon shown {self.epsilon_lower:.4g}, ceiling of {self.runs:,} "
-            f"runs {self.ceiling:.4g}"
+            f"largest epsilon shown {write_bound(self.epsilon_lower)}, ceiling of {self.runs:,} "
+            f"runs {write_bound(self.ceiling, up=True)}"
         )
         missing = f"; not examined: {'; '.join(self.unexamined)}" if self.unexamined else ""
         return f"{self.name}: {self.outcome}. {claim}; {reach}{missing}"

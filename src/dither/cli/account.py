@@ -23,7 +23,7 @@ from dither.accounting.expressions import parse, write_expression
 from dither.accounting.planning import cautions
 from dither.accounting.readers import from_opacus, parse_dp_event
 from dither.canonical import decimal_text
-from dither.cli.output import make_console
+from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import DitherError
 from dither.given_numbers import as_float
 from dither.privacy import loss_documents
@@ -32,6 +32,8 @@ from dither.publish.shown_table import ShownTable
 from dither.strict_json import read_document
 from dither.surfaces import escape_lines
 
+_WRONG_LOSS = 2
+"""The exit code of a command line that says no loss."""
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 
 
@@ -65,26 +67,36 @@ def read_loss(
     return parse(source, neighbours=neighbours, unit=unit)  # type: ignore[arg-type]
 
 
+def _show_error(error: Exception, *, as_json: bool) -> None:
+    """Print what is wrong with the loss that was given, for people or as JSON."""
+    message = escape_lines(str(error))
+    if as_json:
+        kind = type(error).__name__
+        print_json({"error": {"kind": kind, "message": message, "exit_code": _WRONG_LOSS}})
+    else:
+        typer.echo(f"error: {message}", err=True)
+
+
 @app.command()
 def account(
     loss: Annotated[
-        str | None, typer.Argument(help="expression, JSON loss, or a .json file with one")
+        str | None, typer.Argument(help="An expression, a JSON loss, or a .json file with one.")
     ] = None,
-    delta: Annotated[str, typer.Option(help="the delta at which to read epsilon")] = "1e-6",
-    epsilon: Annotated[str | None, typer.Option(help="read delta at this epsilon as well")] = None,
+    delta: Annotated[str, typer.Option(help="The delta at which epsilon is read.")] = "1e-6",
+    epsilon: Annotated[str | None, typer.Option(help="Read delta at this epsilon too.")] = None,
     neighbours: Annotated[
-        str | None, typer.Option(help="add_remove or replace, for all events")
+        str | None, typer.Option(help="For all events: add_remove or replace.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="what a unit is, e.g. person")] = None,
-    units: Annotated[int | None, typer.Option(help="number of units, to judge delta")] = None,
+    unit: Annotated[str | None, typer.Option(help="What a unit is, e.g. person.")] = None,
+    units: Annotated[int | None, typer.Option(help="How many units, to judge delta.")] = None,
     opacus: Annotated[
-        Path | None, typer.Option(help="JSON list of [noise_multiplier, sample_rate, steps]")
+        Path | None, typer.Option(help="A JSON list of [noise_multiplier, sample_rate, steps].")
     ] = None,
     dp_event: Annotated[
-        Path | None, typer.Option(help="file with repr(event) of a dp-accounting DpEvent")
+        Path | None, typer.Option(help="A file with repr(event) of a dp-accounting DpEvent.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="write the ladder as a picture")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write the ladder as a picture.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Epsilon of a workload fixed in advance, under every theorem, with a proved bracket."""
     try:
@@ -95,8 +107,8 @@ def account(
         if plot is not None:
             ladder.plot().figure.savefig(plot)
     except (DitherError, OSError, UnicodeDecodeError, KeyError, IndexError, TypeError) as error:
-        typer.echo(escape_lines(f"error: {error}"), err=True)
-        raise typer.Exit(2) from None
+        _show_error(error, as_json=as_json)
+        raise typer.Exit(_WRONG_LOSS) from None
     if as_json:
         out: dict[str, Any] = ladder.to_json()
         if delta_bounds is not None:

@@ -7,15 +7,16 @@ dither audit function mine.py:answer --first '[1, 0]' --second '[0, 0]' --epsilo
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import track
 
+from dither.accounting.expressions import write_expression
 from dither.audit.accountant import audit_accountant
 from dither.audit.alpha_budget import next_share
+from dither.audit.figures import write_power
 from dither.audit.report import Section, finite, write
 from dither.audit.shipped_mechanisms import Subject, subjects
 from dither.audit.verdict import Verdict
@@ -26,6 +27,7 @@ from dither.cli.audit_output import Alpha, Report, Year, say_written, show_limit
 from dither.cli.audit_system import system
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
+from dither.figures import write_bound
 from dither.publish.shown_table import ShownTable
 
 app = typer.Typer(
@@ -94,8 +96,8 @@ def mechanisms(
             "verdict",
         )
         text = (
-            f"A mechanism that keeps its claim is accused with probability at most {alpha:g} for "
-            f"each test.",
+            f"A mechanism that keeps its claim is accused with probability at most "
+            f"{write_bound(alpha, up=True)} for each test.",
         )
         rows = tuple(_make_row(verdict) for verdict in verdicts)
         say_written(
@@ -198,17 +200,19 @@ def accountant(
     heads = ("composition", "epsilon", "accountant's delta", "shown at least")
     rows = tuple(
         (
-            repr(claim.loss)[:70],
-            f"{claim.epsilon:.4g}",
-            f"{claim.claimed:.4g}",
-            f"{claim.shown:.4g}",
+            write_expression(claim.loss),
+            write_bound(claim.epsilon),
+            write_bound(claim.claimed, up=True),
+            write_bound(claim.shown),
         )
         for claim in claims
     )
     console.print(ShownTable(heads, rows, frozenset({1, 2, 3})))
     refuted = sum(claim.refuted for claim in claims)
     console.print(
-        f"{refuted} of {len(claims)} claims refuted; false alarms at most {alpha:g}", soft_wrap=True
+        f"{refuted} of {len(claims)} claims refuted; false alarms at most "
+        f"{write_bound(alpha, up=True)}",
+        soft_wrap=True,
     )
     if as_json:
         documents = [
@@ -228,10 +232,10 @@ def accountant(
 def _make_row(verdict: Verdict) -> tuple[str, ...]:
     """Write the row of a verdict for the table."""
     numbers = (
-        f"{verdict.epsilon:.4g}",
-        f"{verdict.delta:.3g}",
-        f"{verdict.epsilon_lower:.4g}",
-        f"{verdict.ceiling:.4g}",
+        write_bound(verdict.epsilon, up=True),
+        write_bound(verdict.delta, up=True),
+        write_bound(verdict.epsilon_lower),
+        write_bound(verdict.ceiling, up=True),
     )
     return (verdict.name, *numbers, f"{verdict.runs:,}", verdict.outcome)
 
@@ -254,7 +258,7 @@ _CATCH_HEAD = (
 def _make_catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
     """Write the row of a bug of the zoo: what it is, and how it was caught."""
     drawn = (
-        (f"{catch.runs:,}", f"{catch.alpha:g}", _format_power(catch.power))
+        (f"{catch.runs:,}", write_bound(catch.alpha, up=True), write_power(catch.power))
         if catch.runs
         else ("-", "-", "certain")
     )
@@ -268,19 +272,6 @@ def _make_catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
         catch.needs,
         "yes" if catch.caught else "NO",
         catch.evidence,
-    )
-
-
-def _format_power(power: float) -> str:
-    """Format a power with four digits, or as many nines as there are.
-
-    >>> _format_power(0.99312), _format_power(1 - 2e-11), _format_power(1.0)
-    ('0.9931', '0.99999999998', '1.0000')
-    """
-    return (
-        f"{power:.4f}"
-        if power == 1 or power < 0.9999
-        else f"{math.floor(power * 1e11) / 1e11:.11f}"
     )
 
 
@@ -312,6 +303,6 @@ def _show_catches(console: Console, catches: list[tuple[Bug, Catch]], *, why: bo
 
 
 def _summarise(accused: list[str], tested: int, alpha: float) -> str:
-    rate = f"chance of any false alarm at most {min(1.0, alpha * tested):.2g}"
+    rate = f"chance of any false alarm at most {write_bound(min(1.0, alpha * tested), up=True)}"
     named = f" (accused: {', '.join(accused)})" if accused else ""
     return f"{tested - len(accused)} of {tested} of our mechanisms not accused{named}, {rate}"

@@ -22,6 +22,7 @@ from dither.audit.report import finite
 from dither.audit.verdict import LIMITS
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
+from dither.figures import write_bound
 from dither.publish.shown_table import ShownTable
 
 _HEAD = ("table", "system", "R* printed", "R* ours", "delta", *METHODS, "beyond tolerance")
@@ -78,10 +79,10 @@ def _show_book(console: Console, *, full: bool, runs: int, as_json: bool) -> Non
     for system in systems:
         for delta, own_counts in system.counts.items():
             cells = _pair_counts(system.experiment.counts[delta], own_counts)
-            risks = f"{system.experiment.risk:.3f}", f"{system.risk:.6f}"
+            risks = write_bound(system.experiment.risk), write_bound(system.risk)
             odd = ", ".join(system.misses[delta]) or "-"
             name = system.experiment.name
-            rows.append((system.experiment.table, name, *risks, f"{delta:g}", *cells, odd))
+            rows.append((system.experiment.table, name, *risks, write_bound(delta), *cells, odd))
     title = f"examples needed: printed / ours (median of {runs})"
     console.print(ShownTable(_HEAD, tuple(rows), title=title))
     if located_systems:
@@ -92,14 +93,16 @@ def _show_book(console: Console, *, full: bool, runs: int, as_json: bool) -> Non
             for delta, own_counts in located.counts.items():
                 name = f"{located.name}, nu = {located.nu}"
                 cells = _pair_counts(printed[delta], own_counts)
-                rows.append((located.table, name, f"{located.risk:.5f}", f"{delta:g}", *cells))
+                rows.append(
+                    (located.table, name, write_bound(located.risk), write_bound(delta), *cells)
+                )
         title = "places, a prior of our own: printed / ours"
         console.print(ShownTable(heads, tuple(rows), title=title))
     exact_risks = [
-        (f"planar geometric nu = {nu}, 400 x 115,600", f"{places.UNIFORM[nu]}", f"{risk:.5f}")
+        (f"planar geometric nu = {nu}, 400 x 115,600", f"{places.UNIFORM[nu]}", write_bound(risk))
         for nu, risk in uniform_risks.items()
     ]
-    exact_risks.append(("spiky, 2 x 10K", "0", f"{spiky().bayes_risk:.5f}"))
+    exact_risks.append(("spiky, 2 x 10K", "0", write_bound(spiky().bayes_risk)))
     console.print(
         ShownTable(
             ("system", "R* spec", "R* ours"), tuple(exact_risks), title="uniform prior, exact"
@@ -175,18 +178,17 @@ def _show_pairs(console: Console, file: Path, *, alpha: float, as_json: bool) ->
     """Print the leakage estimated from the pairs in a file, and the epsilon that it certifies."""
     estimate = from_pairs(*_read_pairs(file))
     rows = tuple(
-        (line.method, f"{line.examples[-1]:,}", f"{line.least:.4f}", f"{line.last:.4f}")
+        (line.method, f"{line.examples[-1]:,}", write_bound(line.least), write_bound(line.last))
         for line in estimate.curves
     )
     heads = ("estimator", "examples", "least error", "last error")
     console.print(ShownTable(heads, rows, frozenset({1, 2, 3})))
     bound = estimate.certify(alpha)
     console.print(
-        f"guessing errs {estimate.random_guess:.4f}; best estimate of the Bayes risk "
-        f"{estimate.risk:.4f} "
-        f"({estimate.method}), "
-        f"multiplicative leakage {estimate.leakage:.4f}; for secrets drawn as these were, epsilon "
-        f"(local) is at least {bound:.4f} with confidence {1 - alpha:g}",
+        f"guessing errs {write_bound(estimate.random_guess)}; best estimate of the Bayes risk "
+        f"{write_bound(estimate.risk)} ({estimate.method}), multiplicative leakage "
+        f"{write_bound(estimate.leakage)}; for secrets drawn as these were, epsilon (local) is at "
+        f"least {write_bound(bound)} with confidence {write_bound(1 - alpha)}",
         soft_wrap=True,
     )
     for warning in estimate.warnings:

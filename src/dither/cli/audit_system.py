@@ -15,6 +15,7 @@ from dither.audit.report import Section, write
 from dither.audit.system import audit_system
 from dither.cli.audit_output import Alpha, Report, Year, say_written, show_limits
 from dither.cli.output import AsJson, make_console, print_json
+from dither.figures import write_bound
 from dither.plan.algebra import Query
 from dither.privacy.noise.source import fresh_bytes
 from dither.state import State
@@ -44,8 +45,8 @@ def system(
         ),
         f"{findings.row_pairs:,} more pairs whose plans' rows were compared (symmetric difference)",
         f"{len(findings.verdicts)} black-box tests of the whole path, false alarms at most "
-        f"{alpha_share:g} together",
-        f"times of the two sides: rank test p = {findings.slower:.3g} "
+        f"{write_bound(alpha_share, up=True)} together",
+        f"times of the two sides: rank test p = {write_bound(findings.slower)} "
         "(shown, not judged: embedded mode promises nothing)",
         *findings.faults[:20],
     ]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dither import steward
+from dither.cli.datasets import CatalogOrNone, find_catalog, show_datasets
 from dither.cli.large_epsilon import Yes, check_cap
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
@@ -195,13 +196,17 @@ def _list_pots(dataset_state: State) -> tuple[Pot, ...]:
 
 
 @app.command("show")
-def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
+def show(catalog: CatalogOrNone = None, as_json: AsJson = False, state: StateFolder = None) -> None:
     """Show spent, left, cap and ceiling of every budget, all groups together, and the population's
-    datasets."""
-    dataset_state = State.beside(catalog, state)
+    datasets. Without a catalog, list the datasets of this machine."""
+    catalog_file = find_catalog(catalog, state)
+    if catalog_file is None:
+        show_datasets("budget", "show", as_json=as_json)
+        return
+    dataset_state = State.beside(catalog_file, state)
     registered = steward.registered_catalog(dataset_state)
     pots = _list_pots(dataset_state)
-    suspension = describe_suspension(dataset_state, catalog)
+    suspension = describe_suspension(dataset_state, catalog_file)
     budget = PotBalances(
         pots, steward.population_notes(dataset_state, registered), horizon(registered)
     )

@@ -26,6 +26,7 @@ from dither.cli.demo_report import DemoAnswer, count_covered, demo_report, list_
 from dither.cli.output import AsJson, make_console, print_json
 from dither.commands import write_command
 from dither.errors import BudgetError
+from dither.figures import write_figure
 from dither.publish import seal
 from dither.publish.interpret import interpret_pot
 from dither.publish.shown_table import ShownTable
@@ -234,8 +235,9 @@ class _Walk:
         for answer in self.answers:
             inside, intervals = count_covered(answer)
             first = answer.preview.columns[0]
-            is_known = first.half_width is not None and not first.needs_group_size
-            half_width = f"{first.half_width:,.4g}" if is_known else "by group size"
+            half_width = "by group size"
+            if first.half_width is not None and not first.needs_group_size:
+                half_width = write_figure(first.half_width)
             held_truth = f"{inside} of {intervals}" if intervals else "no bounds"
             rows.append((answer.title, str(answer.result.table.num_rows), half_width, held_truth))
         self.console.print(ShownTable(heads, tuple(rows), frozenset({1, 2, 3})))

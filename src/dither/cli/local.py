@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from fractions import Fraction
+from math import ceil, floor
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from dither.canonical import decimal_text
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
 from dither.local.choose import candidates, choose
+from dither.local.heavy import best_search
+from dither.local.search_limits import least_possible_count
 from dither.local.simulate import SimulatedErrors, chart, measure
 from dither.publish.shown_table import ShownTable
 
@@ -82,3 +87,58 @@ def simulate(
     if as_json:
         documents = {name: [asdict(point) for point in line] for name, line in lines.items()}
         print_json({"error_of_a_share": documents, "picture": None if plot is None else str(plot)})
+
+
+@app.command()
+def search(
+    bits: Annotated[
+        int, typer.Option(help="Bits of a value: five for each letter of a word.")
+    ] = 30,
+    epsilon: Annotated[
+        list[str] | None, typer.Option(help="Loss of one report; give it several times.")
+    ] = None,
+    users: Annotated[int, typer.Option(help="How many users will report.")] = 300_000,
+    as_json: AsJson = False,
+) -> None:
+    """Show how many users must hold a value, such as a word, so that a search for frequent values
+    finds it, and how many any search would need. Reads no data."""
+    prices = epsilon or ["1", "2", "4"]
+    documents = [_plan_search(price, bits, users) for price in prices]
+    if as_json:
+        print_json({"bits": bits, "users": users, "searches": documents})
+        return
+    console = make_console()
+    heads = ("epsilon", "prefixes of so many bits", "found", "impossible")
+    rows = tuple(
+        (
+            document["epsilon"],
+            ", ".join(map(str, document["lengths"])),
+            f"from {_write_share(document['found_from'], users)}",
+            f"below {_write_share(document['impossible_below'], users)}",
+        )
+        for document in documents
+    )
+    title = f"values of {bits} bits, {users:,} users: how many must hold a value"
+    console.print(ShownTable(heads, rows, frozenset({0}), title))
+    note = (
+        "found: with probability 0.9, by local.best_search; impossible: no protocol with one "
+        "report of each user finds it with probability 0.9. delta 0, for one user."
+    )
+    console.print(note, soft_wrap=True)
+
+
+def _plan_search(price: str, bits: int, users: int) -> dict[str, Any]:
+    """The best search for a price, what it finds, and what no search finds, as plain data."""
+    best = best_search(price, bits, users)
+    return {
+        "epsilon": decimal_text(Fraction(best.epsilon), up=True),
+        "lengths": list(best.lengths),
+        "found_from": ceil(best.smallest_count(users)),
+        "impossible_below": floor(least_possible_count(price, bits, users)),
+    }
+
+
+def _write_share(count: int, users: int) -> str:
+    """A count of users and their share in percent."""
+    share = decimal_text(Fraction(round(1000 * Fraction(count, users)), 10))
+    return f"{count:,} users ({share}%)"

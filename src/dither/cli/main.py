@@ -59,6 +59,11 @@ _GROUPS = (
 
 _NOTHING_CHANGED = "stopped; nothing changed"
 _REGISTERING = ("register", "quickstart")
+_NEVER_ASKING = (
+    *("account", "audit", "bench", "catalog", "completion", "history", "interpret", "ledger"),
+    *("local", "preview", "registry", "report", "status", "verify"),
+)
+"""Commands that charge nothing, so that an interrupt leaves nothing to say."""
 
 
 class InterruptedCommand(Exception):
@@ -196,6 +201,8 @@ def _name_catalog_file(message: str) -> str:
 def _describe_interrupt() -> str:
     """What an interrupt left behind, where the command itself did not say."""
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if command in _NEVER_ASKING:
+        return "stopped"
     return _NOTHING_CHANGED if command in _REGISTERING else CHARGED_IS_STORED
 
 

@@ -11,6 +11,7 @@ import yaml
 from dither import steward
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
+from dither.commands import name_catalog
 from dither.errors import DitherError
 from dither.publish.deployment import Deployment
 from dither.publish.hazards import find_hazards
@@ -87,7 +88,8 @@ def export(
         f"wrote {to / 'registry.yaml'} and {to / 'statement.md'}", highlight=False, soft_wrap=True
     )
     for hazard in warned:
-        console.print(str(hazard), markup=False, highlight=False, soft_wrap=True)
+        warning = name_catalog(str(hazard), catalog)
+        console.print(warning, markup=False, highlight=False, soft_wrap=True)
     for line in wrong:
         console.print(f"does not fit the register's schema: {line}", markup=False, highlight=False)
     console.print(

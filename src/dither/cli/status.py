@@ -7,16 +7,24 @@ from typing import Any
 
 from dither import steward
 from dither.canonical import decimal_text
+from dither.cli.datasets import CatalogOrNone, find_catalog, show_datasets
 from dither.cli.output import AsJson, make_console, print_json
-from dither.cli.register import CatalogFile, StateFolder
+from dither.cli.register import StateFolder
 from dither.commands import write_command
 from dither.given_numbers import as_float
 from dither.state import State
 
 
-def status(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
-    """Show what is registered, what is left of its budgets, and whether incidents suspend it."""
-    dataset_state = State.beside(catalog, state)
+def status(
+    catalog: CatalogOrNone = None, as_json: AsJson = False, state: StateFolder = None
+) -> None:
+    """Show what is registered, what is left of its budgets, and whether incidents suspend it.
+    Without a catalog, list the datasets of this machine."""
+    catalog_file = find_catalog(catalog, state)
+    if catalog_file is None:
+        show_datasets("status", as_json=as_json)
+        return
+    dataset_state = State.beside(catalog_file, state)
     registered = steward.read_registered(dataset_state)
     facts = steward.registered_catalog(dataset_state)
     ledger = steward.open_ledger(dataset_state)
@@ -24,7 +32,7 @@ def status(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = N
         pots = ledger.pots()
     finally:
         ledger.close()
-    suspension = describe_suspension(dataset_state, catalog)
+    suspension = describe_suspension(dataset_state, catalog_file)
     if as_json:
         document: dict[str, Any] = {
             "dataset": facts.dataset,

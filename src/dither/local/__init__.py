@@ -40,6 +40,7 @@ from dither.local.protocol import UNPROTECTED, Protocol, from_json
 from dither.local.puzzle import FragmentPuzzle
 from dither.local.ranges import Hierarchy
 from dither.local.rappor import BasicRappor, basic_rappor
+from dither.local.search_limits import least_possible_count
 from dither.local.sketch import CountMeanSketch, HadamardSketch
 from dither.local.sparse import SparseMean
 from dither.local.spatial import Grid, PlanarLaplace
@@ -101,6 +102,7 @@ __all__ = [
     "choose_ranges",
     "epsilon_at_least",
     "from_json",
+    "least_possible_count",
     "order_counts",
     "same_law",
 ]

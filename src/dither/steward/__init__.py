@@ -15,6 +15,7 @@ from dither.steward.budgets import (
     reissue,
 )
 from dither.steward.discarding import discard, list_discarded
+from dither.steward.machine import MachineDataset, list_datasets
 from dither.steward.registration import (
     Registration,
     anchor_line,
@@ -35,6 +36,7 @@ from dither.steward.stages import measured, truth
 from dither.steward.suspensions import Suspension, read_suspension
 
 __all__ = [
+    "MachineDataset",
     "Registration",
     "SourceFiles",
     "Suspension",
@@ -45,6 +47,7 @@ __all__ = [
     "discard",
     "draft_catalog",
     "forget_head",
+    "list_datasets",
     "list_discarded",
     "list_lineages",
     "list_source_problems",

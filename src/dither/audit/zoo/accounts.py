@@ -10,6 +10,7 @@ from scipy.stats import binom, norm
 from dither.accounting.curves import delta
 from dither.accounting.renyi import rdp
 from dither.audit.confidence import runs_needed
+from dither.audit.figures import write_needed_runs
 from dither.audit.zoo.bug import ALPHA, Bug, accountant
 from dither.privacy.losses import DiscreteLaplace, Gaussian
 
@@ -36,7 +37,7 @@ def _needs_gaussian() -> str:
             )
         )
     best = min((runs for runs in run_counts if runs is not None), default=None)
-    return "more than 1e15 a side" if best is None else f"{best:.2g} a side"
+    return "more than 1e15 a side" if best is None else write_needed_runs(best)
 
 
 def _needs_laplace() -> str:
@@ -49,7 +50,7 @@ def _needs_laplace() -> str:
     heads = 74
     p = float(binom.sf(heads - 1, 100, q)), float(binom.sf(heads - 1, 100, 1 - q))
     needed = runs_needed(*p, 4.69267, 1e-6, ALPHA / 4)
-    return "more than 1e15 a side" if needed is None else f"{needed:.2g} a side"
+    return "more than 1e15 a side" if needed is None else write_needed_runs(needed)
 
 
 def bugs() -> list[Bug]:
@@ -68,7 +69,7 @@ def bugs() -> list[Bug]:
             "classic-gaussian-at-epsilon-10",
             "sigma = sqrt(2 ln(1.25/delta)) / epsilon, proved for epsilon below 1",
             "Dwork, Roth 2014, theorem A.1, used beyond its range",
-            claim="(10, 1e-05)",
+            claim="(10, 1e-5)",
             claimed=lambda: 1e-5,
             true_lower=lambda: delta(Gaussian(CLASSIC), 10).lower,
             needs=_needs_gaussian,
@@ -77,7 +78,7 @@ def bugs() -> list[Bug]:
             "integer-laplace-priced-as-laplace",
             "100 counts with integer Laplace(10) reported by the continuous curve",
             "rule integer-noise-price",
-            claim="(4.69267, 1e-06)",
+            claim="(4.69267, 1e-6)",
             claimed=lambda: 1e-6,
             true_lower=lambda: (
                 delta(DiscreteLaplace(Fraction(10), 1) * 100, Fraction("4.69267")).lower

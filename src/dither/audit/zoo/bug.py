@@ -21,7 +21,9 @@ from dither.audit.black_box import test
 from dither.audit.confidence import power, runs_needed
 from dither.audit.events import Event, event
 from dither.audit.exact import Law, judge
+from dither.audit.figures import write_claim, write_needed_runs
 from dither.audit.verdict import Budget, Verdict
+from dither.figures import write_bound
 
 Detector = Literal["black box", "exact law", "accountant", "structure"]
 ALPHA = 1e-9
@@ -84,10 +86,10 @@ def black_box(
         likely, rare = chances()
         strength = power(likely, rare, spend.testing, epsilon, delta, share)
         needed = runs_needed(likely, rare, epsilon, delta, share)
-        needed_text = "" if needed is None else f"{needed:.2g} a side"
+        needed_text = "" if needed is None else write_needed_runs(needed)
         return Catch(verdict.violated, str(verdict), runs, ALPHA, strength, needed_text, verdict)
 
-    claim = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
+    claim = write_claim(epsilon, delta)
     return Bug(name, what, origin, claim, "black box", catch)
 
 
@@ -111,12 +113,13 @@ def exact_law(
         verdict = judge(left, right, epsilon=epsilon, delta=delta)
         needed = black_box_needs(left, right, epsilon, delta)
         evidence = (
-            f"delta({epsilon:g}) >= {verdict.delta_bounds.lower:.6g} > {delta:g}; "
+            f"delta({write_bound(epsilon)}) >= {write_bound(verdict.delta_bounds.lower)} > "
+            f"{write_bound(delta)}; "
             f"worst output {verdict.worst!r}"
         )
         return Catch(verdict.outcome == "violated", evidence, needs=needed)
 
-    claim = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
+    claim = write_claim(epsilon, delta)
     return Bug(name, what, origin, claim, "exact law", catch)
 
 
@@ -134,7 +137,7 @@ def black_box_needs(left: Law, right: Law, epsilon: float, delta: float) -> str:
         }:
             needed = runs_needed(float(min(1.0, p[k])), float(q[k]), epsilon, delta, ALPHA / 4)
             best = needed if best is None else best if needed is None else min(best, needed)
-    return "not visible in one run" if best is None else f"{best:.2g} a side"
+    return "not visible in one run" if best is None else write_needed_runs(best)
 
 
 def accountant(
@@ -156,7 +159,8 @@ def accountant(
         truth = true_lower()
         return Catch(
             claimed_value < truth,
-            f"claims {claimed_value:.6g}; the truth is at least {truth:.6g}",
+            f"claims {write_bound(claimed_value, up=True)}; the truth is at least "
+            f"{write_bound(truth)}",
             needs=needs(),
         )
 

@@ -11,7 +11,9 @@ from scipy.stats import binom
 
 from dither.audit.confidence import runs_needed
 from dither.audit.exact import Law, renyi
+from dither.audit.figures import write_needed_runs
 from dither.audit.zoo.bug import ALPHA, Bug, Catch, exact_law
+from dither.figures import write_bound
 
 
 def modulo_coin() -> tuple[Law, Law]:
@@ -96,11 +98,11 @@ def _priced_as_bounded_range() -> Bug:
         needs_text = (
             "not visible at any composition tried"
             if best is None
-            else f"{best:.2g} a side of {times} choices each"
+            else f"{write_needed_runs(best)} of {times} choices each"
         )
         evidence = (
-            f"Renyi divergence of order {order:g} is {divergence:.4f} > "
-            f"{order * rho:.4f} = order * eps^2/8"
+            f"Renyi divergence of order {write_bound(order)} is {write_bound(divergence)} > "
+            f"{write_bound(order * rho, up=True)} = order * eps^2/8"
         )
         return Catch(divergence > order * rho, evidence, needs=needs_text)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dither.audit.zoo.bug import Bug, structure
+from dither.figures import write_bound
 
 
 @dataclass
@@ -38,8 +39,8 @@ def refund_faults() -> Sequence[str]:
     paid = sum(epsilon for epsilon in budget.granted if epsilon > 0)
     if paid > budget.total:
         return [
-            f"asking {requests} was granted {answers}: {paid:g} spent from a budget of "
-            f"{budget.total:g}"
+            f"asking {requests} was granted {answers}: {write_bound(paid)} spent from a budget of "
+            f"{write_bound(budget.total)}"
         ]
     return []
 

@@ -54,7 +54,7 @@ def write_generated(catalog: Catalog, facts: Facts, target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="dither-dry-run-") as folder:
         workspace = Path(folder)
         (workspace / "spill").mkdir()
-        tables = tuple(replace(table, source_name=f"{table.name}.csv") for table in catalog.tables)
+        tables = tuple(_name_plainly(table) for table in catalog.tables)
         changed = replace(catalog, source=Source("csv", "."), tables=tables)
         rows_by_table: dict[str, list[Row]] = {}
         for table in [*public_order(changed), *_from_the_owners_out(changed)]:
@@ -69,6 +69,11 @@ def write_generated(catalog: Catalog, facts: Facts, target: Path) -> None:
         )
         if written_facts.lists != facts.lists:
             raise DitherError("no rehearsal: the labels of a public table could not be generated")
+
+
+def _name_plainly(table: Table) -> Table:
+    """The table as it is invented: a CSV file of its name, with the names of the catalog."""
+    return replace(table, source_name=f"{table.name}.csv", source_columns=())
 
 
 def _from_the_owners_out(catalog: Catalog) -> list[Table]:

@@ -185,6 +185,8 @@ def _name_steps(catalog: Catalog, table: Table) -> tuple[str, ...]:
     steps = (f"{table.name}: reading {table.source_name}", f"{table.name}: repairing values")
     if table.kind == "public":
         return (*steps, f"{table.name}: pinning the public table")
+    if catalog.unit.kind == "row":
+        return (*steps, f"{table.name}: limiting the rows")
     return (*steps, f"{table.name}: at most {table.rows_per_unit} rows per {catalog.unit.kind}")
 
 
