@@ -15,11 +15,15 @@ from dither.catalog import Catalog
 from dither.data.engines.duckdb import open_registered
 from dither.data.engines.scratch import release_folder
 from dither.data.lower.cells import query_sql, spots, spots_sql
-from dither.errors import DitherError
-from dither.plan.algebra import Cells, Keys, MeasuredQuery, Quantiles, plan_hash
+from dither.data.vectors.add_up import add_unit_vectors
+from dither.data.vectors.select import read_batches, vectors_sql
+from dither.errors import DitherError, RefusedError
+from dither.plan.algebra import Cells, Keys, MeasuredQuery, Quantiles, UnitVectors, plan_hash
 from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
+from dither.plan.vectors import BLOCK_ROWS
+from dither.rules import PrivacyRule
 
 _ANY_KEY = bytes(32)
 _OTHER_KEY = bytes([1]) * 32
@@ -94,11 +98,11 @@ class Measurer:
         name = f"dither_{key}"
         try:
             self._make_room()
-            if is_fixed and not isinstance(query, Quantiles):
+            if is_fixed and not isinstance(query, (Quantiles, UnitVectors)):
                 self._connection.execute(f"PREPARE {name} AS {sql}")
                 self._compiled[key] = Compiled(sql, f"EXECUTE {name}")
-            # quantiles are read as they come, which the engine does not do for statements that it
-            # keeps
+            # quantiles and vectors are read as they come, which the engine does not do for
+            # statements that it keeps
             else:
                 self._connection.execute(f"EXPLAIN {sql}").fetchall()
                 self._compiled[key] = Compiled(sql, sql if is_fixed else None)
@@ -120,13 +124,16 @@ class Measurer:
         Cells: one row per declared cell, one column per aggregate, exact Python integers; absent
         cells are 0. Where some keys are not listed: by their values, the cells that hold rows by
         code. Keys: the owners of each key. Quantiles: by unlisted keys and by code of the listed
-        ones, the points that hold rows, in order, and how many. `sample_key` is drawn by the kernel
+        ones, the points that hold rows, in order, and how many. UnitVectors: a column of the sum's
+        integers. `sample_key` is drawn by the kernel
         for this release; a plan that samples units is refused without one.
         """
         if isinstance(query, Keys):
             return self._measure_owners(query, sample_key)
         if isinstance(query, Quantiles):
             return self._measure_histograms(query, sample_key)
+        if isinstance(query, UnitVectors):
+            return self._measure_vectors(query, sample_key)
         cells = self._measure_cells(query, sample_key)
         return cells if self._analyses.analyse_query(query).unlisted else cells[()]
 
@@ -161,6 +168,20 @@ class Measurer:
         for key, code, *row in zip(labels, codes.tolist(), *values, strict=True):
             by_key.setdefault(key, {})[code] = tuple(row)
         return by_key
+
+    def _measure_vectors(self, query: UnitVectors, sample_key: bytes | None) -> NDArray[Any]:
+        """Add up the vectors of all units, or of a sample, in one pass over the rows."""
+        if query.rate is not None and sample_key is None:
+            raise RefusedError(
+                "a sample needs a key that the kernel draws for the release",
+                rule=PrivacyRule.NO_SEED,
+            )
+        rows = self._analyses.analyse_rows(query.plan)
+        try:
+            reader = self._connection.sql(self._run(query, sample_key)).to_arrow_reader(BLOCK_ROWS)
+            return add_unit_vectors(query, rows, read_batches(query, rows, reader), sample_key)
+        except duckdb.Error:
+            raise MeasureError("the engine failed") from None
 
     def _measure_owners(self, query: Keys, sample_key: bytes | None) -> dict[OpenKey, int]:
         table = self._fetch_table(query, sample_key)
@@ -250,6 +271,8 @@ class Measurer:
     def _write_sql(self, query: MeasuredQuery, sample_key: bytes | None) -> str:
         """Write the SQL of a query; quantiles of few points are counted in an array."""
         rows = self._analyses.analyse_rows(query.plan)
+        if isinstance(query, UnitVectors):
+            return vectors_sql(query, rows, sample_key)
         if isinstance(query, Quantiles) and (layout := spots(query, rows.columns)) is not None:
             return spots_sql(query, rows, layout.room, sample_key)
         return query_sql(query, rows, sample_key)
