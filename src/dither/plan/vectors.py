@@ -33,11 +33,16 @@ MOST_NUMBERS = 1 << 17
 """The longest vector."""
 BLOCK_NUMBERS = 1 << 18
 """Vectors are made for so many numbers at a time."""
-BLOCK_ROWS = 1 << 16
-"""Rows are fetched from the engine in blocks of this size, or up to twice that."""
+BATCH_NUMBERS = 1 << 23
+"""Features are encoded for so many numbers at a time."""
+BATCH_ROWS = 1 << 16
 MOST_BYTES = 1 << 30
+MOST_KEPT = 1 << 30
+"""Encoded rows up to this size may be kept in memory between the steps of a lease."""
 _COPIES = 6
 """So many arrays of one block are there at once."""
+_ENGINE_ROWS = 1 << 17
+"""A batch of the engine may have so many rows more."""
 
 
 def check_parts(query: UnitVectors) -> None:
@@ -63,15 +68,13 @@ def count_steps(query: UnitVectors) -> int:
 
 def count_vector_numbers(query: UnitVectors, rows: Analysed) -> int:
     """How many numbers the sum has."""
-    features = resolve_features(query.features, rows.columns)
-    return vector_length(query.function, sum(feature.width for feature in features))
+    return vector_length(query.function, _count_features(query, rows))
 
 
 def check_vectors(query: UnitVectors, rows: Analysed, neighbours: Neighbours) -> None:
     """Refuse vectors that do not fit the rows, are too long, or take too much memory."""
     check_parts(query)
-    features = sum(feature.width for feature in resolve_features(query.features, rows.columns))
-    check_label(query.function, features, rows.columns)
+    check_label(query.function, _count_features(query, rows), rows.columns)
     if not isinstance(rows.node, Owned):
         raise RefusedError(
             "a vector of a unit is made of rows that have an owner", rule=PrivacyRule.LOST_OWNER
@@ -114,12 +117,31 @@ def count_block_rows(length: int) -> int:
     return max(16, BLOCK_NUMBERS // length)
 
 
+def count_batch_rows(query: UnitVectors, rows: Analysed) -> int:
+    """How many rows are fetched from the engine at a time."""
+    return max(1024, min(BATCH_ROWS, BATCH_NUMBERS // _count_features(query, rows)))
+
+
 def vector_bytes(query: UnitVectors, rows: Analysed) -> int:
-    """An upper bound on the memory of the sum, beside what the engine holds."""
+    """An upper bound on the memory of the sum, beside what the engine holds and a lease keeps."""
     length = count_vector_numbers(query, rows)
-    features = resolve_features(query.features, rows.columns)
-    columns = 2 + len({feature.column for feature in features})
-    return 8 * (_COPIES * length * count_block_rows(length) + 2 * BLOCK_ROWS * columns)
+    encoded = 2 * _row_bytes(query, rows) * (count_batch_rows(query, rows) + _ENGINE_ROWS)
+    return 8 * _COPIES * length * (count_block_rows(length) + 2) + encoded
+
+
+def kept_bytes(query: UnitVectors, rows: Analysed) -> int:
+    """The memory of all encoded rows, by the largest number of rows that the catalog allows."""
+    assert isinstance(rows.node, Owned)
+    return rows.node.most * _row_bytes(query, rows)
+
+
+def _row_bytes(query: UnitVectors, rows: Analysed) -> int:
+    """An encoded row, beside its unit, its label and the values that it is made of."""
+    return 2 * _count_features(query, rows) + 8 * (2 + len(query.features))
+
+
+def _count_features(query: UnitVectors, rows: Analysed) -> int:
+    return sum(feature.width for feature in resolve_features(query.features, rows.columns))
 
 
 def vector_sensitivity_in(

@@ -1,14 +1,14 @@
 """The sum of all units' vectors, in one pass over the rows in blocks.
 
 Rows of one unit follow each other, so that a unit's rows are added up before its vector is clipped.
-Memory depends on the length of a vector alone, never on the rows.
+Memory depends on the length of a vector alone, never on the rows; a lease may keep the encoded rows
+for its next steps, where the catalog says that they are few enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,51 +25,60 @@ from dither.plan.vector_functions import vector_scale
 from dither.plan.vectors import count_block_rows, count_steps, count_vector_numbers
 
 Array = NDArray[Any]
-UNITS = ""
-"""The name of the numbers of units among the columns of a block: no column is called so."""
 _NOBODY = -1
 
 
-@dataclass(frozen=True)
-class VectorColumns:
-    """What is read of each row: the unit's number, where it is needed, and these columns."""
+class EncodedRows(NamedTuple):
+    """Rows as they come: the numbers of their units where these are needed, their features, one
+    column a row, and the values of their labels."""
 
-    has_units: bool
-    are_grouped: bool
-    names: tuple[str, ...]
+    units: Array | None
+    features: NDArray[np.int16]
+    labels: Array | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.features.shape[1])
+
+    def choose(self, chosen: Any) -> EncodedRows:
+        """Some of the rows: those of a slice, or where a mask is true."""
+        return EncodedRows(
+            None if self.units is None else self.units[chosen],
+            self.features[:, chosen],
+            None if self.labels is None else self.labels[chosen],
+        )
 
 
-def list_vector_columns(query: UnitVectors, rows: Analysed) -> VectorColumns:
-    """What a query for vectors reads of its rows."""
-    assert isinstance(rows.node, Owned)
-    names = {feature.column for feature in resolve_features(query.features, rows.columns)}
-    names.add(getattr(query.function, "label", None))
-    are_grouped = rows.node.rows > 1
-    columns = tuple(sorted(name for name in names if name is not None))
-    has_units = are_grouped or query.rate is not None or not columns
-    return VectorColumns(has_units, are_grouped, columns)
+def encode_rows(
+    query: UnitVectors, rows: Analysed, batches: Iterable[tuple[Array | None, dict[str, Array]]]
+) -> Iterator[EncodedRows]:
+    """Encode batches of rows: each the numbers of their units, and their values by column."""
+    features = resolve_features(query.features, rows.columns)
+    label = getattr(query.function, "label", None)
+    for units, columns in batches:
+        count = len(next(iter(columns.values())) if units is None else units)
+        labels = None if label is None else columns[label]
+        yield EncodedRows(units, encode_features(features, columns, count), labels)
 
 
 def add_unit_vectors(
     query: UnitVectors,
     rows: Analysed,
-    batches: Iterator[dict[str, Array]],
-    release_key: bytes | None,
+    blocks: Iterable[EncodedRows],
+    release_key: bytes | None = None,
 ) -> Array:
     """The sum over all units, or over those of a sample: one integer for each number.
 
-    A batch maps columns to their values; rows of one unit are neighbours in the whole sequence.
+    Rows of one unit are neighbours in the whole sequence of blocks.
     """
     adder = _Adder(query, rows)
-    for batch in batches:
+    for block in blocks:
         if query.rate is not None:
-            assert release_key is not None
-            chosen = draw_units(batch[UNITS], query.rate, release_key, query.hash)
-            batch = {name: values[chosen] for name, values in batch.items()}
-        size = len(next(iter(batch.values())))
-        for start in range(0, size, adder.block_rows):
-            stop = start + adder.block_rows
-            adder.add({name: values[start:stop] for name, values in batch.items()})
+            assert release_key is not None and block.units is not None
+            block = block.choose(draw_units(block.units, query.rate, release_key, query.hash))
+        for start in range(0, block.rows, adder.block_rows):
+            adder.add(block.choose(slice(start, start + adder.block_rows)))
     adder.finish()
     return adder.total.reshape(-1, 1)
 
@@ -78,27 +87,27 @@ class _Adder:
     """Adds blocks of rows; keeps the sum so far, and the rows of the unit that came last."""
 
     def __init__(self, query: UnitVectors, rows: Analysed) -> None:
+        assert isinstance(rows.node, Owned)
         self._function = query.function
         self._columns = rows.columns
-        self._features = resolve_features(query.features, rows.columns)
         self._label = resolve_label(query.function, rows.columns)
         self._steps = count_steps(query)
         self._per_step = float(1 / (vector_scale(query.function) * query.resolution))
-        self._are_grouped = list_vector_columns(query, rows).are_grouped
+        self._has_many_rows = rows.node.rows > 1
         length = count_vector_numbers(query, rows)
         self.block_rows = count_block_rows(length)
         self.total = np.zeros(length, np.int64)
         self._last_unit = _NOBODY
         self._last_vector = np.zeros((length, 1))
 
-    def add(self, block: dict[str, Array]) -> None:
+    def add(self, block: EncodedRows) -> None:
         """Add the rows of a block."""
-        size = len(next(iter(block.values())))
-        features = encode_features(self._features, block, size)
-        values = block[self._label.column] if self._label and self._label.column else None
-        vectors = make_vectors(self._function, self._label, self._columns, features, values)
-        if self._are_grouped:
-            vectors = self._fold_rows(vectors, block[UNITS])
+        vectors = make_vectors(
+            self._function, self._label, self._columns, block.features.astype(float), block.labels
+        )
+        if self._has_many_rows:
+            assert block.units is not None
+            vectors = self._fold_rows(vectors, block.units)
         self._add_vectors(vectors)
 
     def finish(self) -> None:

@@ -29,16 +29,16 @@ def clip_vectors(vectors: NDArray[Any], per_step: float, largest: int) -> NDArra
     """
     squares = np.zeros(vectors.shape[1])
     product = np.empty(vectors.shape[1])
-    for row in vectors:
-        np.multiply(row, row, out=product)
-        squares += product
-    norms = np.sqrt(squares)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
+        for row in vectors:
+            np.multiply(row, row, out=product)
+            squares += product
+        norms = np.sqrt(squares)
         shrunk = largest * _BELOW_ONE / norms
         factors = np.where(norms * per_step <= largest, per_step, np.minimum(per_step, shrunk))
-    vectors *= factors
-    np.trunc(vectors, out=vectors)
-    is_short = np.einsum("ij,ij->j", vectors, vectors) <= largest * largest
+        vectors *= factors
+        np.trunc(vectors, out=vectors)
+        is_short = np.einsum("ij,ij->j", vectors, vectors) <= largest * largest
     if not is_short.all():
         vectors[:, ~is_short] = 0
     return vectors

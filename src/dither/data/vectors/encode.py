@@ -18,9 +18,9 @@ Array = NDArray[Any]
 
 def encode_features(
     features: tuple[ResolvedFeature, ...], columns: dict[str, Array], rows: int
-) -> Array:
-    """The features of all rows, in steps: a float for each, which is an integer."""
-    encoded = np.empty((sum(feature.width for feature in features), rows))
+) -> NDArray[np.int16]:
+    """The features of all rows, in steps from -4096 to 4096."""
+    encoded = np.empty((sum(feature.width for feature in features), rows), np.int16)
     first = 0
     for feature in features:
         fill_feature(feature, columns, encoded[first : first + feature.width])
@@ -35,24 +35,25 @@ def fill_feature(feature: ResolvedFeature, columns: dict[str, Array], encoded: A
         return
     values = columns[feature.column]
     if feature.edges is None:
-        scale_values(feature, values, encoded[0])
+        encoded[0] = scale_values(feature, values)
         return
     codes = find_codes(feature, values)
     for code in range(feature.width):
-        np.multiply(codes == code, FEATURE_SCALE, out=encoded[code])
+        np.multiply(codes == code, FEATURE_SCALE, out=encoded[code], casting="unsafe")
 
 
-def scale_values(feature: ResolvedFeature, values: Array, scaled: Array) -> None:
-    """Write values from [low, high] as steps from -4096 to 4096, rounded down; null as 0."""
+def scale_values(feature: ResolvedFeature, values: Array) -> Array:
+    """Values from [low, high] as steps from -4096 to 4096, rounded down; null as 0."""
     span = feature.high - feature.low
-    np.copyto(scaled, values, casting="unsafe")
-    np.clip(scaled, feature.low, feature.high, out=scaled)
+    scaled = values.astype(float)
     scaled -= feature.low
     scaled *= 2 * FEATURE_SCALE / span if span else 0.0
     np.floor(scaled, out=scaled)
     scaled -= FEATURE_SCALE
+    np.clip(scaled, -FEATURE_SCALE, FEATURE_SCALE, out=scaled)
     if feature.null is not None:
         scaled[values == feature.null] = 0
+    return scaled
 
 
 def find_codes(feature: ResolvedFeature, values: Array) -> Array:

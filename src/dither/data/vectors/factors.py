@@ -69,7 +69,7 @@ def make_vectors(
         return features
     assert label is not None and values is not None
     if isinstance(function, SecondMoments):
-        products = _multiply_pairs(features, _scale_label(label, values))
+        products = _multiply_pairs(features, scale_values(label, values))
         return _clear_unlabelled(products, label, values)
     margins = np.array(list_thetas(function), float) @ features
     factors = make_factors(function, label, columns, margins, values)
@@ -112,7 +112,7 @@ def make_factors(
         residuals = -signs * np.clip(FACTOR_SCALE * 3 // 2 - distances, 0, FACTOR_SCALE)
     elif isinstance(function, SquaredGradient):
         steps = FACTOR_SCALE // FEATURE_SCALE
-        residuals = np.floor(margin / _FACTOR_STEPS) - steps * _scale_label(label, values)
+        residuals = np.floor(margin / _FACTOR_STEPS) - steps * scale_values(label, values)
     else:
         assert isinstance(function, PoissonGradient)
         step = float(find_values(function.label, columns).step)
@@ -120,13 +120,6 @@ def make_factors(
         residuals = list_exponentials()[_find_entries(margin, REACH_OF_EXPONENTS)] - counts
     cut: Array = np.clip(residuals, -MOST_FACTOR, MOST_FACTOR)
     return cut[None, :]
-
-
-def _scale_label(label: ResolvedFeature, values: Array) -> Array:
-    """A numeric label as steps from -4096 to 4096; null as 0."""
-    scaled = np.empty(len(values))
-    scale_values(label, values, scaled)
-    return scaled
 
 
 def _multiply_pairs(features: Array, labels: Array) -> Array:
