@@ -1,4 +1,4 @@
-"""A catalog of every kind of column, one function of each class, and random requests for vectors."""
+"""A catalog of every kind of column, one function of each class, and random requests."""
 
 from __future__ import annotations
 
