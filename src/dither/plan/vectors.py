@@ -41,8 +41,6 @@ MOST_KEPT = 1 << 30
 """Encoded rows up to this size may be kept in memory between the steps of a lease."""
 _COPIES = 6
 """So many arrays of one block are there at once."""
-_ENGINE_ROWS = 1 << 17
-"""A batch of the engine may have so many rows more."""
 
 
 def check_parts(query: UnitVectors) -> None:
@@ -125,7 +123,7 @@ def count_batch_rows(query: UnitVectors, rows: Analysed) -> int:
 def vector_bytes(query: UnitVectors, rows: Analysed) -> int:
     """An upper bound on the memory of the sum, beside what the engine holds and a lease keeps."""
     length = count_vector_numbers(query, rows)
-    encoded = 2 * _row_bytes(query, rows) * (count_batch_rows(query, rows) + _ENGINE_ROWS)
+    encoded = 2 * _row_bytes(query, rows) * count_batch_rows(query, rows)
     return 8 * _COPIES * length * (count_block_rows(length) + 2) + encoded
 
 
