@@ -208,6 +208,8 @@ def test_what_has_no_rule_is_refused_before_any_charge(
 def test_explain_names_function_sample_and_clip() -> None:
     assert describe_query(VECTORS) == "LogisticGradient summed over all units, clipped to 2"
     assert "a sample of units at rate 1/4" in describe_query(SAMPLED)
+    chosen = describe_query(Scores(VECTORS, Coordinates((1, -1))))
+    assert chosen == "the best Coordinates over " + describe_query(VECTORS)
 
 
 def list_law(sigma: float, centre: int, share: float) -> dict[int, float]:
