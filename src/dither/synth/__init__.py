@@ -1,0 +1,1 @@
+"""Synthetic tables: measured through a budget lease, fitted by a graphical model, drawn from it."""
