@@ -56,6 +56,9 @@ def plan_samples() -> list[Any]:
             plans.Scores(plans.Cells(VISITS, ("ward",), (plans.Count(),)), utility)
             for utility in utility_samples()
         ),
+        plans.JointScores(
+            (plans.Scores(plans.Cells(VISITS, ("ward",), (plans.Count(),)), utility_samples()[1]),)
+        ),
     ]
 
 
@@ -126,6 +129,10 @@ def release_keys() -> dict[str, str]:
         "rounded_gaussian": (count, "rounded_gaussian"),
         "scores_exponential": (plans.Scores(count, utility_samples()[1]), "scores_exponential"),
         "scores_flipped": (plans.Scores(count, utility_samples()[0]), "scores_permute_and_flip"),
+        "joint_scores": (
+            plans.JointScores((plans.Scores(count, utility_samples()[1]),)),
+            "joint_scores_exponential",
+        ),
     }
     return {name: _release_key(at, query, family) for name, (query, family) in queries.items()}
 

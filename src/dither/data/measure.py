@@ -16,7 +16,15 @@ from dither.data.engines.duckdb import open_registered
 from dither.data.engines.scratch import release_folder
 from dither.data.lower.cells import query_sql, spots, spots_sql
 from dither.errors import DitherError
-from dither.plan.algebra import Cells, Keys, MeasuredQuery, Quantiles, plan_hash
+from dither.plan.algebra import (
+    Cells,
+    Keys,
+    MeasuredQuery,
+    Quantiles,
+    SampleUnits,
+    nodes_of,
+    plan_hash,
+)
 from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
@@ -68,6 +76,8 @@ class Measurer:
         self.facts = facts
         self._analyses = analyses or Analyses(catalog, facts)
         self._is_closed = False
+        self.kept_cells: dict[str, Any] | None = None
+        """Exact cells by the hash of their query, while one lease reads the same ones again."""
         self._compiled: dict[
             str, Compiled
         ] = {}  # by the hash of the query: `==` confuses 1 and True
@@ -127,6 +137,14 @@ class Measurer:
             return self._measure_owners(query, sample_key)
         if isinstance(query, Quantiles):
             return self._measure_histograms(query, sample_key)
+        if self.kept_cells is None or is_sampled(query):
+            return self._measure_counted(query, sample_key)
+        if query.hash not in self.kept_cells:
+            self.kept_cells[query.hash] = self._measure_counted(query, sample_key)
+        return self.kept_cells[query.hash].copy()
+
+    def _measure_counted(self, query: Cells, sample_key: bytes | None) -> Any:
+        """Measure counts and sums; by the values of unlisted keys, where there are some."""
         cells = self._measure_cells(query, sample_key)
         return cells if self._analyses.analyse_query(query).unlisted else cells[()]
 
@@ -266,6 +284,11 @@ class Measurer:
         if not self._is_closed:
             self._is_closed = True
             release_folder(self._scratch)
+
+
+def is_sampled(query: MeasuredQuery) -> bool:
+    """Whether a plan draws a sample of units, which is another one at every measurement."""
+    return any(isinstance(node, SampleUnits) for node in nodes_of(query.plan))
 
 
 def _split(

@@ -47,7 +47,7 @@ def plan_contraction(
     waiting = dict(enumerate([*cliques, *((attribute,) for attribute in missing)]))
     if not waiting:
         return Contraction((("a->", (0,)),), (1,))
-    steps = []
+    steps: list[tuple[str, tuple[int, ...]]] = []
     position = len(waiting)
     while len(waiting) > 1:
         first, second, result = _choose_pair(waiting, kept, sizes)

@@ -133,7 +133,9 @@ class GraphicalModel:
         seconds = {second: start for second in self.tree.cliques[start] if second != attribute}
         for second in seconds:
             tables[second] = self._order(attribute, second, start)
-        waiting = [(start, separator, child, None) for child, separator in self._links[start]]
+        waiting: list[tuple[int, Clique, int, Clique | None]] = [
+            (start, separator, child, None) for child, separator in self._links[start]
+        ]
         carried: dict[int, Table] = {}
         while waiting:
             source, separator, index, before = waiting.pop()

@@ -15,6 +15,7 @@ from dither.plan.algebra import (
     Aggregate,
     Condition,
     Expression,
+    JointScores,
     Linear,
     Named,
     Plan,
@@ -23,6 +24,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import check_size
 from dither.plan.operators import LinearOperator, check_operator
+from dither.plan.scores import check_members
 from dither.plan.utilities import DistanceCandidate, Utility, check_utility
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.rules import PrivacyRule
@@ -51,6 +53,11 @@ def copy_request(request: Request) -> Request:
 
 def _check_measured(query: Any) -> None:
     """Refuse a plan or an operator of too many parts, before they are walked."""
+    if isinstance(query, JointScores):
+        check_members(query.members)
+        for member in query.members:
+            check_size(member.cells.plan)
+        return
     check_size(cast(Any, getattr(query, "plan", None)))
     if isinstance(query, Linear):
         check_operator(query.operator)

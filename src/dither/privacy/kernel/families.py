@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Keys, Linear, Quantiles, Query, Scores
+from dither.plan.algebra import Cells, JointScores, Keys, Linear, Quantiles, Query, Scores
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox, UnitBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
@@ -287,6 +287,19 @@ FAMILIES: dict[str, MechanismFamily] = {
         ),
         MechanismFamily(
             "scores_exponential", Scores, ("epsilon", "rho"), build_scores_by_exponential
+        ),
+        MechanismFamily(
+            "joint_scores_permute_and_flip",
+            JointScores,
+            ("epsilon",),
+            build_scores_by_permute_and_flip,
+            needs_epsilon_pots=True,
+        ),
+        MechanismFamily(
+            "joint_scores_exponential",
+            JointScores,
+            ("epsilon", "rho"),
+            build_scores_by_exponential,
         ),
     )
 }
