@@ -35,9 +35,27 @@ def draw_uniform(key: bytes, label: str, count: int) -> NDArray[np.float64]:
 
 def draw_rows(model: GraphicalModel, rows: int, key: bytes) -> NDArray[np.int32]:
     """A table of codes: one row for each drawn row, one column for each attribute."""
+    codes = _draw_given(model, {}, rows, key)
+    order = np.argsort(draw_uniform(key, "order", rows), kind="stable")
+    return codes[order]
+
+
+def draw_rows_given(
+    model: GraphicalModel, given: dict[int, NDArray[np.int32]], rows: int, key: bytes
+) -> NDArray[np.int32]:
+    """Rows whose given attributes have the given codes, in that order; the others are drawn by the
+    model's conditional distribution. One maximal clique must have all given attributes."""
+    return _draw_given(model, given, rows, key)
+
+
+def _draw_given(
+    model: GraphicalModel, given: dict[int, NDArray[np.int32]], rows: int, key: bytes
+) -> NDArray[np.int32]:
     codes = np.zeros((rows, len(model.sizes)), np.int32)
-    done: set[int] = set()
-    for index, clique in _walk_cliques(model):
+    for attribute, column in given.items():
+        codes[:, attribute] = column
+    done: set[int] = set(given)
+    for index, clique in _walk_cliques(model, done):
         drawn = tuple(attribute for attribute in clique if attribute in done)
         for attribute in clique:
             if attribute in done:
@@ -48,14 +66,24 @@ def draw_rows(model: GraphicalModel, rows: int, key: bytes) -> NDArray[np.int32]
             codes[:, attribute] = _draw_attribute(table, codes[:, list(drawn)], key, attribute)
             drawn = tuple(sorted((*drawn, attribute)))
             done.add(attribute)
-    order = np.argsort(draw_uniform(key, "order", rows), kind="stable")
-    return codes[order]
+    return codes
 
 
-def _walk_cliques(model: GraphicalModel) -> list[tuple[int, Clique]]:
-    """The maximal cliques, parents first."""
-    order = [0, *(child for _, child in model.tree.edges)]
-    return [(index, model.tree.cliques[index]) for index in order]
+def _walk_cliques(model: GraphicalModel, given: set[int]) -> list[tuple[int, Clique]]:
+    """The maximal cliques, neighbours after each other, from one that has all given attributes."""
+    cliques = model.tree.cliques
+    root = next((i for i, clique in enumerate(cliques) if given <= {*clique}), None)
+    if root is None:
+        raise ValueError("no maximal clique has all given attributes")
+    order = [root]
+    while len(order) < len(cliques):
+        order += [
+            end
+            for edge in model.tree.edges
+            for start, end in (edge, edge[::-1])
+            if start in order and end not in order
+        ][:1]
+    return [(index, cliques[index]) for index in order]
 
 
 def _draw_attribute(
