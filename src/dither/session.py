@@ -81,12 +81,11 @@ from dither.question.recipe import Recipe
 from dither.question.unit_limits import UnitLimits
 from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
-from dither.synth.asking import SynthAsker, read_synth_price
-from dither.synth.constraints import Constraint
-from dither.synth.linked import SyntheticPair
-from dither.synth.synthetic import Synthetic
 
 if TYPE_CHECKING:
+    from dither.synth.constraints import Constraint
+    from dither.synth.linked import SyntheticPair
+    from dither.synth.synthetic import Synthetic
     from dither.remote.async_connection import AsyncConnection
 
 hide_frames()
@@ -351,6 +350,8 @@ class Connection:
         says into how many bins of equal width a number or date goes. `labels_epsilon` buys, for
         each undeclared category, the labels that many people share; others become `other`.
         """
+        from dither.synth.asking import SynthAsker, read_synth_price
+
         self._refuse_closed_pot()
         view = self._view()
 
@@ -384,6 +385,8 @@ class Connection:
 
         `columns` are lists by table; two fifths of the price go to the parent.
         """
+        from dither.synth.asking import SynthAsker, read_synth_price
+
         self._refuse_closed_pot()
         view = self._view()
         return SynthAsker(self._curator, self._pot, view).ask_linked(
