@@ -83,10 +83,10 @@ from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
 
 if TYPE_CHECKING:
+    from dither.remote.async_connection import AsyncConnection
     from dither.synth.constraints import Constraint
     from dither.synth.linked import SyntheticPair
     from dither.synth.synthetic import Synthetic
-    from dither.remote.async_connection import AsyncConnection
 
 hide_frames()
 

@@ -122,8 +122,11 @@ def make_columns(
     refused.
     """
     made = make_codes(table, names, analyses, bins, labels)
-    plan = Project(Scan(table.name), tuple(Named(c.name, expression) for c, expression in made))
-    return plan, tuple(column for column, _ in made)
+    columns = tuple(column for column, _ in made)
+    if all(isinstance(expression, Column) for _, expression in made):
+        return Scan(table.name), columns
+    named = tuple(Named(column.name, expression) for column, expression in made)
+    return Project(Scan(table.name), named), columns
 
 
 def make_codes(

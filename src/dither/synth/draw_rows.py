@@ -86,8 +86,15 @@ def _walk_cliques(model: GraphicalModel, given: set[int]) -> list[tuple[int, Cli
     return [(index, cliques[index]) for index in order]
 
 
+def draw_inside(
+    shares: Table, groups: NDArray[np.int32], key: bytes, attribute: int
+) -> NDArray[np.int32]:
+    """The value of every row, given its group: `shares` has a row for each group."""
+    return _draw_attribute(shares, groups[:, None], key, f"inside {attribute}")
+
+
 def _draw_attribute(
-    table: Table, given: NDArray[np.int32], key: bytes, attribute: int
+    table: Table, given: NDArray[np.int32], key: bytes, attribute: int | str
 ) -> NDArray[np.int32]:
     """The values of one attribute; the last axis of `table` is its own, the others are `given`."""
     size = table.shape[-1]

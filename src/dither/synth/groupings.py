@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dither.plan.operators import Dense, Identity, LinearOperator, Ranges
 from dither.synth.contraction import Table
@@ -57,11 +56,11 @@ def keep_all(values: int) -> Grouping:
 
 
 def group_ordered(counts: Table, groups: int, smallest: float) -> Grouping:
-    """Neighbouring values put together into at most `groups` groups of about equal counts, none of
-    which is expected below `smallest` rows.
+    """Neighbouring values put together into about `groups` groups of about equal counts, each
+    aimed at no fewer than `smallest` rows. A value with many rows is a group of its own.
 
     >>> group_ordered(np.array([5.0, 5, 0, 0, 20, 10]), 4, 1.0).labels
-    (0, 0, 1, 1, 1, 2)
+    (0, 0, 0, 0, 1, 2)
     """
     positive = np.maximum(counts, 0.0)
     share = max(float(positive.sum()) / groups, smallest)
@@ -110,10 +109,3 @@ def share_groups(grouping: Grouping, single: Table) -> Table:
     flat = grouping.matrix / grouping.matrix.sum(axis=1, keepdims=True)
     shares: Table = np.where(sums > 0, inside / np.where(sums > 0, sums, 1.0), flat)
     return shares
-
-
-def map_codes(codes: NDArray[np.int32], shares: Table, points: Table) -> NDArray[np.int32]:
-    """The values drawn inside groups: the point of a row in [0, 1) picks one by its share."""
-    sums = np.cumsum(shares, axis=1)[:, :-1]
-    values: NDArray[np.int32] = (sums[codes] <= points[:, None]).sum(axis=1).astype(np.int32)
-    return values

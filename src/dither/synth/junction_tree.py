@@ -5,7 +5,7 @@ graph of all cliques is made chordal by min-fill elimination, and its maximal cl
 into a tree with the largest separators (Koller and Friedman 2009, chapters 9 and 10).
 
 >>> tree = build_tree((2, 3, 4), ((0, 1), (1, 2)))
->>> tree.cliques, tree.edges, count_cells(tree, (2, 3, 4))
+>>> tree.cliques, tree.edges, count_model_cells((2, 3, 4), tree.cliques)
 (((0, 1), (1, 2)), ((0, 1),), 18)
 """
 
@@ -34,9 +34,10 @@ class JunctionTree:
         return tuple(sorted({*self.cliques[parent]} & {*self.cliques[child]}))
 
 
-def count_cells(tree: JunctionTree, sizes: tuple[int, ...]) -> int:
+def count_model_cells(sizes: tuple[int, ...], cliques: Iterable[Clique]) -> int:
     """The cells of all maximal cliques together: the memory and work of a model."""
-    return sum(prod(sizes[attribute] for attribute in clique) for clique in tree.cliques)
+    maximal = _find_maximal(_eliminate(sizes, cliques))
+    return sum(prod(sizes[attribute] for attribute in clique) for clique in maximal)
 
 
 def build_tree(sizes: tuple[int, ...], cliques: Iterable[Clique]) -> JunctionTree:

@@ -37,9 +37,9 @@ from dither.plan.analysed_query import Analyses
 from dither.plan.operators import Identity
 from dither.synth.columns import SynthColumn, make_codes
 from dither.synth.contraction import Table as Counts
-from dither.synth.draw_rows import draw_rows_given, draw_uniform
+from dither.synth.draw_rows import draw_inside, draw_rows_given, draw_uniform
 from dither.synth.estimate import project_counts
-from dither.synth.groupings import map_codes, share_groups
+from dither.synth.groupings import share_groups
 from dither.synth.methods import METHODS, fit_child
 from dither.synth.steps import Lease, ReleasedStep, TableSteps
 from dither.synth.synthesize import SynthPlan, SynthPrice, find_table, list_columns, plan_table
@@ -252,8 +252,7 @@ class SyntheticPair:
         codes = draw_rows_given(fitted.model, given, len(parents), key)
         for attribute, grouping in enumerate(fitted.groupings):
             shares = share_groups(grouping, fitted.singles[attribute])
-            points = draw_uniform(key, f"group {attribute}", len(codes))
-            codes[:, attribute] = map_codes(codes[:, attribute], shares, points)
+            codes[:, attribute] = draw_inside(shares, codes[:, attribute], key, attribute)
         return codes
 
     def report(self, file: str | Path | None = None) -> str:

@@ -31,7 +31,7 @@ from dither.synth.estimate import (
 )
 from dither.synth.fitted import FittedTable
 from dither.synth.groupings import Grouping, group_ordered, group_rare, keep_all
-from dither.synth.junction_tree import Clique, build_tree, count_cells
+from dither.synth.junction_tree import Clique, count_model_cells
 from dither.synth.model import GraphicalModel
 from dither.synth.steps import Candidate, TableSteps
 
@@ -210,16 +210,17 @@ def _list_pairs(state: FitState, price: Fraction, *, is_penalised: bool) -> list
             continue
         penalty = 0.0
         if is_penalised:
-            own = [state.groupings[attribute] for attribute in clique]
-            penalty = state.steps.find_error(clique, own, price) * table.size
+            penalty = state.steps.find_error(clique, price) * table.size
         candidates.append(Candidate(clique, table, -penalty))
     return candidates
 
 
 def _fits(state: FitState, clique: Clique) -> bool:
     """Whether a model with one more clique stays within its size; from public numbers alone."""
-    tree = build_tree(state.sizes, [*state.measured, clique])
-    return count_cells(tree, state.sizes) <= MOST_MODEL_CELLS
+    if any({*clique} <= {*larger} for larger in state.model.tree.cliques):
+        return True
+    cells = count_model_cells(state.sizes, [*state.measured, clique])
+    return cells <= MOST_MODEL_CELLS
 
 
 def fit_mst(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:

@@ -11,7 +11,7 @@ from itertools import chain
 
 import numpy as np
 
-from dither.synth.contraction import Contraction, Table, plan_contraction
+from dither.synth.contraction import Contraction, Table, add_up, plan_contraction
 from dither.synth.junction_tree import Clique, JunctionTree, build_tree
 
 _Sources = tuple[tuple[Clique, ...], tuple[tuple[int, int], ...]]
@@ -25,6 +25,7 @@ class Propagation:
         self.cliques = tuple(dict.fromkeys(cliques))
         self.tree: JunctionTree = build_tree(sizes, self.cliques)
         self._hosts = {clique: self._find_host(clique) for clique in self.cliques}
+        self._within = self._nest()
         self._neighbours: dict[int, list[int]] = {i: [] for i in range(len(self.tree.cliques))}
         for parent, child in self.tree.edges:
             self._neighbours[parent].append(child)
@@ -37,6 +38,14 @@ class Propagation:
         return next(
             index for index, larger in enumerate(self.tree.cliques) if {*clique} <= {*larger}
         )
+
+    def _nest(self) -> dict[Clique, Clique | None]:
+        """Each clique with a larger one whose table it can be added up from, larger ones first."""
+        by_length = sorted(self.cliques, key=len, reverse=True)
+        return {
+            clique: next((c for c in by_length if len(c) > len(clique) and {*clique} <= {*c}), None)
+            for clique in by_length
+        }
 
     def _order_edges(self) -> Iterable[tuple[int, int]]:
         """All messages (from, to): first towards the root, then away from it."""
@@ -91,10 +100,14 @@ class Propagation:
     def find_marginals(self, factors: Mapping[Clique, Table]) -> dict[Clique, Table]:
         """The marginal of every clique; each sums to 1."""
         messages = self.send_messages(factors)
-        return {
-            clique: self.find_marginal(clique, host, factors, messages)
-            for clique, host in self._hosts.items()
-        }
+        marginals: dict[Clique, Table] = {}
+        for clique, larger in self._within.items():
+            marginals[clique] = (
+                self.find_marginal(clique, self._hosts[clique], factors, messages)
+                if larger is None
+                else add_up(marginals[larger], larger, clique)
+            )
+        return marginals
 
     def find_beliefs(self, factors: Mapping[Clique, Table]) -> list[Table]:
         """The whole table of every maximal clique; each sums to 1."""

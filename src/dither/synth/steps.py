@@ -80,6 +80,7 @@ class TableSteps:
         self._names = names
         self._analyses = analyses
         self._measure = measure
+        self._errors: dict[tuple[Clique, Fraction], float] = {}
         self.released: list[ReleasedStep] = []
 
     @property
@@ -108,11 +109,18 @@ class TableSteps:
             return float(sensitivity.l2_squared / (2 * price))
         return float(2 * (sensitivity.l1 / price) ** 2)
 
-    def find_error(self, clique: Clique, groupings: list[Grouping], price: Fraction) -> float:
-        """The mean absolute error of each number of a marginal at a price; reads no data."""
-        query = Linear(self._write_cells(clique), _write_product(groupings))
-        variance = self.find_variance(query, price)
-        return sqrt(2 * variance / np.pi) if self._measure == "rho" else sqrt(variance / 2)
+    def find_error(self, clique: Clique, price: Fraction) -> float:
+        """The mean absolute error of each number of a marginal at a price; reads no data.
+
+        Groupings change nothing: every row is in one group, as it is in one cell.
+        """
+        if (clique, price) not in self._errors:
+            total = Total(self._analyses.analyse_query(self._write_cells(clique)).cells)
+            variance = self.find_variance(Linear(self._write_cells(clique), total), price)
+            is_gaussian = self._measure == "rho"
+            error = sqrt(2 * variance / np.pi) if is_gaussian else sqrt(variance / 2)
+            self._errors[clique, price] = error
+        return self._errors[clique, price]
 
     def choose(
         self, candidates: list[Candidate], groupings: list[Grouping], price: Fraction

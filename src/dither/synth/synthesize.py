@@ -18,7 +18,6 @@ from dither.plan.algebra import Plan, Query
 from dither.plan.analysed_query import Analyses
 from dither.synth.columns import SynthColumn, make_columns
 from dither.synth.constraints import Constraint, check_constraints
-from dither.synth.groupings import keep_all
 from dither.synth.methods import METHODS, choose_method
 from dither.synth.steps import Lease, TableSteps
 from dither.synth.synthetic import Synthetic
@@ -90,10 +89,7 @@ def check_price(plan: SynthPlan, analyses: Analyses, price: SynthPrice) -> None:
     the declared number of rows. From the catalog alone."""
     steps = TableSteps(_NoLease(), plan.plan, plan.names, analyses, price.measure)
     share = price.value / (5 * len(plan.columns))
-    error = max(
-        steps.find_error((position,), [keep_all(column.size)], share)
-        for position, column in enumerate(plan.columns)
-    )
+    error = max(steps.find_error((position,), share) for position in range(len(plan.columns)))
     most = plan.table.max_rows
     if most is not None and error > most:
         raise ParameterError(

@@ -24,9 +24,9 @@ from dither.errors import ParameterError
 from dither.synth.columns import SynthColumn
 from dither.synth.constraints import Constraint, find_rejected
 from dither.synth.contraction import Table
-from dither.synth.draw_rows import draw_rows, draw_uniform
+from dither.synth.draw_rows import draw_inside, draw_rows, draw_uniform
 from dither.synth.fitted import FittedTable
-from dither.synth.groupings import map_codes, share_groups
+from dither.synth.groupings import share_groups
 from dither.synth.junction_tree import Clique
 from dither.synth.steps import ReleasedStep
 
@@ -89,8 +89,7 @@ class Synthetic:
         codes = draw_rows(self.fitted.model, rows, key)
         for attribute, grouping in enumerate(self.fitted.groupings):
             shares = share_groups(grouping, self.fitted.singles[attribute])
-            points = draw_uniform(key, f"group {attribute}", rows)
-            codes[:, attribute] = map_codes(codes[:, attribute], shares, points)
+            codes[:, attribute] = draw_inside(shares, codes[:, attribute], key, attribute)
         return codes
 
     def _draw(self, rows: int, draw: int, attempt: int) -> pa.Table:
