@@ -59,6 +59,9 @@ def plan_samples() -> list[Any]:
         ),
         *vector_samples(),
         plans.Scores(vector_samples()[0], utilities.Coordinates((1, -2))),
+        plans.JointScores(
+            (plans.Scores(plans.Cells(VISITS, ("ward",), (plans.Count(),)), utility_samples()[1]),)
+        ),
     ]
 
 
@@ -158,6 +161,10 @@ def release_keys() -> dict[str, str]:
         "vectors_gaussian_sampled": (
             replace(vector_samples()[0], rate=HALF),
             "vectors_rounded_gaussian",
+        ),
+        "joint_scores": (
+            plans.JointScores((plans.Scores(count, utility_samples()[1]),)),
+            "joint_scores_exponential",
         ),
     }
     return {name: _release_key(at, query, family) for name, (query, family) in queries.items()}

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -85,6 +85,9 @@ from dither.sql.parse import read_text
 
 if TYPE_CHECKING:
     from dither.remote.async_connection import AsyncConnection
+    from dither.synth.constraints import Constraint
+    from dither.synth.linked import SyntheticPair
+    from dither.synth.synthetic import Synthetic
 
 hide_frames()
 
@@ -326,8 +329,7 @@ class Connection:
         `Scores`. The charge stays, whatever is used of it; a lease ends with its block or process.
         """
         price = Price(read_epsilon(epsilon), read_rho(rho))
-        if not self._view().path:
-            self._refuse_pot()
+        self._refuse_closed_pot()
         return self._curator.open_lease(price, self._pot)
 
     def fixed_lease(
@@ -347,10 +349,76 @@ class Connection:
         or rdp.
         """
         price = Price(read_epsilon(epsilon), read_rho(rho))
-        if not self._view().path:
-            self._refuse_pot()
+        self._refuse_closed_pot()
         first = write_request(query, price, self._pot, family, rho is None)
         return self._curator.open_fixed_lease(first, steps)
+
+    def synthesize(
+        self,
+        table: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        columns: Sequence[str] | None = None,
+        method: str = "auto",
+        bins: Mapping[str, int] | None = None,
+        constraints: Sequence[Constraint] = (),
+        labels_epsilon: Number | None = None,
+    ) -> Synthetic:
+        """Make a table that may be shared: `con.synthesize("patients", epsilon=1).sample()`.
+
+        One lease pays for everything that is measured; rows drawn from the model cost nothing.
+        Methods: "aim", "mst", "mwem", "privbayes", "histogram", "independent", or "auto". `bins`
+        says into how many bins of equal width a number or date goes. `labels_epsilon` buys, for
+        each undeclared category, the labels that many people share; others become `other`.
+        """
+        from dither.synth.asking import SynthAsker, read_synth_price
+
+        self._refuse_closed_pot()
+        view = self._view()
+
+        def buy_labels(table: str, column: str) -> tuple[str, ...]:
+            sql = f"SELECT {column}, COUNT(*) AS n FROM {table} GROUP BY {column} ORDER BY n DESC"
+            bought = self.sql(sql, epsilon=labels_epsilon).to_dict()[column]
+            return tuple(label for label in bought if label is not None)
+
+        return SynthAsker(self._curator, self._pot, view).ask(
+            table,
+            read_synth_price(view, epsilon, rho),
+            columns=columns,
+            method=method,
+            bins=bins,
+            constraints=constraints,
+            buy_labels=None if labels_epsilon is None else buy_labels,
+        )
+
+    def synthesize_linked(
+        self,
+        parent: str,
+        child: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        columns: Mapping[str, Sequence[str]] | None = None,
+        method: str = "auto",
+        bins: Mapping[str, int] | None = None,
+    ) -> SyntheticPair:
+        """Make two linked tables, such as patients and visits, with fresh keys between them.
+
+        `columns` are lists by table; two fifths of the price go to the parent.
+        """
+        from dither.synth.asking import SynthAsker, read_synth_price
+
+        self._refuse_closed_pot()
+        view = self._view()
+        return SynthAsker(self._curator, self._pot, view).ask_linked(
+            parent,
+            child,
+            read_synth_price(view, epsilon, rho),
+            columns=columns or {},
+            method=method,
+            bins=bins,
+        )
 
     def table(self, name: str) -> Question:
         """Build a question step by step.
@@ -462,6 +530,11 @@ class Connection:
         if not priced.view.path:
             self._refuse_pot()
         return self._curator.release(priced, fresh=fresh, sql=sql)
+
+    def _refuse_closed_pot(self) -> None:
+        """Refuse where the pot of this connection is not open."""
+        if not self._view().path:
+            self._refuse_pot()
 
     def _refuse_pot(self) -> None:
         """Raise BudgetError: the pot of this connection is not open.

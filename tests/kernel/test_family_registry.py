@@ -56,6 +56,8 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         "scores_permute_and_flip",
         "scores_exponential",
         "vectors_rounded_gaussian",
+        "joint_scores_permute_and_flip",
+        "joint_scores_exponential",
     ]
     assert list(FAMILIES) == names
     assert all(family.name == name for name, family in FAMILIES.items())

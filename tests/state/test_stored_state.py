@@ -57,7 +57,12 @@ EXACT = [
     if old["question"].get("is_exact")
 ]
 NEWER_THAN_THE_FIXTURES: frozenset[str] = frozenset(
-    {'"type": "linear"', '"type": "scores"', '"type": "unitvectors"'}
+    {
+        '"type": "linear"',
+        '"type": "scores"',
+        '"type": "unitvectors"',
+        '"type": "jointscores"',
+    }
 )
 """Stored names of nodes, functions and families that no release has written yet."""
 

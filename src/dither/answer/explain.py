@@ -22,6 +22,7 @@ from dither.plan.algebra import (
     Column,
     Compare,
     Holds,
+    JointScores,
     Keys,
     Linear,
     Named,
@@ -177,6 +178,9 @@ def describe_query(query: Query) -> str:
         return words if query.ends is None else f"{words}, with ends ({query.ends[1]} of the share)"
     if isinstance(query, Linear):
         return f"{describe_operator(query.operator)} times {describe_query(query.cells)}"
+    if isinstance(query, JointScores):
+        keys = "; ".join(", ".join(member.keys) for member in query.members)
+        return f"the best of the Distances by {_shorten(keys)}"
     if isinstance(query, Scores):
         return f"the best {type(query.utility).__name__} over {describe_query(query.cells)}"
     if isinstance(query, UnitVectors):

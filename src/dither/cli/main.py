@@ -33,6 +33,7 @@ _COMMANDS = {
         "dither sql clinic.yaml 'SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward' --epsilon "
         "0.5",
     ),
+    "synth": ("synth", "dither synth clinic.yaml patients visits --epsilon 1 --to shared"),
     "reissue": (
         "ask",
         "dither reissue clinic.yaml 7 'SELECT ...' --epsilon 0.1 --note 'the tariff had changed'",

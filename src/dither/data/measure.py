@@ -18,7 +18,16 @@ from dither.data.lower.cells import query_sql, spots, spots_sql
 from dither.data.vectors.add_up import EncodedRows, add_unit_vectors, encode_rows
 from dither.data.vectors.select import read_batches, vectors_sql
 from dither.errors import DitherError, RefusedError
-from dither.plan.algebra import Cells, Keys, MeasuredQuery, Quantiles, UnitVectors, plan_hash
+from dither.plan.algebra import (
+    Cells,
+    Keys,
+    MeasuredQuery,
+    Quantiles,
+    SampleUnits,
+    UnitVectors,
+    nodes_of,
+    plan_hash,
+)
 from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
@@ -75,6 +84,8 @@ class Measurer:
         """Whether the encoded rows of the last query for vectors stay in memory for the next."""
         self._kept: tuple[Any, list[EncodedRows]] | None = None
         self._is_closed = False
+        self.kept_cells: dict[str, Any] | None = None
+        """Exact cells by the hash of their query, while one lease reads the same ones again."""
         self._compiled: dict[
             str, Compiled
         ] = {}  # by the hash of the query: `==` confuses 1 and True
@@ -137,6 +148,14 @@ class Measurer:
             return self._measure_histograms(query, sample_key)
         if isinstance(query, UnitVectors):
             return self._measure_vectors(query, sample_key)
+        if self.kept_cells is None or is_sampled(query):
+            return self._measure_counted(query, sample_key)
+        if query.hash not in self.kept_cells:
+            self.kept_cells[query.hash] = self._measure_counted(query, sample_key)
+        return self.kept_cells[query.hash].copy()
+
+    def _measure_counted(self, query: Cells, sample_key: bytes | None) -> Any:
+        """Measure counts and sums; by the values of unlisted keys, where there are some."""
         cells = self._measure_cells(query, sample_key)
         return cells if self._analyses.analyse_query(query).unlisted else cells[()]
 
@@ -305,6 +324,11 @@ class Measurer:
         if not self._is_closed:
             self._is_closed = True
             release_folder(self._scratch)
+
+
+def is_sampled(query: MeasuredQuery) -> bool:
+    """Whether a plan draws a sample of units, which is another one at every measurement."""
+    return any(isinstance(node, SampleUnits) for node in nodes_of(query.plan))
 
 
 def _split(

@@ -60,6 +60,7 @@ __all__ = [
     "Holds",
     "IsNull",
     "Join",
+    "JointScores",
     "Keys",
     "Kind",
     "LimitGroups",
@@ -372,13 +373,38 @@ class Scores(OverCells):
     utility: Utility
 
 
-Query: TypeAlias = Cells | Keys | Quantiles | UnitVectors | Linear | Scores
+@stored("jointscores", members="members")
+@dataclass(frozen=True)
+class JointScores(Hashed):
+    """One choice among the candidates of all members, which score cells of the same rows by
+    different keys: the worst fitted of many marginals."""
+
+    members: tuple[Scores, ...]
+
+    @property
+    def plan(self) -> Plan:
+        return self.members[0].plan
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """None: what leaves is one choice, whatever the keys of the members are."""
+        return ()
+
+
+Query: TypeAlias = Cells | Keys | Quantiles | UnitVectors | Linear | Scores | JointScores
 MeasuredQuery: TypeAlias = Cells | Keys | Quantiles | UnitVectors
 
 
 def measured_query(query: Query) -> MeasuredQuery:
-    """The query whose integers the data layer measures: the query itself, or its cells."""
-    return query.cells if isinstance(query, OverCells) else query
+    """The query whose integers the data layer measures, the first where there are several."""
+    return measured_queries(query)[0]
+
+
+def measured_queries(query: Query) -> tuple[MeasuredQuery, ...]:
+    """The queries whose integers the data layer measures: the query itself, or its cells."""
+    if isinstance(query, JointScores):
+        return tuple(member.cells for member in query.members)
+    return (query.cells if isinstance(query, OverCells) else query,)
 
 
 def sources_of(plan: Plan) -> tuple[Plan, ...]:

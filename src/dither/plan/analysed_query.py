@@ -3,13 +3,14 @@ that reads it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
 from dither.catalog import Catalog, Neighbours
 from dither.plan.algebra import (
     Cells,
+    JointScores,
     Linear,
     OverCells,
     Plan,
@@ -31,7 +32,7 @@ from dither.plan.linear import (
 )
 from dither.plan.norms import Sensitivity
 from dither.plan.operators import count_rows
-from dither.plan.scores import ScoreMove, check_scores, score_move_in
+from dither.plan.scores import ScoreMove, check_joint, check_scores, score_move_in
 from dither.plan.sensitivity import (
     Box,
     Reach,
@@ -86,9 +87,18 @@ class AnalysedQuery:
         return query.width if isinstance(query, Quantiles) else 1
 
     @cached_property
+    def members(self) -> tuple[AnalysedQuery, ...]:
+        """The choices of which one over several keys is made."""
+        assert isinstance(self.query, JointScores)
+        return tuple(replace(self, query=member) for member in self.query.members)
+
+    @cached_property
     def released_rows(self) -> int:
         """How many rows of numbers are released: one for each cell, or for each row of a public
         operator, or one choice. Operators and utilities are checked here."""
+        if isinstance(self.query, JointScores):
+            check_joint(self.query, [member.cells for member in self.members])
+            return max(member.released_rows for member in self.members)
         if isinstance(self.query, Scores):
             check_scores(self.query, self.rows, self.cells, self.neighbours)
             return 1
@@ -118,13 +128,17 @@ class AnalysedQuery:
     @cached_property
     def largest_cells(self) -> int:
         """The public bound of all cells together of which an operator or a utility is made."""
+        if isinstance(self.query, JointScores):
+            return max(member.largest_cells for member in self.members)
         if not isinstance(self.query, OverCells) or isinstance(self.query.cells, UnitVectors):
             return 0
         return bound_cells(self.query.cells, self.rows)
 
     @cached_property
     def score_move(self) -> ScoreMove:
-        """How far one unit moves the scores of a choice."""
+        """How far one unit moves the scores of a choice: of several members, the farthest."""
+        if isinstance(self.query, JointScores):
+            return ScoreMove(max(member.score_move.largest for member in self.members), False)
         assert isinstance(self.query, Scores)
         return score_move_in(self.query, self.rows, self.neighbours)
 

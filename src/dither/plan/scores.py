@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from dither.catalog import Neighbours
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Count, CountUnits, CountValues, Scores, UnitVectors
+from dither.plan.algebra import (
+    Cells,
+    Count,
+    CountUnits,
+    CountValues,
+    JointScores,
+    Scores,
+    UnitVectors,
+)
 from dither.plan.analyse import Analysed
 from dither.plan.apply_operator import multiply, to_integers
 from dither.plan.linear import (
@@ -29,6 +37,8 @@ from dither.plan.linear import (
 from dither.plan.operator_norms import largest_factor, largest_norms, memory_bytes
 from dither.plan.stability.owned import Owned
 from dither.plan.utilities import (
+    MOST_CANDIDATES,
+    MOST_TARGETS,
     CellCounts,
     Coordinates,
     Distances,
@@ -41,6 +51,9 @@ from dither.rules import PrivacyRule
 
 MOST_WORK = 1 << 30
 """Cells that the distances of all candidates together read."""
+MOST_MEMBERS = 4096
+MOST_JOINT_CELLS = 1 << 24
+"""Cells of all members of one choice together."""
 _COUNTS = (Count, CountValues, CountUnits)
 
 
@@ -91,6 +104,43 @@ def check_scores(query: Scores, rows: Analysed, cells: int, neighbours: Neighbou
                 f"a score takes {memory:,} bytes: at most {MOST_BYTES:,}",
                 rule=PrivacyRule.BOUNDED_WORK,
             )
+
+
+def check_members(members: Any) -> None:
+    """Refuse members that are no few choices by distances of row counts, before they are walked."""
+    is_sound = type(members) is tuple and 1 <= len(members) <= MOST_MEMBERS
+    if not is_sound or not all(_is_member(member) for member in members):
+        raise RefusedError(
+            f"a choice over several keys takes 1 to {MOST_MEMBERS:,} choices by distances of "
+            f"COUNT(*)",
+            rule=PrivacyRule.NO_RULE,
+        )
+    for member in members:
+        check_utility(member.utility)
+    candidates = [candidate for member in members for candidate in member.utility.candidates]
+    targets = sum(len(candidate.target) for candidate in candidates)
+    if len(candidates) > MOST_CANDIDATES or targets > MOST_TARGETS:
+        raise RefusedError(
+            f"at most {MOST_CANDIDATES:,} candidates with {MOST_TARGETS:,} targets in all",
+            rule=PrivacyRule.BOUNDED_WORK,
+        )
+
+
+def _is_member(member: Any) -> bool:
+    if type(member) is not Scores or type(member.cells) is not Cells:
+        return False
+    return member.cells.columns == (Count(),) and type(member.utility) is Distances
+
+
+def check_joint(query: JointScores, cells: list[int]) -> None:
+    """Refuse members over other rows than the first one's, or over too many cells in all."""
+    if len({member.plan.hash for member in query.members}) != 1:
+        raise RefusedError("a choice over rows of several plans", rule=PrivacyRule.NO_RULE)
+    if sum(cells) > MOST_JOINT_CELLS:
+        raise RefusedError(
+            f"a choice over {sum(cells):,} cells: at most {MOST_JOINT_CELLS:,}",
+            rule=PrivacyRule.BOUNDED_WORK,
+        )
 
 
 def score_move_in(query: Scores, rows: Analysed, neighbours: Neighbours) -> ScoreMove:

@@ -36,6 +36,7 @@ class BudgetLease(Lease):
             kind(price.value, neighbours=catalog.neighbours, unit=catalog.unit.label),
             pot,
         )
+        self._measurer.kept_cells = {}
 
     @property
     def left(self) -> Fraction:

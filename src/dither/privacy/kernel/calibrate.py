@@ -23,6 +23,7 @@ from dither.plan.algebra import (
     Cells,
     CountDistinct,
     CountUnits,
+    JointScores,
     Keys,
     Quantiles,
     Query,
@@ -183,7 +184,7 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
             analysed.unlisted,
             analysed.points,
         )
-    if isinstance(terms.query, Scores):
+    if isinstance(terms.query, (Scores, JointScores)):
         return Calibrated(
             step,
             mechanism,

@@ -15,6 +15,7 @@ from dither.plan.algebra import (
     Aggregate,
     Condition,
     Expression,
+    JointScores,
     Linear,
     Named,
     Plan,
@@ -25,6 +26,7 @@ from dither.plan.algebra import (
 from dither.plan.analyse import check_size
 from dither.plan.encodings import Feature
 from dither.plan.operators import LinearOperator, check_operator
+from dither.plan.scores import check_members
 from dither.plan.utilities import DistanceCandidate, Utility, check_utility
 from dither.plan.vector_functions import VectorFunction
 from dither.plan.vectors import check_vector_request
@@ -65,6 +67,11 @@ def copy_request(request: Request) -> Request:
 
 def _check_measured(query: Any) -> None:
     """Refuse a plan, operator or vector function of too many parts, before they are walked."""
+    if isinstance(query, JointScores):
+        check_members(query.members)
+        for member in query.members:
+            check_size(member.cells.plan)
+        return
     check_size(cast(Any, getattr(query, "plan", None)))
     if isinstance(query, Linear):
         check_operator(query.operator)

@@ -31,7 +31,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Keys, Linear, Quantiles, Query, Scores, UnitVectors
+from dither.plan.algebra import (
+    Cells,
+    JointScores,
+    Keys,
+    Linear,
+    Quantiles,
+    Query,
+    Scores,
+    UnitVectors,
+)
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox, UnitBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
@@ -307,6 +316,19 @@ FAMILIES: dict[str, MechanismFamily] = {
             build_vector_noise,
             variance_power=1,
             norm="l2",
+        ),
+        MechanismFamily(
+            "joint_scores_permute_and_flip",
+            JointScores,
+            ("epsilon",),
+            build_scores_by_permute_and_flip,
+            needs_epsilon_pots=True,
+        ),
+        MechanismFamily(
+            "joint_scores_exponential",
+            JointScores,
+            ("epsilon", "rho"),
+            build_scores_by_exponential,
         ),
     )
 }

@@ -168,7 +168,8 @@ class Lease:
             )
         self._check_step(priced)
         for query in statements(priced):
-            self._measurer.prepare(query)
+            if query.hash not in (self._measurer.kept_cells or ()):
+                self._measurer.prepare(query)
         return priced
 
     def _check_step(self, priced: Priced) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
+
 from dither.plan.algebra import (
     Cells,
+    JointScores,
     Linear,
     MeasuredQuery,
     Scores,
     UnitVectors,
-    measured_query,
+    measured_queries,
 )
 from dither.plan.linear import multiply_cells
 from dither.plan.scores import evaluate_scores
@@ -25,8 +28,13 @@ def statements(priced: Priced) -> list[MeasuredQuery]:
 
     They are compared by their hashes: `==` confuses 1 and True.
     """
-    queries = [measured_query(calibrated.step.measured) for calibrated in priced.steps]
-    return list({query.hash: query for query in queries}.values())
+    return list(
+        {
+            query.hash: query
+            for calibrated in priced.steps
+            for query in measured_queries(calibrated.step.measured)
+        }.values()
+    )
 
 
 def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
@@ -38,14 +46,24 @@ def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
         query.hash: numbers for query, numbers in zip(statements(priced), measured, strict=True)
     }
     return [
-        _numbers_of(calibrated, by_hash[measured_query(calibrated.step.measured).hash])
+        _numbers_of(
+            calibrated,
+            [by_hash[query.hash] for query in measured_queries(calibrated.step.measured)],
+        )
         for calibrated in priced.steps
     ]
 
 
-def _numbers_of(calibrated: Calibrated, measured: Any) -> Exact:
-    """The exact numbers that one step answers."""
+def _numbers_of(calibrated: Calibrated, results: list[Any]) -> Exact:
+    """The exact numbers that one step answers, from the results of its statements."""
     query = calibrated.step.measured
+    if isinstance(query, JointScores):
+        scores = [
+            evaluate_scores(member, cells, calibrated.largest_cells)
+            for member, cells in zip(query.members, results, strict=True)
+        ]
+        return {(): np.concatenate(scores)}
+    (measured,) = results
     if isinstance(query, Linear):
         return {(): multiply_cells(query, measured, calibrated.largest_cells)}
     if isinstance(query, Scores):

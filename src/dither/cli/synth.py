@@ -1,0 +1,80 @@
+"""`dither synth`: a table that may be shared, with a page about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import typer
+
+from dither.cli.output import AsJson, make_console, print_json
+from dither.cli.register import CatalogFile, StateFolder
+from dither.errors import ParameterError
+from dither.session import connect
+
+_WRITERS = {".csv": pyarrow.csv.write_csv, ".parquet": pyarrow.parquet.write_table}
+
+
+def synth(
+    catalog: CatalogFile,
+    table: Annotated[str, typer.Argument(help="The private table.")],
+    child: Annotated[
+        str | None, typer.Argument(help="A table with rows of its people, such as visits.")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="What all of it may cost.")] = None,
+    rho: Annotated[str | None, typer.Option(help="The same in a zCDP budget.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns of the table, with commas between.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="auto, aim, mst, mwem, privbayes, histogram or independent.")
+    ] = "auto",
+    pot: Annotated[str, typer.Option(help="The budget that pays.")] = "total",
+    to: Annotated[
+        Path, typer.Option(help="A folder for tables, model, certificate and report.")
+    ] = Path("synthetic"),
+    file_format: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
+    as_json: AsJson = False,
+    state: StateFolder = None,
+) -> None:
+    """Make a synthetic table (or two linked ones) that may be shared, and a page about it."""
+    if f".{file_format}" not in _WRITERS:
+        raise ParameterError(f"--format is csv or parquet, got {file_format!r}")
+    if to.exists() and any(to.iterdir()):
+        raise ParameterError(f"{to} is not empty: choose another folder with --to")
+    names = [name.strip() for name in columns.split(",")] if columns else None
+    con = connect(catalog, pot=pot, state=state)
+    if child is None:
+        made = con.synthesize(table, epsilon=epsilon, rho=rho, columns=names, method=method)
+        to.mkdir(parents=True, exist_ok=True)
+        made.save(to / "model.json")
+        made.certificate(to / "certificate.json")
+        made.report(to / "report.html")
+        tables = {table: made.sample()}
+    else:
+        by_table = {} if names is None else {table: names}
+        pair = con.synthesize_linked(
+            table, child, epsilon=epsilon, rho=rho, columns=by_table, method=method
+        )
+        to.mkdir(parents=True, exist_ok=True)
+        pair.report(to / "report.html")
+        parents, children = pair.sample()
+        tables = {table: parents, child: children}
+    files = [_write_table(rows, to / f"{name}.{file_format}") for name, rows in tables.items()]
+    shown = {name: rows.num_rows for name, rows in tables.items()}
+    if as_json:
+        print_json({"rows": shown, "files": [str(file) for file in files]})
+        return
+    console = make_console()
+    for name, count in shown.items():
+        console.print(f"{name}: {count:,} synthetic rows", highlight=False)
+    console.print(f"read {to / 'report.html'} before you share them", highlight=False)
+
+
+def _write_table(rows: pa.Table, file: Path) -> Path:
+    """Write a table without metadata, in the format of its name."""
+    _WRITERS[file.suffix](rows.replace_schema_metadata(None), file)
+    return file

@@ -1,0 +1,153 @@
+"""What `con.synthesize` does: terms of the price, labels to buy, and the lease."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from dither.answer.asked import read_epsilon, read_rho
+from dither.answer.curator_access import CuratorAccess
+from dither.answer.leased import OpenLease
+from dither.canonical import Number, number_text
+from dither.errors import ParameterError
+from dither.plan.algebra import Scan
+from dither.plan.analysed_query import Analyses
+from dither.privacy.kernel.kernel import delta_of_path
+from dither.privacy.kernel.release import Version
+from dither.privacy.kernel.request import Price
+from dither.privacy.kernel.rho_within import rho_within
+from dither.privacy.ledger import LedgerView
+from dither.synth.constraints import Constraint
+from dither.synth.linked import SyntheticPair, measure_linked, plan_linked
+from dither.synth.synthesize import (
+    SynthPrice,
+    check_price,
+    find_table,
+    fit_table,
+    list_columns,
+    plan_table,
+)
+from dither.synth.synthetic import Synthetic
+
+BuyLabels = Callable[[str, str], tuple[str, ...]]
+
+
+def read_synth_price(view: LedgerView, epsilon: Number | None, rho: Number | None) -> SynthPrice:
+    """The price of the lease: an epsilon buys a rho where the pot states a delta per question,
+    since Gaussian noise errs less over many numbers; else Laplace noise."""
+    price = Price(read_epsilon(epsilon), read_rho(rho))
+    asked = f"{price.name} {number_text(price.value)}"
+    if price.epsilon is None:
+        return SynthPrice("rho", price.value, asked)
+    delta = delta_of_path(view.path)
+    if delta:
+        asked += f" at delta {number_text(delta)}"
+        return SynthPrice("rho", rho_within(price.value, delta), asked)
+    return SynthPrice("epsilon", price.value, asked)
+
+
+class SynthAsker:
+    """Makes synthetic tables of one dataset, paid from one pot."""
+
+    def __init__(self, curator: CuratorAccess, pot: str, view: LedgerView) -> None:
+        self._curator = curator
+        self._pot = pot
+        self._view = view
+
+    @property
+    def _version(self) -> Version:
+        return self._curator.kernel.version
+
+    @property
+    def _analyses(self) -> Analyses:
+        return self._version.analyses
+
+    def ask(
+        self,
+        table: str,
+        price: SynthPrice,
+        *,
+        columns: Sequence[str] | None,
+        method: str,
+        bins: Mapping[str, int] | None,
+        constraints: Sequence[Constraint],
+        buy_labels: BuyLabels | None,
+    ) -> Synthetic:
+        """One table. Labels of undeclared categories are bought first, by a charge of their own."""
+        names = self._list_names(table, columns)
+        undeclared = self._list_undeclared(table, names)
+        if undeclared and buy_labels is None and columns is None:
+            names = tuple(name for name in names if name not in undeclared)
+            undeclared = ()
+        labels: dict[str, tuple[str, ...]] = {}
+        if buy_labels is not None:
+            stand_ins = dict.fromkeys(undeclared, ("?",))
+            self._plan(table, names, method, bins, constraints, stand_ins)  # refused before paying
+            labels = {name: buy_labels(table, name) for name in undeclared}
+        plan = self._plan(table, names, method, bins, constraints, labels)
+        return fit_table(plan, self._analyses, price, self._make_lease(price), self._facts())
+
+    def ask_linked(
+        self,
+        parent: str,
+        child: str,
+        price: SynthPrice,
+        *,
+        columns: Mapping[str, Sequence[str]],
+        method: str,
+        bins: Mapping[str, int] | None,
+    ) -> SyntheticPair:
+        """Two linked tables out of one lease."""
+        chosen = {name: tuple(names) for name, names in columns.items()}
+        plan = plan_linked(
+            self._version.catalog, self._analyses, parent, child, chosen, method, bins or {}
+        )
+        share = SynthPrice(price.measure, price.value * Fraction(2, 5), price.asked)
+        check_price(plan.parent, self._analyses, share)
+        check_price(plan.child, self._analyses, share)
+        with self._make_lease(price)() as lease:
+            return measure_linked(plan, self._analyses, price, lease, self._facts())
+
+    def _plan(
+        self,
+        table: str,
+        names: tuple[str, ...],
+        method: str,
+        bins: Mapping[str, int] | None,
+        constraints: Sequence[Constraint],
+        labels: Mapping[str, tuple[str, ...]],
+    ) -> Any:
+        return plan_table(
+            self._version.catalog,
+            self._analyses,
+            table,
+            names,
+            method,
+            bins or {},
+            tuple(constraints),
+            labels,
+        )
+
+    def _list_names(self, table: str, columns: Sequence[str] | None) -> tuple[str, ...]:
+        if isinstance(columns, str):
+            raise ParameterError("columns is a list of names: columns=['age', 'sex']")
+        return tuple(columns or list_columns(find_table(self._version.catalog, table)))
+
+    def _list_undeclared(self, table: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        domains = self._analyses.analyse_rows(Scan(table)).columns
+        return tuple(name for name in names if name in domains and domains[name].undeclared)
+
+    def _make_lease(self, price: SynthPrice) -> Callable[[], OpenLease]:
+        return lambda: self._curator.open_lease(Price(**{price.measure: price.value}), self._pot)
+
+    def _facts(self) -> dict[str, Any]:
+        """What every certificate of a synthetic table says of the dataset."""
+        version = self._version
+        return {
+            "dataset": version.catalog.dataset,
+            "version": version.number,
+            "catalog": version.catalog_hash,
+            "unit": version.catalog.unit.label,
+            "neighbours": version.catalog.neighbours,
+        }

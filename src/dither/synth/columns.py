@@ -1,0 +1,229 @@
+"""Columns of a synthetic table: from registered values to codes, and from codes back to values.
+
+What a column may hold is declared in the catalog, or bought before (labels of undeclared
+categories): never read from the data. Numbers and times with many values are put into bins of equal
+width over their declared bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dither.catalog import OTHER, Table
+from dither.errors import ParameterError
+from dither.plan.algebra import Call, Column, Expression, Named, Plan, Project, Scan, Value
+from dither.plan.analysed_query import Analyses
+from dither.plan.domain import Domain
+
+MOST_VALUES = 256
+"""Values of a column that are kept apart; a number or time with more is put into bins."""
+BINS = 64
+MOST_CODES = 1000
+"""So that the cells of every pair are within what one query may count."""
+MOST_LABELS = 50
+"""Labels that one CASE can tell apart."""
+_EPOCH = date(1970, 1, 1)
+_TIME_DIFFERENCES = {"date": "days_between", "timestamp": "seconds_between"}
+
+
+@dataclass(frozen=True)
+class SynthColumn:
+    """One column as codes: code c stands for grid integers from first + c * width on, `width` many;
+    the last code is null where nulls are kept."""
+
+    name: str
+    kind: str
+    size: int
+    has_null: bool
+    first: int
+    width: int
+    low: int
+    high: int
+    step: Fraction
+    labels: tuple[str, ...] = ()
+    is_bought: bool = False
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether neighbouring codes are alike."""
+        return self.kind in ("number", "date", "timestamp")
+
+    def write_code(self, code: int) -> str:
+        """A code in words, for reports."""
+        if self.has_null and code == self.size - 1:
+            return "(missing)"
+        low = max(self.low, self.first + code * self.width)
+        high = min(self.high, self.first + (code + 1) * self.width - 1)
+        words = str(self._to_value(low))
+        return words if low >= high else f"{words} to {self._to_value(high)}"
+
+    def decode(self, codes: NDArray[np.int32], points: NDArray[np.float64]) -> pa.Array:
+        """Values of the source's type and range; inside a bin the point of a row picks one."""
+        starts = np.maximum(self.first + codes.astype(np.int64) * self.width, self.low)
+        ends = np.minimum(self.first + (codes.astype(np.int64) + 1) * self.width - 1, self.high)
+        grid = starts + np.floor(points * (ends - starts + 1)).astype(np.int64)
+        is_null = codes == self.size - 1 if self.has_null else np.zeros(len(codes), bool)
+        grid[is_null] = self.low
+        distinct, inverse = np.unique(grid, return_inverse=True)
+        values = pa.array([self._to_value(int(number)) for number in distinct], self.arrow_type)
+        taken = pa.array(np.where(is_null, -1, inverse), pa.int64())
+        taken = pa.compute.if_else(pa.array(is_null), pa.scalar(None, pa.int64()), taken)
+        return values.take(taken)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type of the values."""
+        if self.kind == "number":
+            if self.step.denominator == 1:
+                return pa.int64()
+            return pa.decimal128(38, len(str(self.step.denominator)) - 1)
+        types = {
+            "boolean": pa.bool_(),
+            "date": pa.date32(),
+            "timestamp": pa.timestamp("s", tz="UTC"),
+        }
+        return types.get(self.kind, pa.string())
+
+    def _to_value(self, grid: int) -> Any:
+        """The value of one grid integer."""
+        if self.kind == "category":
+            return self.labels[grid]
+        if self.kind == "boolean":
+            return bool(grid)
+        if self.kind == "date":
+            return _EPOCH + timedelta(days=grid)
+        if self.kind == "timestamp":
+            return datetime.fromtimestamp(grid, UTC)
+        number = grid * self.step
+        if self.step.denominator == 1:
+            return int(number)
+        return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+def make_columns(
+    table: Table,
+    names: tuple[str, ...],
+    analyses: Analyses,
+    bins: Mapping[str, int],
+    labels: Mapping[str, tuple[str, ...]],
+) -> tuple[Plan, tuple[SynthColumn, ...]]:
+    """The plan whose columns are codes, and what the codes stand for. Reads no data.
+
+    `labels` are those that were bought for undeclared categories. A column without a domain is
+    refused.
+    """
+    made = make_codes(table, names, analyses, bins, labels)
+    columns = tuple(column for column, _ in made)
+    if all(isinstance(expression, Column) for _, expression in made):
+        return Scan(table.name), columns
+    named = tuple(Named(column.name, expression) for column, expression in made)
+    return Project(Scan(table.name), named), columns
+
+
+def make_codes(
+    table: Table,
+    names: tuple[str, ...],
+    analyses: Analyses,
+    bins: Mapping[str, int],
+    labels: Mapping[str, tuple[str, ...]],
+) -> list[tuple[SynthColumn, Expression]]:
+    """Every column with the expression of its codes."""
+    domains = analyses.analyse_rows(Scan(table.name)).columns
+    return [
+        _make_column(name, domains[_find_name(name, domains, table)], bins, labels)
+        for name in names
+    ]
+
+
+def _find_name(name: str, domains: Mapping[str, Domain], table: Table) -> str:
+    if name not in domains:
+        raise ParameterError(f"{table.name} has no column {name}: there are {', '.join(domains)}")
+    return name
+
+
+def _make_column(
+    name: str, domain: Domain, bins: Mapping[str, int], labels: Mapping[str, tuple[str, ...]]
+) -> tuple[SynthColumn, Expression]:
+    if domain.undeclared and name in labels:
+        return _make_bought(name, labels[name])
+    if domain.undeclared:
+        raise ParameterError(
+            f"{name} has undeclared labels: list them in the catalog, or buy those that many "
+            f"people share with labels_epsilon="
+        )
+    if domain.kind in ("id", "text"):
+        raise ParameterError(
+            f"{name} is of type {domain.kind} and has no list of values: leave it out of columns"
+        )
+    low, high = domain.listed
+    values = high - low + 1
+    if _needs_bins(name, domain, values, bins):
+        return _make_binned(name, domain, bins.get(name, BINS))
+    codes = values + domain.nullable
+    if codes > MOST_CODES:
+        raise ParameterError(
+            f"{name} has {values:,} labels: at most {MOST_CODES:,}. Declare a coarser column"
+        )
+    column = SynthColumn(
+        name, domain.kind, codes, domain.nullable, low, 1, low, high, domain.step, domain.labels
+    )
+    return column, Column(name)
+
+
+def _needs_bins(name: str, domain: Domain, values: int, bins: Mapping[str, int]) -> bool:
+    is_long = domain.kind in ("number", "date", "timestamp")
+    return is_long and values > min(bins.get(name, MOST_VALUES), MOST_CODES - 1)
+
+
+def _make_binned(name: str, domain: Domain, bins: int) -> tuple[SynthColumn, Expression]:
+    """Bins of equal width: multiples of the width, counted from 0, or from the first time."""
+    if not 2 <= bins < MOST_CODES:
+        raise ParameterError(f"{name} takes 2 to {MOST_CODES - 1} bins, got {bins}")
+    low, high = domain.listed
+    width = -(-(high - low + 1) // bins)
+    argument: Expression = Column(name)
+    start = (low // width) * width
+    step = domain.step
+    if domain.kind in _TIME_DIFFERENCES:
+        since = Value(domain.kind, Fraction(low))
+        argument = Call(_TIME_DIFFERENCES[domain.kind], (since, Column(name)))
+        start = low
+    codes = (high - start) // width + 1 + domain.nullable
+    expression = Call("bin", (argument, Value("number", width * step)))
+    column = SynthColumn(name, domain.kind, codes, domain.nullable, start, width, low, high, step)
+    return column, expression
+
+
+def _make_bought(name: str, labels: tuple[str, ...]) -> tuple[SynthColumn, Expression]:
+    """Bought labels and `other`, which also stands for nulls."""
+    kept = labels[:MOST_LABELS]
+    arguments: list[Expression] = []
+    for code, label in enumerate(kept):
+        arguments.append(Call("eq", (Column(name), Value("text", label))))
+        arguments.append(Value("number", Fraction(code)))
+    arguments.append(Value("number", Fraction(len(kept))))
+    size = len(kept) + 1
+    column = SynthColumn(
+        name,
+        "category",
+        size,
+        False,
+        0,
+        1,
+        0,
+        size - 1,
+        Fraction(1),
+        (*kept, OTHER),
+        is_bought=True,
+    )
+    expression = Call("case", tuple(arguments)) if kept else arguments[0]
+    return column, expression

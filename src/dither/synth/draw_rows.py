@@ -1,0 +1,131 @@
+"""Rows drawn from a model by rounding: every count comes out within one of what is expected.
+
+One attribute after the other is drawn, given those that it shares a maximal clique with. Among the
+rows that agree on these, the values are spread by systematic sampling: m rows with probabilities p
+get floor(m p) or ceil(m p) of each value. Chance comes from a key, so that the same model and key
+give the same rows again; the key is public, since a model is made of released numbers alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.synth.contraction import Table, add_up
+from dither.synth.junction_tree import Clique
+from dither.synth.model import GraphicalModel
+
+_CHUNK = 1 << 22
+"""Cells of one comparison of rows with running sums: bounds memory."""
+
+
+def draw_uniform(key: bytes, label: str, count: int) -> NDArray[np.float64]:
+    """Numbers in [0, 1) that follow from the key and the label: SHAKE-256 as a stream.
+
+    >>> draw_uniform(bytes(32), "a", 2).shape, bool((draw_uniform(bytes(32), "a", 9) < 1).all())
+    ((2,), True)
+    """
+    stream = hashlib.shake_256(key + label.encode()).digest(8 * count)
+    words = np.frombuffer(stream, np.dtype("<u8"))
+    uniform: NDArray[np.float64] = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return uniform
+
+
+def draw_rows(model: GraphicalModel, rows: int, key: bytes) -> NDArray[np.int32]:
+    """A table of codes: one row for each drawn row, one column for each attribute."""
+    codes = _draw_given(model, {}, rows, key)
+    order = np.argsort(draw_uniform(key, "order", rows), kind="stable")
+    return codes[order]
+
+
+def draw_rows_given(
+    model: GraphicalModel, given: dict[int, NDArray[np.int32]], rows: int, key: bytes
+) -> NDArray[np.int32]:
+    """Rows whose given attributes have the given codes, in that order; the others are drawn by the
+    model's conditional distribution. One maximal clique must have all given attributes."""
+    return _draw_given(model, given, rows, key)
+
+
+def _draw_given(
+    model: GraphicalModel, given: dict[int, NDArray[np.int32]], rows: int, key: bytes
+) -> NDArray[np.int32]:
+    codes = np.zeros((rows, len(model.sizes)), np.int32)
+    for attribute, column in given.items():
+        codes[:, attribute] = column
+    done: set[int] = set(given)
+    for index, clique in _walk_cliques(model, done):
+        drawn = tuple(attribute for attribute in clique if attribute in done)
+        for attribute in clique:
+            if attribute in done:
+                continue
+            kept = tuple(sorted((*drawn, attribute)))
+            table = add_up(model.beliefs[index], clique, kept)
+            table = np.moveaxis(table, kept.index(attribute), -1)
+            codes[:, attribute] = _draw_attribute(table, codes[:, list(drawn)], key, attribute)
+            drawn = tuple(sorted((*drawn, attribute)))
+            done.add(attribute)
+    return codes
+
+
+def _walk_cliques(model: GraphicalModel, given: set[int]) -> list[tuple[int, Clique]]:
+    """The maximal cliques, neighbours after each other, from one that has all given attributes."""
+    cliques = model.tree.cliques
+    root = next((i for i, clique in enumerate(cliques) if given <= {*clique}), None)
+    if root is None:
+        raise ValueError("no maximal clique has all given attributes")
+    order = [root]
+    while len(order) < len(cliques):
+        order += [
+            end
+            for edge in model.tree.edges
+            for start, end in (edge, edge[::-1])
+            if start in order and end not in order
+        ][:1]
+    return [(index, cliques[index]) for index in order]
+
+
+def draw_inside(
+    shares: Table, groups: NDArray[np.int32], key: bytes, attribute: int
+) -> NDArray[np.int32]:
+    """The value of every row, given its group: `shares` has a row for each group."""
+    return _draw_attribute(shares, groups[:, None], key, f"inside {attribute}")
+
+
+def _draw_attribute(
+    table: Table, given: NDArray[np.int32], key: bytes, attribute: int | str
+) -> NDArray[np.int32]:
+    """The values of one attribute; the last axis of `table` is its own, the others are `given`."""
+    size = table.shape[-1]
+    by_group = table.reshape(-1, size)
+    rows = len(given)
+    groups = np.zeros(rows, np.int64)
+    for axis, length in enumerate(table.shape[:-1]):
+        groups = groups * length + given[:, axis]
+    order = np.lexsort((draw_uniform(key, f"rank {attribute}", rows), groups))
+    counts = np.bincount(groups, minlength=len(by_group))
+    starts = np.cumsum(counts) - counts
+    ranks = np.empty(rows, np.int64)
+    ranks[order] = np.arange(rows) - starts[groups[order]]
+    offsets = draw_uniform(key, f"offset {attribute}", len(by_group))
+    points = (ranks + offsets[groups]) / np.maximum(counts[groups], 1)
+    return _invert(by_group, groups, points)
+
+
+def _invert(
+    by_group: Table, groups: NDArray[np.int64], points: NDArray[np.float64]
+) -> NDArray[np.int32]:
+    """The value at which the running sum of a group's probabilities passes a point in [0, 1)."""
+    size = by_group.shape[1]
+    sums = np.cumsum(by_group, axis=1)
+    whole = sums[:, -1:]
+    flat = np.arange(1, size + 1) / size
+    sums = np.where(whole > 0, sums / np.where(whole > 0, whole, 1.0), flat)
+    values = np.empty(len(groups), np.int32)
+    chunk = max(1, _CHUNK // size)
+    for start in range(0, len(groups), chunk):
+        part = slice(start, start + chunk)
+        passed = sums[groups[part], :-1] <= points[part, None]
+        values[part] = passed.sum(axis=1)
+    return values

@@ -1,0 +1,28 @@
+"""What a method makes of a lease: a model over groups of values, and counts of single values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dither.synth.contraction import Table
+from dither.synth.groupings import Grouping, spread_groups
+from dither.synth.junction_tree import Clique
+from dither.synth.model import GraphicalModel
+
+
+@dataclass(frozen=True)
+class FittedTable:
+    """A model over groups, the groups of every attribute, and the counts of its values, which say
+    how a group is spread."""
+
+    model: GraphicalModel
+    groupings: tuple[Grouping, ...]
+    singles: tuple[Table, ...]
+
+    def find_marginal(self, clique: Clique) -> Table:
+        """The expected counts of the values of some attributes, given in order."""
+        return spread_groups(
+            self.model.find_marginal(clique),
+            [self.groupings[attribute] for attribute in clique],
+            [self.singles[attribute] for attribute in clique],
+        )

@@ -1,0 +1,274 @@
+"""Two linked tables: people, and rows of theirs such as visits; keys are fresh numbers.
+
+The parent is fitted alone. The child is fitted together with a few columns of its parent, so that
+rows are drawn for a synthetic parent by the conditional distribution given those columns. How many
+rows a parent has is drawn from a noisy histogram. No id of the source appears.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dither.canonical import Number
+from dither.catalog import Catalog, Table
+from dither.errors import ParameterError
+from dither.plan.algebra import (
+    Cells,
+    Count,
+    Join,
+    Linear,
+    Named,
+    PerUnit,
+    Project,
+    Query,
+    Scan,
+)
+from dither.plan.analysed_query import Analyses
+from dither.plan.operators import Identity
+from dither.synth.columns import SynthColumn, make_codes
+from dither.synth.contraction import Table as Counts
+from dither.synth.draw_rows import draw_inside, draw_rows_given, draw_uniform
+from dither.synth.estimate import project_counts
+from dither.synth.groupings import share_groups
+from dither.synth.methods import METHODS, fit_child
+from dither.synth.steps import Lease, ReleasedStep, TableSteps
+from dither.synth.synthesize import SynthPlan, SynthPrice, find_table, list_columns, plan_table
+from dither.synth.synthetic import Synthetic
+
+PARENT_SHARE = Fraction(2, 5)
+COUNT_SHARE = Fraction(1, 10)
+MOST_LINK_CELLS = 64
+"""Cells of the parent's columns that the child is drawn by."""
+
+
+@dataclass(frozen=True)
+class LinkedPlan:
+    """A checked wish for two tables; `links` are the columns of the parent that children follow."""
+
+    parent: SynthPlan
+    child: SynthPlan
+    links: tuple[str, ...]
+
+
+@dataclass
+class LeaseShare:
+    """A part of a lease: what a method may spend, so that the rest is left for others."""
+
+    lease: Lease
+    amount: Fraction
+
+    @property
+    def left(self) -> Fraction:
+        """What further steps of this part may cost."""
+        return self.amount
+
+    def release(
+        self, query: Query, *, epsilon: Number | None = None, rho: Number | None = None
+    ) -> tuple[int, ...]:
+        """Release a step of the lease, and take its cost off this part."""
+        before = self.lease.left
+        values = self.lease.release(query, epsilon=epsilon, rho=rho)
+        self.amount = max(Fraction(0), self.amount - (before - self.lease.left))
+        return values
+
+
+def plan_linked(
+    catalog: Catalog,
+    analyses: Analyses,
+    parent: str,
+    child: str,
+    columns: Mapping[str, tuple[str, ...]],
+    method: str,
+    bins: Mapping[str, int],
+) -> LinkedPlan:
+    """Check a wish for two tables against the catalog. Reads no data."""
+    parent_table = find_table(catalog, parent)
+    child_table = find_table(catalog, child)
+    if parent_table.rows_per_unit != 1:
+        raise ParameterError(
+            f"{parent} may hold several rows of one {catalog.unit.label}: the parent is a table "
+            f"with one row for each"
+        )
+    parent_plan = plan_table(catalog, analyses, parent, columns.get(parent), method, bins)
+    links = _choose_links(parent_plan)
+    names = columns.get(child) or _list_declared(child_table, analyses)
+    child_plan = _plan_child(child_table, names, parent_plan, links, analyses, bins)
+    return LinkedPlan(parent_plan, child_plan, links)
+
+
+def _list_declared(table: Table, analyses: Analyses) -> tuple[str, ...]:
+    """The columns with a list of values; undeclared categories are left out."""
+    domains = analyses.analyse_rows(Scan(table.name)).columns
+    return tuple(name for name in list_columns(table) if not domains[name].undeclared)
+
+
+def _choose_links(parent: SynthPlan) -> tuple[str, ...]:
+    """The first columns of the parent whose values together are few."""
+    links: list[SynthColumn] = []
+    for column in parent.columns:
+        if prod(link.size for link in (*links, column)) <= MOST_LINK_CELLS:
+            links.append(column)
+    if not links:
+        raise ParameterError(
+            f"no column of {parent.table.name} has at most {MOST_LINK_CELLS} values to draw "
+            f"{parent.table.name}'s rows by: add a category or fewer bins"
+        )
+    return tuple(link.name for link in links)
+
+
+def _plan_child(
+    table: Table,
+    names: tuple[str, ...],
+    parent: SynthPlan,
+    links: tuple[str, ...],
+    analyses: Analyses,
+    bins: Mapping[str, int],
+) -> SynthPlan:
+    """The child's codes beside those of its owner's links, which come first."""
+    made = make_codes(table, names, analyses, bins, {})
+    owners = make_codes(parent.table, links, analyses, bins, {})
+    linked = [replace(column, name=f"owner_{column.name}") for column, _ in owners]
+    right = Project(
+        Scan(parent.table.name),
+        tuple(
+            Named(column.name, expression)
+            for column, (_, expression) in zip(linked, owners, strict=True)
+        ),
+    )
+    left = Project(
+        Scan(table.name), tuple(Named(column.name, expression) for column, expression in made)
+    )
+    plan = Join(left, right, (), "inner")
+    columns = (*linked, *(column for column, _ in made))
+    return SynthPlan(table, plan, columns, "aim", ())
+
+
+def measure_linked(
+    plan: LinkedPlan,
+    analyses: Analyses,
+    price: SynthPrice,
+    lease: Lease,
+    facts: Mapping[str, Any],
+) -> SyntheticPair:
+    """Parent, numbers of rows and child, out of one lease."""
+    share = LeaseShare(lease, price.value * PARENT_SHARE)
+    steps = TableSteps(share, plan.parent.plan, plan.parent.names, analyses, price.measure)
+    fitted = METHODS[plan.parent.method](steps, plan.parent.columns)
+    about = {**facts, "price": price.asked, "measure": price.measure}
+    parent = Synthetic(
+        plan.parent.columns,
+        fitted,
+        tuple(steps.released),
+        about | {"table": plan.parent.table.name, "method": plan.parent.method},
+    )
+    counts, step = _measure_counts(plan, analyses, price, lease, parent.fitted.model.total)
+    steps = TableSteps(lease, plan.child.plan, plan.child.names, analyses, price.measure)
+    child = Synthetic(
+        plan.child.columns,
+        fit_child(steps, plan.child.columns, tuple(range(len(plan.links)))),
+        (step, *steps.released),
+        about | {"table": plan.child.table.name, "method": "aim"},
+    )
+    return SyntheticPair(parent, child, tuple(counts.tolist()), plan.links)
+
+
+def _measure_counts(
+    plan: LinkedPlan, analyses: Analyses, price: SynthPrice, lease: Lease, people: float
+) -> tuple[Counts, ReleasedStep]:
+    """How many parents have 0, 1, 2, ... rows: a noisy histogram, never below 0."""
+    rows = PerUnit(Scan(plan.child.table.name), (), (Named("rows", Count()),))
+    cells = Cells(rows, ("rows",), (Count(),))
+    (domain,) = analyses.analyse_query(cells).domains
+    query = Linear(cells, Identity(domain.codes))
+    cost = price.value * COUNT_SHARE
+    noisy = lease.release(query, **{price.measure: cost})
+    steps = TableSteps(lease, rows, ("rows",), analyses, price.measure)
+    error = steps.find_variance(query, cost) ** 0.5
+    counts = np.zeros(domain.first + domain.size)
+    counts[domain.first :] = noisy[: domain.size]
+    counts[0] += people - sum(noisy)
+    projected = project_counts(counts, people)
+    step = ReleasedStep("counts", ("rows of one parent",), len(noisy), float(cost), error)
+    return projected, step
+
+
+@dataclass(frozen=True)
+class SyntheticPair:
+    """Two linked synthetic tables. `rows_of_parents` has the number of parents by how many rows
+    they have, `links` the parent's columns that rows follow."""
+
+    parent: Synthetic
+    child: Synthetic
+    rows_of_parents: tuple[float, ...]
+    links: tuple[str, ...]
+
+    def sample(self, parents: int | None = None, *, draw: int = 0) -> tuple[pa.Table, pa.Table]:
+        """Both tables: the parent's key is `<parent>_id`, a fresh number from 1 on, and the child
+        has it too beside a fresh key of its own. The same call gives the same tables."""
+        count = self.parent.rows if parents is None else parents
+        if type(count) is not int or count < 0:
+            raise ParameterError(f"parents must be a whole number of at least 0, got {parents!r}")
+        key = hashlib.sha256(self.parent.key + self.child.key + f"{count} {draw}".encode()).digest()
+        codes = self.parent.draw_codes(count, key)
+        owners = self._draw_owners(count, key)
+        child_codes = self._draw_children(codes[owners], key + b"child")
+        parent_key = f"{self.parent.facts['table']}_id"
+        child_key = f"{self.child.facts['table']}_id"
+        parent = self.parent.decode(codes, key)
+        child = self.child.decode(child_codes, key + b"child")
+        child = child.drop_columns([f"owner_{name}" for name in self.links])
+        numbers = pa.array(np.arange(1, count + 1))
+        parent = parent.add_column(0, parent_key, numbers)
+        child = child.add_column(0, parent_key, pa.array(owners + 1))
+        return parent, child.add_column(0, child_key, pa.array(np.arange(1, len(owners) + 1)))
+
+    def _draw_owners(self, count: int, key: bytes) -> NDArray[np.int64]:
+        """The position of the parent of every row: numbers of rows by systematic sampling."""
+        shares = np.cumsum(self.rows_of_parents) / max(sum(self.rows_of_parents), 1e-300)
+        offset = float(draw_uniform(key, "offset of rows", 1)[0])
+        points = (np.arange(count) + offset) / max(count, 1)
+        order = np.argsort(draw_uniform(key, "order of rows", count), kind="stable")
+        rows = np.searchsorted(shares[:-1], points[order], side="right")
+        return np.repeat(np.arange(count), rows)
+
+    def _draw_children(self, parents: NDArray[np.int32], key: bytes) -> NDArray[np.int32]:
+        """Rows of the child for these parents, one for each."""
+        fitted = self.child.fitted
+        given = {}
+        for position, name in enumerate(self.links):
+            column = next(i for i, c in enumerate(self.parent.columns) if c.name == name)
+            labels = np.array(fitted.groupings[position].labels, np.int32)
+            given[position] = labels[parents[:, column]]
+        codes = draw_rows_given(fitted.model, given, len(parents), key)
+        for attribute, grouping in enumerate(fitted.groupings):
+            shares = share_groups(grouping, fitted.singles[attribute])
+            codes[:, attribute] = draw_inside(shares, codes[:, attribute], key, attribute)
+        return codes
+
+    def report(self, file: str | Path | None = None) -> str:
+        """An HTML page about both tables."""
+        from dither.synth.report import write_pair_report
+
+        page = write_pair_report(self)
+        if file is not None:
+            Path(file).write_text(page, encoding="utf-8")
+        return page
+
+    def certificate(self) -> dict[str, Any]:
+        """What was promised for both tables; not signed."""
+        return {
+            "parent": self.parent.certificate(),
+            "child": self.child.certificate(),
+            "links": list(self.links),
+            "rows_of_parents": list(self.rows_of_parents),
+        }

@@ -1,0 +1,161 @@
+"""The steps of one budget lease: noisy marginals of a table, and choices among marginals.
+
+Everything that is read goes through here, and everything that comes back is noisy. What it cost and
+how noisy it is are kept for the report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod, sqrt
+from typing import Protocol
+
+import numpy as np
+
+from dither.canonical import Number
+from dither.plan.algebra import Cells, Count, JointScores, Linear, Plan, Query, Scores
+from dither.plan.analysed_query import Analyses
+from dither.plan.operators import Dense, Kronecker, LinearOperator, Stack, Total
+from dither.plan.utilities import DistanceCandidate, Distances
+from dither.synth.contraction import Table
+from dither.synth.estimate import Measurement
+from dither.synth.groupings import Grouping
+from dither.synth.junction_tree import Clique
+
+SCALE = 8
+"""Scores are distances in eighths of a row: a model's counts are rounded to them."""
+
+
+class Lease(Protocol):
+    """What releases steps out of one charge: `dither.answer.leased.OpenLease`."""
+
+    @property
+    def left(self) -> Fraction: ...
+
+    def release(
+        self, query: Query, *, epsilon: Number | None = None, rho: Number | None = None
+    ) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True)
+class ReleasedStep:
+    """One step: what was asked, what it cost in the lease's measure, and the standard error of each
+    number that it released (0 for a choice)."""
+
+    kind: str
+    columns: tuple[str, ...]
+    cells: int
+    price: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A marginal that may be chosen: the worse the target fits its counts, the likelier.
+
+    `offset` is a public number that is added to its distance, in rows.
+    """
+
+    clique: Clique
+    target: Table
+    offset: float = 0.0
+    weight: int = 1
+
+
+class TableSteps:
+    """Marginals and choices over the coded columns of one plan, out of one lease."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        plan: Plan,
+        names: tuple[str, ...],
+        analyses: Analyses,
+        measure: str,
+    ) -> None:
+        """`measure` is "rho" or "epsilon", that of the lease."""
+        self._lease = lease
+        self._plan = plan
+        self._names = names
+        self._analyses = analyses
+        self._measure = measure
+        self._errors: dict[tuple[Clique, Fraction], float] = {}
+        self.released: list[ReleasedStep] = []
+
+    @property
+    def left(self) -> Fraction:
+        """What further steps may cost together."""
+        return self._lease.left
+
+    def _write_cells(self, clique: Clique) -> Cells:
+        keys = tuple(self._names[attribute] for attribute in clique)
+        return Cells(self._plan, keys, (Count(),))
+
+    def measure(self, clique: Clique, groupings: list[Grouping], price: Fraction) -> Measurement:
+        """The noisy counts of some columns by groups of their values; one grouping for each."""
+        query = Linear(self._write_cells(clique), _write_product(groupings))
+        noisy = self._lease.release(query, **{self._measure: price})
+        variance = self.find_variance(query, price)
+        shape = [grouping.size for grouping in groupings]
+        self._note("counts", clique, prod(shape), price, sqrt(variance))
+        return Measurement(clique, np.array(noisy, float).reshape(shape), np.full(shape, variance))
+
+    def find_variance(self, query: Linear, price: Fraction) -> float:
+        """The variance of the noise of each number, from the sensitivity that the catalog gives:
+        D2 / (2 rho) of Gaussian noise, 2 (D1 / epsilon)^2 of Laplace noise."""
+        sensitivity = self._analyses.analyse_query(query).sensitivity
+        if self._measure == "rho":
+            return float(sensitivity.l2_squared / (2 * price))
+        return float(2 * (sensitivity.l1 / price) ** 2)
+
+    def find_error(self, clique: Clique, price: Fraction) -> float:
+        """The mean absolute error of each number of a marginal at a price; reads no data.
+
+        Groupings change nothing: every row is in one group, as it is in one cell.
+        """
+        if (clique, price) not in self._errors:
+            total = Total(self._analyses.analyse_query(self._write_cells(clique)).cells)
+            variance = self.find_variance(Linear(self._write_cells(clique), total), price)
+            is_gaussian = self._measure == "rho"
+            error = sqrt(2 * variance / np.pi) if is_gaussian else sqrt(variance / 2)
+            self._errors[clique, price] = error
+        return self._errors[clique, price]
+
+    def choose(
+        self, candidates: list[Candidate], groupings: list[Grouping], price: Fraction
+    ) -> int:
+        """The position of one candidate, by noisy scores; `groupings` has one for each column."""
+        lowest = min(candidate.offset for candidate in candidates)
+        members = tuple(
+            self._write_member(candidate, groupings, lowest) for candidate in candidates
+        )
+        (chosen,) = self._lease.release(JointScores(members), **{self._measure: price})
+        self._note("choice", candidates[chosen].clique, len(candidates), price, 0.0)
+        return chosen
+
+    def _write_member(
+        self, candidate: Candidate, groupings: list[Grouping], lowest: float
+    ) -> Scores:
+        """A distance and its offset: a row of zeros whose target is the offset adds it."""
+        own = [groupings[attribute] for attribute in candidate.clique]
+        product = _write_product(own)
+        zeros = Kronecker(
+            (Dense(((0,) * own[0].values,)), *(Total(grouping.values) for grouping in own[1:]))
+        )
+        target = [round(SCALE * float(count)) for count in candidate.target.ravel()]
+        target.append(round(SCALE * (candidate.offset - lowest)))
+        utility = Distances(
+            SCALE,
+            (DistanceCandidate(candidate.weight, Stack((product, zeros)), tuple(target)),),
+        )
+        return Scores(self._write_cells(candidate.clique), utility)
+
+    def _note(self, kind: str, clique: Clique, cells: int, price: Fraction, error: float) -> None:
+        names = tuple(self._names[attribute] for attribute in clique)
+        self.released.append(ReleasedStep(kind, names, cells, float(price), error))
+
+
+def _write_product(groupings: list[Grouping]) -> LinearOperator:
+    """The sums over the products of groups."""
+    return Kronecker(tuple(grouping.write_operator() for grouping in groupings))

@@ -1,0 +1,98 @@
+"""A synthetic table as a file: JSON whose numbers are read back exactly."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dither.errors import ParameterError
+from dither.strict_json import read_json
+from dither.synth.columns import SynthColumn
+from dither.synth.constraints import Constraint
+from dither.synth.fitted import FittedTable
+from dither.synth.groupings import Grouping
+from dither.synth.model import GraphicalModel
+from dither.synth.steps import ReleasedStep
+from dither.synth.synthetic import Synthetic
+
+FORMAT = "dither synthetic table"
+VERSION = 1
+
+
+def write_model(synthetic: Synthetic) -> str:
+    """The model and everything that was released, as text."""
+    model = synthetic.fitted.model
+    document = {
+        "format": FORMAT,
+        "v": VERSION,
+        "facts": synthetic.facts,
+        "columns": [asdict(c) | {"step": str(c.step)} for c in synthetic.columns],
+        "total": model.total.hex(),
+        "potentials": [
+            {"clique": list(clique), "table": [number.hex() for number in table.ravel().tolist()]}
+            for clique, table in sorted(model.potentials.items())
+        ],
+        "groupings": [list(grouping.labels) for grouping in synthetic.fitted.groupings],
+        "singles": [[n.hex() for n in single.tolist()] for single in synthetic.fitted.singles],
+        "released": [
+            asdict(step) | {"price": step.price.hex(), "error": step.error.hex()}
+            for step in synthetic.released
+        ],
+        "constraints": [asdict(constraint) for constraint in synthetic.constraints],
+    }
+    return json.dumps(document) + "\n"
+
+
+def load_synthetic(file: str | Path) -> Synthetic:
+    """Read a saved model; it gives the same rows as the one that was saved."""
+    try:
+        document = read_json(Path(file).read_text(encoding="utf-8"))
+        if document["format"] != FORMAT or document["v"] != VERSION:
+            raise ValueError("another format")
+        return _read_model(document)
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise ParameterError(
+            f"{file} is no saved synthetic table of version {VERSION}: write one with save()"
+        ) from None
+
+
+def _read_model(document: Any) -> Synthetic:
+    columns = tuple(
+        SynthColumn(
+            **column | {"step": Fraction(column["step"]), "labels": tuple(column["labels"])}
+        )
+        for column in document["columns"]
+    )
+    groupings = tuple(Grouping(tuple(labels)) for labels in document["groupings"])
+    sizes = tuple(grouping.size for grouping in groupings)
+    potentials = {
+        tuple(saved["clique"]): _read_numbers(saved["table"]).reshape(
+            [sizes[attribute] for attribute in saved["clique"]]
+        )
+        for saved in document["potentials"]
+    }
+    model = GraphicalModel(sizes, float.fromhex(document["total"]), potentials)
+    singles = tuple(_read_numbers(single) for single in document["singles"])
+    released = tuple(_read_step(step) for step in document["released"])
+    constraints = tuple(Constraint(**constraint) for constraint in document["constraints"])
+    fitted = FittedTable(model, groupings, singles)
+    return Synthetic(columns, fitted, released, document["facts"], constraints)
+
+
+def _read_step(step: Any) -> ReleasedStep:
+    return ReleasedStep(
+        step["kind"],
+        tuple(step["columns"]),
+        step["cells"],
+        float.fromhex(step["price"]),
+        float.fromhex(step["error"]),
+    )
+
+
+def _read_numbers(texts: list[str]) -> Any:
+    return np.array([float.fromhex(text) for text in texts])

@@ -1,0 +1,145 @@
+"""Make a synthetic table: check what was asked, charge a lease, measure, fit.
+
+Everything is checked before the charge, from the catalog alone: columns without a domain, a model
+that is too large, a price at which every number would be noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dither.canonical import Number, number_text
+from dither.catalog import Catalog, Id, Table, Text
+from dither.errors import ParameterError
+from dither.plan.algebra import Plan, Query
+from dither.plan.analysed_query import Analyses
+from dither.synth.columns import SynthColumn, make_columns
+from dither.synth.constraints import Constraint, check_constraints
+from dither.synth.methods import METHODS, choose_method
+from dither.synth.steps import Lease, TableSteps
+from dither.synth.synthetic import Synthetic
+
+MOST_COLUMNS = 60
+
+
+@dataclass(frozen=True)
+class SynthPrice:
+    """The price of a lease in its own measure, and what was asked for."""
+
+    measure: str
+    value: Fraction
+    asked: str
+
+
+@dataclass(frozen=True)
+class SynthPlan:
+    """A checked wish: nothing was read or charged yet."""
+
+    table: Table
+    plan: Plan
+    columns: tuple[SynthColumn, ...]
+    method: str
+    constraints: tuple[Constraint, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+
+def plan_table(
+    catalog: Catalog,
+    analyses: Analyses,
+    table: str,
+    columns: tuple[str, ...] | None,
+    method: str,
+    bins: Mapping[str, int],
+    constraints: tuple[Constraint, ...] = (),
+    labels: Mapping[str, tuple[str, ...]] | None = None,
+) -> SynthPlan:
+    """Check a wish against the catalog. Raises ParameterError, which says what to change."""
+    declared = find_table(catalog, table)
+    names = columns or list_columns(declared)
+    if len(set(names)) != len(names) or not 1 <= len(names) <= MOST_COLUMNS:
+        raise ParameterError(
+            f"a synthetic table has 1 to {MOST_COLUMNS} different columns, got {len(names)}"
+        )
+    plan, made = make_columns(declared, names, analyses, bins, labels or {})
+    check_constraints(constraints, names)
+    return SynthPlan(declared, plan, made, choose_method(method, made), constraints)
+
+
+def find_table(catalog: Catalog, name: str) -> Table:
+    """A private table of the catalog."""
+    tables = {table.name: table for table in catalog.private_tables}
+    if name not in tables:
+        raise ParameterError(f"no private table {name!r}: there are {', '.join(tables)}")
+    return tables[name]
+
+
+def list_columns(table: Table) -> tuple[str, ...]:
+    """The columns that have values: neither ids nor free texts."""
+    return tuple(column.name for column in table.columns if not isinstance(column, (Id, Text)))
+
+
+def check_price(plan: SynthPlan, analyses: Analyses, price: SynthPrice) -> None:
+    """Refuse a price at which the counts of single columns would be noise alone: an error beyond
+    the declared number of rows. From the catalog alone."""
+    steps = TableSteps(_NoLease(), plan.plan, plan.names, analyses, price.measure)
+    share = price.value / (5 * len(plan.columns))
+    error = max(steps.find_error((position,), share) for position in range(len(plan.columns)))
+    most = plan.table.max_rows
+    if most is not None and error > most:
+        raise ParameterError(
+            f"{price.asked} is below what one round needs: every count would be off by about "
+            f"{error:,.0f} rows, and {plan.table.name} has at most {most:,}. Pay more, or name "
+            f"fewer columns"
+        )
+
+
+class _NoLease:
+    """No lease: for what is computed before one is charged."""
+
+    left = Fraction(0)
+
+    def release(
+        self, query: Query, *, epsilon: Number | None = None, rho: Number | None = None
+    ) -> tuple[int, ...]:
+        raise AssertionError("nothing was charged")
+
+
+def fit_table(
+    plan: SynthPlan,
+    analyses: Analyses,
+    price: SynthPrice,
+    open_lease: Callable[[], Any],
+    facts: Mapping[str, Any],
+) -> Synthetic:
+    """Charge the lease, run the method, and keep what was released."""
+    check_price(plan, analyses, price)
+    with open_lease() as lease:
+        return measure_table(plan, analyses, price, lease, facts)
+
+
+def measure_table(
+    plan: SynthPlan,
+    analyses: Analyses,
+    price: SynthPrice,
+    lease: Lease,
+    facts: Mapping[str, Any],
+) -> Synthetic:
+    """Run the method out of an open lease."""
+    steps = TableSteps(lease, plan.plan, plan.names, analyses, price.measure)
+    fitted = METHODS[plan.method](steps, plan.columns)
+    about = {
+        **facts,
+        "table": plan.table.name,
+        "method": plan.method,
+        "price": price.asked,
+        "lease": f"{price.measure} {number_text(price.value)}",
+        "rows_per_unit": plan.table.rows_per_unit,
+        "tuned_for": "counts of single columns and of pairs of columns",
+    }
+    return Synthetic(plan.columns, fitted, tuple(steps.released), about, plan.constraints)

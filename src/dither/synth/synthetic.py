@@ -1,0 +1,199 @@
+"""A synthetic table: what was measured, the model of it, and rows drawn from the model.
+
+Everything here follows from released numbers, so it costs nothing more, however often it is used.
+The same model gives the same table again: rows are drawn by a key that is a hash of the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dither.canonical import dumps
+from dither.errors import ParameterError
+from dither.synth.columns import SynthColumn
+from dither.synth.constraints import Constraint, find_rejected
+from dither.synth.contraction import Table
+from dither.synth.draw_rows import draw_inside, draw_rows, draw_uniform
+from dither.synth.fitted import FittedTable
+from dither.synth.groupings import share_groups
+from dither.synth.junction_tree import Clique
+from dither.synth.steps import ReleasedStep
+
+MOST_DRAWS = 20
+"""How often rows that break a constraint are drawn again, before fewer rows are handed out."""
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """A table that may be shared, with what it promises. `facts` say what was released."""
+
+    columns: tuple[SynthColumn, ...]
+    fitted: FittedTable
+    released: tuple[ReleasedStep, ...]
+    facts: dict[str, Any]
+    constraints: tuple[Constraint, ...] = ()
+    _cache: dict[int, pa.Table] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def rows(self) -> int:
+        """The estimated number of rows of the source: from noisy counts, never the exact one."""
+        return max(1, round(self.fitted.model.total))
+
+    @cached_property
+    def key(self) -> bytes:
+        """What rows are drawn by: a hash of the model."""
+        digest = hashlib.sha256(dumps(self.facts).encode())
+        for clique, table in sorted(self.fitted.model.potentials.items()):
+            digest.update(repr(clique).encode() + np.ascontiguousarray(table, "<f8").tobytes())
+        for single in self.fitted.singles:
+            digest.update(np.ascontiguousarray(single, "<f8").tobytes())
+        return digest.digest()
+
+    def sample(self, rows: int | None = None, *, draw: int = 0) -> pa.Table:
+        """A table of so many rows, the estimated number of the source's if nothing is said.
+
+        The same number and the same `draw` give the same table. Rows that break a constraint are
+        drawn again; how many is in the metadata under `rejected`.
+        """
+        count = self.rows if rows is None else rows
+        if type(count) is not int or count < 0:
+            raise ParameterError(f"rows must be a whole number of at least 0, got {rows!r}")
+        kept: list[pa.Table] = []
+        rejected = 0
+        missing = count
+        for attempt in range(MOST_DRAWS if self.constraints else 1):
+            table = self._draw(missing, draw, attempt)
+            is_rejected = find_rejected(table, self.constraints)
+            rejected += int(is_rejected.sum())
+            kept.append(table.filter(pa.array(~is_rejected)))
+            missing -= kept[-1].num_rows
+            if not missing:
+                break
+        table = pa.concat_tables(kept)
+        about = {"rejected": rejected, "missing": missing, **self.facts}
+        return table.replace_schema_metadata({"dither": json.dumps(about, default=str)})
+
+    def draw_codes(self, rows: int, key: bytes) -> NDArray[np.int32]:
+        """Rows as codes of the values of each column."""
+        codes = draw_rows(self.fitted.model, rows, key)
+        for attribute, grouping in enumerate(self.fitted.groupings):
+            shares = share_groups(grouping, self.fitted.singles[attribute])
+            codes[:, attribute] = draw_inside(shares, codes[:, attribute], key, attribute)
+        return codes
+
+    def _draw(self, rows: int, draw: int, attempt: int) -> pa.Table:
+        key = hashlib.sha256(self.key + f"{rows} {draw} {attempt}".encode()).digest()
+        return self.decode(self.draw_codes(rows, key), key)
+
+    def decode(self, codes: NDArray[np.int32], key: bytes) -> pa.Table:
+        """Codes as values of the source's types."""
+        return pa.table(
+            {
+                column.name: column.decode(
+                    codes[:, attribute], draw_uniform(key, f"value {attribute}", len(codes))
+                )
+                for attribute, column in enumerate(self.columns)
+            }
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """The table with the estimated number of rows."""
+        return self.sample()
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas DataFrame."""
+        return self.sample().to_pandas()
+
+    def find_marginal(self, *names: str) -> Table:
+        """The expected counts of some columns, in the order given: one axis for each column."""
+        positions = [self._find_position(name) for name in names]
+        if len(set(positions)) != len(positions):
+            raise ParameterError("a column twice: name each once")
+        table = self.fitted.find_marginal(tuple(sorted(positions)))
+        return np.transpose(table, np.argsort(np.argsort(positions)))
+
+    def _find_position(self, name: str) -> int:
+        for position, column in enumerate(self.columns):
+            if column.name == name:
+                return position
+        names = ", ".join(column.name for column in self.columns)
+        raise ParameterError(f"no column {name!r} in this synthetic table: there are {names}")
+
+    def predict_errors(self) -> list[PredictedError]:
+        """The error of every marginal of one and two columns that the noise alone explains."""
+        positions = range(len(self.columns))
+        cliques: list[Clique] = [(a,) for a in positions] + list(combinations(positions, 2))
+        return [self._predict(clique) for clique in cliques]
+
+    def _predict(self, clique: Clique) -> PredictedError:
+        """From the measurement that holds the clique with the least noise. None says the model
+        alone speaks: how far it is off is unknown."""
+        names = tuple(self.columns[attribute].name for attribute in clique)
+        errors = [
+            step.error * sqrt(2 / np.pi) * step.cells
+            for step in self.released
+            if step.kind == "counts" and {*names} <= {*step.columns}
+        ]
+        share = min(errors) / (2 * self.fitted.model.total) if errors else None
+        return PredictedError(names, None if share is None else min(1.0, share))
+
+    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
+        """What was promised, as JSON: the lease, every step with its noise, and the public facts
+        that no noise protects. It is not signed."""
+        document = {
+            **self.facts,
+            "signed": False,
+            "steps": [
+                {
+                    "kind": step.kind,
+                    "columns": list(step.columns),
+                    "cells": step.cells,
+                    "price": step.price,
+                    "standard_error": step.error,
+                }
+                for step in self.released
+            ],
+            "unprotected": [
+                *(f"values of {column.name}: from the catalog" for column in self.columns),
+                *(f"{c.text}: {c.provenance}" for c in self.constraints),
+            ],
+            "model": self.key.hex(),
+        }
+        if file is not None:
+            Path(file).write_text(json.dumps(document, indent=2, default=str) + "\n")
+        return document
+
+    def report(self, file: str | Path | None = None) -> str:
+        """An HTML page: what was measured, how far off it is, and what it may be used for."""
+        from dither.synth.report import write_report
+
+        page = write_report(self)
+        if file is not None:
+            Path(file).write_text(page, encoding="utf-8")
+        return page
+
+    def save(self, file: str | Path) -> None:
+        """Write the model as JSON; `load_synthetic` reads it, and it gives the same rows."""
+        from dither.synth.stored_model import write_model
+
+        Path(file).write_text(write_model(self), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class PredictedError:
+    """The expected total variation distance of a marginal from the source's by noise alone; None
+    where it was not measured."""
+
+    columns: tuple[str, ...]
+    distance: float | None

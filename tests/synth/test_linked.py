@@ -1,0 +1,84 @@
+"""Two linked synthetic tables: fresh keys, rows that follow their owner, one charge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dither.errors import ParameterError
+from tests.synth.survey import invent_people, invent_trips, open_survey
+
+COLUMNS = {"people": ["town", "sport", "age"]}
+
+
+@pytest.fixture(scope="module")
+def people() -> pa.Table:
+    return invent_people(3000)
+
+
+@pytest.fixture(scope="module")
+def con(people: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return open_survey(tmp_path_factory.mktemp("linked"), people, epsilon=1000)
+
+
+@pytest.fixture(scope="module")
+def pair(con: Any) -> Any:
+    return con.synthesize_linked("people", "trips", epsilon=300, columns=COLUMNS)
+
+
+def test_one_charge_pays_for_both_tables(con: Any, pair: Any) -> None:
+    assert 299 < float(con.budget().pots[0].spent) <= 300
+    assert pair.sample(10)[0].num_rows == 10
+
+
+def test_keys_are_fresh_numbers_and_every_row_has_its_parent(pair: Any) -> None:
+    parents, trips = pair.sample()
+    assert parents["people_id"].to_pylist() == list(range(1, parents.num_rows + 1))
+    assert trips["trips_id"].to_pylist() == list(range(1, trips.num_rows + 1))
+    assert {*trips["people_id"].to_pylist()} <= {*parents["people_id"].to_pylist()}
+    assert trips.column_names == ["trips_id", "people_id", "by_car", "length"]
+    assert parents.column_names == ["people_id", "town", "sport", "age"]
+    again = pair.sample()
+    assert again[0].equals(parents) and again[1].equals(trips)
+
+
+def test_how_many_rows_parents_have_is_kept(people: pa.Table, pair: Any) -> None:
+    """The noise is below 3 rows at epsilon 300, but for a chance under 1e-12."""
+    owners = Counter(invent_trips(people)["person"].to_pylist())
+    real = Counter(owners.values())
+    real[0] = people.num_rows - len(owners)
+    np.testing.assert_allclose(pair.rows_of_parents, [real[n] for n in range(4)], atol=30)
+    _, trips = pair.sample()
+    drawn = Counter(Counter(trips["people_id"].to_pylist()).values())
+    assert all(abs(drawn[n] - real[n]) < 40 for n in (1, 2, 3))
+
+
+def test_rows_follow_their_owner(pair: Any) -> None:
+    """In the source a trip is by car if, and only if, its owner lives in no town."""
+    parents, trips = pair.sample()
+    in_town = parents["town"].to_numpy(zero_copy_only=False)
+    owners = trips["people_id"].to_numpy() - 1
+    by_car = trips["by_car"].to_numpy(zero_copy_only=False)
+    assert np.mean(by_car != in_town[owners]) > 0.97
+
+
+def test_what_cannot_be_linked_is_refused(con: Any) -> None:
+    before = con.budget().pots[0].spent
+    with pytest.raises(ParameterError, match="one row for each"):
+        con.synthesize_linked("trips", "people", epsilon=1)
+    with pytest.raises(ParameterError, match="at most 64 values"):
+        con.synthesize_linked("people", "trips", epsilon=1, columns={"people": ["pay"]})
+    assert con.budget().pots[0].spent == before
+
+
+def test_the_page_says_what_rows_follow(pair: Any, tmp_path: Path) -> None:
+    page = pair.report(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
+    assert "Rows follow the parent" in page and "town, sport" in page
+    assert page.count("What is private about it</h2>") == 1
+    assert pair.certificate()["links"] == list(pair.links)

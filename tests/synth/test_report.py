@@ -1,0 +1,82 @@
+"""The page about a synthetic table: sections, errors, and labels that mean nothing as markup."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from html.parser import HTMLParser
+
+import numpy as np
+
+from dither.synth.columns import SynthColumn
+from dither.synth.fitted import FittedTable
+from dither.synth.groupings import keep_all
+from dither.synth.model import GraphicalModel
+from dither.synth.steps import ReleasedStep
+from dither.synth.synthetic import Synthetic
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def make_synthetic() -> Synthetic:
+    """Three columns, of which the first two were measured as a pair."""
+    labels = (HOSTILE, "b")
+    columns = tuple(
+        SynthColumn(name, "category", 2, False, 0, 1, 0, 1, Fraction(1), labels)
+        for name in ("first", "second", "third")
+    )
+    potentials = {(0, 1): np.log([[4.0, 1.0], [1.0, 4.0]]), (2,): np.zeros(2)}
+    model = GraphicalModel((2, 2, 2), 100.0, potentials)
+    singles = tuple(model.find_marginal((a,)) for a in range(3))
+    steps = (
+        ReleasedStep("counts", ("third",), 2, 0.1, 3.0),
+        ReleasedStep("choice", ("first", "second"), 3, 0.05, 0.0),
+        ReleasedStep("counts", ("first", "second"), 4, 0.1, 2.0),
+    )
+    facts = {"table": "people", "dataset": "d", "version": 1, "method": "aim", "price": "epsilon 1"}
+    return Synthetic(columns, FittedTable(model, (keep_all(2),) * 3, singles), steps, facts)
+
+
+class Tags(HTMLParser):
+    """The tags and headings of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_page_has_every_section_and_no_script() -> None:
+    page = make_synthetic().report()
+    reader = Tags()
+    reader.feed(page)
+    assert "script" not in reader.tags and "svg" in reader.tags
+    for title in (
+        "What it is",
+        "Columns",
+        "Expected error",
+        "What depends on what",
+        "What was released",
+        "What it may be used for",
+        "What is private about it",
+    ):
+        assert title in reader.texts
+    assert HOSTILE in reader.texts  # shown as text
+    assert any("is no guarantee" in text for text in reader.texts)
+    assert any("Strongest: first and second: 0.30" in text for text in reader.texts)
+
+
+def test_errors_come_from_what_was_measured_and_are_unknown_elsewhere() -> None:
+    """sqrt(2/pi) * 2 rows in each of 4 cells, half of it as a share of 100 rows."""
+    errors = {error.columns: error.distance for error in make_synthetic().predict_errors()}
+    pair = np.sqrt(2 / np.pi) * 2 * 4 / 200
+    np.testing.assert_allclose(errors["first", "second"], pair)
+    np.testing.assert_allclose(errors[("first",)], pair)
+    np.testing.assert_allclose(errors[("third",)], np.sqrt(2 / np.pi) * 3 * 2 / 200)
+    assert errors["first", "third"] is None and errors["second", "third"] is None
+    assert "2 pairs were not measured" in make_synthetic().report()
