@@ -9,13 +9,13 @@ from typing import Any
 
 from dither.answer.intervals import read_level
 from dither.answer.quantile_intervals import Ends, read_ends
+from dither.answer.question_analyses import QuestionAnalyses
 from dither.answer.suggest_limits import LimitSuggestion
 from dither.canonical import Number, exact, positive
 from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
 from dither.errors import ParameterError, QueryError, RefusedError
 from dither.given_numbers import whole_number
-from dither.plan.analyse import NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
@@ -48,13 +48,13 @@ class Asked:
 class Bound:
     """A question that was read.
 
-    It has what its dialect said, and the queries and columns that it asks for.
+    It has what its dialect said, the queries and columns that it asks for, and their analyses.
     """
 
     key: tuple[Any, ...]
     dialect: DialectQuestion
     recipe: Recipe
-    rules: int = NEWEST_RULES
+    analyses: Analyses
 
 
 def read_question(
@@ -141,7 +141,7 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
             recipe = limit_recipe(recipe, question.limits, name_unit(analyses.catalog))
             for query in recipe.queries:
                 analyses.analyse_rows(query.plan)
-        return Bound(key, dialect, recipe, analyses.rules)
+        return Bound(key, dialect, recipe, QuestionAnalyses.share_rows(analyses))
 
 
 def read_price(question: Asked, dialect: DialectQuestion) -> Price:

@@ -102,6 +102,9 @@ class Context:
 
     def analyse(self, plan: Plan, node: exp.Expr | None = None) -> Analysed:
         """Stability and domains of a plan; what its rules refuse is an error at the node."""
+        earlier = self.analyses.get(id(plan))
+        if earlier is not None and earlier.plan is plan:
+            return earlier
         try:
             return analyse_node(plan, self.catalog, self.facts, self.analyses, self.rules)
         except RefusedError as error:
