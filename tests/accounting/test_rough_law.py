@@ -13,12 +13,12 @@ from dither.accounting.rough_law import RoughLaw, SampledSteps, are_nearly_gauss
 STEPS = [
     SampledSteps(direction, q, sigma, count)
     for direction, q, sigma, count in itertools.product(
-        ("add", "remove"), (1e-3, 0.01, 0.2), (0.9, 1.1, 4.0), (1_000, 10_000, 300_000)
+        ("add", "remove"), (1e-3, 0.01, 0.2), (0.9, 1.1, 4.0), (1_000, 10_000, 100_000)
     )
 ]
 
 
-@pytest.mark.parametrize("log_delta", [math.log(1e-2), math.log(1e-5), math.log(3e-9)])
+@pytest.mark.parametrize("log_delta", [math.log(1e-2), math.log(1e-5), math.log(2e-7)])
 def test_steps_that_are_nearly_gaussian_are_those_the_rough_law_leaves_to_the_contour(log_delta):
     """The quick test never sends another way than the slow one: answers stay the same."""
     quick = [steps for steps in STEPS if are_nearly_gaussian(steps, log_delta)]
