@@ -213,8 +213,8 @@ def _list_candidates(
 ) -> Iterator[CandidateOffer]:
     """Make the requests of one family of noise: each number alone, then numbers that share one."""
     adds_epsilons = adds_up_epsilons(pricing.view)
-    plain = arrange_alone(recipe).recipe
     alone = arrange_alone(wide)
+    plain = alone.recipe if recipe is wide else arrange_alone(recipe).recipe
     equal_steps = make_equal_steps(wide.queries, alone.shares, family, adds_epsilons)
     _, equal = pricing.calibrate(_renew_families(renewed, equal_steps))
     demands = compute_demands(plain, equal, family, weights)
