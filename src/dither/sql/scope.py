@@ -89,7 +89,8 @@ class Relation:
 
 @dataclass
 class Context:
-    """What binding reads beside the text: public facts. Analyses are kept by node.
+    """What binding reads beside the text: public facts. Analyses are kept by node, and domains of
+    expressions by the plan whose columns they read; each entry keeps its plan alive.
 
     Under earlier `rules` a question is bound as it was bound then.
     """
@@ -99,6 +100,7 @@ class Context:
     facts: Facts
     rules: int = NEWEST_RULES
     analyses: AnalysedNodes = field(default_factory=dict)
+    domains: dict[int, tuple[Plan, dict[Expression, Domain]]] = field(default_factory=dict)
 
     def analyse(self, plan: Plan, node: exp.Expr | None = None) -> Analysed:
         """Stability and domains of a plan; what its rules refuse is an error at the node."""
@@ -134,11 +136,18 @@ class Scope:
 
         What its rules refuse is a QueryError at the node.
         """
+        plan = self.relation.plan
+        domains = self.context.domains.setdefault(id(plan), (plan, {}))[1]
+        if expression in domains:
+            return domains[expression]
         try:
-            rows = self.context.analyse(self.relation.plan)
+            rows = self.context.analyse(plan)
             if self.context.rules == FIRST_RULES:
-                return domain_of(expression, rows.columns)
-            return refine_domain(expression, rows.columns, list_means(rows))
+                domain = domain_of(expression, rows.columns)
+            else:
+                domain = refine_domain(expression, rows.columns, list_means(rows))
+            domains[expression] = domain
+            return domain
         except RefusedError as error:
             raise locate_refusal(error, self.context.sql, node) from None
 

@@ -83,7 +83,7 @@ class Arguments:
         multiples."""
         step = self.domains[0].step
         for domain in self.domains[1:]:
-            step = common_step(step, domain.step)
+            step = step if domain.step == step else common_step(step, domain.step)
         return step, tuple(
             1 if domain.step == step else int(domain.step / step) for domain in self.domains
         )
