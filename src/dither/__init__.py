@@ -42,12 +42,22 @@ __all__ = [
     "connect_async",
 ]
 
+_MODULES = {
+    "Catalog": "dither.catalog",
+    "Connection": "dither.session",
+    "Preview": "dither.answer.preview",
+    "Result": "dither.answer.result",
+    "connect": "dither.session",
+    "connect_async": "dither.session",
+}
+"""Where the names come from that bring an engine along."""
+
 
 def __getattr__(name: str) -> Any:
     """Import a name that brings an engine along, when it is asked for: the rest loads without
     one."""
-    if name in ("Catalog", "Connection", "Preview", "Result", "connect", "connect_async"):
-        from dither import session
+    if name in _MODULES:
+        from importlib import import_module
 
-        return getattr(session, name)
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'dither' has no attribute {name!r}")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, read_history
-from dither.answer.leased import OpenLease
 from dither.answer.question_log import read_questions, record_question
 from dither.catalog import Catalog
 from dither.catalog.file.load import load
@@ -35,6 +34,7 @@ from dither.rules import PrivacyRule
 from dither.state import State
 
 if TYPE_CHECKING:
+    from dither.answer.leased import OpenLease
     from dither.steward.rehearsal import Rehearsals
 
 
@@ -125,6 +125,8 @@ class EmbeddedCurator:
 
     def open_lease(self, price: Price, pot: str) -> OpenLease:
         """Charge a pot for a lease, whose steps this process chooses as they come."""
+        from dither.answer.leased import OpenLease
+
         return OpenLease(self.kernel, price, pot)
 
     def list_pots(self) -> tuple[Pot, ...]:

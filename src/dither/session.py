@@ -11,6 +11,8 @@ A question goes a straight line of frozen values, each made from the one before 
 
 What the ledger says about the pot is read once, before the line begins. The kernel takes a request,
 and nothing that was derived on the way to it: it reads the ledger and derives everything again.
+A preview ends after Priced. What only answers need, such as tables and the engine, is imported for
+the first of them.
 """
 
 from __future__ import annotations
@@ -41,14 +43,7 @@ from dither.answer.describe_tables import (
     list_tables,
 )
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
-from dither.answer.explained_result import make_explained_result
 from dither.answer.history import History
-from dither.answer.keys_result import (
-    KeysResult,
-    answer_declared_keys,
-    preview_declared_keys,
-)
-from dither.answer.leased import OpenLease
 from dither.answer.limit_notes import check_bins
 from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
@@ -57,20 +52,12 @@ from dither.answer.price_for_accuracy import read_widths
 from dither.answer.quantile_intervals import Bands, count_rank_rows
 from dither.answer.quote import check_delta, quote_charge
 from dither.answer.release_info import describe_release
-from dither.answer.result import Result, make_result
-from dither.answer.suggest import Suggestion, make_suggestion, read_wish
-from dither.answer.suggest_limits import (
-    LimitSuggestion,
-    make_limit_suggestion,
-    wish_limits,
-)
 from dither.builder import Question, table
 from dither.canonical import Number
 from dither.catalog import Catalog
 from dither.embedded import EmbeddedCurator
 from dither.errors import BudgetError, DitherError, ParameterError, PrivacyWarning, QueryError
 from dither.plan.facts import Facts
-from dither.postprocess.ask_subquestions import ask_subquestions, preview_subquestions
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
@@ -83,6 +70,11 @@ from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
 
 if TYPE_CHECKING:
+    from dither.answer.keys_result import KeysResult
+    from dither.answer.leased import OpenLease
+    from dither.answer.result import Result
+    from dither.answer.suggest import Suggestion
+    from dither.answer.suggest_limits import LimitSuggestion
     from dither.remote.async_connection import AsyncConnection
 
 hide_frames()
@@ -137,7 +129,11 @@ class Connection:
             return self._preview(question)[1]
         except QueryError as refusal:
             if (keys := self._list_keys(question)) is not None:
+                from dither.answer.keys_result import preview_declared_keys
+
                 return preview_declared_keys(keys)
+            from dither.postprocess.ask_subquestions import preview_subquestions
+
             return preview_subquestions(
                 question, refusal, self.catalog, lambda subquestion: self._preview(subquestion)[1]
             )
@@ -222,6 +218,8 @@ class Connection:
             explanation = self.explain(
                 sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared
             )
+            from dither.answer.explained_result import make_explained_result
+
             return make_explained_result(explanation, {"sql": explanation.sql, "pot": self._pot})
         question = read_question(
             sql,
@@ -239,6 +237,8 @@ class Connection:
         except QueryError as refusal:
             if (keys := self._list_keys(question)) is not None:
                 return keys
+            from dither.postprocess.ask_subquestions import ask_subquestions
+
             return ask_subquestions(
                 question,
                 refusal,
@@ -255,6 +255,8 @@ class Connection:
 
         It charges the pot, unless the answer is stored or this is a dry run.
         """
+        from dither.answer.result import make_result
+
         view = self._view()
         bound = self._offers.bind(question)
         price = read_price(question, bound.dialect)
@@ -274,6 +276,8 @@ class Connection:
 
     def _list_keys(self, question: Asked) -> KeysResult | None:
         """The answer to a question for declared keys alone, which needs no data and no price."""
+        from dither.answer.keys_result import answer_declared_keys
+
         return answer_declared_keys(question, self.catalog, self._facts, self._pot)
 
     def suggest(
@@ -294,6 +298,8 @@ class Connection:
         """
         if what == "limits":
             return self._suggest_limits(of, Price(read_epsilon(epsilon), read_rho(rho)), fresh)
+        from dither.answer.suggest import make_suggestion, read_wish
+
         view = self._view()
         wished = read_wish(what, of, keep, self.catalog, self._facts)
         price = Price(read_epsilon(epsilon), read_rho(rho))
@@ -308,6 +314,8 @@ class Connection:
 
     def _suggest_limits(self, sql: str, price: Price, fresh: bool) -> LimitSuggestion:
         """Buy the limits of a question: a histogram of what people add, and one of their groups."""
+        from dither.answer.suggest_limits import make_limit_suggestion, wish_limits
+
         view = self._view()
         bound = self._offers.bind(read_question(sql))
         wish = wish_limits(sql, bound.recipe, self._kernel.version.analyses)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dither.answer.intervals import read_level
 from dither.answer.quantile_intervals import Ends, read_ends
 from dither.answer.question_analyses import QuestionAnalyses
-from dither.answer.suggest_limits import LimitSuggestion
 from dither.canonical import Number, exact, positive
 from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
@@ -26,6 +25,9 @@ from dither.sql.bind import bind
 from dither.sql.dialect_question import DialectQuestion, name_interval_ends
 from dither.sql.dialects import read_dialect
 from dither.sql.parse import read_text
+
+if TYPE_CHECKING:
+    from dither.answer.suggest_limits import LimitSuggestion
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,10 @@ def read_question(
 
 def _read_limits(limits: UnitLimits | LimitSuggestion) -> UnitLimits:
     """Limits with exact numbers; whoever did not buy them may have written anything."""
-    if isinstance(limits, LimitSuggestion):
-        limits = limits.limits
+    if not isinstance(limits, UnitLimits):
+        from dither.answer.suggest_limits import LimitSuggestion
+
+        limits = limits.limits if isinstance(limits, LimitSuggestion) else limits
     if not isinstance(limits, UnitLimits):
         raise ParameterError(
             "limits= takes what con.suggest bought: limits = con.suggest('limits', sql, "

@@ -19,8 +19,8 @@ from dither.answer.alternatives import list_noisy_values
 from dither.answer.average_bounds import find_average_bounds
 from dither.answer.blocks import count_cells
 from dither.answer.interval_notes import write_interval_notes
-from dither.answer.intervals import Noises
 from dither.answer.limit_notes import list_bin_notes, list_limit_notes
+from dither.answer.noises import Noises, list_noises
 from dither.answer.preview_figures import (
     ColumnFigures,
     FigureTerms,
@@ -38,7 +38,6 @@ from dither.answer.preview_noise import (
 )
 from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
-from dither.answer.result import list_noises
 from dither.answer.size_shown import find_size_shown
 from dither.answer.smallest_group import write_smallest_group
 from dither.plan.analysed_query import AnalysedQuery, Analyses

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from dither.answer.blocks import count_cells
 from dither.answer.evaluate import FormulaInputs, evaluate, scale_integers
-from dither.answer.intervals import Noises, compute_interval, find_affine_half
+from dither.answer.intervals import compute_interval, find_affine_half
+from dither.answer.noises import Noises
 from dither.answer.smallest_group import Flags, find_smallest_group
 from dither.plan.algebra import Cells, Sum
 from dither.plan.analysed_query import Analyses
