@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from dither.answer.preview import Preview
     from dither.answer.result import Result
     from dither.catalog import Catalog
-    from dither.session import Connection, connect, connect_async
+    from dither.connecting import connect, connect_async
+    from dither.session import Connection
 
 __all__ = [
     "BudgetError",
@@ -47,8 +48,8 @@ _MODULES = {
     "Connection": "dither.session",
     "Preview": "dither.answer.preview",
     "Result": "dither.answer.result",
-    "connect": "dither.session",
-    "connect_async": "dither.session",
+    "connect": "dither.connecting",
+    "connect_async": "dither.connecting",
 }
 """Where the names come from that bring an engine along."""
 

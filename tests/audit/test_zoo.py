@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -87,9 +88,9 @@ DEAR_BUGS = [  # these take two thirds of the time
 def test_the_quick_zoo_catches_all_and_accuses_none(tmp_path, monkeypatch, left_out, step):
     for name in left_out:
         monkeypatch.delitem(BUGS, name)
-    monkeypatch.setattr(
-        sys.modules["dither.cli.audit"], "subjects", lambda: [*subjects(), *TAUGHT][::step]
-    )
+    # The command line imports it when the command runs.
+    command = import_module("dither.cli.audit")
+    monkeypatch.setattr(command, "subjects", lambda: [*subjects(), *TAUGHT][::step])
     ran = CliRunner().invoke(
         app,
         ["audit", "zoo", "--quick", "--report", str(tmp_path / "zoo.html")],
@@ -124,7 +125,7 @@ def test_an_escaped_bug_and_an_accused_mechanism_each_give_exit_status_1(monkeyp
     monkeypatch.setitem(BUGS, "half-noise", quiet)
     ran = CliRunner().invoke(app, ["audit", "zoo", "half-noise"])
     assert ran.exit_code == 1 and "escaped: half-noise" in ran.output
-    command = sys.modules["dither.cli.audit"]
+    command = import_module("dither.cli.audit")
     first = subjects()[0]
     liar = replace(first, mechanism=lambda data, size: np.full(size, data[0]))
     monkeypatch.setattr(command, "subjects", lambda: [liar])
