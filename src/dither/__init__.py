@@ -43,22 +43,20 @@ __all__ = [
     "connect_async",
 ]
 
-_MODULES = {
-    "Catalog": "dither.catalog",
-    "Connection": "dither.session",
-    "Preview": "dither.answer.preview",
-    "Result": "dither.answer.result",
-    "connect": "dither.connecting",
-    "connect_async": "dither.connecting",
-}
-"""Where the names come from that bring an engine along."""
-
 
 def __getattr__(name: str) -> Any:
     """Import a name that brings an engine along, when it is asked for: the rest loads without
     one."""
-    if name in _MODULES:
-        from importlib import import_module
+    if name in ("Catalog", "Connection", "connect", "connect_async"):
+        from dither import connecting
 
-        return getattr(import_module(_MODULES[name]), name)
+        return getattr(connecting, name)
+    if name == "Preview":
+        from dither.answer.preview import Preview
+
+        return Preview
+    if name == "Result":
+        from dither.answer.result import Result
+
+        return Result
     raise AttributeError(f"module 'dither' has no attribute {name!r}")
