@@ -45,6 +45,7 @@ OUTSIDE = {
     "dither.publish": "certificates and reports",
     "dither.steward": "the steward's acts",
     "dither.session": "connections",
+    "dither.connecting": "opening of connections",
     "dither.cli": "the command line",
 }
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from dither.answer.preview import Preview
     from dither.answer.result import Result
     from dither.catalog import Catalog
-    from dither.session import Connection, connect, connect_async
+    from dither.connecting import connect, connect_async
+    from dither.session import Connection
 
 __all__ = [
     "BudgetError",
@@ -46,8 +47,16 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a name that brings an engine along, when it is asked for: the rest loads without
     one."""
-    if name in ("Catalog", "Connection", "Preview", "Result", "connect", "connect_async"):
-        from dither import session
+    if name in ("Catalog", "Connection", "connect", "connect_async"):
+        from dither import connecting
 
-        return getattr(session, name)
+        return getattr(connecting, name)
+    if name == "Preview":
+        from dither.answer.preview import Preview
+
+        return Preview
+    if name == "Result":
+        from dither.answer.result import Result
+
+        return Result
     raise AttributeError(f"module 'dither' has no attribute {name!r}")

@@ -220,7 +220,7 @@ def is_unicode(text: str) -> bool:
 def _to_plain(value: Any) -> Any:
     """Turn a value into what JSON can hold: fractions become texts, tuples become lists."""
     if isinstance(value, str):
-        if not is_unicode(value):
+        if not value.isascii() and not is_unicode(value):
             raise ParameterError(f"a text with a lone surrogate is no Unicode: {ascii(value)[:40]}")
         return value
     if isinstance(value, dict):

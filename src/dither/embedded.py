@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, read_history
-from dither.answer.leased import OpenFixedLease, OpenLease
 from dither.answer.question_log import read_questions, record_question
 from dither.catalog import Catalog
 from dither.catalog.file.load import load
@@ -35,6 +34,7 @@ from dither.rules import PrivacyRule
 from dither.state import State
 
 if TYPE_CHECKING:
+    from dither.answer.leased import OpenFixedLease, OpenLease
     from dither.steward.rehearsal import Rehearsals
 
 
@@ -125,10 +125,14 @@ class EmbeddedCurator:
 
     def open_lease(self, price: Price, pot: str) -> OpenLease:
         """Charge a pot for a lease, whose steps this process chooses as they come."""
+        from dither.answer.leased import OpenLease
+
         return OpenLease(self.kernel, price, pot)
 
     def open_fixed_lease(self, first: Request, steps: int) -> OpenFixedLease:
         """Charge a pot for steps of one loss, whose queries this process chooses as they come."""
+        from dither.answer.leased import OpenFixedLease
+
         return OpenFixedLease(self.kernel, first, steps)
 
     def list_pots(self) -> tuple[Pot, ...]:

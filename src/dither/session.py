@@ -1,4 +1,4 @@
-"""The analyst's door: connect, preview, ask, and see what is left.
+"""The analyst's door: preview, ask, and see what is left. `connecting.py` opens it.
 
 A question goes a straight line of frozen values, each made from the one before by one function:
 
@@ -11,16 +11,15 @@ A question goes a straight line of frozen values, each made from the one before 
 
 What the ledger says about the pot is read once, before the line begins. The kernel takes a request,
 and nothing that was derived on the way to it: it reads the ledger and derives everything again.
+A preview ends after Priced. What only answers need, such as tables and the engine, is imported for
+the first of them.
 """
 
 from __future__ import annotations
 
-import warnings
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dither.answer.asked import (
@@ -41,14 +40,7 @@ from dither.answer.describe_tables import (
     list_tables,
 )
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
-from dither.answer.explained_result import make_explained_result
 from dither.answer.history import History
-from dither.answer.keys_result import (
-    KeysResult,
-    answer_declared_keys,
-    preview_declared_keys,
-)
-from dither.answer.leased import OpenFixedLease, OpenLease, write_request
 from dither.answer.limit_notes import check_bins
 from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
@@ -57,34 +49,29 @@ from dither.answer.price_for_accuracy import read_widths
 from dither.answer.quantile_intervals import Bands, count_rank_rows
 from dither.answer.quote import check_delta, quote_charge
 from dither.answer.release_info import describe_release
-from dither.answer.result import Result, make_result
-from dither.answer.suggest import Suggestion, make_suggestion, read_wish
-from dither.answer.suggest_limits import (
-    LimitSuggestion,
-    make_limit_suggestion,
-    wish_limits,
-)
 from dither.builder import Question, table
 from dither.canonical import Number
 from dither.catalog import Catalog
-from dither.embedded import EmbeddedCurator
-from dither.errors import BudgetError, DitherError, ParameterError, PrivacyWarning, QueryError
+from dither.errors import BudgetError, ParameterError, QueryError
 from dither.plan.algebra import Query
 from dither.plan.facts import Facts
-from dither.postprocess.ask_subquestions import ask_subquestions, preview_subquestions
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView
 from dither.publish.budget import PotBalances
-from dither.publish.library import LIBRARY, NO_TOTAL, ConnectionBalances
+from dither.publish.library import LIBRARY, ConnectionBalances
 from dither.question.recipe import Recipe
 from dither.question.unit_limits import UnitLimits
 from dither.sql.parameters import Parameters, write_parameters
 from dither.sql.parse import read_text
 
 if TYPE_CHECKING:
-    from dither.remote.async_connection import AsyncConnection
+    from dither.answer.keys_result import KeysResult
+    from dither.answer.leased import OpenFixedLease, OpenLease
+    from dither.answer.result import Result
+    from dither.answer.suggest import Suggestion
+    from dither.answer.suggest_limits import LimitSuggestion
     from dither.synth.constraints import Constraint
     from dither.synth.linked import SyntheticPair
     from dither.synth.synthetic import Synthetic
@@ -141,7 +128,11 @@ class Connection:
             return self._preview(question)[1]
         except QueryError as refusal:
             if (keys := self._list_keys(question)) is not None:
+                from dither.answer.keys_result import preview_declared_keys
+
                 return preview_declared_keys(keys)
+            from dither.postprocess.ask_subquestions import preview_subquestions
+
             return preview_subquestions(
                 question, refusal, self.catalog, lambda subquestion: self._preview(subquestion)[1]
             )
@@ -226,6 +217,8 @@ class Connection:
             explanation = self.explain(
                 sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared
             )
+            from dither.answer.explained_result import make_explained_result
+
             return make_explained_result(explanation, {"sql": explanation.sql, "pot": self._pot})
         question = read_question(
             sql,
@@ -243,6 +236,8 @@ class Connection:
         except QueryError as refusal:
             if (keys := self._list_keys(question)) is not None:
                 return keys
+            from dither.postprocess.ask_subquestions import ask_subquestions
+
             return ask_subquestions(
                 question,
                 refusal,
@@ -259,6 +254,8 @@ class Connection:
 
         It charges the pot, unless the answer is stored or this is a dry run.
         """
+        from dither.answer.result import make_result
+
         view = self._view()
         bound = self._offers.bind(question)
         price = read_price(question, bound.dialect)
@@ -278,6 +275,8 @@ class Connection:
 
     def _list_keys(self, question: Asked) -> KeysResult | None:
         """The answer to a question for declared keys alone, which needs no data and no price."""
+        from dither.answer.keys_result import answer_declared_keys
+
         return answer_declared_keys(question, self.catalog, self._facts, self._pot)
 
     def suggest(
@@ -298,6 +297,8 @@ class Connection:
         """
         if what == "limits":
             return self._suggest_limits(of, Price(read_epsilon(epsilon), read_rho(rho)), fresh)
+        from dither.answer.suggest import make_suggestion, read_wish
+
         view = self._view()
         wished = read_wish(what, of, keep, self.catalog, self._facts)
         price = Price(read_epsilon(epsilon), read_rho(rho))
@@ -312,6 +313,8 @@ class Connection:
 
     def _suggest_limits(self, sql: str, price: Price, fresh: bool) -> LimitSuggestion:
         """Buy the limits of a question: a histogram of what people add, and one of their groups."""
+        from dither.answer.suggest_limits import make_limit_suggestion, wish_limits
+
         view = self._view()
         bound = self._offers.bind(read_question(sql))
         wish = wish_limits(sql, bound.recipe, self._kernel.version.analyses)
@@ -348,6 +351,8 @@ class Connection:
         theta. Samples of units are paid by their amplified loss, from a budget of the rule approx
         or rdp.
         """
+        from dither.answer.leased import write_request
+
         price = Price(read_epsilon(epsilon), read_rho(rho))
         self._refuse_closed_pot()
         first = write_request(query, price, self._pot, family, rho is None)
@@ -562,93 +567,3 @@ def _rank(priced: Priced, bands: Bands) -> str:
     cells = max(cells for _, cells in bands.cells)
     rows = count_rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
     return f"with 95% confidence the rank behind it is off by at most {rows:,} rows"
-
-
-def connect(
-    data: Any = None,
-    *,
-    catalog: str | Path | Catalog | None = None,
-    pot: str | None = None,
-    state: str | Path | None = None,
-    epsilon: Number | None = None,
-    token: str | None = None,
-) -> Connection:
-    """Open a registered dataset by its catalog: a file, or a Catalog loaded from one.
-
-    `connect("https://host/datasets/clinic", token=...)` asks a dataset that a gateway serves, by
-    the same methods; without `token` the variable DITHER_TOKEN has it, and without `pot` the
-    token's own pot pays.
-
-    `connect(frame, catalog="adult.yaml")` asks a pandas, polars or Arrow frame that the caller
-    holds (several as `{"table": frame}`), with a budget of `epsilon` (1) for this connection alone:
-    each one starts from zero, and no total is promised.
-    """
-    if data is not None and catalog is not None:
-        if pot is not None or state is not None:
-            raise ParameterError(
-                "a data frame has no budget and no state: each connect has its own"
-            )
-        return _connect_frames(data, catalog, 1 if epsilon is None else epsilon)
-    if epsilon is not None:
-        raise ParameterError("the budget of a registered dataset is opened by its data steward")
-    opened = catalog if data is None else data
-    if isinstance(opened, str) and opened.startswith(("http://", "https://")):
-        if state is not None:
-            raise ParameterError("a served dataset keeps its state where it is served")
-        return _connect_remote(opened, token, pot)
-    if token is not None:
-        raise ParameterError("a token opens a served dataset: connect('https://...', token=...)")
-    if not isinstance(opened, (str, Path, Catalog)):
-        raise ParameterError(
-            "connect takes the catalog of a registered dataset, or a data frame with its catalog: "
-            "connect(frame, catalog='adult.yaml')"
-        )
-    return Connection(EmbeddedCurator(opened, state), pot=pot or "total")
-
-
-def connect_async(url: str, *, token: str | None = None, pot: str | None = None) -> AsyncConnection:
-    """A served dataset for programs with an event loop: `await con.sql(...)`."""
-    _import_client()
-    from dither.remote.async_connection import AsyncConnection
-
-    return AsyncConnection(lambda: _connect_remote(url, token, pot))
-
-
-def _connect_remote(url: str, token: str | None, pot: str | None) -> Connection:
-    """Open a dataset that a gateway serves. What that needs is imported for the first one."""
-    _import_client()
-    from dither.remote.curator import RemoteCurator
-    from dither.remote.http import HttpTransport, read_address
-
-    curator = RemoteCurator(HttpTransport(read_address(url, token)))
-    return Connection(curator, pot=pot or curator.first_pot)
-
-
-def _import_client() -> None:
-    """Say which extra is missing, where one is."""
-    try:
-        import httpx
-        import pydantic
-    except ImportError:
-        raise DitherError(
-            "a served dataset needs httpx and pydantic: pip install 'dither[client]'"
-        ) from None
-    del httpx, pydantic
-
-
-def _connect_frames(frames: Any, catalog: str | Path | Catalog, epsilon: Number) -> Connection:
-    """Copy data frames, and connect to the copy; it is removed with the connection.
-
-    Warns that no total is promised.
-    """
-    from dither.steward.frames import POT, copy_frames
-
-    copy = copy_frames(frames, catalog, epsilon)
-    try:
-        connection = Connection(EmbeddedCurator(copy.catalog, copy.state.root), pot=POT)
-    except BaseException:
-        copy.remove()
-        raise
-    weakref.finalize(connection, copy.remove)
-    warnings.warn(NO_TOTAL, PrivacyWarning, stacklevel=3)
-    return connection

@@ -19,7 +19,8 @@ from dither.answer.blocks import make_blocks
 from dither.answer.choose_rows import choose_rows
 from dither.answer.evaluate import evaluate, make_inputs
 from dither.answer.intervals import compute_interval
-from dither.answer.result import list_noises, make_result
+from dither.answer.noises import list_noises
+from dither.answer.result import make_result
 from dither.answer.table import make_column
 from dither.privacy.kernel.release import Release
 from dither.privacy.kernel.request import Price

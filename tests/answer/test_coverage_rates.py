@@ -14,7 +14,8 @@ from scipy.stats import binom, norm
 from dither.answer import draws
 from dither.answer.draws import make_noise_law
 from dither.answer.evaluate import FormulaInputs, evaluate
-from dither.answer.intervals import Noises, compute_interval, find_affine_half, read_level
+from dither.answer.intervals import compute_interval, find_affine_half, read_level
+from dither.answer.noises import Noises
 from dither.answer.sums import find_sum_bound
 from dither.errors import ParameterError
 from dither.laws import GaussianErrorLaw, LaplaceErrorLaw

@@ -15,7 +15,8 @@ import pytest
 from dither.answer import interval_arithmetic as arithmetic
 from dither.answer.draws import make_noise_law
 from dither.answer.evaluate import FormulaInputs, evaluate
-from dither.answer.intervals import Noises, compute_interval
+from dither.answer.intervals import compute_interval
+from dither.answer.noises import Noises
 from dither.answer.result import make_result
 from dither.laws import LaplaceErrorLaw
 from dither.question.expressions import Constant

@@ -14,13 +14,13 @@ from dither.answer.blocks import make_blocks
 from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.evaluate import make_inputs
 from dither.answer.intervals import compute_interval
+from dither.answer.noises import list_noises
 from dither.answer.quantile_intervals import (
     Ends,
     add_quantile_ends,
     count_rank_rows,
     read_quantile_grids,
 )
-from dither.answer.result import list_noises
 from dither.answer.suggest import round_up_to_two_digits
 from dither.plan.analysed_query import Analyses
 from dither.privacy.charges.rules import charge_pure

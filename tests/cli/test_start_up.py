@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.datasets import clinic
+
 HEAVY = ("duckdb", "numpy", "pyarrow", "scipy", "sqlalchemy", "sqlglot", "mpmath", "matplotlib")
 
 
@@ -26,20 +28,25 @@ def test_the_version_is_shown_without_an_engine():
     assert "dither.cli.main" in imported and "dither.cli.ask" not in imported
 
 
-def test_a_connection_and_a_preview_need_no_numerics_beyond_numpy(tmp_path, monkeypatch):
+ANSWERING = {"duckdb", "pyarrow", "rich", "dither.data.measure", "dither.answer.result"}
+"""What a release, a table and a display need, and a preview does not."""
+BESIDE = {"dither.postprocess", "dither.answer.suggest_limits", "dither.privacy.kernel.lease"}
+
+
+def test_a_connection_and_a_preview_need_neither_an_engine_nor_numerics_beyond_numpy(
+    tmp_path, monkeypatch
+):
     """SciPy and mpmath are imported for Gaussian noise, derived results and choices alone."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    code = (
-        "from pathlib import Path\n"
-        "from tests.datasets import clinic\n"
-        f"folder = Path({str(tmp_path)!r})\n"
-        "file, state = clinic.register(folder, [clinic.row('1', '1')])\n"
-        "clinic.open_total(state)\n"
-        "import dither\n"
-        "question = 'SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward'\n"
-        "dither.connect(file).preview(question, epsilon=1)"
-    )
-    assert not list_imported(code) & {"scipy", "mpmath", "matplotlib", "pandas"}
+    file, state = clinic.register(tmp_path, [clinic.row("1", "1")])
+    clinic.open_total(state)
+    connect = f"import dither\nconnection = dither.connect({str(file)!r})\n"
+    question = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward"
+    imported = list_imported(f"{connect}connection.preview({question!r}, epsilon=1)")
+    numerics = {"scipy", "mpmath", "matplotlib", "pandas"}
+    assert not imported & {*numerics, *ANSWERING, *BESIDE}
+    answered = list_imported(f"{connect}connection.sql({question!r}, epsilon=1).table")
+    assert answered >= {"duckdb", "pyarrow", "dither.data.measure", "dither.answer.result"}
 
 
 SERVING = {"fastapi", "starlette", "uvicorn", "httpx", "anyio"}

@@ -14,6 +14,7 @@ from dither import steward
 from dither.curator import dataset as dataset_module
 from dither.curator.ask_log import AskLog
 from dither.curator.run import CuratorSettings, make_server
+from dither.curator.server import MOST_CONNECTIONS
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError, UnavailableError
 from dither.privacy.kernel.kernel import Kernel
 from dither.protocol import documents, messages
@@ -374,12 +375,18 @@ def test_a_stopping_curator_finishes_what_is_under_way(served, monkeypatch):
     assert len(answers) == 1 and not served.socket.exists()
 
 
-def test_connections_past_the_limit_are_closed(served, monkeypatch):
-    monkeypatch.setattr(served.server, "_slots", threading.BoundedSemaphore(1))
+def test_connections_past_the_limit_are_closed(served):
+    """All slots of the server but one are taken. A new semaphore in their place would be released
+    by threads that took a slot of the old one."""
+    slots = served.server._slots
+    for _ in range(MOST_CONNECTIONS):
+        assert slots.acquire(timeout=60)
+    slots.release()
     first = served.connect()
     with pytest.raises(BusyError):
         served.connect()
     assert first.budget().pots
+    slots.release(MOST_CONNECTIONS - 1)
 
 
 def test_two_datasets_of_one_name_are_not_served_together(served, tmp_path):

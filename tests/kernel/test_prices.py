@@ -135,7 +135,7 @@ def test_the_asker_chooses_no_delta_and_one_price(clinic: Clinic) -> None:
 
 def test_preview_reads_and_spends_nothing(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
     clinic.open(**GAUSSIAN)
-    monkeypatch.setattr("dither.privacy.kernel.kernel.Measurer", None)
+    monkeypatch.setattr("dither.data.measure.Measurer", None)
     preview = clinic.connect().preview(BY_REGION, rho="0.1")
     assert (
         preview.charged_in == "rho"

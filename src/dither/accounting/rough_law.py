@@ -55,6 +55,20 @@ class SampledSteps:
         return log_ratio(self.q, (2 * y - 1) / (2 * self.sigma**2))[0]
 
 
+def are_nearly_gaussian(steps: SampledSteps, log_delta: float) -> bool:
+    """Whether the steps are surely so many, and so noisy, that the whole law suits the contour.
+
+    By the central limit their loss is that of one Gaussian with mu = q sqrt(count (e^(1/sigma^2) -
+    1)) (Bu, Dong, Long and Su 2020), whose saddle is near sqrt(-2 log delta) / mu. It is asked
+    before a rough law is made: False says nothing, and `RoughLaw.suits_contour` decides.
+    """
+    if not 1_000 <= steps.count <= 100_000 or steps.sigma < 0.9 or not -16 < log_delta < -4:
+        return False
+    mu = steps.q * math.sqrt(steps.count * math.expm1(1 / steps.sigma**2))
+    largest_saddle = min(6 * steps.sigma, 0.7 * find_top(steps, log_delta, 0.0) - 1)
+    return math.sqrt(-2 * log_delta) < mu * largest_saddle
+
+
 class Tilts(NamedTuple):
     """The tilt of the contour, and a larger one for Chernoff's bound."""
 

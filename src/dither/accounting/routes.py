@@ -32,7 +32,7 @@ from dither.accounting.laplace_sum import MOST, laplace_delta
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.mixtures import GridMixture, MixtureFactor
 from dither.accounting.one_step import bound_one_step, guess_one_step
-from dither.accounting.rough_law import RoughLaw, SampledSteps
+from dither.accounting.rough_law import RoughLaw, SampledSteps, are_nearly_gaussian
 from dither.accounting.sampled import OutOfReach, SampledGaussianFactor
 from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
 from dither.accounting.workload import Law
@@ -320,6 +320,8 @@ def _solve_by_fading(laws: Sequence[Law], target: Target, first: bool = False) -
         raise OutOfReach
     steps = SampledSteps(law.kind, float(law.q), float(law.sigma), law.count)
     log_delta = target.log_delta
+    if first and log_delta is not None and are_nearly_gaussian(steps, log_delta):
+        raise OutOfReach
     if log_delta is None:
         assert target.float_epsilon is not None
         log_delta = RoughLaw(steps, -25.0).guess_log_delta(target.float_epsilon)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dither.answer.intervals import read_level
 from dither.answer.quantile_intervals import Ends, read_ends
-from dither.answer.suggest_limits import LimitSuggestion
+from dither.answer.question_analyses import QuestionAnalyses
 from dither.canonical import Number, exact, positive
 from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
 from dither.errors import ParameterError, QueryError, RefusedError
 from dither.given_numbers import whole_number
-from dither.plan.analyse import NEWEST_RULES
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
@@ -26,6 +25,9 @@ from dither.sql.bind import bind
 from dither.sql.dialect_question import DialectQuestion, name_interval_ends
 from dither.sql.dialects import read_dialect
 from dither.sql.parse import read_text
+
+if TYPE_CHECKING:
+    from dither.answer.suggest_limits import LimitSuggestion
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,13 @@ class Asked:
 class Bound:
     """A question that was read.
 
-    It has what its dialect said, and the queries and columns that it asks for.
+    It has what its dialect said, the queries and columns that it asks for, and their analyses.
     """
 
     key: tuple[Any, ...]
     dialect: DialectQuestion
     recipe: Recipe
-    rules: int = NEWEST_RULES
+    analyses: Analyses
 
 
 def read_question(
@@ -91,8 +93,10 @@ def read_question(
 
 def _read_limits(limits: UnitLimits | LimitSuggestion) -> UnitLimits:
     """Limits with exact numbers; whoever did not buy them may have written anything."""
-    if isinstance(limits, LimitSuggestion):
-        limits = limits.limits
+    if not isinstance(limits, UnitLimits):
+        from dither.answer.suggest_limits import LimitSuggestion
+
+        limits = limits.limits if isinstance(limits, LimitSuggestion) else limits
     if not isinstance(limits, UnitLimits):
         raise ParameterError(
             "limits= takes what con.suggest bought: limits = con.suggest('limits', sql, "
@@ -141,7 +145,7 @@ def bind_question(question: Asked, key: tuple[Any, ...], analyses: Analyses) -> 
             recipe = limit_recipe(recipe, question.limits, name_unit(analyses.catalog))
             for query in recipe.queries:
                 analyses.analyse_rows(query.plan)
-        return Bound(key, dialect, recipe, analyses.rules)
+        return Bound(key, dialect, recipe, QuestionAnalyses.share_rows(analyses))
 
 
 def read_price(question: Asked, dialect: DialectQuestion) -> Price:

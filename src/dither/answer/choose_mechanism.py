@@ -32,7 +32,7 @@ from dither.answer.split import (
 from dither.errors import DitherError
 from dither.laws import KeyErrorLaw, find_error_law
 from dither.plan.algebra import Keys, Quantiles
-from dither.plan.analyse import NEWEST_RULES
+from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_request
 from dither.privacy.kernel.families import (
@@ -44,7 +44,6 @@ from dither.privacy.kernel.families import (
     noise_families,
 )
 from dither.privacy.kernel.kernel import Priced, delta_of_path
-from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Family, Price, Request, Step
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
@@ -87,17 +86,16 @@ def choose_mechanisms(
     pot: str,
     weights: Mapping[str, Fraction],
     ends: Ends | None = None,
-    rules: int = NEWEST_RULES,
+    analyses: Analyses | None = None,
     laws: int = NEWEST_LAWS,
 ) -> Offered:
     """Make the priced request of a recipe from what the ledger says.
 
-    Quantiles get the given ends, if any. Plans are analysed by the given rules of stability, and
-    answered by the given laws of noise.
+    Quantiles get the given ends, if any. Plans are analysed by the rules of stability of the given
+    analyses, and answered by the given laws of noise.
     """
-    version = kernel.version if rules == NEWEST_RULES else replace(kernel.version, rules=rules)
-    pricing = Pricing(kernel, version, view, price, pot, laws)
-    plain = read_quantile_grids(recipe, version.analyses)
+    pricing = Pricing(kernel, analyses or kernel.version.analyses, view, price, pot, laws)
+    plain = read_quantile_grids(recipe, pricing.analyses)
     if not plain.cells or ends is None:
         return Offered(*_choose_cheapest(pricing, recipe, recipe, weights), plain)
     raised = replace(ends, level=_level_of_shown_value(recipe, ends.level))
@@ -127,11 +125,11 @@ def _level_of_shown_value(recipe: Recipe, level: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Pricing:
-    """What a recipe is priced by: the version with its rules, what the ledger says, price and
-    pot, and the laws of noise that are offered."""
+    """What a recipe is priced by: analyses by some rules, what the ledger says, price and pot, and
+    the laws of noise that are offered."""
 
     kernel: Pricer
-    version: Version
+    analyses: Analyses
     view: LedgerView
     price: Price
     pot: str
@@ -141,7 +139,7 @@ class Pricing:
         """The request that these steps make, with one mechanism a step."""
         request = Request(steps, self.price, self.pot)
         delta = delta_of_path(self.view.path)
-        calibrated = calibrate_request(request, self.version.analyses, delta)
+        calibrated = calibrate_request(request, self.analyses, delta)
         return request, [step.mechanism for step in calibrated]
 
 
@@ -186,7 +184,7 @@ def _choose_cheapest(
     if not candidates:
         raise refused[0]
     chosen = _choose_best(candidates)
-    priced = pricing.kernel.price_at(chosen.request, pricing.view, pricing.version.rules)
+    priced = pricing.kernel.price_at(chosen.request, pricing.view, pricing.analyses.rules)
     return chosen.recipe, priced
 
 
@@ -215,8 +213,8 @@ def _list_candidates(
 ) -> Iterator[CandidateOffer]:
     """Make the requests of one family of noise: each number alone, then numbers that share one."""
     adds_epsilons = adds_up_epsilons(pricing.view)
-    plain = arrange_alone(recipe).recipe
     alone = arrange_alone(wide)
+    plain = alone.recipe if recipe is wide else arrange_alone(recipe).recipe
     equal_steps = make_equal_steps(wide.queries, alone.shares, family, adds_epsilons)
     _, equal = pricing.calibrate(_renew_families(renewed, equal_steps))
     demands = compute_demands(plain, equal, family, weights)
@@ -246,9 +244,7 @@ def _may_err_less(joint: MechanismFamily, recipe: Recipe, pricing: Pricing) -> b
     if joint.laws == FIRST_LAWS:
         return True
     analysed = [
-        pricing.version.analyses.analyse_query(query)
-        for query in recipe.queries
-        if joint.serves(query)
+        pricing.analyses.analyse_query(query) for query in recipe.queries if joint.serves(query)
     ]
     return any(
         by_unit * query.unit_box.rows < by_row * query.box.rows
@@ -281,7 +277,7 @@ def list_renewals(pricing: Pricing, recipe: Recipe) -> list[Renewal]:
     is_bought = pricing.price.epsilon is None or can_buy_rho(pricing.view)
     if is_bought and any(isinstance(query, Keys) for query in recipe.queries):
         renewals += [{**renewal, **BY_THRESHOLD} for renewal in renewals]
-    is_replaced = pricing.version.catalog.neighbours == "replace"
+    is_replaced = pricing.analyses.catalog.neighbours == "replace"
     if is_replaced and any(isinstance(query, Quantiles) for query in recipe.queries):
         renewals += [{**renewal, **BY_ROWS} for renewal in renewals]
     return renewals

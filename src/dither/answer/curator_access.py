@@ -8,10 +8,9 @@ code on public facts and released values.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dither.answer.history import History
-from dither.answer.leased import OpenFixedLease, OpenLease
 from dither.catalog import Catalog
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import Priced, Release
@@ -19,6 +18,9 @@ from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView, Pot
 from dither.question.recipe import Recipe
+
+if TYPE_CHECKING:
+    from dither.answer.leased import OpenFixedLease, OpenLease
 
 
 class Pricer(Protocol):

@@ -18,7 +18,8 @@ from dither.answer.blocks import Block, make_blocks
 from dither.answer.choose_rows import Rows, choose_rows
 from dither.answer.column_info import ResultColumn
 from dither.answer.evaluate import scale_integers
-from dither.answer.result import Result, find_column, list_names, list_noises
+from dither.answer.noises import list_noises
+from dither.answer.result import Result, find_column, list_names
 from dither.errors import RefusedError
 from dither.figures import write_figure
 from dither.laws import AdditiveErrorLaw, find_error_law

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from rich.console import Console, ConsoleOptions, RenderResult
+from typing import TYPE_CHECKING
 
 from dither.canonical import decimal_text, number_text, quote
 from dither.catalog import Catalog, Column, Date, Integer, Table, Timestamp
@@ -23,6 +22,9 @@ from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
 from dither.question.row_limits import list_row_limits
 from dither.surfaces import make_rich_text
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 _MOST_LABELS = 12
 

@@ -7,9 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any
-
-from rich.console import Console, ConsoleOptions, RenderResult
+from typing import TYPE_CHECKING, Any
 
 from dither.answer.preview import Preview
 from dither.figures import write_figure
@@ -41,6 +39,9 @@ from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
 from dither.question.recipe import Recipe
 from dither.surfaces import escape_label, make_rich_cell, make_rich_text
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 _PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pyarrow as pa
-from rich.console import Console, ConsoleOptions, RenderResult
 
 from dither.answer.column_info import ResultColumn
 from dither.answer.explain import ExplainedStep, Explanation
@@ -17,6 +16,9 @@ from dither.answer.unreleased_result import UnreleasedResult
 from dither.canonical import Number
 from dither.privacy.kernel.kernel import Release
 from dither.question.recipe import Recipe
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
-
-from rich.console import Console, ConsoleOptions, RenderResult
+from typing import TYPE_CHECKING, Any
 
 from dither.answer.question_log import Questions, find_question
 from dither.errors import RefusedError
@@ -23,6 +21,9 @@ from dither.privacy.ledger.reports import Reports
 from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
 from dither.rules import PrivacyRule
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 
 @dataclass(frozen=True)

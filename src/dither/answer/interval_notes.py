@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from dither.answer.alternatives import list_noisy_values
@@ -17,6 +18,7 @@ from dither.answer.interval_shapes import (
     list_quantiles_used,
 )
 from dither.answer.quantile_intervals import Bands, list_rank_laws
+from dither.laws import RankErrorLaw
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
 from dither.question.shapes import affine, atoms_of
@@ -57,9 +59,17 @@ def write_interval_notes(
 
     Also says whether the column has an interval.
     """
+    laws = tuple(law for mechanism in mechanisms for law in list_rank_laws(mechanism))
+    return list(_write_notes(formula, bands, level, laws))
+
+
+@lru_cache(maxsize=256)
+def _write_notes(
+    formula: Formula, bands: Bands, level: Fraction, laws: tuple[RankErrorLaw, ...]
+) -> tuple[str, ...]:
+    """Write the notes from the laws of the ranks of all quantiles."""
     base_facts = BaseFacts(frozenset(atom for atom, _ in bands.cells))
     values = list(list_noisy_values(formula))
-    laws = [law for mechanism in mechanisms for law in list_rank_laws(mechanism)]
     notes = []
     for atom in atoms_of(formula):
         bounded = [value for value in values if atom in list_quantiles_used(value, base_facts)]
@@ -72,7 +82,7 @@ def write_interval_notes(
     without = [value for value in values if not _is_bounded(value, bands, base_facts, level)]
     if any(affine(value) is None or len(atoms_of(value)) > 1 for value in without):
         notes.append(NO_INTERVAL if len(without) == len(values) else SOME_WITHOUT)
-    return [note for note in notes if note]
+    return tuple(note for note in notes if note)
 
 
 def _is_bounded(value: Formula, bands: Bands, base_facts: BaseFacts, level: Fraction) -> bool:

@@ -26,15 +26,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 
 from dither.answer import draws
-from dither.answer.draws import NoiseLaw, make_noise_law
+from dither.answer.draws import NoiseLaw
 from dither.answer.evaluate import FormulaInputs, evaluate, round_half_away
 from dither.answer.interval_arithmetic import (
     COMPARISONS,
@@ -56,7 +54,6 @@ from dither.answer.interval_arithmetic import (
     remainder_ends,
 )
 from dither.answer.interval_shapes import (
-    BaseFacts,
     find_base_level,
     is_base,
     list_inner_values,
@@ -64,15 +61,13 @@ from dither.answer.interval_shapes import (
     read_remainder,
     read_truncation,
 )
-from dither.answer.quantile_intervals import NO_BANDS, Bands
+from dither.answer.noises import Noises, weigh_positions
 from dither.answer.ratios import FEW, find_ratio_ends
 from dither.answer.selection import split_pieces
 from dither.answer.sums import find_sum_bound
 from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
-from dither.laws import AdditiveErrorLaw, HasErrorTerms, find_error_law
 from dither.question.expressions import Apply, Formula
-from dither.question.recipe import Atom
 from dither.question.shapes import Affine, affine, atoms_of, ratio
 
 
@@ -84,47 +79,6 @@ def read_level(confidence: Number) -> Fraction:
             f"confidence must lie in (0, 1), got {number_text(level)}: choose e.g. 0.95"
         )
     return level
-
-
-@dataclass(frozen=True)
-class Noises:
-    """The noise of every atom of one grouping set; None for what is not additive (quantiles).
-
-    `positions` tells atoms apart: two with the same position are the same released number.
-    """
-
-    atoms: tuple[Atom, ...]
-    laws: tuple[NoiseLaw | None, ...]
-    positions: tuple[tuple[int, int], ...]
-    bands: Bands = NO_BANDS
-
-    @classmethod
-    def from_mechanisms(
-        cls,
-        atoms: Sequence[Atom],
-        mechanisms: Sequence[HasErrorTerms],
-        positions: Sequence[tuple[int, int]],
-        bands: Bands = NO_BANDS,
-    ) -> Noises:
-        """Collect the noise laws of the atoms, from one mechanism for each query.
-
-        `positions` has (query, column) of each atom. Errors that are not additive have no law:
-        None.
-        """
-        laws: list[NoiseLaw | None] = []
-        for query, column in positions:
-            error = find_error_law(mechanisms[query], column)
-            law = make_noise_law(error) if isinstance(error, AdditiveErrorLaw) else None
-            laws.append(
-                replace(law, joint=query) if law is not None and law.error.is_joint else law
-            )
-        return cls(tuple(atoms), tuple(laws), tuple(positions), bands)
-
-    @cached_property
-    def base_facts(self) -> BaseFacts:
-        """What decides which inner values have intervals of their own."""
-        quantiles = frozenset(atom for atom, law in enumerate(self.laws) if law is None)
-        return BaseFacts(quantiles, lambda whole: find_noise_deviation(whole, self))
 
 
 def compute_interval(
@@ -186,35 +140,9 @@ def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level
 # --------------------------------------------------------------------------------------------------
 
 
-def _weigh_positions(
-    linear_form: Affine, noises: Noises
-) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
-    """Map (query, column) to (weight in grid steps, law) of the numbers an affine function reads.
-
-    Atoms at the same position are one number, so their weights add up.
-    """
-    by_position: dict[tuple[int, int], tuple[float, NoiseLaw]] = {}
-    for atom, weight in linear_form.weights:
-        law = noises.laws[atom]
-        assert law is not None
-        position = noises.positions[atom]
-        step = float(weight * noises.atoms[atom].unit)
-        by_position[position] = (by_position.get(position, (0.0, law))[0] + step, law)
-    return by_position
-
-
-def find_noise_deviation(linear_form: Affine, noises: Noises) -> float:
-    """Compute the standard deviation of the noise of an affine function of atoms."""
-    squares = [
-        (weight * law.deviation) ** 2
-        for weight, law in _weigh_positions(linear_form, noises).values()
-    ]
-    return math.sqrt(sum(squares))
-
-
 def find_affine_half(linear_form: Affine, noises: Noises, level: Fraction) -> float:
     """The half-width of an affine function of atoms: the same for every cell."""
-    return _compute_half(tuple(_weigh_positions(linear_form, noises).values()), level)
+    return _compute_half(tuple(weigh_positions(linear_form, noises).values()), level)
 
 
 @lru_cache(maxsize=256)
@@ -257,8 +185,8 @@ def _compute_ratio_ends(
     above: Affine, below: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction
 ) -> Ends:
     """Compute the ends of a ratio of two affine functions of atoms."""
-    top = _weigh_positions(above, noises)
-    bottom = _weigh_positions(below, noises)
+    top = weigh_positions(above, noises)
+    bottom = weigh_positions(below, noises)
     return find_ratio_ends(
         top, bottom, _evaluate_affine(above, inputs), _evaluate_affine(below, inputs), level
     )

@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import pyarrow as pa
-from rich.console import Console, ConsoleOptions, RenderResult
 
 from dither.answer.asked import Asked
 from dither.answer.choose_rows import choose_rows
 from dither.answer.column_info import ResultColumn
-from dither.answer.intervals import Noises
+from dither.answer.noises import Noises
 from dither.answer.preview import Amounts, Preview
 from dither.answer.quantile_intervals import NO_BANDS
 from dither.answer.result import Result
@@ -32,6 +31,9 @@ from dither.privacy.kernel.kernel import Release
 from dither.sql.dialects import read_dialect
 from dither.sql.keys_only import bind_declared_keys
 from dither.surfaces import make_rich_text
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 ALL_KEYS = (
     "all declared keys, whether or not somebody has them: no data was read, nothing was charged"

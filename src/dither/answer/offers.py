@@ -101,10 +101,10 @@ class Offers:
                 self._pot,
                 weights,
                 question.ends,
-                bound.rules,
+                bound.analyses,
                 laws,
             )
-            if laws == NEWEST_LAWS and bound.rules == NEWEST_RULES:
+            if laws == NEWEST_LAWS and bound.analyses.rules == NEWEST_RULES:
                 first = self._offer_first(bound, question, price, view)
                 offered = self._tell_apart(offered, first)
             self._remember(key, offered)
@@ -130,8 +130,7 @@ class Offers:
         """Return the offer that release 0.1 made; None where it is the same or was refused."""
         key = ("priced otherwise", bound.key)
         if key not in self._remembered:
-            newest = self._kernel.version.analyses
-            differs = was_priced_otherwise(bound.recipe, self._first_analyses(), newest)
+            differs = was_priced_otherwise(bound.recipe, self._first_analyses(), bound.analyses)
             self._remember(key, differs)
         if not self._remembered[key]:
             return None
@@ -170,20 +169,22 @@ class Offers:
             yield first
         if has_newer_laws(offered.priced.request):
             with suppress(DitherError):
-                yield self._offer_old_wish(recipe, price, view, NEWEST_RULES)
+                newest = self._kernel.version.analyses
+                yield self._offer_old_wish(recipe, price, view, newest)
 
     def _offer_first_wish(self, recipe: Recipe, price: Price, view: LedgerView) -> Offered | None:
         newest = self._kernel.version.analyses
-        if was_priced_otherwise(recipe, self._first_analyses(), newest):
+        first = self._first_analyses()
+        if was_priced_otherwise(recipe, first, newest):
             with suppress(DitherError):
-                return self._offer_old_wish(recipe, price, view, FIRST_RULES)
+                return self._offer_old_wish(recipe, price, view, first)
         return None
 
     def _offer_old_wish(
-        self, recipe: Recipe, price: Price, view: LedgerView, rules: int
+        self, recipe: Recipe, price: Price, view: LedgerView, analyses: Analyses
     ) -> Offered:
         return choose_mechanisms(
-            self._kernel, view, recipe, price, self._pot, {}, None, rules, FIRST_LAWS
+            self._kernel, view, recipe, price, self._pot, {}, None, analyses, FIRST_LAWS
         )
 
     def _remember(self, key: tuple[Any, ...], value: Bound | Offered | QueryError | bool) -> None:

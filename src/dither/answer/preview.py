@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
-
-from rich.console import Console, ConsoleOptions, RenderResult
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dither.answer.blocks import count_cells
 from dither.answer.preview_columns import (
@@ -30,6 +28,9 @@ from dither.publish.text import render_text
 from dither.question.recipe import Recipe
 from dither.stored import stored
 from dither.surfaces import make_rich_text
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 
 @stored("amounts", amount="amount", delta="delta")

@@ -19,16 +19,17 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-from rich.console import Console, ConsoleOptions, RenderResult
 
 from dither.answer.blocks import make_blocks
 from dither.answer.choose_rows import Rows, choose_rows, count_selection
 from dither.answer.column_info import ResultColumn, describe_column
-from dither.answer.intervals import Noises, read_level
+from dither.answer.intervals import read_level
+from dither.answer.noises import list_noises
 from dither.answer.quantile_intervals import NO_BANDS, Bands
+from dither.answer.release_info import ABOUT_NOBODY
 from dither.answer.selection import IntervalSelection
 from dither.answer.show_result import (
     explain_columns,
@@ -41,7 +42,6 @@ from dither.answer.size_shown import explain_empty_answer
 from dither.answer.table import make_column
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
-from dither.laws import HasErrorTerms
 from dither.plan.algebra import Keys
 from dither.privacy.kernel.kernel import DRY_RUN, Release
 from dither.publish.commitment import commitment, make_nonce, plain
@@ -50,7 +50,9 @@ from dither.publish.text import render_text
 from dither.question.recipe import Output, Recipe
 from dither.surfaces import escape_json, make_rich_text
 
-ABOUT_NOBODY = "a rehearsal on invented rows: about nobody, nothing was read and nothing was spent"
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
 
 
@@ -304,16 +306,6 @@ def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     return [
         max(own[step][position] if own[step] else steps[step].width for step, position in positions)
         for positions in positions_by_atom
-    ]
-
-
-def list_noises(
-    recipe: Recipe, mechanisms: Sequence[HasErrorTerms], bands: Bands = NO_BANDS
-) -> list[Noises]:
-    """List the noises of every grouping set."""
-    return [
-        Noises.from_mechanisms(recipe.atoms, mechanisms, grouping_set.positions, bands)
-        for grouping_set in recipe.sets
     ]
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from dither.answer.arrange import Share
@@ -265,8 +266,14 @@ def _square_error(mechanism: Any, law: ErrorLaw) -> float:
     It is noise over the L1 sensitivity, or rows of a quantile. Keys have none.
     """
     if isinstance(law, AdditiveErrorLaw):
-        return float(law.variance) / max(1.0, float(mechanism.column_sensitivity().l1)) ** 2
+        return _find_variance(law) / max(1.0, float(mechanism.column_sensitivity().l1)) ** 2
     return float(law.row_scale) ** 2 if isinstance(law, RankErrorLaw) else 0.0
+
+
+@lru_cache(maxsize=256)
+def _find_variance(law: AdditiveErrorLaw) -> float:
+    """The variance of a law; that of a box is a sum over thousands of radii."""
+    return float(law.variance)
 
 
 def _square_move(sensitivity: Sensitivity, family: Family) -> float:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
-
-from rich.console import Console, ConsoleOptions, RenderResult
+from typing import TYPE_CHECKING, Any, Literal
 
 from dither.canonical import Number, decimal_text, exact, number_text, quote, shorten
 from dither.catalog import Boolean, Bounded, Catalog, Date, Table, Timestamp
@@ -37,6 +35,9 @@ from dither.publish.text import render_text
 from dither.question.expressions import Noisy
 from dither.question.recipe import Atom, GroupingSet, Output, Recipe
 from dither.surfaces import make_rich_text
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 What = Literal["bounds", "rows_per_unit", "max_groups"]
 COUNTED = "of_one_unit"

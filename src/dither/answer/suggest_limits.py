@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
-from typing import Any
-
-from rich.console import Console, ConsoleOptions, RenderResult
+from typing import TYPE_CHECKING, Any
 
 from dither.answer.choose_limits import (
     BoughtHistogram,
@@ -23,9 +21,8 @@ from dither.answer.choose_limits import (
     list_group_edges,
     list_magnitude_edges,
 )
-from dither.answer.intervals import Noises
+from dither.answer.noises import Noises, list_noises
 from dither.answer.possible_cells import count_possible_cells
-from dither.answer.result import list_noises
 from dither.answer.suggest import add_terms, compare_threshold
 from dither.errors import ParameterError
 from dither.figures import write_figure
@@ -59,6 +56,9 @@ from dither.question.unit_limits import (
     name_numbers,
 )
 from dither.surfaces import make_rich_text
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 BIN = "bin"
 LARGEST = "largest"

@@ -23,7 +23,8 @@ from dither.answer.alternatives import list_alternatives
 from dither.answer.blocks import Block
 from dither.answer.choose_rows import Rows
 from dither.answer.evaluate import Array, FormulaInputs, evaluate, is_null
-from dither.answer.intervals import Noises, compute_interval, find_affine_half
+from dither.answer.intervals import compute_interval, find_affine_half
+from dither.answer.noises import Noises
 from dither.answer.selection import (
     Piece,
     split_pieces,

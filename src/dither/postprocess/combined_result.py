@@ -16,7 +16,8 @@ from sqlglot import exp
 
 from dither.answer.column_info import ResultColumn
 from dither.answer.intervals import read_level
-from dither.answer.result import ABOUT_NOBODY, Result
+from dither.answer.release_info import ABOUT_NOBODY
+from dither.answer.result import Result
 from dither.canonical import Number, fraction_text
 from dither.errors import ParameterError, QueryError
 from dither.postprocess.locked_engine import run_statement

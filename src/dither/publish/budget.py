@@ -11,8 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-
-from rich.console import Console, ConsoleOptions, RenderResult
+from typing import TYPE_CHECKING
 
 from dither.canonical import decimal_text
 from dither.pages.notebook import write_cell, write_notes
@@ -20,6 +19,9 @@ from dither.privacy.ledger import Pot, Rule
 from dither.publish.shown_table import ShownTable
 from dither.publish.text import render_text
 from dither.surfaces import make_rich_text
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 Pair = tuple[Fraction, Fraction]
 AS_IF = "as if stopped at a point fixed in advance"

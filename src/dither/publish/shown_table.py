@@ -4,14 +4,14 @@ notebook."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from dither.pages.html import Html, write_element
 from dither.surfaces import escape_label, make_rich_cell
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table as RichTable
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,15 @@ class ShownTable:
             yield make_rich_cell(self.title)
         for row in self.rows:
             yield self._make_record(row)
-            yield Text()
+            yield make_rich_cell("")
 
     def _choose_widths(self, available: int) -> list[int] | None:
         """Choose widths at which no word and no number is broken; None if there are none.
 
         What is left of the terminal goes to heads, then to the first columns whose texts wrap.
         """
+        from rich.cells import cell_len
+
         widths = []
         wished = []
         for index, texts in enumerate(zip(self.heads, *self.rows, strict=True)):
@@ -60,6 +62,8 @@ class ShownTable:
 
     def _make_columns(self, widths: list[int]) -> RichTable:
         """Make the table with a column for each head, in these widths."""
+        from rich.table import Table as RichTable
+
         table = RichTable(title=make_rich_cell(self.title) if self.title else None)
         for index, head in enumerate(self.heads):
             is_figure = index in self.figures
@@ -76,6 +80,8 @@ class ShownTable:
 
     def _make_record(self, row: tuple[str, ...]) -> RichTable:
         """Make one row as lines of a head and its value."""
+        from rich.table import Table as RichTable
+
         record = RichTable.grid(padding=(0, 2))
         record.add_column(overflow="fold")
         record.add_column(overflow="fold")

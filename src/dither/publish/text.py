@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
-
-from rich.console import Console, RenderableType
+from typing import TYPE_CHECKING
 
 from dither.surfaces import escape_lines
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def render_text(renderable: RenderableType, width: int = 120) -> str:
     """Render something rich as text, without colours; a notebook is not written to beside."""
+    from rich.console import Console
+
     page = io.StringIO()
     Console(
         file=page, width=width, force_terminal=False, force_jupyter=False, color_system=None

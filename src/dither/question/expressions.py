@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from dither.stored import stored
@@ -70,6 +71,17 @@ class Apply:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", 1 + sum(map(count_nodes, self.arguments)))
+
+    @cached_property
+    def atoms(self) -> tuple[int, ...]:
+        """The atoms that the formula reads, in order."""
+        atoms: set[int] = set()
+        for argument in self.arguments:
+            if isinstance(argument, Apply):
+                atoms.update(argument.atoms)
+            elif isinstance(argument, Noisy):
+                atoms.add(argument.atom)
+        return tuple(sorted(atoms))
 
 
 Formula: TypeAlias = Noisy | Constant | KeyValue | Grouping | Apply

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from dither.question.expressions import Apply, Constant, Formula, Noisy
 
@@ -36,6 +37,7 @@ class Affine:
         return Affine(nonzero, self.constant + addend.constant)
 
 
+@lru_cache(maxsize=1024)
 def affine(formula: Formula) -> Affine | None:
     """Read a formula as an affine function of atoms: constant + sum of weight * atom.
 
@@ -90,6 +92,7 @@ def _multiply_terms(factors: list[Affine | None]) -> Affine | None:
     return product
 
 
+@lru_cache(maxsize=1024)
 def ratio(formula: Formula) -> tuple[Affine, Affine] | None:
     """Read a formula as a ratio: return numerator and denominator, both affine, the latter noisy.
 
@@ -138,6 +141,6 @@ def atoms_of(formula: Formula | None) -> tuple[int, ...]:
     match formula:
         case Noisy(atom):
             return (atom,)
-        case Apply(_, arguments):
-            return tuple(sorted({atom for argument in arguments for atom in atoms_of(argument)}))
+        case Apply():
+            return formula.atoms
     return ()

@@ -63,13 +63,14 @@ def bind(
     context = Context(sql, catalog, facts, rules)
     parsed = parse(sql)
     try:
-        recipe = _bind(parsed.copy(), context, max_groups)
+        recipe = _bind(parsed, context, max_groups)
         if analyses is not None:
             for query in recipe.queries:
                 analyses.analyse_rows(query.plan, context.analyses)
         return recipe
     except QueryError as error:
-        raise _explain_refusal(error, parsed, context, max_groups) from None
+        # Binding changed the tree: reasons are looked for in the text as it was written.
+        raise _explain_refusal(error, parse(sql), context, max_groups) from None
     except RecursionError:
         raise QueryError(REFUSALS["deep"].message) from None
     except SqlglotError:

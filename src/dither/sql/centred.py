@@ -22,6 +22,7 @@ from dither.sql.constants import number
 from dither.sql.expressions import resolve_expression
 from dither.sql.question import AtomMeasure, QuestionDraft
 from dither.sql.refusals.refuse import make_refusal
+from dither.sql.tree_nodes import DUCKDB
 
 ONE = Constant(Fraction(1))
 
@@ -44,7 +45,7 @@ def over(left: Formula, right: Formula) -> Formula:
 
 def write_sql(node: exp.Expr, filter_condition: Expression | None = None) -> str:
     """An aggregate as SQL would write it."""
-    text = node.sql(dialect="duckdb")
+    text = node.sql(dialect=DUCKDB)
     text = f"{text} FILTER (...)" if filter_condition is not None else text
     return text if len(text) <= 80 else text[:77] + "..."
 

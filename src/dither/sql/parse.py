@@ -23,6 +23,7 @@ from dither.sql.refusals.syntax import (
     find_first_word,
 )
 from dither.sql.refusals.table import REFUSALS
+from dither.sql.tree_nodes import DUCKDB, list_nodes
 
 MAX_LENGTH = 100_000
 MAX_WORD = 1_000
@@ -92,7 +93,9 @@ def parse(sql: str) -> exp.Query:
 
 def _check_names(query: exp.Expr, sql: str) -> None:
     """Refuse a word of SQL that stands where a name could: `FROM visits ORDER` lacks its BY."""
-    for node in query.find_all(exp.TableAlias, exp.Alias):
+    for node in list_nodes(query):
+        if not isinstance(node, (exp.TableAlias, exp.Alias)):
+            continue
         name = node.this if isinstance(node, exp.TableAlias) else node.args.get("alias")
         if not isinstance(name, exp.Identifier) or name.quoted or "start" not in name.meta:
             continue
@@ -133,7 +136,7 @@ def _parse_statements(sql: str) -> list[exp.Expr]:
     """Parse the statements of a text; SELECT TOP n is read as LIMIT n."""
     top = _TOP.match(sql)
     text = sql if top is None else sql[: top.start(1)] + " " * len(top[1]) + sql[top.end(1) :]
-    trees = [tree for tree in sqlglot.parse(text, read="duckdb") if tree is not None]
+    trees = [tree for tree in sqlglot.parse(text, read=DUCKDB) if tree is not None]
     if top is not None and trees:
         _set_limit(trees[0], top[2] or top[3])
     return trees

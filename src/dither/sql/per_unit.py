@@ -38,6 +38,7 @@ from dither.sql.names import name_output
 from dither.sql.parse import read_whole
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, decode_labels, fresh_name
+from dither.sql.tree_nodes import find_nodes
 
 
 def walk(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -65,7 +66,7 @@ def has_aggregates(select: exp.Select) -> bool:
 
 
 def contains_aggregate(node: exp.Expr) -> bool:
-    windows = [id(window.this) for window in node.find_all(exp.Window)]
+    windows = [id(window.this) for window in find_nodes(node, exp.Window)]
     return any(
         is_aggregate(descendant) and id(descendant) not in windows for descendant in walk(node)
     )

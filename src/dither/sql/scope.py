@@ -89,7 +89,8 @@ class Relation:
 
 @dataclass
 class Context:
-    """What binding reads beside the text: public facts. Analyses are kept by node.
+    """What binding reads beside the text: public facts. Analyses are kept by node, and domains of
+    expressions by the plan whose columns they read; each entry keeps its plan alive.
 
     Under earlier `rules` a question is bound as it was bound then.
     """
@@ -99,9 +100,13 @@ class Context:
     facts: Facts
     rules: int = NEWEST_RULES
     analyses: AnalysedNodes = field(default_factory=dict)
+    domains: dict[int, tuple[Plan, dict[Expression, Domain]]] = field(default_factory=dict)
 
     def analyse(self, plan: Plan, node: exp.Expr | None = None) -> Analysed:
         """Stability and domains of a plan; what its rules refuse is an error at the node."""
+        earlier = self.analyses.get(id(plan))
+        if earlier is not None and earlier.plan is plan:
+            return earlier
         try:
             return analyse_node(plan, self.catalog, self.facts, self.analyses, self.rules)
         except RefusedError as error:
@@ -131,11 +136,18 @@ class Scope:
 
         What its rules refuse is a QueryError at the node.
         """
+        plan = self.relation.plan
+        domains = self.context.domains.setdefault(id(plan), (plan, {}))[1]
+        if expression in domains:
+            return domains[expression]
         try:
-            rows = self.context.analyse(self.relation.plan)
+            rows = self.context.analyse(plan)
             if self.context.rules == FIRST_RULES:
-                return domain_of(expression, rows.columns)
-            return refine_domain(expression, rows.columns, list_means(rows))
+                domain = domain_of(expression, rows.columns)
+            else:
+                domain = refine_domain(expression, rows.columns, list_means(rows))
+            domains[expression] = domain
+            return domain
         except RefusedError as error:
             raise locate_refusal(error, self.context.sql, node) from None
 

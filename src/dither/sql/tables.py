@@ -11,6 +11,7 @@ from dither.catalog.owners import owner_names
 from dither.plan.algebra import Column, Scan
 from dither.sql.refusals.refuse import did_you_mean, make_refusal
 from dither.sql.scope import Anchor, Context, Field, Relation
+from dither.sql.tree_nodes import find_nodes
 
 _TABLE_CLAUSES = {"this", "alias", "joins"}
 
@@ -20,8 +21,8 @@ def check_tables(query: exp.Expr, context: Context) -> None:
 
     It comes before any error about a column.
     """
-    named = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
-    for node in query.find_all(exp.Table):
+    named = {cte.alias.lower() for cte in find_nodes(query, exp.CTE)}
+    for node in find_nodes(query, exp.Table):
         if (
             isinstance(node.this, exp.Identifier)
             and not node.args.get("db")

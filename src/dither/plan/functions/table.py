@@ -83,8 +83,10 @@ class Arguments:
         multiples."""
         step = self.domains[0].step
         for domain in self.domains[1:]:
-            step = common_step(step, domain.step)
-        return step, tuple(int(domain.step / step) for domain in self.domains)
+            step = step if domain.step == step else common_step(step, domain.step)
+        return step, tuple(
+            1 if domain.step == step else int(domain.step / step) for domain in self.domains
+        )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heappop, heappush
 
 MOST_STATES = 256
@@ -84,10 +85,7 @@ class RowDegrees:
         UNBOUNDED where no path is found within MOST_STATES steps. Masks are sets of symbols as
         bits.
         """
-        costly = sorted(
-            (degree for degree in self.degrees if degree.bound > 1), key=lambda degree: degree.bound
-        )
-        free = [degree for degree in self.degrees if degree.bound <= 1]
+        free, costly = self._by_cost
         heap = [(1, _close(given, free))]
         visited: set[Mask] = set()
         while heap and len(visited) < MOST_STATES:
@@ -101,6 +99,13 @@ class RowDegrees:
                 if not degree.given & ~reached and degree.then & ~reached:
                     heappush(heap, (product * degree.bound, _close(reached | degree.then, free)))
         return UNBOUNDED
+
+    @cached_property
+    def _by_cost(self) -> tuple[list[Degree], list[Degree]]:
+        """The degrees of one value, and those of more, the smallest first."""
+        rising = sorted(self.degrees, key=lambda degree: degree.bound)
+        free = sum(degree.bound <= 1 for degree in rising)
+        return rising[:free], rising[free:]
 
     def without_nulls(self, columns: Iterable[str]) -> RowDegrees:
         """Return the degrees of the rows in which these columns are not null."""

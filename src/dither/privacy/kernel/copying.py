@@ -44,7 +44,8 @@ _UNIONS = (
     Utility,
     VectorFunction,
 )
-_NODES = frozenset({DistanceCandidate, Named, Price, Request, Step}.union(*map(get_args, _UNIONS)))
+_NODES = {DistanceCandidate, Named, Price, Request, Step}.union(*map(get_args, _UNIONS))
+_FIELDS = {node: tuple(field.name for field in fields(node)) for node in _NODES}
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
@@ -91,11 +92,11 @@ def _copy(value: Any, copies: dict[int, Any]) -> Any:
         return value
     if type(value) is Fraction:
         return Fraction(int(value.numerator), int(value.denominator))
-    if type(value) is not tuple and type(value) not in _NODES:
+    if type(value) is not tuple and type(value) not in _FIELDS:
         raise RefusedError(f"a {type(value).__name__} in a request", rule=PrivacyRule.NO_RULE)
     if id(value) not in copies:
         is_tuple = type(value) is tuple
-        members = value if is_tuple else [getattr(value, field.name) for field in fields(value)]
+        members = value if is_tuple else [getattr(value, name) for name in _FIELDS[type(value)]]
         copied = tuple(_copy(member, copies) for member in members)
         copies[id(value)] = copied if is_tuple else type(value)(*copied)
     return copies[id(value)]

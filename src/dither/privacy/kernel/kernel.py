@@ -16,11 +16,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
 from fractions import Fraction
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dither.catalog import Catalog
 from dither.data.engines.scratch import remove_spilled
-from dither.data.measure import Measurer
 from dither.errors import RefusedError, UnavailableError
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.calibrate import calibrate_request, loss_of
@@ -51,6 +50,9 @@ from dither.privacy.noise import SystemSource
 from dither.privacy.noise.source import fresh_bytes
 from dither.rules import PrivacyRule
 from dither.state import State
+
+if TYPE_CHECKING:
+    from dither.data.measure import Measurer
 
 __all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
 MEASURE_TRIES = 3
@@ -288,6 +290,8 @@ class Kernel:
             raise RefusedError(
                 "no answer is stored under the earlier rules: ask again", rule=PrivacyRule.NO_RULE
             )
+        from dither.data.measure import Measurer  # with the engine: a price needs neither
+
         load_libraries()
         while True:
             try:

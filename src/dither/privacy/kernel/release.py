@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from dither.canonical import digest
 from dither.catalog import Catalog
@@ -25,6 +23,9 @@ from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import Charge, LedgerView
 from dither.privacy.losses import Loss
 from dither.version import LOSS_VERSION
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "Priced",
@@ -142,6 +143,8 @@ def to_bytes(priced: Priced, values: Values) -> bytes:
 
     The type of a list follows from the query and the public width.
     """
+    import pyarrow as pa
+
     columns = [
         pa.array([_stored(step, cells)], pa.list_(_type(step)))
         for step, cells in zip(priced.steps, values, strict=True)
@@ -151,6 +154,8 @@ def to_bytes(priced: Priced, values: Values) -> bytes:
 
 def _type(calibrated: Calibrated) -> pa.DataType:
     """Choose the Arrow type in which the numbers or keys of a step are stored."""
+    import pyarrow as pa
+
     if isinstance(calibrated.step.query, Keys):
         return pa.list_(pa.string())
     return pa.int64() if calibrated.width < 2**63 else pa.decimal128(38, 0)
@@ -169,12 +174,15 @@ def load_libraries() -> None:
     After it, a failing import would be an incident, and while Python ends some imports fail.
     """
     import mpmath.ctx_iv  # noqa: F401
+    import pyarrow as pa
 
     pa.array([0])
 
 
 def table_bytes(table: pa.Table) -> bytes:
     """Write an Arrow table as the bytes of an Arrow stream."""
+    import pyarrow as pa
+
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -183,6 +191,8 @@ def table_bytes(table: pa.Table) -> bytes:
 
 def from_bytes(stream: bytes) -> Values:
     """Read the values of a stored release: a tuple for each step, of integers or of keys."""
+    import pyarrow as pa
+
     table = pa.ipc.open_stream(stream).read_all()
     return tuple(
         tuple(tuple(cell) if isinstance(cell, list) else int(cell) for cell in column[0].as_py())

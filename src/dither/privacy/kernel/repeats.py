@@ -25,6 +25,8 @@ def repeated(ledger: Ledger, priced: Priced, now: str) -> Release | None:
     if answer is None:
         return None
     if path[-1].policy == "separate" and answer.owing:
+        import pyarrow  # noqa: F401 - what reads the answer fails before the charge, if it does
+
         try:
             paid = ledger.share(answer.seq, pot_name, released_at=now)
         except RefusedError:

@@ -6,6 +6,8 @@ only what would be refused otherwise, so that questions which were asked before 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from dither.catalog import Catalog
@@ -17,21 +19,27 @@ from dither.sql.rewrites.functions import rewrite_functions
 from dither.sql.rewrites.lateral_aliases import rewrite_lateral_aliases
 from dither.sql.rewrites.natural_joins import rewrite_natural_joins
 from dither.sql.rewrites.schema_names import rewrite_schema_names
+from dither.sql.tree_nodes import list_nodes
 
-PASSES = (
-    rewrite_schema_names,
-    rewrite_functions,
-    rewrite_natural_joins,
-    rewrite_comma_joins,
-    rewrite_lateral_aliases,
-    rewrite_constant_subqueries,
-    rewrite_distinct_ids,
-    rewrite_distinct_references,
+Pass = Callable[[exp.Query, Catalog], exp.Query]
+PASSES: tuple[tuple[Pass, type[exp.Expr]], ...] = (
+    (rewrite_schema_names, exp.Query),
+    (rewrite_functions, exp.Func),
+    (rewrite_natural_joins, exp.Join),
+    (rewrite_comma_joins, exp.Join),
+    (rewrite_lateral_aliases, exp.Query),
+    (rewrite_constant_subqueries, exp.Subquery),
+    (rewrite_distinct_ids, exp.Distinct),
+    (rewrite_distinct_references, exp.Distinct),
 )
+"""The passes in order, each with a kind of node without which it changes nothing. No pass writes a
+kind that a later one needs and the question has not."""
 
 
 def rewrite(query: exp.Query, catalog: Catalog) -> exp.Query:
-    """The query after every pass."""
-    for apply in PASSES:
-        query = apply(query, catalog)
+    """The query after every pass that could change it."""
+    nodes = list_nodes(query)
+    for apply, kind in PASSES:
+        if any(isinstance(node, kind) for node in nodes):
+            query = apply(query, catalog)
     return query

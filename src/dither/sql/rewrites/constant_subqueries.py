@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dither.catalog import Catalog
+from dither.sql.tree_nodes import find_nodes
 
 
 def rewrite_constant_subqueries(query: exp.Query, catalog: Catalog) -> exp.Query:
@@ -12,7 +13,7 @@ def rewrite_constant_subqueries(query: exp.Query, catalog: Catalog) -> exp.Query
 
     It reads no table and no column, and has one row.
     """
-    for subquery in list(query.find_all(exp.Subquery)):
+    for subquery in find_nodes(query, exp.Subquery):
         select = subquery.this
         in_expression = not isinstance(
             subquery.parent, (exp.From, exp.Join, exp.In, exp.Exists, exp.Any, exp.All, exp.CTE)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dither.catalog import Catalog
+from dither.sql.tree_nodes import list_nodes
 
 _PI = "3.14159265"
 _LONGEST_TEXT = 10_000
@@ -46,7 +47,7 @@ def rewrite_functions(query: exp.Query, catalog: Catalog) -> exp.Query:
 
     The arguments of a function are rewritten before it.
     """
-    for node in reversed(list(query.walk())):
+    for node in reversed(list_nodes(query)):
         written = _rewrite(node)
         if written is not None and node.parent is not None:
             _keep_position(node, written)

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from dither.catalog import Catalog
 from dither.sql.rewrites.sources import TableSource, list_selects, list_sources
+from dither.sql.tree_nodes import find_nodes
 
 _MOST_NODES = 2_000
 
@@ -29,7 +30,7 @@ def _replace_names(select: exp.Select, sources: list[TableSource]) -> None:
     meanings: dict[str, exp.Expr] = {}
     size = 0
     for output in list(select.expressions):
-        for column in list(output.find_all(exp.Column)):
+        for column in find_nodes(output, exp.Column):
             meaning = meanings.get(column.name.lower())
             is_free = not column.table and column.parent_select is select
             if meaning is None or not is_free:

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from dither.catalog import Catalog
 from dither.sql.rewrites.sources import is_named_by_with
+from dither.sql.tree_nodes import list_nodes
 
 
 def rewrite_schema_names(query: exp.Query, catalog: Catalog) -> exp.Query:
@@ -16,7 +17,9 @@ def rewrite_schema_names(query: exp.Query, catalog: Catalog) -> exp.Query:
     """
     names = {"main", catalog.dataset.lower()}
     tables = {table.name.lower() for table in catalog.tables}
-    for node in query.find_all(exp.Table, exp.Column):
+    for node in list_nodes(query):
+        if not isinstance(node, (exp.Table, exp.Column)):
+            continue
         table = node.name if isinstance(node, exp.Table) else node.text("table")
         schemas = {part.lower() for part in (node.text("db"), node.text("catalog")) if part}
         is_hidden = isinstance(node, exp.Table) and is_named_by_with(node)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dither.catalog import Catalog
+from dither.sql.tree_nodes import find_nodes
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class TableSource:
 
 def list_selects(query: exp.Expr) -> list[exp.Select]:
     """Every SELECT of a query, the innermost last."""
-    return list(query.find_all(exp.Select))
+    return find_nodes(query, exp.Select)
 
 
 def read_source(node: exp.Expr, catalog: Catalog) -> TableSource:
