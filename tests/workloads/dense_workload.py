@@ -1,4 +1,4 @@
-"""Workloads as explicit matrices over all cells: the oracle of everything that has a closed form."""
+"""Workloads as explicit matrices over all cells: the oracle of all closed forms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def write_line(kind: LineKind, size: int) -> Floats:
         "prefixes": [(0, last) for last in range(size)],
         "ranges": [(first, last) for first in range(size) for last in range(first, size)],
     }[kind]
-    return np.array([[float(first <= cell <= last) for cell in range(size)] for first, last in rows])
+    return np.array(
+        [[float(first <= cell <= last) for cell in range(size)] for first, last in rows]
+    )
 
 
 def write_product(product: Product, sizes: dict[str, int]) -> Floats:

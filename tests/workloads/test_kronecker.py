@@ -22,9 +22,7 @@ WORKLOADS = {
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_variances_and_answers_are_those_of_explicit_least_squares(
-    name: str, noise: Noise
-) -> None:
+def test_variances_and_answers_are_those_of_explicit_least_squares(name: str, noise: Noise) -> None:
     workload: Workload = WORKLOADS[name]
     sizes = {column: SIZES[column] for column in workload.columns}
     plan = plan_kronecker(workload.products, workload.columns, sizes, noise)

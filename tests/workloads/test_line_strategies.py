@@ -60,9 +60,7 @@ def test_a_sine_basis_writes_the_gram_matrix_and_its_powers(kind: LineKind) -> N
         assert np.allclose(written, np.array(matrix.tolist(), float), atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("size", "bound"), [(4, 16.31), (8, 79.2), (16, 404.5), (64, 10787)]
-)
+@pytest.mark.parametrize(("size", "bound"), [(4, 16.31), (8, 79.2), (16, 404.5), (64, 10787)])
 def test_the_bound_of_all_ranges_is_that_of_the_singular_values(size: int, bound: float) -> None:
     """Figures computed by NumPy's singular values when the design was written."""
     assert find_svd_bound({"ranges": 1.0}, size) == pytest.approx(bound, rel=1e-3)
@@ -82,7 +80,12 @@ def score_by_matrix(strategy: LineStrategy, gram: np.ndarray, noise: Noise) -> f
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize(
     "mixture",
-    [{"ranges": 1.0}, {"prefixes": 1.0}, {"identity": 0.5, "total": 1.0}, dict.fromkeys(KINDS, 1.0)],
+    [
+        {"ranges": 1.0},
+        {"prefixes": 1.0},
+        {"identity": 0.5, "total": 1.0},
+        dict.fromkeys(KINDS, 1.0),
+    ],
     ids=str,
 )
 def test_every_score_is_that_of_the_integers_and_none_is_below_the_bound(
@@ -156,7 +159,7 @@ def test_laplace_strategies_err_no_more_than_the_public_optimiser(
 
 
 def test_rounding_is_of_the_operator_and_not_of_the_product() -> None:
-    """Every number of the operator is an integer before anything is measured (no fast transform)."""
+    """P26: every number of the operator is an integer before anything is measured."""
     operator = make_spectral_operator({"ranges": 1.0}, 32, "ranges")
     assert {type(number) for number in (*operator.toeplitz, *operator.weights)} == {int}
 

@@ -87,8 +87,7 @@ def test_residuals_reach_the_singular_value_bound_with_gaussian_noise(name: str)
     plan = plan_residuals(domain, "gaussian")
     variances = split_variance(plan.steps, "gaussian")
     error = sum(
-        float(product.weight) * plan.find_total(product, variances)
-        for product in workload.products
+        float(product.weight) * plan.find_total(product, variances) for product in workload.products
     )
     assert domain.find_bound() == pytest.approx(bound, rel=1e-9)
     assert error == pytest.approx(bound, rel=1e-9)

@@ -6,6 +6,7 @@ answers with intervals. No module here sees data or draws noise.
 """
 
 from dither.workloads.asked_workload import AskedWorkload
+from dither.workloads.fit_constraints import KnownTotals, StructuralZeros
 from dither.workloads.language import (
     Product,
     Workload,
@@ -21,7 +22,9 @@ from dither.workloads.result import WorkloadResult
 
 __all__ = [
     "AskedWorkload",
+    "KnownTotals",
     "Product",
+    "StructuralZeros",
     "Workload",
     "WorkloadPreview",
     "WorkloadResult",

@@ -25,6 +25,7 @@ from dither.rules import PrivacyRule
 from dither.workloads.bind import BoundWorkload
 from dither.workloads.intervals import find_rounding_share
 from dither.workloads.kronecker import bound_products, plan_kronecker
+from dither.workloads.line_strategies import MOST_VALUES
 from dither.workloads.lines import Floats, Noise
 from dither.workloads.measurement import MeasurementPlan, scale_operator, split_variance
 from dither.workloads.residuals import make_domain, plan_direct, plan_residuals
@@ -94,7 +95,9 @@ def list_plans(bound: BoundWorkload, noise: Noise) -> list[MeasurementPlan]:
             "for coarser bins",
             rule=PrivacyRule.BOUNDED_WORK,
         )
-    plans: list[MeasurementPlan] = [plan_direct(domain, noise), plan_residuals(domain, noise)]
+    plans: list[MeasurementPlan] = [plan_direct(domain, noise)]
+    if max(bound.sizes.values(), default=1) <= MOST_VALUES:
+        plans.append(plan_residuals(domain, noise))
     if domain.count_cells(domain.columns) <= MAX_CELLS and len(domain.marginals) > 1:
         plans.append(plan_kronecker(products, bound.columns, bound.sizes, noise))
     return plans
@@ -209,7 +212,9 @@ def find_scale(plan: MeasurementPlan, variances: Floats, noise: Noise) -> int:
     share = find_rounding_share([step.rows for step in plan.steps], variances, noise)
     if share <= _ROUNDING_SHARE:
         return 1
-    return int(min(_MOST_SCALE, 2 ** ceil(log2(share / _ROUNDING_SHARE))))
+    if share >= _ROUNDING_SHARE * _MOST_SCALE:
+        return _MOST_SCALE
+    return int(2 ** ceil(log2(share / _ROUNDING_SHARE)))
 
 
 def _find_unit(plan: MeasurementPlan, variances: Floats, noise: Noise) -> float:

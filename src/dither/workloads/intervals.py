@@ -15,6 +15,7 @@ Proof: docs/proofs/workloads.md#intervals.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -35,7 +36,11 @@ def find_multiplier(level: float, noise: Noise) -> float:
 
 def find_rounding_share(rows: list[int], variances: Floats, noise: Noise) -> float:
     """What roundings can add, in standard deviations of any combination: by Cauchy-Schwarz, the
-    root of the sum over all noisy numbers of 1 / variance, times the largest rounding."""
+    root of the sum over all noisy numbers of 1 / variance, times the largest rounding.
+
+    Noise so small that its variance is 0 has no such bound: infinity."""
+    if not variances.all():
+        return math.inf
     largest = 0.5 if noise == "gaussian" else 1.0
     return largest * float(np.sqrt((np.array(rows) / variances).sum()))
 

@@ -136,7 +136,7 @@ class LineStrategy:
 def _write_toeplitz_hankel(operator: ToeplitzHankel) -> Floats:
     """The matrix of a Toeplitz-Hankel operator."""
     unweighted = _write_both(np.array(operator.toeplitz, float), np.array(operator.hankel, float))
-    return unweighted * np.array(operator.weights, float)
+    return np.asarray(unweighted * np.array(operator.weights, float))
 
 
 def _write_both(toeplitz: Floats, hankel: Floats) -> Floats:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,9 @@ from dither.workloads.language import LineKind, Product
 from dither.workloads.lines import Floats, list_ranges
 from dither.workloads.measurement import FittedCells
 from dither.workloads.preview import find_deviations, find_interval_factor
+
+if TYPE_CHECKING:
+    from dither.workloads.fit_constraints import KnownTotals, StructuralZeros
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class WorkloadResult:
         """Keys, values and ends of intervals of one product."""
         name = self.offer.bound.recipe.outputs[0].name
         values = self.answer(product)
-        centre = values if self._is_unbiased else self._find_centre(product)
+        centre = self._find_centre(product) if self.biased else values
         half = self.find_half_widths(product)
         keys = list_keys_of(self.offer.bound, product)
         return pa.table(
@@ -83,17 +86,11 @@ class WorkloadResult:
             }
         )
 
-    @property
-    def _is_unbiased(self) -> bool:
-        return not self.biased
-
     def _find_centre(self, product: Product) -> Floats:
         """Intervals of a biased result stay those of the unbiased estimate."""
         unit = float(self.offer.bound.unit)
-        return np.asarray(unit * self._fit_unbiased().answer(product))
-
-    def _fit_unbiased(self) -> FittedCells:
-        return fit_release(self.offer, self._release)
+        unbiased = fit_release(self.offer, self._release)
+        return np.asarray(unit * unbiased.answer(product))
 
     def answer(self, product: Product) -> Floats:
         """The values of one product."""
@@ -101,8 +98,12 @@ class WorkloadResult:
 
     def find_half_widths(self, product: Product) -> Floats:
         """Half the width of every interval of a product."""
-        find = self._deviations or (lambda wanted: find_deviations(self.offer, wanted))
-        return np.asarray(find_interval_factor(self.offer, self._level) * find(product))
+        deviations = (
+            find_deviations(self.offer, product)
+            if self._deviations is None
+            else self._deviations(product)
+        )
+        return np.asarray(find_interval_factor(self.offer, self._level) * deviations)
 
     @property
     def raw(self) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
@@ -136,6 +137,26 @@ class WorkloadResult:
             notes=(*self.notes, note),
             _deviations=deviations or self._deviations,
         )
+
+    def keep_totals(self, known: KnownTotals) -> WorkloadResult:
+        """The estimate that has these public totals; they are listed as unprotected."""
+        from dither.workloads.fit_constraints import keep_totals
+
+        return keep_totals(self, known)
+
+    def nonnegative(
+        self, zeros: StructuralZeros | None = None, known: KnownTotals | None = None
+    ) -> WorkloadResult:
+        """Nonnegative least squares, with structural zeros and known totals where given. Biased."""
+        from dither.workloads.fit_constraints import make_nonnegative
+
+        return make_nonnegative(self, zeros, known)
+
+    def rounded(self) -> WorkloadResult:
+        """Whole numbers from nonnegative ones, by which all sums stay sums."""
+        from dither.workloads.fit_constraints import round_to_integers
+
+        return round_to_integers(self)
 
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
         """The signed certificate of the release, with what was computed from it."""
