@@ -85,7 +85,7 @@ from dither.sql.parse import read_text
 if TYPE_CHECKING:
     from dither.remote.async_connection import AsyncConnection
     from dither.workloads.asked_workload import AskedWorkload
-    from dither.workloads.language import Workload
+    from dither.workloads.language import CountingWorkload
 
 hide_frames()
 
@@ -321,9 +321,9 @@ class Connection:
 
     def workload(
         self,
-        workload: Workload,
+        workload: CountingWorkload | Sequence[str],
         *,
-        table: str,
+        table: str | None = None,
         where: str | None = None,
         aggregate: str = "COUNT(*)",
         epsilon: Number | None = None,
@@ -333,18 +333,19 @@ class Connection:
         """Many counting queries over one table, answered together for one price.
 
         `con.workload(marginals(2, of=["ward", "sex"]), table="visits", epsilon=1)` with words of
-        `dither.workloads`. `.preview()` says price, strategy, the error of every query and the
-        lower bound; `.answer()` asks. Nothing is read or spent before that.
+        `dither.workloads`, or a list of counts in SQL over the same rows. `.preview()` says price,
+        strategy, the error of every query and the lower bound; `.answer()` asks. Nothing is read or
+        spent before that.
         """
         from dither.workloads.asked_workload import AskedWorkload
-        from dither.workloads.bind import bind_workload
+        from dither.workloads.bind import bind_asked
 
         view = self._view()
         if not view.path:
             self._refuse_pot()
         price = Price(read_epsilon(epsilon), read_rho(rho))
         analyses = self._kernel.version.analyses
-        bound = bind_workload(workload, table, where, aggregate, self.bind, analyses)
+        bound = bind_asked(workload, table, where, aggregate, self.bind, analyses)
         return AskedWorkload(bound, price, self._pot, confidence, self._curator, view, self._info)
 
     def cube(self, dims: Sequence[str], *, up_to: int = 3, table: str, **how: Any) -> AskedWorkload:

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from dither.data.measure import Measurer
 from dither.errors import DitherError, RefusedError
-from dither.workloads import Workload, cube, identity, marginals, prefixes, ranges, total
+from dither.workloads import CountingWorkload, cube, identity, marginals, prefixes, ranges, total
 from tests.workloads.conftest import ROWS, Survey
 
 PAIRS = marginals(2, of=["age", "sex", "area"])
@@ -59,7 +59,7 @@ def test_tables_add_up_to_each_other(survey: Survey) -> None:
     assert not answered.biased and len(answered.raw) == len(answered.offer.plan.steps)
 
 
-WORKLOADS: dict[str, tuple[Workload, Callable[[Survey], np.ndarray]]] = {
+WORKLOADS: dict[str, tuple[CountingWorkload, Callable[[Survey], np.ndarray]]] = {
     "identity": (identity("age", "sex"), lambda survey: survey.count("age", "sex").ravel()),
     "other order": (identity("sex", "age"), lambda survey: survey.count("sex", "age").ravel()),
     "prefixes": (prefixes("age"), lambda survey: survey.count("age").cumsum()),
@@ -143,7 +143,7 @@ def test_sums_and_conditions(survey: Survey) -> None:
     ],
 )
 def test_the_noise_is_chosen_in_the_measure_of_the_pot(
-    survey: Survey, rule: str, workload: Workload, noise: str
+    survey: Survey, rule: str, workload: CountingWorkload, noise: str
 ) -> None:
     """One count at epsilon 1: Laplace noise errs less (11.1 against 20.3 in the design). A pot of
     zCDP adds up rhos, and a pure pot pays for no Gaussian noise."""
@@ -152,6 +152,32 @@ def test_the_noise_is_chosen_in_the_measure_of_the_pot(
     assert offer.noise == noise
     if rule == "approx":
         assert any("times the error" in reason for reason in offer.reasons)
+
+
+def test_counts_in_sql_over_the_same_rows_are_one_workload(survey: Survey) -> None:
+    con = survey.connect("zcdp")
+    questions = [
+        "SELECT sex, COUNT(*) FROM survey WHERE age < 4 GROUP BY sex",
+        "SELECT sex, area, COUNT(*) FROM survey WHERE age < 4 GROUP BY sex, area",
+        "SELECT COUNT(*) FROM survey WHERE age < 4",
+    ]
+    result = con.workload(questions, rho=10**4).answer()
+    assert [product.columns for product in result.products] == [("sex",), ("sex", "area"), ()]
+    truth = [((survey.sex == code) & (survey.age < 4)).sum() for code in (0, 1)]
+    assert np.allclose(result.table("sex")["count"].to_numpy(), truth, atol=1)
+    for wrong in (
+        [],
+        [*questions, "SELECT COUNT(*) FROM survey"],
+        [*questions, "SELECT AVG(cost) FROM survey WHERE age < 4"],
+        ["SELECT sex, COUNT(*) AS n FROM survey GROUP BY sex HAVING COUNT(*) > 5"],
+        ["SELECT sex, COUNT(*) AS n FROM survey GROUP BY sex LIMIT 1"],
+    ):
+        with pytest.raises(DitherError):
+            con.workload(wrong, rho=1)
+    with pytest.raises(DitherError, match="name the table"):
+        con.workload(PAIRS, rho=1)
+    with pytest.raises(DitherError, match="themselves"):
+        con.workload(questions, table="survey", rho=1)
 
 
 def test_a_rehearsal_is_free(survey: Survey) -> None:
@@ -167,7 +193,7 @@ def test_a_certificate_says_what_was_measured_and_computed(survey: Survey) -> No
     assert len(body["mechanisms"]) == len(result.offer.plan.steps)
 
 
-REFUSED: dict[str, tuple[Workload, dict[str, Any], str]] = {
+REFUSED: dict[str, tuple[CountingWorkload, dict[str, Any], str]] = {
     "an unknown column": (identity("height"), {}, "no column height"),
     "a person's name": (identity("person"), {}, "no column person"),
     "ranges over nulls": (ranges("area"), {}, "may be null"),

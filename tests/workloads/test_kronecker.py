@@ -7,7 +7,7 @@ import pytest
 
 from dither.errors import RefusedError
 from dither.workloads.kronecker import bound_products, plan_kronecker
-from dither.workloads.language import Workload, identity, prefixes, ranges, total
+from dither.workloads.language import CountingWorkload, identity, prefixes, ranges, total
 from dither.workloads.lines import Noise
 from dither.workloads.measurement import split_variance
 from tests.workloads import dense_workload
@@ -23,7 +23,7 @@ WORKLOADS = {
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_variances_and_answers_are_those_of_explicit_least_squares(name: str, noise: Noise) -> None:
-    workload: Workload = WORKLOADS[name]
+    workload: CountingWorkload = WORKLOADS[name]
     sizes = {column: SIZES[column] for column in workload.columns}
     plan = plan_kronecker(workload.products, workload.columns, sizes, noise)
     variances = split_variance(plan.steps, noise)

@@ -322,8 +322,8 @@ def _is_toeplitz_hankel(node: ToeplitzHankel) -> bool:
     if not all(map(_is_tuple, lists)) or 2 * node.size - 1 != len(node.hankel):
         return False
     return len(node.weights) == node.size and all(
-        _is_whole(number, -most, most)
-        for numbers, most in zip(lists, (*[MOST_COEFFICIENT] * 2, MOST_ENTRY), strict=True)
+        _is_whole(number, -limit, limit)
+        for numbers, limit in zip(lists, (*[MOST_COEFFICIENT] * 2, MOST_ENTRY), strict=True)
         for number in numbers
     )
 

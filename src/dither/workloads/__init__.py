@@ -8,8 +8,8 @@ answers with intervals. No module here sees data or draws noise.
 from dither.workloads.asked_workload import AskedWorkload
 from dither.workloads.fit_constraints import KnownTotals, StructuralZeros
 from dither.workloads.language import (
+    CountingWorkload,
     Product,
-    Workload,
     cube,
     identity,
     marginals,
@@ -22,10 +22,10 @@ from dither.workloads.result import WorkloadResult
 
 __all__ = [
     "AskedWorkload",
+    "CountingWorkload",
     "KnownTotals",
     "Product",
     "StructuralZeros",
-    "Workload",
     "WorkloadPreview",
     "WorkloadResult",
     "cube",

@@ -6,14 +6,14 @@ size is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import prod
 
 from dither.answer.shown_keys import Key, list_shown_keys
-from dither.errors import RefusedError
+from dither.errors import ParameterError, RefusedError
 from dither.plan.algebra import Cells, Plan, Query
 from dither.plan.analysed_query import Analyses
 from dither.plan.domain import Domain
@@ -21,7 +21,7 @@ from dither.plan.keys import list_keys
 from dither.plan.linear import find_aggregate
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
-from dither.workloads.language import LineKind, Product, Workload
+from dither.workloads.language import CountingWorkload, LineKind, Product
 from dither.workloads.lines import count_queries
 
 MOST_ANSWERS = 20_000_000
@@ -32,14 +32,14 @@ _SUMMED: tuple[LineKind, ...] = ("prefixes", "ranges")
 class BoundWorkload:
     """A workload with the rows that it counts and the declared values of its columns."""
 
-    workload: Workload
+    workload: CountingWorkload
     recipe: Recipe
     domains: dict[str, Domain]
 
     @property
     def query(self) -> Cells:
-        """The count or sum over all rows."""
-        (query,) = self.recipe.queries
+        """The count or sum that is asked, with any keys of the text."""
+        query = self.recipe.queries[0]
         assert isinstance(query, Cells)
         return query
 
@@ -76,8 +76,26 @@ class BoundWorkload:
         return prod(count_queries(kind, self.sizes[column]) for column, kind in product.factors)
 
 
+def bind_asked(
+    workload: CountingWorkload | Sequence[str],
+    table: str | None,
+    where: str | None,
+    aggregate: str,
+    bind: Callable[[str], Recipe],
+    analyses: Analyses,
+) -> BoundWorkload:
+    """Bind a workload over a table, or a list of questions that name theirs."""
+    if isinstance(workload, CountingWorkload):
+        if table is None:
+            raise ParameterError('name the table: con.workload(..., table="visits")')
+        return bind_workload(workload, table, where, aggregate, bind, analyses)
+    if table is not None or where is not None:
+        raise ParameterError("questions in SQL name their table and conditions themselves")
+    return bind_questions(workload, bind, analyses)
+
+
 def bind_workload(
-    workload: Workload,
+    workload: CountingWorkload,
     table: str,
     where: str | None,
     aggregate: str,
@@ -105,6 +123,47 @@ def bind_workload(
     _check_order(bound)
     _check_answers(bound)
     return bound
+
+
+def bind_questions(
+    questions: Sequence[str], bind: Callable[[str], Recipe], analyses: Analyses
+) -> BoundWorkload:
+    """Counts in SQL over the same rows, by any keys: each is a marginal of one workload."""
+    if not questions or not all(isinstance(text, str) for text in questions):
+        raise ParameterError("a list of questions holds at least one SELECT, as text")
+    recipes = [bind(text) for text in questions]
+    products = tuple(
+        Product(tuple((name, "identity") for name in _read_marginal(query, recipe, recipes[0])))
+        for recipe in recipes
+        for query in recipe.queries
+    )
+    columns = analyses.analyse_rows(recipes[0].queries[0].plan).columns
+    workload = CountingWorkload(products)
+    for name in workload.columns:
+        list_keys(name, columns[name])
+    return BoundWorkload(workload, recipes[0], {name: columns[name] for name in workload.columns})
+
+
+def _read_marginal(query: Query, recipe: Recipe, first: Recipe) -> tuple[str, ...]:
+    """The keys of one count; refused where it is no plain count over the rows of the first."""
+    base = first.queries[0]
+    is_plain = (
+        isinstance(query, Cells)
+        and isinstance(base, Cells)
+        and query.plan.hash == base.plan.hash
+        and query.columns == base.columns
+        and len(query.columns) == 1
+        and recipe.having is None
+        and recipe.limit is None
+    )
+    if not is_plain or not isinstance(query, Cells):
+        raise RefusedError(
+            "questions of one workload count the same rows, each with one COUNT(*) and any GROUP "
+            "BY: write one WHERE for all, without HAVING or LIMIT, or ask them one by one",
+            rule=PrivacyRule.NO_RULE,
+        )
+    find_aggregate(query)
+    return query.keys
 
 
 def _check_aggregate(query: Query) -> None:

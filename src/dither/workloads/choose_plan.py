@@ -173,9 +173,9 @@ def _offer_best(
     best = int(np.argmin(scores))
     plan = plans[best]
     reasons = [
-        f"{other.name}: {(score / scores[best]) ** 0.5:.4g} times the error of {plan.name}"
-        for other, score in zip(plans, scores, strict=True)
-        if other is not plan
+        f"{listed.name}: {(score / scores[best]) ** 0.5:.4g} times the error of {plan.name}"
+        for listed, score in zip(plans, scores, strict=True)
+        if listed is not plan
     ]
     priced = kernel.price_at(make_request(bound, plan, family, price, pot, 1), view)
     scale = find_scale(plan, read_variances(priced), noise)

@@ -321,22 +321,22 @@ def round_to_integers(result: WorkloadResult) -> WorkloadResult:
     whole = np.array([round(float(cells.sum()))])
     for axis in range(cells.ndim):
         later = tuple(range(axis + 1, cells.ndim))
-        parts = cells.sum(axis=later).reshape(len(whole), -1)
-        pairs = zip(whole, parts, strict=True)
+        split = cells.sum(axis=later).reshape(len(whole), -1)
+        pairs = zip(whole, split, strict=True)
         whole = np.concatenate([split_whole(int(total), row) for total, row in pairs])
     fitted = FittedProduct(columns, whole.reshape(cells.shape).astype(float))
     return result.derive(fitted, "rounded to whole numbers that keep all sums", biased=True)
 
 
-def split_whole(total: int, parts: Floats) -> NDArray[np.int64]:
-    """Whole numbers with this sum, each near its part.
+def split_whole(total: int, shares: Floats) -> NDArray[np.int64]:
+    """Whole numbers with this sum, each near its share.
 
     >>> split_whole(4, np.array([1.5, 1.6, 0.4])).tolist()
     [2, 2, 0]
     """
-    whole = np.floor(parts + 1e-9).astype(np.int64)
+    whole = np.floor(shares + 1e-9).astype(np.int64)
     missing = total - int(whole.sum())
-    remainders = parts - whole
+    remainders = shares - whole
     while missing > 0:
         chosen = np.argsort(-remainders, kind="stable")[:missing]
         whole[chosen] += 1

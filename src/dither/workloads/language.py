@@ -53,7 +53,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Workload:
+class CountingWorkload:
     """A union of products: `+` is the union, `*` the Kronecker product, a number is a weight."""
 
     products: tuple[Product, ...]
@@ -64,29 +64,33 @@ class Workload:
             raise ParameterError('a workload asks for something: e.g. marginals(2, of=["a", "b"])')
         _check_count(len(self.products))
 
-    def __add__(self, second: Workload) -> Workload:
+    def __add__(self, second: CountingWorkload) -> CountingWorkload:
         """The queries of both."""
-        return Workload(self.products + second.products)
+        return CountingWorkload(self.products + second.products)
 
-    def __mul__(self, second: Workload | Number) -> Workload:
+    def __mul__(self, second: CountingWorkload | Number) -> CountingWorkload:
         """The Kronecker product with a workload over other columns, or another weight."""
-        if not isinstance(second, Workload):
+        if not isinstance(second, CountingWorkload):
             return self.weigh(second)
         _check_count(len(self.products) * len(second.products))
-        return Workload(
-            tuple(_multiply(first, other) for first in self.products for other in second.products)
+        return CountingWorkload(
+            tuple(
+                _multiply(product, factor)
+                for product in self.products
+                for factor in second.products
+            )
         )
 
-    def __rmul__(self, weight: Number) -> Workload:
+    def __rmul__(self, weight: Number) -> CountingWorkload:
         """The same queries, whose squared errors weigh so much."""
         return self.weigh(weight)
 
-    def weigh(self, weight: Number) -> Workload:
+    def weigh(self, weight: Number) -> CountingWorkload:
         """The same queries, whose squared errors weigh so many times as much."""
         factor = exact(weight, "weight")
         if factor <= 0:
             raise ParameterError(f"the weight of a workload must be positive, got {weight}")
-        return Workload(
+        return CountingWorkload(
             tuple(replace(product, weight=product.weight * factor) for product in self.products)
         )
 
@@ -96,33 +100,33 @@ class Workload:
         return tuple(dict.fromkeys(name for product in self.products for name in product.columns))
 
 
-def identity(*columns: str) -> Workload:
+def identity(*columns: str) -> CountingWorkload:
     """One count for each combination of values of the columns: a histogram, a marginal."""
     return _make_workload(columns, "identity")
 
 
-def prefixes(column: str) -> Workload:
+def prefixes(column: str) -> CountingWorkload:
     """For every value of a column, the count of all values up to it."""
     return _make_workload((column,), "prefixes")
 
 
-def ranges(column: str) -> Workload:
+def ranges(column: str) -> CountingWorkload:
     """For every two values of a column, the count between them, both included."""
     return _make_workload((column,), "ranges")
 
 
-def total() -> Workload:
+def total() -> CountingWorkload:
     """The count of all rows."""
-    return Workload((Product(()),))
+    return CountingWorkload((Product(()),))
 
 
-def marginals(k: int, of: Sequence[str]) -> Workload:
+def marginals(k: int, of: Sequence[str]) -> CountingWorkload:
     """All marginals of exactly k of these columns."""
     _check_columns(of)
     if type(k) is not int or not 0 <= k <= len(of):
         raise ParameterError(f"marginals of {k} of {len(of)} columns: choose 0 to {len(of)}")
     _check_count(_count_combinations(len(of), k))
-    return Workload(
+    return CountingWorkload(
         tuple(
             Product(tuple((column, "identity") for column in chosen))
             for chosen in combinations(of, k)
@@ -130,7 +134,7 @@ def marginals(k: int, of: Sequence[str]) -> Workload:
     )
 
 
-def cube(of: Sequence[str], up_to: int) -> Workload:
+def cube(of: Sequence[str], up_to: int) -> CountingWorkload:
     """All marginals of at most `up_to` of these columns, the total included."""
     if type(up_to) is not int or up_to < 0:
         raise ParameterError(f"up_to must be a whole number from 0, got {up_to}")
@@ -140,11 +144,11 @@ def cube(of: Sequence[str], up_to: int) -> Workload:
     return workload
 
 
-def _make_workload(columns: Sequence[str], kind: LineKind) -> Workload:
+def _make_workload(columns: Sequence[str], kind: LineKind) -> CountingWorkload:
     _check_columns(columns)
     if not columns:
         raise ParameterError("name a column, or ask for total()")
-    return Workload((Product(tuple((column, kind) for column in columns)),))
+    return CountingWorkload((Product(tuple((column, kind) for column in columns)),))
 
 
 def _multiply(first: Product, second: Product) -> Product:

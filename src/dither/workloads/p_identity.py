@@ -73,8 +73,8 @@ def make_p_identity(theta: Floats) -> LinearOperator:
     diagonal = np.maximum(1, np.rint(scale)).astype(np.int64)
     entries = np.rint(theta * scale).astype(np.int64)
     entries = entries[entries.any(axis=1)]
-    ones = (1,) + (0,) * (size - 1)
-    cells = ToeplitzHankel(ones, (0,) * (2 * size - 1), tuple(diagonal.tolist()))
+    unweighted = (1,) + (0,) * (size - 1)
+    cells = ToeplitzHankel(unweighted, (0,) * (2 * size - 1), tuple(diagonal.tolist()))
     if not len(entries):
         return cells
     return Stack((cells, Dense(tuple(map(tuple, entries.tolist())))))

@@ -21,7 +21,7 @@ from dither.workloads.lines import Floats
 
 
 @dataclass(frozen=True)
-class ProductError:
+class PreviewedProduct:
     """The errors of one product of a workload, in units of the answers."""
 
     product: Product
@@ -40,7 +40,7 @@ class WorkloadPreview:
     strategy: str
     noise: str
     reasons: tuple[str, ...]
-    products: tuple[ProductError, ...]
+    products: tuple[PreviewedProduct, ...]
     root_mean_squared_error: float
     lower_bound: float
     """No strategy with this noise has a smaller root mean squared error, weighted alike."""
@@ -123,7 +123,7 @@ def make_preview(
     )
 
 
-def _preview_product(offer: WorkloadOffer, product: Product) -> ProductError:
+def _preview_product(offer: WorkloadOffer, product: Product) -> PreviewedProduct:
     deviations = find_deviations(offer, product)
     typical = float(np.sqrt((deviations**2).mean()))
-    return ProductError(product, len(deviations), typical, float(deviations.max()))
+    return PreviewedProduct(product, len(deviations), typical, float(deviations.max()))

@@ -211,7 +211,10 @@ class DirectPlan(_MarginalAnswers):
 
     def find_residual_variances(self, variances: Floats) -> dict[Columns, float]:
         """1 / the sum of precisions: a marginal of variance s says 1 / (s rest) of a residual."""
-        return {subset: 1 / sum(parts.values()) for subset, parts in self._weigh(variances).items()}
+        return {
+            subset: 1 / sum(precisions.values())
+            for subset, precisions in self._weigh(variances).items()
+        }
 
     def _weigh(self, variances: Floats) -> dict[Columns, dict[Columns, float]]:
         """The precision that each marginal adds to each residual."""
@@ -232,11 +235,11 @@ class DirectPlan(_MarginalAnswers):
         residuals = {}
         for subset, precisions in self._weigh(variances).items():
             whole = sum(precisions.values())
-            parts = [
+            weighted = [
                 precision / whole * project_residual(_sum_over(tables[kept], kept, subset))
                 for kept, precision in precisions.items()
             ]
-            residuals[subset] = np.asarray(sum(parts))
+            residuals[subset] = np.asarray(sum(weighted))
         return FittedResiduals(self.domain, residuals)
 
 

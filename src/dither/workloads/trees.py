@@ -43,13 +43,13 @@ def weigh_levels(mixture: Mixture, size: int, branching: int, noise: Noise) -> L
     They are found for the next power of the branching, and are a good choice for fewer cells.
     """
     sizes = list_block_sizes(size, branching)
-    parts = _split_trace(mixture, sizes[-1], sizes)
+    traces = _split_trace(mixture, sizes[-1], sizes)
 
     def find_error(logarithms: Floats) -> float:
         weights = np.exp(logarithms)
         eigenvalues = np.cumsum(weights**2 * np.array(sizes))
         norm = weights.sum() ** 2 if noise == "laplace" else (weights**2).sum()
-        return math.log(norm) + math.log((parts / eigenvalues).sum())
+        return math.log(norm) + math.log((traces / eigenvalues).sum())
 
     best = minimize(find_error, np.zeros(len(sizes)), method="BFGS")
     return LevelWeights(np.exp(best.x - best.x.max()), math.exp(best.fun))
