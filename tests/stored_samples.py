@@ -24,6 +24,9 @@ AGE = plans.Column("age")
 NORTH = plans.Compare("ward", "=", "north")
 
 
+TOEPLITZ_HANKEL = ops.ToeplitzHankel((3, -1), (0, 2, 1), (1, 5))
+
+
 def plan_samples() -> list[Any]:
     """Every node of the algebra at least once."""
     call = plans.Call("add", (AGE, plans.Value("number", Fraction(2))))
@@ -62,6 +65,7 @@ def plan_samples() -> list[Any]:
         plans.JointScores(
             (plans.Scores(plans.Cells(VISITS, ("ward",), (plans.Count(),)), utility_samples()[1]),)
         ),
+        plans.Linear(plans.Cells(VISITS, ("ward",), (plans.Count(),)), TOEPLITZ_HANKEL),
     ]
 
 
@@ -101,7 +105,7 @@ def utility_samples() -> tuple[utilities.Utility, ...]:
 
 
 def operator_sample() -> ops.LinearOperator:
-    """Every public operator at least once."""
+    """Every public operator at least once, but for the Toeplitz-Hankel one."""
     simple = (ops.Identity(4), ops.Total(4), ops.Prefix(4), ops.HaarWavelet(4), ops.Tree(4, 2))
     listed = (ops.Ranges(4, ((0, 1), (2, 3))), ops.Marginal((2, 2), (1,)))
     product = ops.Kronecker((ops.Dense(((1, -2),)), ops.Identity(2)))

@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from dither.synth.constraints import Constraint
     from dither.synth.linked import SyntheticPair
     from dither.synth.synthetic import Synthetic
+    from dither.workloads.asked_workload import AskedWorkload
+    from dither.workloads.language import CountingWorkload
 
 hide_frames()
 
@@ -323,6 +325,44 @@ class Connection:
         mechanisms = [step.mechanism for step in offered.priced.steps]
         info = self._info(release, offered.recipe)
         return make_limit_suggestion(wish, release.values, mechanisms, price, info)
+
+    def workload(
+        self,
+        workload: CountingWorkload | Sequence[str],
+        *,
+        table: str | None = None,
+        where: str | None = None,
+        aggregate: str = "COUNT(*)",
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        confidence: Number = 0.95,
+    ) -> AskedWorkload:
+        """Many counting queries over one table, answered together for one price.
+
+        `con.workload(marginals(2, of=["ward", "sex"]), table="visits", epsilon=1)` with words of
+        `dither.workloads`, or a list of counts in SQL over the same rows. `.preview()` says price,
+        strategy, the error of every query and the lower bound; `.answer()` asks. Nothing is read or
+        spent before that.
+        """
+        from dither.workloads.asked_workload import AskedWorkload
+        from dither.workloads.bind import bind_asked
+
+        view = self._view()
+        if not view.path:
+            self._refuse_pot()
+        price = Price(read_epsilon(epsilon), read_rho(rho))
+        analyses = self._kernel.version.analyses
+        bound = bind_asked(workload, table, where, aggregate, self.bind, analyses)
+        return AskedWorkload(bound, price, self._pot, confidence, self._curator, view, self._info)
+
+    def cube(self, dims: Sequence[str], *, up_to: int = 3, table: str, **how: Any) -> AskedWorkload:
+        """All tables of at most `up_to` of these columns, which add up to each other.
+
+        Everything else is as for `workload`.
+        """
+        from dither.workloads.language import cube
+
+        return self.workload(cube(dims, up_to), table=table, **how)
 
     def lease(self, *, epsilon: Number | None = None, rho: Number | None = None) -> OpenLease:
         """Charge a budget now, and spend it in steps that are chosen and priced as they come.

@@ -14,6 +14,7 @@ from dither.plan.operators import (
     Prefix,
     Ranges,
     Stack,
+    ToeplitzHankel,
     Total,
     Tree,
 )
@@ -30,6 +31,7 @@ OF_FOUR: dict[str, LinearOperator] = {
     "ternary tree": Tree(4, 3),
     "haar": HaarWavelet(4),
     "dense": Dense(((1, -2, 3, 0), (0, 1, -1, 5))),
+    "toeplitz and hankel": ToeplitzHankel((5, -2, 1, 0), (1, 0, -3, 2, 0, 1, 4), (1, -2, 3, 0)),
     "kronecker": Kronecker((Prefix(2), HaarWavelet(2))),
     "rounded factors": Kronecker((ROUNDED, CONTRAST)),
     "stack": Stack((HaarWavelet(4), Kronecker((CONTRAST, Identity(2))))),
@@ -62,5 +64,9 @@ def draw_operator(draws: random.Random, size: int, depth: int = 0) -> LinearOper
             return Kronecker((first, draw_operator(draws, size // factor, depth + 1)))
         case 9:
             return Marginal((factor, size // factor), draws.choice([(), (0,), (1,), (0, 1)]))
+    if draws.random() < 0.5:
+        lengths = (size, 2 * size - 1, size)
+        lists = [tuple(draws.randint(-3, 3) for _ in range(length)) for length in lengths]
+        return ToeplitzHankel(*lists)
     rows = [[draws.randint(-3, 3) for _ in range(size)] for _ in range(2)]
     return Dense(tuple(map(tuple, rows)))

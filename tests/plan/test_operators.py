@@ -14,6 +14,7 @@ from dither.errors import RefusedError
 from dither.plan.apply_operator import apply_operator
 from dither.plan.operator_norms import Norms, column_norms, largest_norms, memory_bytes
 from dither.plan.operators import (
+    MOST_COEFFICIENT,
     MOST_ENTRIES,
     MOST_ENTRY,
     Dense,
@@ -25,6 +26,7 @@ from dither.plan.operators import (
     Prefix,
     Ranges,
     Stack,
+    ToeplitzHankel,
     Total,
     Tree,
     check_operator,
@@ -86,6 +88,14 @@ def test_products_and_norms_beyond_int64_stay_exact() -> None:
     assert largest_norms(both).l2_squared == 2**241
 
 
+def test_norms_of_the_largest_coefficients_stay_exact() -> None:
+    """4,096 rows of 2^24 in a column, weighted by 2^40: squares sum to 2^60 2^80."""
+    size = 4096
+    most = MOST_COEFFICIENT
+    wide = ToeplitzHankel((most,) * size, (most,) * (2 * size - 1), (1,) * (size - 1) + (2**40,))
+    assert largest_norms(check_operator(wide)) == Norms(size, 2**76, 2**140, 2**64)
+
+
 def test_a_column_is_found_wherever_it_is_largest() -> None:
     """The largest norm of a stack is no sum of the largest norms of what is stacked."""
     stacked = Stack((Dense(((5, 0),)), Dense(((0, 3),))))
@@ -100,8 +110,9 @@ def test_a_column_is_found_wherever_it_is_largest() -> None:
         Kronecker((Dense(((1,) * 64,) * 64), Ranges(1024, tuple((i, 1023) for i in range(900))))),
         Stack((Identity(65536), Tree(65536, 4), Marginal((256, 256), (1,)))),
         Kronecker((Stack((Identity(256), Total(256))), Stack((Identity(256), Total(256))))),
+        Kronecker((Identity(128), ToeplitzHankel((1,) * 256, (2,) * 511, (3,) * 256))),
     ],
-    ids=["tree x haar x prefix", "dense x ranges", "stack", "all marginals"],
+    ids=["tree x haar x prefix", "dense x ranges", "stack", "all marginals", "toeplitz"],
 )
 @pytest.mark.parametrize("largest", [10**6, 2**70])
 def test_the_stated_memory_is_enough(operator: LinearOperator, largest: int) -> None:
@@ -134,6 +145,15 @@ WRONG: dict[str, object] = {
     "booleans": Dense(((True, 1),)),
     "a large entry": Dense(((MOST_ENTRY + 1,),)),
     "many entries": Dense(((1,) * (MOST_ENTRIES + 1),)),
+    "a Hankel list too short": ToeplitzHankel((1, 2), (1, 2), (1, 1)),
+    "a Hankel list too long": ToeplitzHankel((1, 2), (1, 2, 3, 4), (1, 1)),
+    "weights for other columns": ToeplitzHankel((1, 2), (1, 2, 3), (1,)),
+    "a Toeplitz list that is none": ToeplitzHankel([1], (1,), (1,)),  # type: ignore[arg-type]
+    "floats in a Hankel list": ToeplitzHankel((1,), (0.5,), (1,)),  # type: ignore[arg-type]
+    "a large coefficient": ToeplitzHankel((MOST_COEFFICIENT + 1,), (1,), (1,)),
+    "a wide matrix over many cells": Kronecker(
+        (ToeplitzHankel((1,) * 512, (0,) * 1023, (1,) * 512), Identity(1_100))
+    ),
     "no factors": Kronecker(()),
     "factors in a list": Kronecker([Identity(2)]),  # type: ignore[arg-type]
     "a stack of two sizes": Stack((Identity(2), Identity(3))),

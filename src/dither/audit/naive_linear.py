@@ -31,6 +31,14 @@ def write_matrix(operator: ops.LinearOperator) -> Matrix:
             return _write_haar(size)
         case ops.Dense(entries):
             return [list(row) for row in entries]
+        case ops.ToeplitzHankel(toeplitz, hankel, weights):
+            return [
+                [
+                    weight * (toeplitz[abs(row - cell)] + hankel[row + cell])
+                    for cell, weight in enumerate(weights)
+                ]
+                for row in range(len(toeplitz))
+            ]
         case ops.Kronecker(factors):
             matrices = [write_matrix(factor) for factor in factors]
             return [[prod(numbers) for numbers in product(*rows)] for rows in product(*matrices)]

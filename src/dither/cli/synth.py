@@ -12,8 +12,8 @@ import typer
 
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
-from dither.errors import ParameterError
 from dither.connecting import connect
+from dither.errors import ParameterError
 
 _WRITERS = {".csv": pyarrow.csv.write_csv, ".parquet": pyarrow.parquet.write_table}
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.plan.operator_norms import largest_factor
+from dither.plan.operator_norms import largest_factor, list_unweighted_columns
 from dither.plan.operators import (
     Dense,
     HaarWavelet,
@@ -25,6 +25,7 @@ from dither.plan.operators import (
     Prefix,
     Ranges,
     Stack,
+    ToeplitzHankel,
     Total,
     Tree,
     count_columns,
@@ -61,6 +62,8 @@ def multiply(operator: LinearOperator, cells: NDArray[Any]) -> NDArray[Any]:
         case Dense(entries):
             products: NDArray[Any] = np.matmul(cells, np.array(entries, cells.dtype).T)
             return products
+        case ToeplitzHankel():
+            return _add_columns(operator, cells)
         case Kronecker(factors):
             return _apply_factors(factors, cells)
         case Stack(operators):
@@ -93,6 +96,15 @@ def _take_differences(cells: NDArray[Any]) -> NDArray[Any]:
         levels.insert(0, cells[..., 0::2] - cells[..., 1::2])
         cells = cells[..., 0::2] + cells[..., 1::2]
     return np.concatenate([cells, *levels], axis=-1)
+
+
+def _add_columns(operator: ToeplitzHankel, cells: NDArray[Any]) -> NDArray[Any]:
+    """The columns of the matrix, each times its weight and its cell, added up one by one."""
+    products = np.zeros_like(cells)
+    for position, column in enumerate(list_unweighted_columns(operator)):
+        weighted = cells[..., [position]] * operator.weights[position]
+        products += weighted * column.astype(cells.dtype)
+    return products
 
 
 def _apply_factors(factors: tuple[LinearOperator, ...], cells: NDArray[Any]) -> NDArray[Any]:

@@ -10,6 +10,7 @@ those of a stack are sums. Proof: docs/proofs/linear-queries.md#column-norms.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache, reduce
 from math import prod
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from dither.plan.operators import (
     Prefix,
     Ranges,
     Stack,
+    ToeplitzHankel,
     Total,
     Tree,
     count_columns,
@@ -84,6 +86,8 @@ def column_norms(operator: LinearOperator) -> ColumnNorms:
             return _equal_norms(size, size.bit_length())
         case Dense(entries):
             return _dense_norms(entries)
+        case ToeplitzHankel():
+            return _toeplitz_hankel_norms(operator)
         case Kronecker(factors):
             norms = map(column_norms, factors)
             return reduce(
@@ -121,6 +125,32 @@ def _dense_norms(entries: tuple[tuple[int, ...], ...]) -> ColumnNorms:
     )
 
 
+def list_unweighted_columns(operator: ToeplitzHankel) -> Iterator[NDArray[np.int64]]:
+    """The columns of a Toeplitz-Hankel matrix, each without its weight."""
+    toeplitz = np.array(operator.toeplitz)
+    hankel = np.array(operator.hankel)
+    size = operator.size
+    for column in range(size):
+        mirrored = np.concatenate([toeplitz[column:0:-1], toeplitz[: size - column]])
+        yield mirrored + hankel[column : column + size]
+
+
+def _toeplitz_hankel_norms(operator: ToeplitzHankel) -> ColumnNorms:
+    """Norms of each column without its weight in int64, times the weight in Python integers."""
+    weights = np.array([abs(weight) for weight in operator.weights], object)
+    norms = [
+        Norms(int((column != 0).sum()), *(int(norm) for norm in _measure_column(abs(column))))
+        for column in list_unweighted_columns(operator)
+    ]
+    l0, l1, l2_squared, linf = (np.array(numbers, object) for numbers in zip(*norms, strict=True))
+    return ColumnNorms((weights > 0) * l0, weights * l1, weights**2 * l2_squared, weights * linf)
+
+
+def _measure_column(sizes: NDArray[np.int64]) -> tuple[Any, Any, Any]:
+    """The sum, the sum of squares and the largest of absolute values."""
+    return sizes.sum(), (sizes * sizes).sum(), sizes.max()
+
+
 def _multiply_outer(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     """All products, the second one running fastest; Python integers where int64 could overflow."""
     if int(first.max()) * int(second.max()) >= _INT64:
@@ -155,6 +185,9 @@ def largest_factor(operator: LinearOperator) -> int:
     match operator:
         case Dense(entries):
             return max(1, *(abs(entry) for row in entries for entry in row))
+        case ToeplitzHankel(toeplitz, hankel, weights):
+            entry = max(map(abs, toeplitz)) + max(map(abs, hankel))
+            return max(1, entry) * max(1, *map(abs, weights))
         case Kronecker(factors):
             return prod(map(largest_factor, factors))
         case Stack(operators):

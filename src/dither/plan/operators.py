@@ -26,6 +26,10 @@ MOST_DEPTH = 8
 MOST_ENTRIES = 1 << 16
 """Of all explicit matrices and lists of ranges of one operator together."""
 MOST_ENTRY = 1 << 40
+MOST_COEFFICIENT = 1 << 23
+"""Of a Toeplitz-Hankel matrix before its columns are weighted: norms of 16,384 rows fit int64."""
+MOST_PRODUCTS = 1 << 28
+"""The size of a Toeplitz-Hankel matrix times all cells of its operator."""
 
 
 @stored("identity", size="size")
@@ -90,6 +94,26 @@ class Dense:
     entries: tuple[tuple[int, ...], ...]
 
 
+@stored("toeplitz_hankel", toeplitz="toeplitz", hankel="hankel", weights="weights")
+@dataclass(frozen=True)
+class ToeplitzHankel:
+    """A square matrix by 4 n integers: row i, column j is weights[j] times the sum of
+    toeplitz[|i - j|] and hankel[i + j].
+
+    Functions of the Gram matrices of ranges and prefixes have this form, and so have diagonal
+    matrices and the residuals n I - 1.
+    """
+
+    toeplitz: tuple[int, ...]
+    hankel: tuple[int, ...]
+    weights: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many rows and columns it has."""
+        return len(self.toeplitz)
+
+
 @stored("kronecker", factors="factors")
 @dataclass(frozen=True)
 class Kronecker:
@@ -117,7 +141,17 @@ class Marginal:
 
 
 LinearOperator: TypeAlias = (
-    Identity | Total | Prefix | Ranges | Tree | HaarWavelet | Dense | Kronecker | Stack | Marginal
+    Identity
+    | Total
+    | Prefix
+    | Ranges
+    | Tree
+    | HaarWavelet
+    | Dense
+    | ToeplitzHankel
+    | Kronecker
+    | Stack
+    | Marginal
 )
 _SIMPLE = (Identity, Total, Prefix, Ranges, Tree, HaarWavelet)
 
@@ -207,6 +241,13 @@ def _check_nodes(operator: Any) -> None:
                 f"ask for fewer",
                 rule=PrivacyRule.BOUNDED_WORK,
             )
+    widest = max((node.size for node in nodes if type(node) is ToeplitzHankel), default=0)
+    if widest * count_columns(operator) > MOST_PRODUCTS:
+        raise RefusedError(
+            f"a Toeplitz-Hankel matrix of {widest:,} columns over {count_columns(operator):,} "
+            f"cells: at most {MOST_PRODUCTS:,} products of both. Ask for fewer cells",
+            rule=PrivacyRule.BOUNDED_WORK,
+        )
 
 
 def _list_inner(node: Any) -> tuple[Any, ...]:
@@ -225,6 +266,8 @@ def _count_entries(node: Any) -> int:
     """How many integers a node lists."""
     if type(node) is Dense and type(node.entries) is tuple:
         return sum(len(row) if type(row) is tuple else 1 for row in node.entries)
+    if type(node) is ToeplitzHankel and type(node.hankel) is tuple:
+        return 2 * len(node.hankel)
     listed = getattr(node, "ranges", ()) if type(node) is Ranges else ()
     return len(listed) if type(listed) is tuple else 1
 
@@ -235,6 +278,8 @@ def _check_node(node: Any) -> None:
         is_sound = _is_whole(node.size, 1, MOST_COLUMNS) and _fits_size(node)
     elif type(node) is Dense:
         is_sound = _is_matrix(node.entries)
+    elif type(node) is ToeplitzHankel:
+        is_sound = _is_toeplitz_hankel(node)
     elif type(node) is Kronecker:
         is_sound = bool(node.factors)
     elif type(node) is Stack:
@@ -269,6 +314,17 @@ def _is_matrix(entries: Any) -> bool:
     numbers = [entry for row in entries for entry in row]
     return len(set(map(len, entries))) == 1 and all(
         _is_whole(entry, -MOST_ENTRY, MOST_ENTRY) for entry in numbers
+    )
+
+
+def _is_toeplitz_hankel(node: ToeplitzHankel) -> bool:
+    lists = (node.toeplitz, node.hankel, node.weights)
+    if not all(map(_is_tuple, lists)) or 2 * node.size - 1 != len(node.hankel):
+        return False
+    return len(node.weights) == node.size and all(
+        _is_whole(number, -limit, limit)
+        for numbers, limit in zip(lists, (*[MOST_COEFFICIENT] * 2, MOST_ENTRY), strict=True)
+        for number in numbers
     )
 
 
