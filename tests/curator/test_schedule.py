@@ -12,7 +12,7 @@ import pytest
 from dither.curator import schedule as schedule_module
 from dither.curator.ask_log import AskLog
 from dither.curator.modes import make_mode
-from dither.curator.schedule import MOST_MISSES, MOST_WAITING, Schedule
+from dither.curator.schedule import MOST_MISSES, MOST_WAITING, MOST_WAITING_OF_ONE, Schedule
 from dither.errors import BudgetError, ParameterError, UnavailableError
 from dither.privacy.kernel.kernel import Kernel
 from dither.protocol.errors import BusyError
@@ -52,7 +52,7 @@ def log(tmp_path) -> Iterator[AskLog]:
 def test_an_answer_leaves_at_the_end_of_its_slot_however_long_it_took(clock, log, work_s):
     """Slots of 4 seconds: it starts at the next multiple of 4, and leaves 4 seconds later."""
     schedule = Schedule(4, "clinic", log)
-    with schedule.hold_slot():
+    with schedule.hold_slot("alice"):
         assert clock.seconds == 1_000_000_004
         clock.seconds += work_s
     assert clock.seconds == 1_000_000_008 and schedule.misses == 0
@@ -60,7 +60,7 @@ def test_an_answer_leaves_at_the_end_of_its_slot_however_long_it_took(clock, log
 
 def test_a_failure_takes_as_long_as_an_answer(clock, log):
     schedule = Schedule(4, "clinic", log)
-    with pytest.raises(UnavailableError), schedule.hold_slot():
+    with pytest.raises(UnavailableError), schedule.hold_slot("alice"):
         raise UnavailableError
     assert clock.seconds == 1_000_000_008
 
@@ -68,7 +68,7 @@ def test_a_failure_takes_as_long_as_an_answer(clock, log):
 def test_the_time_of_a_release_is_the_end_of_its_slot(clock, log):
     schedule = Schedule(4, "clinic", log)
     times = set()
-    with schedule.hold_slot():
+    with schedule.hold_slot("alice"):
         for _ in range(3):
             times.add(schedule.read_clock())
             clock.seconds += 1
@@ -78,7 +78,7 @@ def test_the_time_of_a_release_is_the_end_of_its_slot(clock, log):
 
 def test_a_miss_doubles_the_slots_of_the_dataset_for_ever(clock, log):
     schedule = Schedule(4, "clinic", log)
-    with schedule.hold_slot():
+    with schedule.hold_slot("alice"):
         clock.seconds += 9  # neither within 4 nor within 8 seconds
     assert (schedule.misses, schedule.slot_s) == (2, 16)
     assert clock.seconds == 1_000_000_004 + 16
@@ -89,7 +89,7 @@ def test_a_miss_doubles_the_slots_of_the_dataset_for_ever(clock, log):
 
 def test_the_time_of_a_late_release_is_the_end_of_the_longer_slot(clock, log):
     schedule = Schedule(4, "clinic", log)
-    with schedule.hold_slot():
+    with schedule.hold_slot("alice"):
         clock.seconds += 9
         told = schedule.read_clock()
     assert datetime.fromisoformat(told).timestamp() == clock.seconds == 1_000_000_020
@@ -98,7 +98,7 @@ def test_the_time_of_a_late_release_is_the_end_of_the_longer_slot(clock, log):
 def test_misses_are_capped(clock, log):
     schedule = Schedule(1, "clinic", log)
     for _ in range(3):
-        with schedule.hold_slot():
+        with schedule.hold_slot("alice"):
             clock.seconds += 3000
     assert (schedule.misses, schedule.slot_s) == (MOST_MISSES, 1024)
     assert log.count_misses("clinic") == MOST_MISSES
@@ -106,7 +106,7 @@ def test_misses_are_capped(clock, log):
 
 def test_without_a_schedule_nothing_waits(clock, log):
     schedule = Schedule(0, "clinic", log)
-    with schedule.hold_slot():
+    with schedule.hold_slot("alice"):
         clock.seconds += 100
     with schedule.read_released():
         pass
@@ -123,7 +123,7 @@ def test_readers_leave_on_a_grid(clock, log):
 
 def test_a_certificate_states_the_schedule_and_its_misses(clock, log):
     schedule = Schedule(4, "clinic", log)
-    with schedule.hold_slot():
+    with schedule.hold_slot("alice"):
         clock.seconds += 5
     mode = make_mode(schedule, is_one_user=False)
     assert mode.name == "split"
@@ -137,21 +137,33 @@ def test_who_comes_when_too_many_wait_is_sent_away_for_free(log):
     schedule = Schedule(0, "clinic", log)
     leave = threading.Event()
 
-    def stay() -> None:
-        with schedule.hold_slot():
+    def stay(asker: str) -> None:
+        with schedule.hold_slot(asker):
             leave.wait(60)
 
-    threads = [threading.Thread(target=stay) for _ in range(MOST_WAITING)]
-    for thread in threads:
-        thread.start()
-    while len(schedule._tickets) < MOST_WAITING:
-        time.sleep(0.001)
-    with pytest.raises(BusyError, match="nothing was charged"), schedule.hold_slot():
+    def start_asking(askers: list[str]) -> list[threading.Thread]:
+        threads = [threading.Thread(target=stay, args=(asker,)) for asker in askers]
+        waiting = len(schedule._tickets) + len(threads)
+        for thread in threads:
+            thread.start()
+        while len(schedule._tickets) < waiting:
+            time.sleep(0.001)
+        return threads
+
+    threads = start_asking(["alice"] * MOST_WAITING_OF_ONE)
+    with (
+        pytest.raises(BusyError, match=r"your questions.* nothing was charged"),
+        schedule.hold_slot("alice"),
+    ):
+        pytest.fail("one too many of alice was admitted")
+    names = [f"colleague {number}" for number in range(MOST_WAITING - MOST_WAITING_OF_ONE)]
+    threads += start_asking(names)
+    with pytest.raises(BusyError, match="too many questions wait"), schedule.hold_slot("bob"):
         pytest.fail("one too many was admitted")
     leave.set()
     for thread in threads:
         thread.join()
-    with schedule.hold_slot():
+    with schedule.hold_slot("alice"):
         pass
 
 

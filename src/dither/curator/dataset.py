@@ -7,6 +7,7 @@ gateway tells about a question is kept as a remark, and decides nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import singledispatchmethod
@@ -79,20 +80,26 @@ class ServedDataset:
         self._curator = EmbeddedCurator(self.limits.file, is_served=True)
         self._curator.kernel.clock = self._schedule.read_clock
 
-    def serve(self, call: BaseModel, principal: Principal) -> BaseModel:
+    def serve(
+        self, call: BaseModel, principal: Principal, authorize: Callable[[], Principal]
+    ) -> BaseModel:
         """The result of a call, for a principal that the curator itself has verified.
 
-        A release holds a slot of the schedule. Everything else waits until no release does.
+        A release holds a slot of the schedule. Everything else waits until no release does. Who
+        waited is verified anew by `authorize`: a token or a grant that ended meanwhile buys and
+        reads nothing.
         """
         if isinstance(call, messages.ReleaseRequest):
             principal.check_pot(call.request.pot)
             request = documents.read_request(call.request)
             with self._schedule.read_released():
                 priced = self._price_ask(call, request)
-            with self._schedule.hold_slot():
+            with self._schedule.hold_slot(principal.name):
+                principal = authorize()
+                principal.check_pot(call.request.pot)
                 return self._release(call, priced, principal)
         with self._schedule.read_released():
-            return self._read(call, principal)
+            return self._read(call, authorize())
 
     @singledispatchmethod
     def _read(self, call: BaseModel, principal: Principal) -> BaseModel:

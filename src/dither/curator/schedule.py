@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Condition
 
@@ -24,8 +25,25 @@ from dither.curator.ask_log import AskLog
 from dither.protocol.errors import BusyError
 
 MOST_WAITING = 32
+MOST_WAITING_OF_ONE = 8
+"""Questions that wait or run: of all principals, and of one of them."""
 MOST_MISSES = 10
 READING_GRID_S = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Ticket:
+    """A turn at the dataset: a question of an asker, or a reading, which has none.
+
+    Two tickets of one asker differ: they are compared by identity.
+    """
+
+    asker: str | None
+
+    @property
+    def is_question(self) -> bool:
+        """Whether it is the turn of a question."""
+        return self.asker is not None
 
 
 class Schedule:
@@ -36,7 +54,7 @@ class Schedule:
         self._dataset = dataset
         self._log = log
         self.misses = log.count_misses(dataset)
-        self._tickets: list[tuple[object, bool]] = []
+        self._tickets: list[Ticket] = []
         self._changed = Condition()
         self._start = 0.0
 
@@ -70,14 +88,11 @@ class Schedule:
         return float(self._first_slot_s * 2 ** min(misses, MOST_MISSES))
 
     @contextmanager
-    def hold_slot(self) -> Iterator[None]:
+    def hold_slot(self, asker: str) -> Iterator[None]:
         """Hold the dataset for one question; BusyError, for free, where too many wait."""
         with self._changed:
-            if sum(is_question for _, is_question in self._tickets) >= MOST_WAITING:
-                raise BusyError(
-                    "too many questions wait for this dataset: nothing was charged, ask again later"
-                )
-            ticket = self._draw_ticket(is_question=True)
+            self._check_waiting(asker)
+            ticket = self._draw_ticket(asker)
         try:
             self._await_turn(ticket)
             self._await_tick()
@@ -95,7 +110,7 @@ class Schedule:
             yield
             return
         with self._changed:
-            ticket = self._draw_ticket(is_question=False)
+            ticket = self._draw_ticket(None)
         try:
             self._await_turn(ticket)
             yield
@@ -103,21 +118,34 @@ class Schedule:
             self._give_back(ticket)
             _sleep_until(_next_tick(READING_GRID_S))
 
-    def _draw_ticket(self, *, is_question: bool) -> tuple[object, bool]:
-        ticket = (object(), is_question)
+    def _check_waiting(self, asker: str) -> None:
+        """Refuse a question too many, of all askers together or of this one."""
+        askers = [ticket.asker for ticket in self._tickets if ticket.is_question]
+        if len(askers) >= MOST_WAITING:
+            raise BusyError(
+                "too many questions wait for this dataset: nothing was charged, ask again later"
+            )
+        if askers.count(asker) >= MOST_WAITING_OF_ONE:
+            raise BusyError(
+                f"{MOST_WAITING_OF_ONE} of your questions wait for this dataset: nothing was "
+                "charged, ask again when one of them is answered"
+            )
+
+    def _draw_ticket(self, asker: str | None) -> Ticket:
+        ticket = Ticket(asker)
         self._tickets.append(ticket)
         return ticket
 
-    def _await_turn(self, ticket: tuple[object, bool]) -> None:
+    def _await_turn(self, ticket: Ticket) -> None:
         """Wait in order of arrival. A question waits for all before it, a reader for questions."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_next(ticket))
 
-    def _is_next(self, ticket: tuple[object, bool]) -> bool:
+    def _is_next(self, ticket: Ticket) -> bool:
         before = self._tickets[: self._tickets.index(ticket)]
-        return not any(is_question or ticket[1] for _, is_question in before)
+        return not any(earlier.is_question or ticket.is_question for earlier in before)
 
-    def _give_back(self, ticket: tuple[object, bool]) -> None:
+    def _give_back(self, ticket: Ticket) -> None:
         with self._changed:
             self._tickets.remove(ticket)
             self._changed.notify_all()

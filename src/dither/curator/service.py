@@ -7,6 +7,7 @@ one constant sentence for a fault: its kind and line go to the curator's standar
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -15,7 +16,7 @@ from dither.curator.dataset import ServedDataset
 from dither.curator.login_calls import LoginCalls
 from dither.curator.signed_acts import do_signed_act, read_limit_head
 from dither.errors import DitherError
-from dither.identity import Authority
+from dither.identity import Authority, Principal
 from dither.protocol import act_messages, documents, messages
 from dither.protocol.errors import FaultError, ProtocolError, report_fault
 
@@ -54,6 +55,7 @@ class CuratorService:
         if isinstance(frame.call, messages.ListDatasets):
             names = self._authority.list_datasets(credential)
             return messages.DatasetNames(names=[name for name in names if name in self._datasets])
+
         principal = self._authority.authorize(credential, frame.dataset)
         if frame.dataset not in self._datasets:
             raise ProtocolError(
@@ -66,7 +68,11 @@ class CuratorService:
         if isinstance(frame.call, act_messages.SubmitAct):
             principal.check_limits()
             return do_signed_act(frame.call.signed, dataset, self._authority.acts)
-        return dataset.serve(frame.call, principal)
+        return dataset.serve(frame.call, principal, partial(self._authorize, frame))
+
+    def _authorize(self, frame: messages.CallFrame) -> Principal:
+        """Who sends a frame, by the tokens and grants of this moment."""
+        return self._authority.authorize(self._authority.verify(frame.token), frame.dataset)
 
 
 def _read_number(document: Any) -> int:
