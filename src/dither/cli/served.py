@@ -261,11 +261,9 @@ def wait_for_socket(path: Path, process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def admin_tokens(home: Path, datasets: list[str]) -> Iterator[dict[str, str]]:
-    """A token for each dataset, for as long as the command runs."""
+    """A token for each dataset, for as long as the command runs, or until the next curator."""
     store = TokenStore(home)
-    made: dict[str, Any] = {
-        name: store.create_token("admin", name, "admin", ("total",), 1) for name in datasets
-    }
+    made = {name: store.create_serve_token(name) for name in datasets}
     try:
         yield {name: text for name, (text, _) in made.items()}
     finally:

@@ -70,7 +70,9 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
         for catalog in settings.catalogs
     ]
     _refuse_same_names(dataset.name for dataset in datasets)
-    return CuratorServer(CuratorService(datasets, authority), _make_listener(settings, users))
+    listener = _make_listener(settings, users)
+    authority.start()  # once the socket is ours: another curator may still use these tokens
+    return CuratorServer(CuratorService(datasets, authority), listener)
 
 
 def _make_listener(settings: CuratorSettings, users: frozenset[int]) -> Listener:
