@@ -364,3 +364,22 @@ def test_the_reference_page_is_the_openapi_document():
     assert PAGE.read_text(encoding="utf-8") == text, (
         "DITHER_WRITE_SIGNATURES=1 python -m pytest tests/gateway writes the page anew"
     )
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"sql": "SELECT 1", "epsilon": NUMBER}',
+        '{"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 1, "params": [NUMBER]}',
+        '{"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 1, "weights": {"n": NUMBER}}',
+        '{"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 1, "confidence": NUMBER}',
+    ],
+)
+def test_a_number_that_is_not_finite_is_no_body(client, served, body, number):
+    spent = served.read_spent()
+    content = body.replace("NUMBER", number)
+    response = client.post("/datasets/clinic/sql", content=content, headers=JSON_BODY)
+    assert response.status_code == 422 and response.headers["content-type"] == PROBLEM
+    assert response.json()["detail"].startswith("body.")
+    assert served.read_spent() == spent
