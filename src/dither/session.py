@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -48,7 +48,7 @@ from dither.answer.keys_result import (
     answer_declared_keys,
     preview_declared_keys,
 )
-from dither.answer.leased import OpenLease
+from dither.answer.leased import JobStep, OpenLease, write_job
 from dither.answer.limit_notes import check_bins
 from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
@@ -71,7 +71,7 @@ from dither.embedded import EmbeddedCurator
 from dither.errors import BudgetError, DitherError, ParameterError, PrivacyWarning, QueryError
 from dither.plan.facts import Facts
 from dither.postprocess.ask_subquestions import ask_subquestions, preview_subquestions
-from dither.privacy.kernel.kernel import Priced, Release
+from dither.privacy.kernel.kernel import Priced, Release, Values
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView
@@ -328,6 +328,24 @@ class Connection:
         if not self._view().path:
             self._refuse_pot()
         return self._curator.open_lease(price, self._pot)
+
+    def run_job(
+        self,
+        steps: Sequence[JobStep],
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        fresh: bool = False,
+    ) -> Values:
+        """Answer fixed queries for one price, all together: noisy numbers for each step.
+
+        For algorithms of one's own on a served dataset, where a lease would show when each step was
+        measured. `steps` are `dither.answer.leased.JobStep`s with queries such as `Linear` and
+        `Scores`; a choice is the position of its candidate. The same job again is free.
+        """
+        request = write_job(steps, Price(read_epsilon(epsilon), read_rho(rho)), self._pot)
+        priced = self._kernel.price_at(request, self._view())
+        return self._release(priced, fresh, None).values
 
     def table(self, name: str) -> Question:
         """Build a question step by step.

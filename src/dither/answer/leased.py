@@ -1,4 +1,4 @@
-"""A lease for algorithms: queries of the kernel, one after the other, out of one charge.
+"""For algorithms: queries of the kernel out of one charge, one after the other or as one job.
 
 Select, measure, reconstruct: choose what to ask next from what was answered so far, and state a
 price for each step. What comes back is noisy, so whatever is computed from it is free.
@@ -6,19 +6,58 @@ price for each step. What comes back is noisy, so whatever is computed from it i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
 from typing import Any
 
 from dither.answer.asked import read_epsilon, read_rho
 from dither.answer.explain import ExplainedStep, explain_step
-from dither.canonical import Number
+from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.plan.algebra import Keys, Query
 from dither.privacy.kernel.budget_lease import BudgetLease
 from dither.privacy.kernel.families import FAMILIES, Measure, choose_family
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
+
+
+@dataclass(frozen=True)
+class JobStep:
+    """A step of a job: a query, its share of the price beside the others, and a mechanism.
+
+    Without a `family`, it is the first mechanism that fits the price.
+    """
+
+    query: Query
+    share: Number = 1
+    family: str | None = None
+
+
+def write_job(steps: Sequence[JobStep], price: Price, pot: str) -> Request:
+    """The request of a job: all steps are fixed before the first is measured."""
+    return Request(
+        tuple(
+            Step(step.query, _choose_family(step, price), exact(step.share, "a share"))
+            for step in steps
+        ),
+        price,
+        pot,
+    )
+
+
+def _choose_family(step: JobStep, price: Price) -> str:
+    if step.family is not None:
+        return _check_family(step.family)
+    measure: Measure = "rho" if price.epsilon is None else "epsilon"
+    return choose_family(step.query, measure, False).name
+
+
+def _check_family(name: str) -> str:
+    if name not in FAMILIES:
+        raise ParameterError(f"no family {name!r}: there are {', '.join(FAMILIES)}")
+    return name
 
 
 class OpenLease:
@@ -70,10 +109,11 @@ class OpenLease:
         price = Price(read_epsilon(epsilon), read_rho(rho))
         if isinstance(query, Keys):
             raise ParameterError("a lease has no delta: list the keys in the catalog")
-        if family is not None and family not in FAMILIES:
-            raise ParameterError(f"no family {family!r}: there are {', '.join(FAMILIES)}")
         measure: Measure = "rho" if price.epsilon is None else "epsilon"
-        name = family or choose_family(query, measure, self._lease.counts_epsilon).name
+        if family is None:
+            name = choose_family(query, measure, self._lease.counts_epsilon).name
+        else:
+            name = _check_family(family)
         return Request((Step(query, name, Fraction(1)),), price, self._pot)
 
     def close(self) -> None:

@@ -25,7 +25,8 @@ from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
 from dither.identity import Access, AccessLog, Principal
 from dither.identity.private_file import read_clock
-from dither.plan.algebra import Cells, Quantiles
+from dither.plan.algebra import Cells, Linear, Quantiles, Query, Scores
+from dither.plan.operators import count_rows
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import Pot
@@ -328,16 +329,24 @@ def _check_size(priced: Priced) -> None:
     """Refuse, before a charge, an answer that is too long for one message."""
     numbers = 0
     for calibrated in priced.steps:
-        query = calibrated.step.query
-        width = len(query.columns) if isinstance(query, Cells) else 1
-        width = query.width if isinstance(query, Quantiles) else width
-        numbers += calibrated.cells * width
+        numbers += _count_numbers(calibrated.step.query, calibrated.cells)
     if numbers > MOST_NUMBERS:
         raise RefusedError(
             f"the answer would have {numbers:,} numbers, and at most {MOST_NUMBERS:,} are sent at "
             "once: ask for fewer groups",
             rule=PrivacyRule.BOUNDED_WORK,
         )
+
+
+def _count_numbers(query: Query, cells: int) -> int:
+    """How many numbers a step releases: for each cell, for each row of an operator, or one."""
+    if isinstance(query, Linear):
+        return count_rows(query.operator)
+    if isinstance(query, Scores):
+        return 1
+    if isinstance(query, Quantiles):
+        return cells * query.width
+    return cells * (len(query.columns) if isinstance(query, Cells) else 1)
 
 
 def _list_visible_pots(pots: tuple[Pot, ...], names: tuple[str, ...]) -> set[str]:
