@@ -19,6 +19,7 @@ from dither.canonical import digest, fraction_text
 from dither.catalog import storage
 from dither.curator.ask_log import AskLog
 from dither.curator.limit_acts import LimitActs
+from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
 from dither.curator.schedule import Schedule
 from dither.embedded import AnswerRemarks, EmbeddedCurator
@@ -63,7 +64,8 @@ class ServedDataset:
         self._accesses = accesses
         self.limits = limits
         self._is_one_user = is_one_user
-        self._schedule = Schedule(slot_s, self.name, asks)
+        misses = LedgerMissLog(lambda: self._curator.kernel.ledger, asks, self.name)
+        self._schedule = Schedule(slot_s, misses)
         curator.kernel.clock = self._schedule.read_clock
         self._rehearsing = Lock()
 

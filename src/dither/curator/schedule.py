@@ -5,7 +5,7 @@ at the slot's end, whatever it was: an answer, a repeat, a refusal or a failure.
 release exists for nobody: who reads balances, history or stored answers waits for the slot to end.
 Every visible time is the end of a slot. The length of slots is public; it never depends on past
 runs, but for *misses*: a question that takes longer than its slot doubles the slots of the dataset,
-for everybody and for ever, and tells one bit. Misses are counted over restarts and are unprotected;
+for everybody and for ever, and tells one bit. Misses are counted in the ledger and are unprotected;
 past the last one every slot has its greatest length.
 
 Without a schedule (slots of 0 seconds) answers leave when they are ready, and certificates say so.
@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Condition
+from typing import Protocol
 
-from dither.curator.ask_log import AskLog
 from dither.protocol.errors import BusyError
 
 MOST_WAITING = 32
@@ -46,14 +46,23 @@ class Ticket:
         return self.asker is not None
 
 
+class MissLog(Protocol):
+    """Where misses are counted, over restarts and machines."""
+
+    def count_misses(self) -> int:
+        """How often a question took longer than its slot, ever."""
+
+    def add_miss(self) -> None:
+        """Count a question that took longer than its slot."""
+
+
 class Schedule:
     """Whose turn it is, and when answers leave."""
 
-    def __init__(self, slot_s: float, dataset: str, log: AskLog) -> None:
+    def __init__(self, slot_s: float, log: MissLog) -> None:
         self._first_slot_s = slot_s
-        self._dataset = dataset
         self._log = log
-        self.misses = log.count_misses(dataset)
+        self.misses = log.count_misses()
         self._tickets: list[Ticket] = []
         self._changed = Condition()
         self._start = 0.0
@@ -161,10 +170,13 @@ class Schedule:
         if not self.is_kept:
             return
         misses, end = self._find_end(time.time())
-        for _ in range(misses - self.misses):
-            self._log.add_miss(self._dataset)
+        new_misses = misses - self.misses
         self.misses = misses
-        _sleep_until(end)
+        try:
+            for _ in range(new_misses):
+                self._log.add_miss()
+        finally:
+            _sleep_until(end)
 
 
 def _write_time(seconds: int) -> str:
