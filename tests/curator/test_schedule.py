@@ -11,13 +11,15 @@ import pytest
 
 from dither import steward
 from dither.curator import schedule as schedule_module
+from dither.curator import service as service_module
 from dither.curator.modes import make_mode
 from dither.curator.run import CuratorSettings, make_server
 from dither.curator.schedule import MOST_MISSES, MOST_WAITING, MOST_WAITING_OF_ONE, Schedule
 from dither.errors import BudgetError, DitherError, ParameterError, UnavailableError
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger.misses import count_misses
-from dither.protocol.errors import BusyError
+from dither.protocol import act_messages, messages
+from dither.protocol.errors import AccessError, BusyError, TokenError
 from tests.datasets.served_clinic import BY_WARD, COUNT, serving, start_server
 
 START = 1_000_000_000.3
@@ -305,3 +307,25 @@ def test_a_dataset_has_one_curator_and_one_schedule(tmp_path):
         served.server.stop()
         served.server = start_server(served.file, served.home, served.socket)
         assert served.connect().sql(COUNT, epsilon=1)
+
+
+def test_calls_about_accounts_leave_on_a_grid_where_a_schedule_is_kept(tmp_path, monkeypatch):
+    """A login takes longer the busier the curator is: so it leaves at whole seconds."""
+    ticks = []
+    monkeypatch.setattr(service_module, "await_tick", ticks.append)
+    for slot_s, expected in ((0, []), (0.2, [0.05, 1.0, 0.05, 0.05])):
+        with serving(tmp_path / str(slot_s), slot_s=slot_s) as served:
+            transport = served.make_transport()
+            transport.call(messages.ListDatasets(), messages.DatasetNames)
+            with pytest.raises(TokenError):
+                transport.call(
+                    act_messages.LogIn(name="eve", password="x"), act_messages.SessionOpened
+                )
+            with pytest.raises(TokenError):
+                served.make_transport("dither-unknown").call(
+                    messages.ReadFacts(), messages.PublicFacts
+                )
+            with pytest.raises(AccessError):
+                transport.call(act_messages.ReadHead(), act_messages.LimitHead)
+            transport.call(messages.ReadFacts(), messages.PublicFacts)
+        assert ticks == expected

@@ -78,6 +78,11 @@ class ServedDataset:
         """What the catalog calls the dataset."""
         return self._curator.kernel.catalog.dataset
 
+    @property
+    def keeps_schedule(self) -> bool:
+        """Whether answers leave at slots."""
+        return self._schedule.is_kept
+
     def reopen(self) -> None:
         """Serve the newest registered version, also where its catalog is another."""
         self._curator = EmbeddedCurator(self.limits.file, is_served=True)

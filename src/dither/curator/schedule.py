@@ -125,7 +125,7 @@ class Schedule:
             yield
         finally:
             self._give_back(ticket)
-            _sleep_until(_next_tick(READING_GRID_S))
+            await_tick(READING_GRID_S)
 
     def _check_waiting(self, asker: str) -> None:
         """Refuse a question too many, of all askers together or of this one."""
@@ -186,6 +186,11 @@ def _write_time(seconds: int) -> str:
 def _next_tick(length: float) -> float:
     """The next multiple of a length on the clock."""
     return math.floor(time.time() / length + 1) * length
+
+
+def await_tick(length: float) -> None:
+    """Wait for the next multiple of a length on the clock."""
+    _sleep_until(_next_tick(length))
 
 
 def _sleep_until(moment: float) -> None:
