@@ -329,3 +329,22 @@ def test_calls_about_accounts_leave_on_a_grid_where_a_schedule_is_kept(tmp_path,
                 transport.call(act_messages.ReadHead(), act_messages.LimitHead)
             transport.call(messages.ReadFacts(), messages.PublicFacts)
         assert ticks == expected
+
+
+def test_a_curator_is_warm_before_its_first_question(tmp_path, monkeypatch):
+    """It opens the copy and rehearses once at its start, and neither measures nor charges."""
+    prepared = []
+    prepare = Kernel.prepare
+
+    def prepare_and_note(kernel, priced):
+        prepared.append(priced.request.pot)
+        return prepare(kernel, priced)
+
+    monkeypatch.setattr(Kernel, "prepare", prepare_and_note)
+    monkeypatch.setattr(Kernel, "measure", lambda *_: pytest.fail("registered rows were read"))
+    for slot_s, pots in ((0, []), (0.2, ["total"])):
+        with serving(tmp_path / str(slot_s), slot_s=slot_s) as served:
+            dataset = served.server._service._datasets["clinic"]
+            assert prepared == pots and served.read_spent() == 0
+            assert (dataset._curator._rehearsals is None) == (slot_s == 0)
+            assert dataset._curator.read_history("total").releases == ()

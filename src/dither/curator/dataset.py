@@ -22,6 +22,7 @@ from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
 from dither.curator.schedule import Schedule
+from dither.curator.warm_up import warm_up
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
 from dither.identity import Access, AccessLog, Principal
@@ -68,6 +69,8 @@ class ServedDataset:
         self._schedule = Schedule(slot_s, misses)
         curator.kernel.clock = self._schedule.read_clock
         self._rehearsing = Lock()
+        if self._schedule.is_kept:
+            warm_up(curator)
 
     @property
     def _mode(self) -> CertificateMode:
