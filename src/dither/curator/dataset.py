@@ -67,10 +67,8 @@ class ServedDataset:
         self._is_one_user = is_one_user
         misses = LedgerMissLog(lambda: self._curator.kernel.ledger, asks, self.name)
         self._schedule = Schedule(slot_s, misses)
-        curator.kernel.clock = self._schedule.read_clock
         self._rehearsing = Lock()
-        if self._schedule.is_kept:
-            warm_up(curator)
+        self._start()
 
     @property
     def _mode(self) -> CertificateMode:
@@ -89,7 +87,13 @@ class ServedDataset:
     def reopen(self) -> None:
         """Serve the newest registered version, also where its catalog is another."""
         self._curator = EmbeddedCurator(self.limits.file, is_served=True)
+        self._start()
+
+    def _start(self) -> None:
+        """Let releases have the times of the schedule, and the first one wait for nothing."""
         self._curator.kernel.clock = self._schedule.read_clock
+        if self._schedule.is_kept:
+            warm_up(self._curator)
 
     def serve(
         self, call: BaseModel, principal: Principal, authorize: Callable[[], Principal]
