@@ -30,7 +30,7 @@ test: $(STAMP)   ## set up and run the tests (minutes); ends with the CPU second
 setup-all: $(STAMP_ALL) ## install what test-all needs: extras, node, a C compiler (by apt)
 
 $(STAMP_ALL): $(STAMP) Makefile
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,docs,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,docs,bench,fuzz]'
 	@if command -v node >/dev/null && command -v gcc >/dev/null; then :; \
 	elif command -v apt-get >/dev/null; then \
 	  $(SUDO) apt-get update --quiet && \

@@ -97,8 +97,13 @@ class EmbeddedCurator:
         return view
 
     def has_answer(self, priced: Priced) -> bool:
-        """Whether the answer to a priced request is stored."""
-        return self.reports.has_answer(priced.key)
+        """Whether the answer to a priced request is stored, for those who may repeat it.
+
+        Where groups are kept apart, a pot is not told what the others have asked.
+        """
+        path = priced.view.path
+        is_separate = bool(path) and path[-1].policy == "separate"
+        return self.reports.has_answer(priced.key, priced.request.pot if is_separate else None)
 
     def release(self, priced: Priced, *, fresh: bool, sql: str | None) -> Release:
         """Release a request, or hand out the stored answer; a new text goes into the log."""

@@ -55,7 +55,7 @@ from dither.catalog import Catalog
 from dither.errors import BudgetError, ParameterError, QueryError
 from dither.plan.algebra import Query
 from dither.plan.facts import Facts
-from dither.privacy.kernel.kernel import Priced, Release
+from dither.privacy.kernel.kernel import Priced, Release, Values
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView
@@ -68,7 +68,7 @@ from dither.sql.parse import read_text
 
 if TYPE_CHECKING:
     from dither.answer.keys_result import KeysResult
-    from dither.answer.leased import OpenFixedLease, OpenLease
+    from dither.answer.leased import JobStep, OpenFixedLease, OpenLease
     from dither.answer.result import Result
     from dither.answer.suggest import Suggestion
     from dither.answer.suggest_limits import LimitSuggestion
@@ -464,6 +464,27 @@ class Connection:
             method=method,
             bins=bins,
         )
+
+    def run_job(
+        self,
+        steps: Sequence[JobStep],
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        fresh: bool = False,
+    ) -> Values:
+        """Answer fixed queries for one price, all together: noisy numbers for each step.
+
+        For algorithms of one's own on a served dataset, where a lease would show when each step was
+        measured. `steps` are `dither.answer.leased.JobStep`s with queries such as `Linear` and
+        `Scores`; a choice is the position of its candidate. The same job again is free.
+        """
+        from dither.answer.leased import write_job
+
+        self._refuse_closed_pot()
+        request = write_job(steps, Price(read_epsilon(epsilon), read_rho(rho)), self._pot)
+        priced = self._kernel.price_at(request, self._view())
+        return self._release(priced, fresh, None).values
 
     def table(self, name: str) -> Question:
         """Build a question step by step.

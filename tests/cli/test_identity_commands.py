@@ -12,6 +12,7 @@ from dither.cli.main import app
 from dither.errors import DitherError, ParameterError
 from dither.identity import Access, AccessLog, Authority
 from dither.identity.signed_acts import draft_act, read_signed_act
+from dither.protocol.errors import TokenError
 
 
 @pytest.fixture
@@ -61,6 +62,9 @@ def test_tokens_are_acts_too(home):
     bodies = [json.loads(act["what"]) for act in run(home, "grant", "acts")]
     assert [body["act"] for body in bodies] == ["token", "end-token"]
     assert token["token"] not in json.dumps(bodies)
+    with pytest.raises(ParameterError):  # no act names a dataset without a name
+        run(home, "token", "create", "", "alice")
+    assert run(home, "token", "list")[-1]["state"].startswith("revoked")
 
 
 def test_a_password_is_set_and_sessions_are_listed_and_ended(home):
@@ -114,7 +118,16 @@ def test_an_issuer_is_pinned_listed_and_ended(home, tmp_path):
     address = "https://id.example.org"
     run(home, "issuer", "pin", address, "dither", "--keys", str(keys))
     assert run(home, "issuer", "list")[0]["keys"] == "k"
+    run(home, "user", "create", "alice", "--issuer", address, "--subject", "1234")
+    run(home, "user", "create", "bob")
+    authority = Authority(home)
+    token, _ = authority.sessions.open_session("alice")
+    kept, _ = authority.sessions.open_session("bob")
     run(home, "issuer", "revoke", address)
+    with pytest.raises(TokenError):
+        authority.verify(token)
+    authority.verify(kept)
+    authority.close()
     assert run(home, "issuer", "list")[0]["state"] == "ended"
 
 

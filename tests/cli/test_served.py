@@ -73,6 +73,21 @@ def start_serving(home: Path, *words: str) -> tuple[subprocess.Popen[str], str]:
     raise AssertionError("the gateway did not start")
 
 
+def read_cores(pid: int) -> set[frozenset[int]]:
+    """The sets of cores on which the threads of a process may run."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return {frozenset(os.sched_getaffinity(int(task.name))) for task in tasks}
+
+
+def check_cores(serving: int) -> None:
+    """Gateway and curator share no core, where there is more than one."""
+    children = Path(f"/proc/{serving}/task/{serving}/children").read_text().split()
+    (gateway,) = read_cores(serving)
+    (curator,) = read_cores(int(children[0]))
+    cores = os.sched_getaffinity(0)
+    assert gateway | curator == cores and (len(cores) < 2 or not gateway & curator)
+
+
 def check_platform(link: str, sql: str, price: dict) -> None:
     """curl, the Python client and the page of the API answer."""
     address, _, token = link.partition("#token=")
@@ -96,6 +111,7 @@ def test_serve_is_a_platform_in_one_command_and_ends_with_it(tmp_path):
     process, link = start_serving(home, str(file))
     try:
         check_platform(link, "SELECT COUNT(*) AS n FROM visits", {"epsilon": 1})
+        check_cores(process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == 0

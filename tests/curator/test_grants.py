@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 
 from dither.canonical import dumps
@@ -154,3 +156,48 @@ def test_only_auditors_and_stewards_read_the_log(served, role):
         read_log(served, served.make_token("eve", role))
     assert str(refused.value) == NOT_GRANTED
     assert read_log(served, served.make_token("ann", "steward")).total == 0
+
+
+@pytest.mark.parametrize("end", [{"act": "end-user", "name": "alice"}, "grant", "session"])
+def test_who_is_ended_while_a_question_waits_for_its_slot_buys_nothing(
+    served, authority, monkeypatch, end
+):
+    """A slot may be minutes away: what was granted when the question came may have ended."""
+    grant(authority.acts, "alice", "analyst", "total")
+    token, session = authority.sessions.open_session("alice")
+    con = served.connect(token)
+    dataset = served.server._service._datasets["clinic"]
+    price = dataset._price_ask
+
+    def price_and_end(*arguments):
+        priced = price(*arguments)
+        if end == "session":
+            authority.sessions.end_session(session.session_id)
+        elif end == "grant":
+            (name,) = authority.acts.read_directory().grants
+            authority.acts.record({"act": "end-grant", "id": name, "dataset": "clinic"}, "ann")
+        else:
+            authority.acts.record(end, "local:ann")
+        return priced
+
+    monkeypatch.setattr(dataset, "_price_ask", price_and_end)
+    with pytest.raises(AccessError):
+        con.sql(COUNT, epsilon=1)
+    assert served.read_spent() == 0
+
+
+def test_who_is_ended_while_a_reading_waits_reads_nothing(served, authority, monkeypatch):
+    grant(authority.acts, "alice", "analyst", "total")
+    con = served.connect(log_in(authority, "alice"))
+    schedule = served.server._service._datasets["clinic"]._schedule
+    reading = schedule.read_released
+
+    @contextmanager
+    def end_and_read():
+        authority.acts.record({"act": "end-user", "name": "alice"}, "local:ann")
+        with reading():
+            yield
+
+    monkeypatch.setattr(schedule, "read_released", end_and_read)
+    with pytest.raises(TokenError):
+        con.history()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import dither
 from dither import steward
 from dither.errors import ParameterError
 from dither.identity import TokenStore
@@ -74,3 +75,17 @@ def test_a_release_is_certified_for_those_who_paid_where_groups_are_kept_apart(a
         transport.call(call, messages.SignedCertificate)
     apart.connect(press, "press").sql(COUNT, epsilon=1)
     assert transport.call(call, messages.SignedCertificate).certificate
+
+
+def test_a_preview_tells_no_group_what_another_has_asked(apart):
+    """Where groups are kept apart, `stored` is about what the asking pot paid for."""
+    board = apart.connect(apart.make_token("ann", pots=("board",)), "board")
+    press = apart.connect(apart.make_token("bob", pots=("press",)), "press")
+    embedded = dither.connect(apart.file, pot="press")
+    before = press.preview(COUNT, epsilon=1)
+    board.sql(COUNT, epsilon=1)
+    assert board.preview(COUNT, epsilon=1).stored
+    assert press.preview(COUNT, epsilon=1) == before and not before.stored
+    assert not embedded.preview(COUNT, epsilon=1).stored
+    press.sql(COUNT, epsilon=1)
+    assert press.preview(COUNT, epsilon=1).stored and embedded.preview(COUNT, epsilon=1).stored

@@ -153,7 +153,11 @@ def test_a_signed_act_grants_a_role_at_its_own_dataset(served, authority):
     assert served.connect(token).budget().pots
     with pytest.raises(ParameterError, match="dataset of the key alone"):
         submit(served, write_act(served, "grant", {**terms, "id": "0000000b", "dataset": "shop"}))
-    submit(served, write_act(served, "end-grant", {"id": "0000000a", "dataset": "clinic"}))
+    ending = {"id": "0000000a", "dataset": "clinic"}
+    with pytest.raises(ParameterError, match="terms have no 'act'"):
+        submit(served, write_act(served, "grant", {**ending, "act": "end-grant"}))
+    assert served.connect(token).budget().pots
+    submit(served, write_act(served, "end-grant", ending))
     with pytest.raises(AccessError):
         served.connect(token)
 

@@ -79,8 +79,9 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def listening(tmp_path_factory, folder) -> Iterator[tuple[ServedClinic, int]]:
-    """The clinic with a second curator before it, which listens on a port."""
+    """The clinic with a curator before it that listens on a port."""
     with serving(tmp_path_factory.mktemp("served"), "1000") as served:
+        served.server.stop()
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]

@@ -260,11 +260,22 @@ def test_the_key_is_made_once_and_never_replaced(tmp_path):
         steward.register(file, state=place)
 
 
-def test_the_state_folder_is_closed_to_others(tmp_path):
-    _, place = clinic.register(tmp_path, OTHERS)
+def test_the_state_folder_and_all_below_it_are_closed_to_others(tmp_path):
+    """Also after a question, and where an earlier version left the folder of versions open."""
+    before = os.umask(0o022)
+    try:
+        file, place = clinic.register(tmp_path, OTHERS)
+        place.versions.chmod(0o755)
+        steward.register(file, state=place)
+        clinic.open_total(place)
+        connect(file).sql("SELECT COUNT(*) AS n FROM visits", epsilon=1).certificate()
+    finally:
+        os.umask(before)
     assert place.root.stat().st_mode & 0o777 == 0o700
-    for file in (place.key_file, place.id_file, place.ledger, place.log):
-        assert file.stat().st_mode & 0o077 == 0, file
+    entries = list(place.root.rglob("*"))
+    assert {place.key_file, place.id_file, place.ledger, place.log, place.versions} < set(entries)
+    is_open = {entry.name for entry in entries if entry.stat().st_mode & 0o077}
+    assert is_open == {"signing.pub"}  # the public key, for readers of certificates
 
 
 def test_the_registered_copy_is_read_only_and_reaches_no_other_file(tmp_path):

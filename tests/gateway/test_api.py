@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+import dither
 from dither.errors import DitherError
 from dither.gateway import app as app_module
 from dither.gateway.app import NO_TELEMETRY, make_app
@@ -364,3 +365,44 @@ def test_the_reference_page_is_the_openapi_document():
     assert PAGE.read_text(encoding="utf-8") == text, (
         "DITHER_WRITE_SIGNATURES=1 python -m pytest tests/gateway writes the page anew"
     )
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"sql": "SELECT 1", "epsilon": NUMBER}',
+        '{"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 1, "params": [NUMBER]}',
+        '{"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 1, "weights": {"n": NUMBER}}',
+        '{"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 1, "confidence": NUMBER}',
+    ],
+)
+def test_a_number_that_is_not_finite_is_no_body(client, served, body, number):
+    spent = served.read_spent()
+    content = body.replace("NUMBER", number)
+    response = client.post("/datasets/clinic/sql", content=content, headers=JSON_BODY)
+    assert response.status_code == 422 and response.headers["content-type"] == PROBLEM
+    assert response.json()["detail"].startswith("body.")
+    assert served.read_spent() == spent
+
+
+def test_metrics_count_answers_that_left_and_nothing_else(served):
+    """No duration, no refusal, nothing of the process or of what is under way, and no preview."""
+    with running_gateway(served.socket) as url:
+        headers = {"authorization": f"Bearer {served.make_token()}"}
+        with httpx.Client(base_url=f"{url}/api/v1", headers=headers, timeout=60) as client:
+            before = httpx.get(f"{url}/metrics").text
+            client.post("/datasets/clinic/preview", json={"sql": COUNT, "epsilon": 1})
+            assert ask(client, "SELECT 1", epsilon=1).status_code == 422
+            assert ask(client, COUNT, epsilon=10**6).status_code == 402
+            assert ask(client, COUNT, epsilon=1, dry_run=True).status_code == 200
+            assert httpx.get(f"{url}/metrics").text == before
+            assert ask(client, COUNT, epsilon=1).status_code == 200
+            assert ask(client, COUNT, epsilon=1).status_code == 200
+        response = httpx.get(f"{url}/metrics")
+        assert response.headers["content-type"].startswith("text/plain")
+        names = [line.split()[0] for line in response.text.splitlines() if line[0] != "#"]
+        assert names == [f'dither_info{{version="{dither.__version__}"}}', "dither_answers_total"]
+        assert "dither_answers_total 0\n" in before
+        assert "dither_answers_total 2\n" in response.text
+        assert httpx.get(f"{url}/healthz").json() == {"status": "ok"}

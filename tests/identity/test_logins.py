@@ -9,6 +9,7 @@ import pytest
 from dither.errors import ParameterError
 from dither.identity import Authority, logins
 from dither.identity.logins import MOST_FAILURES, MOST_WAITING, NOT_LOGGED_IN, Logins, WorkFactor
+from dither.identity.sessions import KEPT_DAYS
 from dither.protocol.errors import BusyError, TokenError
 from tests.identity.test_directory import add_user, write_grant
 
@@ -167,3 +168,39 @@ def test_who_comes_when_too_many_wait_is_sent_away_whatever_the_name(doors):
             doors.log_in(name, PASSWORD)
         refusals.add(str(refused.value))
     assert len(refusals) == 1
+
+
+def test_a_login_that_a_new_password_overtakes_opens_no_session(doors, authority, monkeypatch):
+    """The command runs in another process: it comes between the check and the session."""
+    open_session = authority.sessions.open_session
+    command = Logins(authority, LITTLE_WORK)
+    sessions = []
+
+    def set_password_and_open(name):
+        command.set_password(name, "another long password", "local:ann")
+        sessions.append(open_session(name))
+        return sessions[-1]
+
+    monkeypatch.setattr(authority.sessions, "open_session", set_password_and_open)
+    assert refuse(doors, "alice", PASSWORD) == NOT_LOGGED_IN
+    monkeypatch.undo()
+    with pytest.raises(TokenError):
+        authority.verify(sessions[0][0])
+    doors.log_in("alice", "another long password")
+    command.close()
+
+
+def test_sessions_are_forgotten_long_after_their_end(doors, authority, monkeypatch):
+    _, session = doors.log_in("alice", PASSWORD)
+    authority.sessions.end_session(session.session_id)
+    later = datetime.now(UTC) + timedelta(days=KEPT_DAYS - 1)
+    for moment, count in ((later, 2), (later + timedelta(days=2), 2)):
+
+        class Clock(datetime):
+            @classmethod
+            def now(cls, zone=None, moment=moment):
+                return moment
+
+        monkeypatch.setattr("dither.identity.sessions.datetime", Clock)
+        authority.sessions.open_session("alice")
+        assert len(authority.sessions.list_sessions()) == count

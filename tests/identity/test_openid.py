@@ -187,3 +187,33 @@ def test_only_public_keys_that_sign_are_pinned(authority):
     body = {"act": "pin-issuer", "issuer": ISSUER, "audience": "d"}
     with pytest.raises(ParameterError):
         authority.acts.record({**body, "keys": [{**secret, "kid": "k", "alg": "ES256"}]}, "x")
+
+
+def test_a_sign_on_that_the_end_of_its_issuer_overtakes_opens_no_session(
+    sign_ons, authority, monkeypatch
+):
+    open_session = authority.sessions.open_session
+    sessions = []
+
+    def end_issuer_and_open(name):
+        authority.acts.record({"act": "end-issuer", "issuer": ISSUER}, "local:ann")
+        sessions.append(open_session(name))
+        return sessions[-1]
+
+    monkeypatch.setattr(authority.sessions, "open_session", end_issuer_and_open)
+    refuse(sign_ons, write_token(write_claims(sign_ons.begin())))
+    with pytest.raises(TokenError):
+        authority.verify(sessions[0][0])
+
+
+def test_a_key_of_one_issuer_signs_for_no_other(sign_ons, authority):
+    """The second issuer is pinned with the first one's key id, and has a user of the same name."""
+    second = "https://second.example.org"
+    key = json.loads(jwt.get_algorithm_by_name("ES256").to_jwk(STRANGER.public_key()))
+    keys = check_keys([{**key, "kid": "key-ES256", "alg": "ES256"}])
+    body = {"act": "pin-issuer", "issuer": second, "audience": "dither", "keys": keys}
+    authority.acts.record(body, "local:ann")
+    claims = write_claims(sign_ons.begin(), iss=second)
+    refuse(sign_ons, write_token(claims))
+    refuse(sign_ons, write_token(claims, key=STRANGER))  # its subject 1234 is no user of ours
+    refuse(sign_ons, write_token(write_claims(sign_ons.begin()), key=STRANGER))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import stat
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from dither.errors import ParameterError
-from dither.identity import ROLES, TokenStore, tokens
+from dither.identity import ROLES, Authority, TokenStore, tokens
+from dither.identity.tokens import SERVE_NAME
 from dither.protocol.errors import AccessError, TokenError
 
 
@@ -150,3 +151,35 @@ def test_a_folder_with_files_of_others_is_not_taken_over(tmp_path):
     with pytest.raises(ParameterError, match="folder of its own"):
         TokenStore(tmp_path)
     assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_the_token_of_a_serve_that_was_killed_ends_with_the_next_curator(tmp_path):
+    authority = Authority(tmp_path / "home")
+    left_behind, _ = authority.tokens.create_serve_token("clinic")
+    kept = make(authority.tokens)
+    assert authority.verify(left_behind).name == SERVE_NAME
+    authority.start()
+    with pytest.raises(TokenError):
+        authority.verify(left_behind)
+    authority.verify(kept)
+    with pytest.raises(ParameterError, match="a token is for a name"):
+        authority.tokens.create_token(SERVE_NAME, "clinic", "admin", (), 1)
+    authority.close()
+
+
+def test_tokens_are_forgotten_long_after_their_end(store, monkeypatch):
+    make(store)
+    _, revoked = store.create_token("bob", "clinic", "analyst", ("total",), 300)
+    store.revoke_token(revoked.token_id)
+    store.create_token("carol", "clinic", "analyst", ("total",), 300)
+    for days, names in ((29, "alice bob carol"), (31, "alice carol"), (61, "carol")):
+        moment = datetime.now(UTC) + timedelta(days=days)
+
+        class Clock(datetime):
+            @classmethod
+            def now(cls, zone=None, moment=moment):
+                return moment
+
+        monkeypatch.setattr("dither.identity.tokens.datetime", Clock)
+        store.forget_old_tokens()
+        assert [token.name for token in store.list_tokens()] == names.split()

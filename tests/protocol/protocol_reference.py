@@ -30,7 +30,8 @@ count. What is not granted is refused in one sentence. Unknown fields are refuse
 query, a family of mechanisms, a share of the price), a price and a pot. It can state neither a
 scale nor a sensitivity, and no SQL: the text of a question travels as a remark, as told by the
 asker. The curator prices the request by itself and answers under the key that the asker sent, or
-not at all.
+not at all. A job of several steps, with operators and choices over cells too, is one request: one
+charge and one scheduled answer. Leases, whose steps follow each other, have no call.
 
 **Exact numbers** are texts `p/q`. Released values are integers, or lists of labels for keys.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import fields, replace
 from fractions import Fraction
+from typing import get_args
 
 import pytest
 
@@ -13,8 +14,30 @@ from dither import errors
 from dither.answer.choose_mechanism import Pricer
 from dither.canonical import MOST_RATIO_DIGITS, dumps
 from dither.errors import DitherError, ParameterError, QueryError, RefusedError
+from dither.plan.algebra import Cells, Count, Linear, Scan, Scores
+from dither.plan.operators import (
+    Dense,
+    HaarWavelet,
+    Identity,
+    Kronecker,
+    LinearOperator,
+    Marginal,
+    Prefix,
+    Ranges,
+    Stack,
+    Total,
+    Tree,
+)
+from dither.plan.utilities import (
+    CellCounts,
+    DistanceCandidate,
+    Distances,
+    RankDistance,
+    Utility,
+)
 from dither.privacy.charges.rules import Rule
 from dither.privacy.kernel.copying import copy_request
+from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.kernel.statements import statements
 from dither.privacy.ledger.pots import opened
 from dither.protocol import documents
@@ -239,3 +262,59 @@ def test_every_kind_of_error_has_a_status_of_its_own_kind():
     assert {describe_error(error, "urn:x").status for error in EVERY_ERROR} == {
         status for _, status, _ in STATUSES
     }
+
+
+CELLS = Cells(Scan("visits"), ("ward",), (Count(),))
+OPERATORS = [
+    *(Identity(4), Total(4), Prefix(4), Tree(4, 2), HaarWavelet(4), Ranges(4, ((0, 1), (2, 3)))),
+    *(Dense(((1, 0, -1, 2),)), Kronecker((Total(2), Prefix(2))), Stack((Total(4), Identity(4)))),
+    Marginal((2, 2), (0,)),
+]
+UTILITIES = [
+    CellCounts((0, 2)),
+    RankDistance(Fraction(1, 3)),
+    Distances(2, (DistanceCandidate(3, Total(4), (9,)), DistanceCandidate(1, Prefix(4), (1,) * 4))),
+]
+QUERIES = [
+    *(Linear(CELLS, operator) for operator in OPERATORS),
+    *(Scores(CELLS, utility) for utility in UTILITIES),
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=repr)
+def test_a_query_over_cells_is_the_same_after_the_way(query):
+    step = Step(query, "linear_laplace", Fraction(1, 3))
+    request = Request((step, Step(CELLS, "laplace", Fraction(1))), Price(Fraction(1)), "total")
+    received = documents.read_request(send(documents.write_request(request)))
+    assert copy_request(received).to_json() == request.to_json()
+
+
+def test_every_operator_and_utility_is_in_this_list():
+    assert {type(operator) for operator in OPERATORS} == set(get_args(LinearOperator))
+    assert {type(utility) for utility in UTILITIES} == set(get_args(Utility))
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        Tree(4, 1),
+        Prefix(10**12),
+        Kronecker((Prefix(1000),) * 8),
+        Identity(-1),
+        Marginal((2,), (5,)),
+    ],
+    ids=repr,
+)
+def test_an_operator_that_is_none_is_refused_before_it_is_counted(operator):
+    step = Step(Linear(CELLS, operator), "linear_laplace", Fraction(1))
+    request = Request((step,), Price(Fraction(1)), "total")
+    with pytest.raises(RefusedError):
+        documents.read_request(send(documents.write_request(request)))
+
+
+def test_operators_that_are_large_together_are_refused_before_pricing():
+    query = Linear(CELLS, Prefix(10**6))
+    steps = tuple(Step(query, "linear_laplace", Fraction(1)) for _ in range(6))
+    documents.read_request(documents.write_request(Request(steps[:5], Price(Fraction(1)), "total")))
+    with pytest.raises(ParameterError, match="send fewer steps"):
+        documents.read_request(documents.write_request(Request(steps, Price(Fraction(1)), "total")))

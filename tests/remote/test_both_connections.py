@@ -11,8 +11,12 @@ from fractions import Fraction
 import pytest
 
 import dither
+from dither.answer.leased import JobStep
 from dither.builder import count
 from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
+from dither.plan.algebra import Cells, Count, Linear, Scan, Scores
+from dither.plan.operators import Prefix, Stack, Total
+from dither.plan.utilities import CellCounts, DistanceCandidate, Distances
 from dither.privacy.kernel.release import table_bytes
 from dither.publish.seal import check, write_certificate
 from tests.datasets.served_clinic import (
@@ -223,3 +227,52 @@ def test_the_awaited_connection_asks_several_questions_at_once(served, address):
     answer, preview, explanation, budget, history, table, suggestion = asyncio.run(ask())
     assert answer.to_dict()["n"] and preview.rows == 4 and explanation.steps
     assert budget.pots and len(history) >= 0 and "ward" in str(table) and suggestion.sentence
+
+
+WARDS = Cells(Scan("visits"), ("ward",), (Count(),))
+JOB = [
+    JobStep(WARDS, share=2),
+    JobStep(Linear(WARDS, Prefix(4))),
+    JobStep(Scores(WARDS, CellCounts((0, 1))), share="1/2"),
+    JobStep(
+        Scores(WARDS, Distances(1, (DistanceCandidate(1, Total(4), (90,)),))),
+        family="scores_exponential",
+    ),
+]
+
+
+def test_a_job_of_fixed_steps_is_one_release(con):
+    """Cells, sums of cells and choices, for one price; asked again it is free.
+
+    The clinic has 100 visits of 40 people, at most 3 of each: 50 in either ward, none elsewhere. A
+    person moves the four prefixes by 12 together, at 200/4.5 of the price: a noise above 8 has
+    probability exp(-8 * 44 / 12) < 1e-12, one on the cells less.
+    """
+    spent = con.budget().pots[0].spent
+    first = con.run_job(JOB, epsilon=200)
+    assert first == con.run_job(JOB, epsilon=200)
+    cells, prefixes, choice, only = first
+    for values, exact in ((cells, (50, 50, 0, 0)), (prefixes, (50, 100, 100, 100))):
+        assert all(abs(value - true) <= 8 for value, true in zip(values, exact, strict=True))
+    assert choice in ((0,), (1,)) and only == (0,)
+    release = con.history().releases[-1]
+    assert con.budget().pots[0].spent - spent == release.charged <= 200
+    assert release.asks == "count, an operator over count, a choice by count from visits by ward"
+    con.run_job(JOB, epsilon=200, fresh=True)
+    assert con.history().releases[-1].release_id != release.release_id
+
+
+def test_a_job_that_asks_too_much_is_refused_for_free(con):
+    spent = con.budget().pots[0].spent
+    wide = [JobStep(Linear(WARDS, Stack((Prefix(4),) * 200))) for _ in range(2)]
+    for steps, error in (
+        ([JobStep(WARDS, family="magic")], ParameterError),
+        ([JobStep(Linear(WARDS, Prefix(5)))], RefusedError),
+        ([], ParameterError),
+        ([JobStep(WARDS, share=0)], ParameterError),
+    ):
+        with pytest.raises(error):
+            con.run_job(steps, epsilon=1)
+    with pytest.raises(BudgetError):
+        con.run_job(wide, epsilon=10**6)
+    assert con.budget().pots[0].spent == spent

@@ -155,14 +155,19 @@ def read_history(
     return History(pot, tuple(releases), read_values)
 
 
+_OVER_CELLS = {"linear": "an operator over ", "scores": "a choice by "}
+
+
 def describe_request(request: dict[str, Any]) -> str:
     """Describe a stored request in words."""
     aggregates = []
     tables = []
     keys = []
     for step in request.get("steps", ()):
-        query = step["query"]
-        aggregates += [_describe_aggregate(aggregate) for aggregate in query.get("columns", ())]
+        query = step["query"].get("cells", step["query"])
+        prefix = _OVER_CELLS.get(step["query"]["type"], "")
+        columns = query.get("columns", ())
+        aggregates += [prefix + _describe_aggregate(aggregate) for aggregate in columns]
         aggregates += [f"quantiles of {query['column']}"] if query["type"] == "quantiles" else []
         keys += [key for key in query.get("keys", ()) if key not in keys]
         tables += [table for table in _list_tables(query["plan"]) if table not in tables]

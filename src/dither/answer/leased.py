@@ -1,4 +1,4 @@
-"""Leases for algorithms: queries of the kernel, one after the other, out of one charge.
+"""For algorithms: queries of the kernel out of one charge, one after the other or as one job.
 
 Choose what to ask next from what was answered so far. `OpenLease` prices its steps as they come
 (select, measure, reconstruct); `OpenFixedLease` has a fixed number of steps of one price, paid
@@ -7,13 +7,15 @@ together (training). What comes back is noisy, so whatever is computed from it i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
 from typing import Any, TypeVar
 
 from dither.answer.asked import read_epsilon, read_rho
 from dither.answer.explain import ExplainedStep, explain_step
-from dither.canonical import Number
+from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.plan.algebra import Keys, Query
 from dither.privacy.kernel.budget_lease import BudgetLease
@@ -51,6 +53,43 @@ class LeaseDoor:
     ) -> None:
         """Close the lease, whatever happened in the block."""
         self.close()
+
+
+@dataclass(frozen=True)
+class JobStep:
+    """A step of a job: a query, its share of the price beside the others, and a mechanism.
+
+    Without a `family`, it is the first mechanism that fits the price.
+    """
+
+    query: Query
+    share: Number = 1
+    family: str | None = None
+
+
+def write_job(steps: Sequence[JobStep], price: Price, pot: str) -> Request:
+    """The request of a job: all steps are fixed before the first is measured."""
+    return Request(
+        tuple(
+            Step(step.query, _choose_family(step, price), exact(step.share, "a share"))
+            for step in steps
+        ),
+        price,
+        pot,
+    )
+
+
+def _choose_family(step: JobStep, price: Price) -> str:
+    if step.family is not None:
+        return _check_family(step.family)
+    measure: Measure = "rho" if price.epsilon is None else "epsilon"
+    return choose_family(step.query, measure, False).name
+
+
+def _check_family(name: str) -> str:
+    if name not in FAMILIES:
+        raise ParameterError(f"no family {name!r}: there are {', '.join(FAMILIES)}")
+    return name
 
 
 class OpenLease(LeaseDoor):
@@ -142,10 +181,12 @@ def write_request(
     """One query as a request of one step, by the named family or the first that fits the price."""
     if isinstance(query, Keys):
         raise ParameterError("a lease has no delta: list the keys in the catalog")
-    if family is not None and family not in FAMILIES:
-        raise ParameterError(f"no family {family!r}: there are {', '.join(FAMILIES)}")
     measure: Measure = "rho" if price.epsilon is None else "epsilon"
-    name = family or choose_family(query, measure, allow_epsilon_only).name
+    name = (
+        choose_family(query, measure, allow_epsilon_only).name
+        if family is None
+        else _check_family(family)
+    )
     return Request((Step(query, name, Fraction(1)),), price, pot)
 
 

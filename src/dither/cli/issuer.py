@@ -11,6 +11,8 @@ from dither.cli.acting import read_directory, record_act, report_act, show_rows
 from dither.cli.output import AsJson
 from dither.cli.token import Home
 from dither.errors import DitherError, ParameterError
+from dither.identity import default_home
+from dither.identity.sessions import SessionStore
 from dither.strict_json import read_document
 
 app = typer.Typer(
@@ -61,6 +63,11 @@ def list_all(home: Home = None, as_json: AsJson = False) -> None:
 
 @app.command(epilog="Example: dither issuer revoke https://id.example.org")
 def revoke(issuer: Address, home: Home = None, as_json: AsJson = False) -> None:
-    """Accept no more sign-ons of an issuer, from now on."""
+    """Accept no more sign-ons of an issuer, and end all sessions of its users."""
     act = record_act(home, {"act": "end-issuer", "issuer": issuer})
-    report_act(act, f"the issuer {issuer} is ended", as_json)
+    sessions = SessionStore(home or default_home())
+    for user in read_directory(home).users.values():
+        if user.issuer == issuer:
+            sessions.end_sessions(user.name)
+    sessions.close()
+    report_act(act, f"the issuer {issuer} is ended, and all sessions of its users", as_json)

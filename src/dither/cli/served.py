@@ -22,6 +22,7 @@ from dither.canonical import quote
 from dither.catalog import Catalog
 from dither.catalog.file.load import load
 from dither.cli.clinic import write_clinic
+from dither.cli.cores import take_cores
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.token import Home
 from dither.commands import write_command
@@ -32,6 +33,8 @@ from dither.state import State
 
 PORT = 8765
 DEMO_PEOPLE = 5_000
+DEMO_INCIDENTS = 3
+"""Failures of all askers together that suspend the invented clinic; one suspends its own pot."""
 SLOT_S = 0.5
 SECONDS_TO_START = 120
 DEMO_PURPOSE = {
@@ -114,6 +117,8 @@ def curator(
         announce(ONE_USER_BANNER)
     if as_json:
         print_json({"listening": listen or str(settings.socket)})
+    if slot and listen is None:
+        take_cores(is_gateway=False)
     run_curator(settings, announce)
 
 
@@ -138,6 +143,7 @@ def gateway(
     if as_json:
         print_json({"address": f"http://{host}:{port}"})
     if curator is None:
+        take_cores(is_gateway=True)
         path = socket or find_socket(home or default_home())
         run_until_stopped(make_gateway(path, host, port))
     elif files is None:
@@ -173,6 +179,8 @@ def serve(
             print_json({name: write_link(address, name, token) for name, token in tokens.items()})
         for name, token in () if as_json else tokens.items():
             print_links(console, address, facts[name], token)
+        if slot:
+            take_cores(is_gateway=True)
         run_until_stopped(make_gateway(path, host, port))
 
 
@@ -261,11 +269,9 @@ def wait_for_socket(path: Path, process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def admin_tokens(home: Path, datasets: list[str]) -> Iterator[dict[str, str]]:
-    """A token for each dataset, for as long as the command runs."""
+    """A token for each dataset, for as long as the command runs, or until the next curator."""
     store = TokenStore(home)
-    made: dict[str, Any] = {
-        name: store.create_token("admin", name, "admin", ("total",), 1) for name in datasets
-    }
+    made = {name: store.create_serve_token(name) for name in datasets}
     try:
         yield {name: text for name, (text, _) in made.items()}
     finally:
@@ -321,6 +327,7 @@ def prepare_demo(folder: Path, console: Console) -> Path:
             ceiling="1",
             delta_conversion="1e-6",
             delta_selection="1e-7",
+            max_incidents=DEMO_INCIDENTS,
             purpose=DEMO_PURPOSE,
         )
     return file

@@ -44,7 +44,11 @@ def create(
     store = TokenStore(home or default_home())
     text, token = store.create_token(name, dataset, role, tuple(pot or ["total"]), days)
     body = {"act": "token", "id": token.token_id, "name": name, "dataset": dataset, "role": role}
-    record_act(home, {**body, "pots": list(token.pots), "expires": token.expires})
+    try:
+        record_act(home, {**body, "pots": list(token.pots), "expires": token.expires})
+    except BaseException:
+        store.revoke_token(token.token_id)
+        raise
     if as_json:
         print_json({"token": text, **_describe(token)})
         return

@@ -1,4 +1,4 @@
-"""What a curator must not forget over a restart: idempotency keys, and misses of its schedule.
+"""What a curator must not forget over a restart: idempotency keys.
 
 A question that is sent again after a lost reply is bought once.
 
@@ -66,14 +66,9 @@ class AskLog:
             self._database.execute("DELETE FROM ask WHERE token = ? AND key = ?", (token_id, key))
 
     def count_misses(self, dataset: str) -> int:
-        """How often a question took longer than its slot, ever."""
+        """Misses of the schedule that the first version counted here; now the ledger does."""
         with self._lock:
             row = self._database.execute(
                 "SELECT count(*) FROM miss WHERE dataset = ?", (dataset,)
             ).fetchone()
         return int(row[0])
-
-    def add_miss(self, dataset: str) -> None:
-        """Count a question that took longer than its slot."""
-        with self._lock:
-            self._database.execute("INSERT INTO miss VALUES (?)", (dataset,))

@@ -7,6 +7,7 @@ gateway tells about a question is kept as a remark, and decides nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import singledispatchmethod
@@ -18,13 +19,16 @@ from dither.canonical import digest, fraction_text
 from dither.catalog import storage
 from dither.curator.ask_log import AskLog
 from dither.curator.limit_acts import LimitActs
+from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
 from dither.curator.schedule import Schedule
+from dither.curator.warm_up import warm_up
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
 from dither.identity import Access, AccessLog, Principal
 from dither.identity.private_file import read_clock
-from dither.plan.algebra import Cells, Quantiles
+from dither.plan.algebra import Cells, Linear, Quantiles, Query, Scores
+from dither.plan.operators import count_rows
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import Pot
@@ -61,9 +65,10 @@ class ServedDataset:
         self._accesses = accesses
         self.limits = limits
         self._is_one_user = is_one_user
-        self._schedule = Schedule(slot_s, self.name, asks)
-        curator.kernel.clock = self._schedule.read_clock
+        misses = LedgerMissLog(lambda: self._curator.kernel.ledger, asks, self.name)
+        self._schedule = Schedule(slot_s, misses)
         self._rehearsing = Lock()
+        self._start()
 
     @property
     def _mode(self) -> CertificateMode:
@@ -74,25 +79,42 @@ class ServedDataset:
         """What the catalog calls the dataset."""
         return self._curator.kernel.catalog.dataset
 
+    @property
+    def keeps_schedule(self) -> bool:
+        """Whether answers leave at slots."""
+        return self._schedule.is_kept
+
     def reopen(self) -> None:
         """Serve the newest registered version, also where its catalog is another."""
         self._curator = EmbeddedCurator(self.limits.file, is_served=True)
-        self._curator.kernel.clock = self._schedule.read_clock
+        self._start()
 
-    def serve(self, call: BaseModel, principal: Principal) -> BaseModel:
+    def _start(self) -> None:
+        """Let releases have the times of the schedule, and the first one wait for nothing."""
+        self._curator.kernel.clock = self._schedule.read_clock
+        if self._schedule.is_kept:
+            warm_up(self._curator)
+
+    def serve(
+        self, call: BaseModel, principal: Principal, authorize: Callable[[], Principal]
+    ) -> BaseModel:
         """The result of a call, for a principal that the curator itself has verified.
 
-        A release holds a slot of the schedule. Everything else waits until no release does.
+        A release holds a slot of the schedule. Everything else waits until no release does. Who
+        waited is verified anew by `authorize`: a token or a grant that ended meanwhile buys and
+        reads nothing.
         """
         if isinstance(call, messages.ReleaseRequest):
             principal.check_pot(call.request.pot)
             request = documents.read_request(call.request)
             with self._schedule.read_released():
                 priced = self._price_ask(call, request)
-            with self._schedule.hold_slot():
+            with self._schedule.hold_slot(principal.name):
+                principal = authorize()
+                principal.check_pot(call.request.pot)
                 return self._release(call, priced, principal)
         with self._schedule.read_released():
-            return self._read(call, principal)
+            return self._read(call, authorize())
 
     @singledispatchmethod
     def _read(self, call: BaseModel, principal: Principal) -> BaseModel:
@@ -321,16 +343,24 @@ def _check_size(priced: Priced) -> None:
     """Refuse, before a charge, an answer that is too long for one message."""
     numbers = 0
     for calibrated in priced.steps:
-        query = calibrated.step.query
-        width = len(query.columns) if isinstance(query, Cells) else 1
-        width = query.width if isinstance(query, Quantiles) else width
-        numbers += calibrated.cells * width
+        numbers += _count_numbers(calibrated.step.query, calibrated.cells)
     if numbers > MOST_NUMBERS:
         raise RefusedError(
             f"the answer would have {numbers:,} numbers, and at most {MOST_NUMBERS:,} are sent at "
             "once: ask for fewer groups",
             rule=PrivacyRule.BOUNDED_WORK,
         )
+
+
+def _count_numbers(query: Query, cells: int) -> int:
+    """How many numbers a step releases: for each cell, for each row of an operator, or one."""
+    if isinstance(query, Linear):
+        return count_rows(query.operator)
+    if isinstance(query, Scores):
+        return 1
+    if isinstance(query, Quantiles):
+        return cells * query.width
+    return cells * (len(query.columns) if isinstance(query, Cells) else 1)
 
 
 def _list_visible_pots(pots: tuple[Pot, ...], names: tuple[str, ...]) -> set[str]:

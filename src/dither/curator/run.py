@@ -13,12 +13,13 @@ from pathlib import Path
 
 from dither.curator.ask_log import AskLog
 from dither.curator.dataset import ServedDataset
+from dither.curator.dataset_lock import DatasetLock
 from dither.curator.limit_acts import LimitActs
 from dither.curator.listeners import Listener, TlsListener, UnixListener
 from dither.curator.server import CuratorServer
 from dither.curator.service import CuratorService
 from dither.embedded import EmbeddedCurator
-from dither.errors import ParameterError
+from dither.errors import DitherError, ParameterError
 from dither.identity import AccessLog, Authority
 from dither.protocol.tls import TlsFiles, read_host_and_port
 
@@ -70,7 +71,23 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
         for catalog in settings.catalogs
     ]
     _refuse_same_names(dataset.name for dataset in datasets)
-    return CuratorServer(CuratorService(datasets, authority), _make_listener(settings, users))
+    listener = _make_listener(settings, users)
+    locks = _lock_datasets(datasets, listener)
+    authority.start()  # once the socket is ours: another curator may still use these tokens
+    return CuratorServer(CuratorService(datasets, authority), listener, locks)
+
+
+def _lock_datasets(
+    datasets: Iterable[ServedDataset], listener: Listener
+) -> tuple[DatasetLock, ...]:
+    """The locks of all datasets; without one of them the listener is closed again."""
+    locks: list[DatasetLock] = []
+    try:
+        locks += (DatasetLock(dataset.limits.state.root) for dataset in datasets)
+    except DitherError:
+        listener.close()
+        raise
+    return tuple(locks)
 
 
 def _make_listener(settings: CuratorSettings, users: frozenset[int]) -> Listener:

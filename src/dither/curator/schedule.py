@@ -5,7 +5,7 @@ at the slot's end, whatever it was: an answer, a repeat, a refusal or a failure.
 release exists for nobody: who reads balances, history or stored answers waits for the slot to end.
 Every visible time is the end of a slot. The length of slots is public; it never depends on past
 runs, but for *misses*: a question that takes longer than its slot doubles the slots of the dataset,
-for everybody and for ever, and tells one bit. Misses are counted over restarts and are unprotected;
+for everybody and for ever, and tells one bit. Misses are counted in the ledger and are unprotected;
 past the last one every slot has its greatest length.
 
 Without a schedule (slots of 0 seconds) answers leave when they are ready, and certificates say so.
@@ -17,26 +17,53 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Condition
+from typing import Protocol
 
-from dither.curator.ask_log import AskLog
 from dither.protocol.errors import BusyError
 
 MOST_WAITING = 32
+MOST_WAITING_OF_ONE = 8
+"""Questions that wait or run: of all principals, and of one of them."""
 MOST_MISSES = 10
 READING_GRID_S = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Ticket:
+    """A turn at the dataset: a question of an asker, or a reading, which has none.
+
+    Two tickets of one asker differ: they are compared by identity.
+    """
+
+    asker: str | None
+
+    @property
+    def is_question(self) -> bool:
+        """Whether it is the turn of a question."""
+        return self.asker is not None
+
+
+class MissLog(Protocol):
+    """Where misses are counted, over restarts and machines."""
+
+    def count_misses(self) -> int:
+        """How often a question took longer than its slot, ever."""
+
+    def add_miss(self) -> None:
+        """Count a question that took longer than its slot."""
 
 
 class Schedule:
     """Whose turn it is, and when answers leave."""
 
-    def __init__(self, slot_s: float, dataset: str, log: AskLog) -> None:
+    def __init__(self, slot_s: float, log: MissLog) -> None:
         self._first_slot_s = slot_s
-        self._dataset = dataset
         self._log = log
-        self.misses = log.count_misses(dataset)
-        self._tickets: list[tuple[object, bool]] = []
+        self.misses = log.count_misses()
+        self._tickets: list[Ticket] = []
         self._changed = Condition()
         self._start = 0.0
 
@@ -70,14 +97,11 @@ class Schedule:
         return float(self._first_slot_s * 2 ** min(misses, MOST_MISSES))
 
     @contextmanager
-    def hold_slot(self) -> Iterator[None]:
+    def hold_slot(self, asker: str) -> Iterator[None]:
         """Hold the dataset for one question; BusyError, for free, where too many wait."""
         with self._changed:
-            if sum(is_question for _, is_question in self._tickets) >= MOST_WAITING:
-                raise BusyError(
-                    "too many questions wait for this dataset: nothing was charged, ask again later"
-                )
-            ticket = self._draw_ticket(is_question=True)
+            self._check_waiting(asker)
+            ticket = self._draw_ticket(asker)
         try:
             self._await_turn(ticket)
             self._await_tick()
@@ -95,29 +119,42 @@ class Schedule:
             yield
             return
         with self._changed:
-            ticket = self._draw_ticket(is_question=False)
+            ticket = self._draw_ticket(None)
         try:
             self._await_turn(ticket)
             yield
         finally:
             self._give_back(ticket)
-            _sleep_until(_next_tick(READING_GRID_S))
+            await_tick(READING_GRID_S)
 
-    def _draw_ticket(self, *, is_question: bool) -> tuple[object, bool]:
-        ticket = (object(), is_question)
+    def _check_waiting(self, asker: str) -> None:
+        """Refuse a question too many, of all askers together or of this one."""
+        askers = [ticket.asker for ticket in self._tickets if ticket.is_question]
+        if len(askers) >= MOST_WAITING:
+            raise BusyError(
+                "too many questions wait for this dataset: nothing was charged, ask again later"
+            )
+        if askers.count(asker) >= MOST_WAITING_OF_ONE:
+            raise BusyError(
+                f"{MOST_WAITING_OF_ONE} of your questions wait for this dataset: nothing was "
+                "charged, ask again when one of them is answered"
+            )
+
+    def _draw_ticket(self, asker: str | None) -> Ticket:
+        ticket = Ticket(asker)
         self._tickets.append(ticket)
         return ticket
 
-    def _await_turn(self, ticket: tuple[object, bool]) -> None:
+    def _await_turn(self, ticket: Ticket) -> None:
         """Wait in order of arrival. A question waits for all before it, a reader for questions."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_next(ticket))
 
-    def _is_next(self, ticket: tuple[object, bool]) -> bool:
+    def _is_next(self, ticket: Ticket) -> bool:
         before = self._tickets[: self._tickets.index(ticket)]
-        return not any(is_question or ticket[1] for _, is_question in before)
+        return not any(earlier.is_question or ticket.is_question for earlier in before)
 
-    def _give_back(self, ticket: tuple[object, bool]) -> None:
+    def _give_back(self, ticket: Ticket) -> None:
         with self._changed:
             self._tickets.remove(ticket)
             self._changed.notify_all()
@@ -133,10 +170,13 @@ class Schedule:
         if not self.is_kept:
             return
         misses, end = self._find_end(time.time())
-        for _ in range(misses - self.misses):
-            self._log.add_miss(self._dataset)
+        new_misses = misses - self.misses
         self.misses = misses
-        _sleep_until(end)
+        try:
+            for _ in range(new_misses):
+                self._log.add_miss()
+        finally:
+            _sleep_until(end)
 
 
 def _write_time(seconds: int) -> str:
@@ -146,6 +186,11 @@ def _write_time(seconds: int) -> str:
 def _next_tick(length: float) -> float:
     """The next multiple of a length on the clock."""
     return math.floor(time.time() / length + 1) * length
+
+
+def await_tick(length: float) -> None:
+    """Wait for the next multiple of a length on the clock."""
+    _sleep_until(_next_tick(length))
 
 
 def _sleep_until(moment: float) -> None:

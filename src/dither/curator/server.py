@@ -9,8 +9,10 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
+from dither.curator.dataset_lock import DatasetLock
 from dither.curator.listeners import Listener
 from dither.curator.service import CuratorService
 from dither.errors import DitherError
@@ -32,9 +34,12 @@ SECONDS_BETWEEN_TRIES = 0.2
 class CuratorServer:
     """A curator's service before a listener."""
 
-    def __init__(self, service: CuratorService, listener: Listener) -> None:
+    def __init__(
+        self, service: CuratorService, listener: Listener, locks: Iterable[DatasetLock] = ()
+    ) -> None:
         self._service = service
         self._listener = listener
+        self._locks = tuple(locks)
         self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._stopping = threading.Event()
         self._finished = threading.Event()
@@ -118,6 +123,8 @@ class CuratorServer:
         for connection in connections:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+        for lock in self._locks:
+            lock.release()
         self._finished.set()
 
 

@@ -7,17 +7,22 @@ one constant sentence for a fault: its kind and line go to the curator's standar
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from dither.curator.dataset import ServedDataset
 from dither.curator.login_calls import LoginCalls
+from dither.curator.schedule import READING_GRID_S, await_tick
 from dither.curator.signed_acts import do_signed_act, read_limit_head
 from dither.errors import DitherError
-from dither.identity import Authority
+from dither.identity import Authority, Principal
 from dither.protocol import act_messages, documents, messages
 from dither.protocol.errors import FaultError, ProtocolError, report_fault
+
+LOGIN_GRID_S = 1.0
+"""Logins leave at whole seconds: checking a password takes longer the busier the curator is."""
 
 
 class CuratorService:
@@ -45,28 +50,62 @@ class CuratorService:
             frame = messages.CallFrame.model_validate(document)
         except ValidationError as error:
             raise ProtocolError(_describe_problem(error)) from None
+        dataset = None
+        try:
+            outcome = self._serve_account(frame)
+            if outcome is not None:
+                return outcome
+            principal, dataset = self._find_dataset(frame)
+        finally:
+            if dataset is None and self._keeps_schedule:
+                is_login = isinstance(frame.call, act_messages.LogIn)
+                await_tick(LOGIN_GRID_S if is_login else READING_GRID_S)
+        return dataset.serve(frame.call, principal, partial(self._authorize, frame))
+
+    @property
+    def _keeps_schedule(self) -> bool:
+        return any(dataset.keeps_schedule for dataset in self._datasets.values())
+
+    def _serve_account(self, frame: messages.CallFrame) -> BaseModel | None:
+        """The result of a call about accounts or limits; None where it is about data.
+
+        Such calls do not wait for a slot. They leave on a grid: how long one takes would else tell
+        how busy the curator is with a question.
+        """
         session = self._doors.serve(frame.call)
         if session is not None:
             return session
-        credential = self._authority.verify(frame.token)
         if isinstance(frame.call, act_messages.LogOut):
-            return self._doors.log_out(credential)
+            return self._doors.log_out(self._authority.verify(frame.token))
         if isinstance(frame.call, messages.ListDatasets):
-            names = self._authority.list_datasets(credential)
+            names = self._authority.list_datasets(self._authority.verify(frame.token))
             return messages.DatasetNames(names=[name for name in names if name in self._datasets])
-        principal = self._authority.authorize(credential, frame.dataset)
+        if isinstance(frame.call, (act_messages.ReadHead, act_messages.SubmitAct)):
+            return self._serve_limits(frame, frame.call)
+        return None
+
+    def _serve_limits(
+        self, frame: messages.CallFrame, call: act_messages.ReadHead | act_messages.SubmitAct
+    ) -> BaseModel:
+        """What an act on limits must name, or the outcome of a signed one."""
+        principal, dataset = self._find_dataset(frame)
+        principal.check_limits()
+        if isinstance(call, act_messages.ReadHead):
+            return read_limit_head(dataset, self._authority.acts)
+        return do_signed_act(call.signed, dataset, self._authority.acts)
+
+    def _find_dataset(self, frame: messages.CallFrame) -> tuple[Principal, ServedDataset]:
+        """Who asks, and the dataset; one refusal where the asker may do nothing there."""
+        principal = self._authorize(frame)
         if frame.dataset not in self._datasets:
             raise ProtocolError(
                 "this dataset is not served here: the steward runs 'dither curator CATALOG'"
             )
-        dataset = self._datasets[frame.dataset]
-        if isinstance(frame.call, act_messages.ReadHead):
-            principal.check_limits()
-            return read_limit_head(dataset, self._authority.acts)
-        if isinstance(frame.call, act_messages.SubmitAct):
-            principal.check_limits()
-            return do_signed_act(frame.call.signed, dataset, self._authority.acts)
-        return dataset.serve(frame.call, principal)
+        return principal, self._datasets[frame.dataset]
+
+    def _authorize(self, frame: messages.CallFrame) -> Principal:
+        """Who sends a frame, by the tokens and grants of this moment."""
+        return self._authority.authorize(self._authority.verify(frame.token), frame.dataset)
 
 
 def _read_number(document: Any) -> int:

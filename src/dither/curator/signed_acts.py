@@ -81,6 +81,8 @@ def _read_roles(act: SignedAct) -> dict[str, Any] | None:
         raise ParameterError(
             f"a signed act is one of {', '.join((*LIMIT_ACTS, *SIGNABLE_ROLE_ACTS))}"
         )
+    if "act" in act.terms:
+        raise ParameterError("the kind of an act says what it does: its terms have no 'act'")
     roles = {"act": act.kind, **act.terms}
     if roles.get("dataset") != act.dataset:
         raise ParameterError("a steward grants and ends grants at the dataset of the key alone")

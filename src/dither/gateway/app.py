@@ -15,6 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dither.errors import DitherError
 from dither.gateway.api_page import write_api_page
 from dither.gateway.bodies import HealthDocument
+from dither.gateway.metrics import CONTENT_TYPE as METRICS_TYPE
+from dither.gateway.metrics import CountedSockets
 from dither.gateway.routes import make_router
 from dither.gateway.turns import TokenTurns
 from dither.privacy.noise.source import fresh_bytes
@@ -57,18 +59,23 @@ def make_app(sockets: SocketPool) -> FastAPI:
         telemetry=NO_TELEMETRY,
     )
     app.state.turns = TokenTurns()
-    app.include_router(make_router(sockets))
-    _add_pages(app)
+    counted = CountedSockets(sockets)
+    app.include_router(make_router(counted))
+    _add_pages(app, counted)
     _add_problems(app)
     app.add_middleware(RequestLimits)
     return app
 
 
-def _add_pages(app: FastAPI) -> None:
+def _add_pages(app: FastAPI, sockets: CountedSockets) -> None:
     @app.get("/healthz", response_model=HealthDocument)
     async def read_health() -> dict[str, str]:
         """Say that the gateway runs. The answer is the same whatever is under way."""
         return {"status": "ok"}
+
+    @app.get("/metrics", include_in_schema=False)
+    async def read_metrics() -> Response:
+        return Response(sockets.write_metrics(), media_type=METRICS_TYPE)
 
     @app.get("/", include_in_schema=False)
     async def read_api_page() -> HTMLResponse:

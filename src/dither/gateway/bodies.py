@@ -23,7 +23,7 @@ ParameterValue = str | bool | int | float | None
 class SentBody(BaseModel):
     """A body without unknown fields."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 Exact = Annotated[str, StringConstraints(max_length=1_000, pattern=r"^-?\d+(/[1-9]\d*)?$")]

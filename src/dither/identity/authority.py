@@ -43,6 +43,13 @@ class Authority:
         self.tokens.close()
         self.sessions.close()
 
+    def start(self) -> None:
+        """What a curator does before it listens: end the tokens of a `dither serve` that was
+        killed, and forget what ended long ago."""
+        self.tokens.end_serve_tokens()
+        self.tokens.forget_old_tokens()
+        self.sessions.forget_old_sessions()
+
     def verify(self, text: str) -> Credential:
         """Whose token it is; TokenError in the same words whatever is wrong with it."""
         directory = self.acts.read_directory()

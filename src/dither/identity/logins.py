@@ -10,6 +10,7 @@ a change of the work factor they are set anew: no other hash is accepted.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -98,25 +99,44 @@ class Logins:
             raise BusyError("too many logins wait: try again in a minute")
         try:
             with self._turn:
-                is_accepted = self._check_password(name, password)
+                opened = self._open_session(name, password)
         finally:
             self._waiting.release()
-        if not is_accepted:
+        if opened is None:
             raise TokenError(NOT_LOGGED_IN)
-        return self._authority.sessions.open_session(name)
+        return opened
 
-    def _check_password(self, name: str, password: str) -> bool:
-        """Whether the password is the user's and the name is not locked. Always the same steps."""
-        now = datetime.now(UTC)
-        nobodys_hash = self._nobodys_hash
+    def _open_session(self, name: str, password: str) -> tuple[str, Session] | None:
+        """A session, if the password is the user's and still is once the session is there.
+
+        The command that sets a new password runs in another process: it writes the hash, then ends
+        the sessions. A session that is opened between the check and that end is found here.
+        """
+        hashed = self._read_hash(name)
+        if not self._check_password(name, password, hashed):
+            return None
+        text, session = self._authority.sessions.open_session(name)
+        if self._read_hash(name) == hashed:
+            return text, session
+        with suppress(ParameterError):
+            self._authority.sessions.end_session(session.session_id)
+        return None
+
+    def _read_hash(self, name: str) -> str | None:
         row = self._database.execute(
             "SELECT hash FROM password WHERE name = ?", (_hash_name(name),)
         ).fetchone()
+        return None if row is None else str(row[0])
+
+    def _check_password(self, name: str, password: str, hashed: str | None) -> bool:
+        """Whether the password is the user's and the name is not locked. Always the same steps."""
+        now = datetime.now(UTC)
+        nobodys_hash = self._nobodys_hash
         user = self._authority.acts.read_directory().users.get(name)
-        is_user = row is not None and user is not None and not user.is_ended
+        is_user = hashed is not None and user is not None and not user.is_ended
         # a hash by another work factor would tell by its time that the name has a password
-        is_user = is_user and not self._hasher.check_needs_rehash(row[0])
-        is_right = self._verify(row[0] if is_user else nobodys_hash, password)
+        is_user = is_user and not self._hasher.check_needs_rehash(str(hashed))
+        is_right = self._verify(str(hashed) if is_user else nobodys_hash, password)
         is_open = self._count_failures(name, now) < MOST_FAILURES
         is_accepted = is_right and is_user and is_open
         self._record_attempt(name, now, is_accepted)

@@ -71,16 +71,25 @@ class SignOns:
         user = directory.find_account(claims["iss"], claims["sub"])
         if not self._use_nonce(claims["nonce"]) or user is None:
             raise TokenError(NOT_SIGNED_ON)
-        return self._authority.sessions.open_session(user.name)
+        text, session = self._authority.sessions.open_session(user.name)
+        if self._find_issuer(claims["iss"]) is None:
+            # the issuer was ended meanwhile, and with it the sessions before this one
+            self._authority.sessions.end_sessions(user.name)
+            raise TokenError(NOT_SIGNED_ON)
+        return text, session
+
+    def _find_issuer(self, name: str) -> Issuer | None:
+        """An issuer whose keys are pinned now."""
+        issuer = self._authority.acts.read_directory().issuers.get(name)
+        return None if issuer is None or issuer.is_ended else issuer
 
     def _verify(self, id_token: str) -> dict[str, Any]:
         if len(id_token) > MOST_TOKEN_CHARACTERS:
             raise TokenError(NOT_SIGNED_ON)
-        issuers = self._authority.acts.read_directory().issuers
         try:
             stated = jwt.decode(id_token, options={"verify_signature": False})
-            issuer = issuers.get(str(stated.get("iss")))
-            if issuer is None or issuer.is_ended:
+            issuer = self._find_issuer(str(stated.get("iss")))
+            if issuer is None:
                 raise TokenError(NOT_SIGNED_ON)
             return verify_id_token(id_token, issuer)
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):

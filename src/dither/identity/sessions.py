@@ -15,6 +15,8 @@ from dither.privacy.noise.source import fresh_bytes
 SESSION_PREFIX = "dither-session-"
 SESSION_BYTES = 32
 SESSION_HOURS = 8
+KEPT_DAYS = 30
+"""How long a session stays listed after its end; whom it handed what is in the access log."""
 _TABLE = """CREATE TABLE IF NOT EXISTS session (
     id TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, user TEXT NOT NULL, created TEXT NOT NULL,
     expires TEXT NOT NULL, ended TEXT)"""
@@ -57,7 +59,16 @@ class SessionStore:
         row = (session.session_id, _hash_text(text), user, session.created, expires)
         with self._lock:
             self._database.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, NULL)", row)
+        self.forget_old_sessions()
         return text, session
+
+    def forget_old_sessions(self) -> None:
+        """Remove sessions that ended long ago."""
+        oldest = write_time(datetime.now(UTC) - timedelta(days=KEPT_DAYS))
+        with self._lock:
+            self._database.execute(
+                "DELETE FROM session WHERE expires < ? OR ended < ?", (oldest, oldest)
+            )
 
     def find_session(self, text: str) -> Session | None:
         """The session of a text; None where it is unknown, has expired or was ended."""

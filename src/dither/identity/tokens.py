@@ -26,6 +26,10 @@ from dither.protocol.errors import TokenError
 PREFIX = "dither-"
 TOKEN_BYTES = 32
 MOST_DAYS = 3660
+KEPT_DAYS = 30
+"""How long a token stays listed after its end; the act that made it stays for ever."""
+SERVE_NAME = "dither serve"
+"""Whose tokens end with their curator. Its space is in no name of a user or of another token."""
 NOT_ACCEPTED = (
     "the token is not accepted: it is unknown, has expired or was revoked. The data steward makes "
     "one: dither token create DATASET NAME"
@@ -70,7 +74,9 @@ class TokenStore:
     def __init__(self, home: Path) -> None:
         self.file = open_private_file(home)
         self._lock = Lock()
-        self._database = sqlite3.connect(self.file, check_same_thread=False, isolation_level=None)
+        self._database = sqlite3.connect(
+            self.file, check_same_thread=False, isolation_level=None, timeout=30
+        )
         self._database.execute("PRAGMA synchronous=FULL")
         self._database.execute(_TABLE)
 
@@ -90,6 +96,31 @@ class TokenStore:
             raise ParameterError(f"a role is one of {', '.join(ROLES)}, got {quote(role)}")
         if not 1 <= days <= MOST_DAYS:
             raise ParameterError(f"a token lasts 1 to {MOST_DAYS} days, got {quote(days)}")
+        return self._add_token(name, dataset, role, pots, days)
+
+    def create_serve_token(self, dataset: str) -> tuple[str, Token]:
+        """Make the administrator's token of `dither serve`, which the next curator ends."""
+        return self._add_token(SERVE_NAME, dataset, "admin", ("total",), 1)
+
+    def end_serve_tokens(self) -> None:
+        """Revoke what a `dither serve` that was killed left behind."""
+        with self._lock:
+            self._database.execute(
+                "UPDATE token SET revoked = ? WHERE name = ? AND revoked IS NULL",
+                (_now(), SERVE_NAME),
+            )
+
+    def forget_old_tokens(self) -> None:
+        """Remove tokens that expired or were revoked long ago."""
+        oldest = _write_time(datetime.now(UTC) - timedelta(days=KEPT_DAYS))
+        with self._lock:
+            self._database.execute(
+                "DELETE FROM token WHERE expires < ? OR revoked < ?", (oldest, oldest)
+            )
+
+    def _add_token(
+        self, name: str, dataset: str, role: str, pots: tuple[str, ...], days: int
+    ) -> tuple[str, Token]:
         text = PREFIX + fresh_bytes(TOKEN_BYTES).hex()
         expires = _write_time(datetime.now(UTC) + timedelta(days=days))
         token = Token(fresh_bytes(4).hex(), name, dataset, role, pots, _now(), expires, None)
@@ -121,7 +152,7 @@ class TokenStore:
         return Principal(token.name, token.dataset, token.role, token.pots, token.token_id)
 
     def list_tokens(self) -> tuple[Token, ...]:
-        """All tokens ever made, the oldest first."""
+        """All tokens that are stored, the oldest first."""
         with self._lock:
             rows = self._database.execute(f"SELECT {_COLUMNS} FROM token ORDER BY rowid")
             return tuple(map(_read_token, rows.fetchall()))

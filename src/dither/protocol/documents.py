@@ -16,8 +16,19 @@ from dither import errors, wire
 from dither.canonical import MOST_RATIO_DIGITS, digest, exact, fraction_text
 from dither.catalog import storage
 from dither.errors import DitherError, ParameterError, QueryError, RefusedError, UnavailableError
-from dither.plan.algebra import Aggregate, Condition, Expression, Named, Plan, Query
+from dither.plan.algebra import (
+    Aggregate,
+    Condition,
+    Expression,
+    Linear,
+    Named,
+    Plan,
+    Query,
+    Scores,
+)
 from dither.plan.facts import Facts
+from dither.plan.operators import LinearOperator, check_operator, count_columns, count_rows
+from dither.plan.utilities import DistanceCandidate, Distances, Utility
 from dither.privacy.charges.rules import Charge, Rule, charge_from_amounts
 from dither.privacy.kernel.release import Priced, Release, Values, Version
 from dither.privacy.kernel.request import Price, Request, Step
@@ -56,10 +67,13 @@ _NODES = (
     Named,
     *(
         node
-        for union in (Aggregate, Condition, Expression, Plan, Query)
+        for union in (Aggregate, Condition, Expression, Plan, Query, LinearOperator, Utility)
         for node in get_args(union)
     ),
+    DistanceCandidate,
 )
+MOST_OPERATOR_NUMBERS = 10_000_000
+"""Cells and numbers of all operators of one request: their norms are computed to price it."""
 
 
 def write_request(request: Request) -> RequestDocument:
@@ -97,6 +111,7 @@ def read_request(document: RequestDocument) -> Request:
         for step in document.steps
     )
     _check_common_denominator(steps)
+    _check_operators(steps)
     price = document.price
     return Request(
         steps,
@@ -122,6 +137,29 @@ def _check_common_denominator(steps: Sequence[Step]) -> None:
                 f"the shares of a request have a common denominator of more than "
                 f"{MOST_RATIO_DIGITS:,} digits: round them, as in 0.5 or 1/3"
             )
+
+
+def _check_operators(steps: Sequence[Step]) -> None:
+    """Refuse operators that together would hold the curator long, before anything is computed."""
+    numbers = 0
+    for step in steps:
+        for operator in _list_operators(step.measured):
+            check_operator(operator)
+            numbers += count_columns(operator) + count_rows(operator)
+    if numbers > MOST_OPERATOR_NUMBERS:
+        raise ParameterError(
+            f"the operators of a request have {numbers:,} cells and numbers together, at most "
+            f"{MOST_OPERATOR_NUMBERS:,} are priced at once: send fewer steps"
+        )
+
+
+def _list_operators(query: Query) -> tuple[LinearOperator, ...]:
+    """The operators by which a query multiplies cells."""
+    if isinstance(query, Linear):
+        return (query.operator,)
+    if isinstance(query, Scores) and isinstance(query.utility, Distances):
+        return tuple(candidate.operator for candidate in query.utility.candidates)
+    return ()
 
 
 def read_number(text: str) -> Fraction:

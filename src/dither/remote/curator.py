@@ -23,6 +23,7 @@ from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.noise.source import fresh_bytes
 from dither.protocol import documents, messages
 from dither.question.recipe import Recipe
+from dither.remote.certificates import check_certificate
 from dither.remote.transport import Transport
 
 
@@ -70,6 +71,7 @@ class RemoteCurator:
         self._transport = transport
         self._idempotency_key: str | None = None
         self._releases = 0
+        self._signing_key: str | None = None
         self.kernel = RemoteFacts(transport)
 
     def name_next_ask(self, idempotency_key: str | None) -> None:
@@ -160,7 +162,10 @@ class RemoteCurator:
     def certify(
         self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str
     ) -> dict[str, Any]:
-        """The curator's certificate of a release, with what is told here about its answer."""
+        """The curator's certificate of a release, with what is told here about its answer.
+
+        It is checked against the answer: whoever passed it on could have sent another one.
+        """
         if release.version.context == DRY_RUN:
             raise ParameterError(
                 "a dry run is about nobody and promises nothing: ask without dry_run=True"
@@ -176,7 +181,9 @@ class RemoteCurator:
                 commitment=commitment,
             ),
         )
-        return self._transport.call(call, messages.SignedCertificate).certificate
+        certificate = self._transport.call(call, messages.SignedCertificate).certificate
+        self._signing_key = check_certificate(certificate, release, commitment, self._signing_key)
+        return certificate
 
     def name_commands(self, message: str) -> str:
         """The message as it is: only the steward's machine has the file of the catalog."""
@@ -193,6 +200,7 @@ def _read_paid_release(document: messages.PaidReleaseDocument) -> PaidRelease:
 
 def _refuse_lease() -> ParameterError:
     return ParameterError(
-        "a served dataset opens no leases: their steps would show when each was measured. Run "
-        "the algorithm where the dataset is, with dither.connect(CATALOG)"
+        "a served dataset opens no leases: their steps would show when each was measured. Send "
+        "steps that are fixed as one job, con.run_job([...]), or run the algorithm where the "
+        "dataset is, with dither.connect(CATALOG)"
     )

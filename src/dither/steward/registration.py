@@ -178,7 +178,9 @@ def _write_version(
         state.version(version),
     ):  # of a registration that was killed before the ledger knew it
         shutil.rmtree(leftover, ignore_errors=True)
-    new.mkdir(parents=True, mode=0o700)
+    state.versions.mkdir(mode=0o700, exist_ok=True)
+    state.versions.chmod(0o700)  # of an earlier version, which left it open
+    new.mkdir(mode=0o700)
     if spilling.plain is not None:
         _write(state.plain_spill_file, os.fsencode(spill.absolute()))
     spill.mkdir(mode=0o700)

@@ -51,6 +51,7 @@ class Replay:
     version: int = 0
     lineage: Any = None
     incidents_open: list[int] = field(default_factory=list)
+    misses: int = 0
     recounted: dict[str, Pot] | None = (
         None  # totals by the present rule, where the old one was short
     )
@@ -272,6 +273,12 @@ class Replay:
         if not self.incidents_open:
             raise Broken(seq, "clears incidents where none were open")
         self.incidents_open.clear()
+
+    def _miss(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay a miss of the schedule: they count 1, 2, 3, ..."""
+        self.misses += 1
+        if body["number"] != self.misses or type(body["number"]) is not int:
+            raise Broken(seq, f"is miss {body['number']!r} after {self.misses - 1}")
 
     def _register(self, seq: int, body: dict[str, Any]) -> None:
         """Replay a registration: versions count up and stay in one lineage."""

@@ -109,10 +109,16 @@ class Reports(Readings):
         with self._database.transaction(write=False) as transaction:
             return rows.release(transaction, reservation_seq)
 
-    def has_answer(self, request_hash: str) -> bool:
-        """Whether a stored release answers a request; its values stay where they are."""
+    def has_answer(self, request_hash: str, payer: str | None = None) -> bool:
+        """Whether a stored release answers a request; its values stay where they are.
+
+        With a `payer`, a release counts only where that pot paid for it.
+        """
         with self._database.transaction(write=False) as transaction:
-            return rows.newest_answer(transaction, request_hash) is not None
+            answer = rows.newest_answer(transaction, request_hash)
+            if answer is None or payer is None:
+                return answer is not None
+            return payer in rows.payers(transaction, answer[0])
 
     def number_of(self, release_id: str) -> int:
         """Find the entry number of a release's reserve.

@@ -51,6 +51,7 @@ BODIES = {
     "incident": {"reserve", "code"},
     "clear": {"reason"},
     "recount": {"pots"},
+    "miss": {"number"},
 }
 
 metadata = MetaData()

@@ -29,7 +29,7 @@ from dither.privacy.ledger.head import Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.rules import PrivacyRule
 
-_WITHOUT_CHARGES = ("commit", "incident")
+_WITHOUT_CHARGES = ("commit", "incident", "miss")
 
 
 class ReplayNeededError(RefusedError):
@@ -102,8 +102,8 @@ class Writer:
         Their charges must lead from the anchored totals to those.
 
         What was never anchored may have been appended by hand, with good hashes and totals of its
-        own. Commits and incidents move no total. Any other entry there (after a crash between an
-        act and its head) is left to a replay.
+        own. Commits, incidents and misses move no total. Any other entry there (after a crash
+        between an act and its head) is left to a replay.
         """
         if not self._tail.entries:
             return True
