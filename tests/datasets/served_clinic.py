@@ -47,6 +47,8 @@ class ServedClinic:
     socket: Path
     tokens: TokenStore
     server: CuratorServer
+    address: str = ""
+    """Where a gateway serves it, if one does."""
 
     def make_token(
         self, name: str = "alice", role: str = "analyst", pots: tuple[str, ...] = ("total",)

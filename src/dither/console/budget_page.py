@@ -127,7 +127,7 @@ def _draw_history(pot: Pot, releases: Sequence[PaidRelease]) -> Html:
         f"{pot.name}: {len(releases)} answers from {first.date()} to {max(times).date()} took "
         f"{pot.rule.measure} {decimal_text(spent, up=True)} of {decimal_text(pot.cap)}"
     )
-    return draw_burn_down(points, float(pot.cap), float(pot.ceiling), words)
+    return draw_burn_down(points, float(pot.cap), words)
 
 
 def forecast_end(left: Fraction, releases: Sequence[PaidRelease], now: datetime) -> str:

@@ -159,11 +159,11 @@ class SpentPoint:
     spent: float
 
 
-def draw_burn_down(points: Sequence[SpentPoint], cap: float, ceiling: float, words: str) -> Html:
-    """What a pot still has after each answer, down from its ceiling; the cap is a dashed line."""
-    whole = ceiling or 1.0
-    top = 14.0
-    bottom = 150.0
+def draw_burn_down(points: Sequence[SpentPoint], cap: float, words: str) -> Html:
+    """What a pot still has after each answer, down from its cap, which is a dashed line."""
+    whole = cap or 1.0
+    top = 24.0
+    bottom = 130.0
     start = 12.0
     end = WIDTH - 12.0
 

@@ -71,7 +71,7 @@ class DatasetHead:
 
     @property
     def prepares_acts(self) -> bool:
-        """Whether the page of stewards is shown. The curator decides by itself what it allows."""
+        """Whether the page of stewards is linked. The curator decides by itself what it allows."""
         return self.role != "analyst"
 
 

@@ -20,6 +20,7 @@ from dither.console.dataset_pages import DatasetName
 from dither.console.page_route import PageRoute
 from dither.console.templates import write_page
 from dither.console.visitors import SignInNeededError, Visitor, identify_visitor
+from dither.errors import DitherError
 from dither.gateway.connections import AskedConnection
 from dither.pages.html import Html
 from dither.privacy.ledger import Pot
@@ -65,7 +66,7 @@ def make_register_router(curators: Curators) -> APIRouter:
         with curators.borrow(dataset, reader) as borrowed:
             balances = borrowed.connection.budget()
             pots = [_describe_pot(borrowed, balances, pot) for pot in balances.shown()]
-            head = _describe_public_head(borrowed, is_visitor=reader is visitor)
+            head = _describe_public_head(borrowed, curators, visitor)
             catalog = borrowed.connection.catalog
         return write_page(
             "register.html",
@@ -84,7 +85,7 @@ def make_register_router(curators: Curators) -> APIRouter:
         reader = _find_reader(curators, dataset, visitor)
         with curators.borrow(dataset, reader) as borrowed:
             balances = borrowed.connection.budget()
-            head = _describe_public_head(borrowed, is_visitor=reader is visitor)
+            head = _describe_public_head(borrowed, curators, visitor)
             sections = list_guarantee_sections(borrowed.connection.catalog)
         total = next((pot for pot in balances.pots if pot.inside is None), None)
         meaning = None if total is None else interpret_pot(total)
@@ -109,10 +110,18 @@ def _find_reader(curators: Curators, dataset: str, visitor: Visitor) -> Visitor:
     return reader
 
 
-def _describe_public_head(borrowed: AskedConnection, *, is_visitor: bool) -> DatasetHead:
-    """The head of a public page; the auditor whose token reads it is not the visitor."""
-    head = describe_head(borrowed)
-    return head if is_visitor else replace(head, principal="", role="analyst")
+def _describe_public_head(
+    borrowed: AskedConnection, curators: Curators, visitor: Visitor
+) -> DatasetHead:
+    """The head of a public page: the visitor's own, or that of somebody without a role."""
+    head = replace(describe_head(borrowed), principal="", role="analyst")
+    if visitor.token is None:
+        return head
+    try:
+        with curators.borrow(head.name, visitor) as own:
+            return describe_head(own)
+    except DitherError:
+        return head
 
 
 def _describe_pot(borrowed: AskedConnection, balances: PotBalances, pot: Pot) -> RegisterPot:

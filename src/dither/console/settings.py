@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from urllib.parse import urlsplit
 
 from dither.errors import ParameterError
 from dither.strict_json import read_document
@@ -44,14 +45,18 @@ def read_sign_on(text: str) -> SignOnSettings:
     required = {entry.name for entry in fields(SignOnSettings) if entry.default is MISSING}
     is_object = isinstance(document, dict) and required <= set(document) <= names
     if not is_object or not all(isinstance(entry, str) for entry in document.values()):
-        raise ParameterError(
-            f"--sign-on is a file of JSON with the texts {', '.join(sorted(names))}"
-        )
-    addresses = [document[name] for name in required - {"client_id"}]
-    allowed = ("https://", "http://127.0.0.1", "http://localhost")
-    if not all(address.startswith(allowed) for address in addresses):
+        listed = ", ".join(sorted(names))
+        raise ParameterError(f"--sign-on is a file of JSON with the texts {listed}")
+    if not all(_is_safe(document[name]) for name in required - {"client_id"}):
         raise ParameterError("the addresses of --sign-on begin with https://")
     return SignOnSettings(**document)
+
+
+def _is_safe(address: str) -> bool:
+    """Whether an address is reached over TLS, or is on this machine."""
+    split = urlsplit(address)
+    is_here = split.scheme == "http" and split.hostname in ("127.0.0.1", "localhost", "::1")
+    return is_here or (split.scheme == "https" and bool(split.hostname))
 
 
 def read_register_tokens(text: str) -> dict[str, str]:

@@ -32,6 +32,9 @@ SECURITY_POLICY = "; ".join(
 )
 """No inline script or style, nothing from elsewhere, no frame around a page."""
 
+REFERRER_POLICY = "same-origin"
+"""Other sites learn no address. Under `no-referrer` a browser would call our origin null."""
+
 
 @cache
 def _make_environment() -> Environment:
@@ -44,8 +47,18 @@ def _make_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["static"] = write_static_link
+    environment.filters["moment"] = write_moment
     environment.globals["version"] = __version__
     return environment
+
+
+def write_moment(text: str) -> str:
+    """The time of a release as people write it.
+
+    >>> write_moment("2026-11-16T15:59:48+00:00")
+    '2026-11-16 15:59:48 UTC'
+    """
+    return text.replace("T", " ").replace("+00:00", " UTC")
 
 
 def _harmless(value: Any) -> Any:
@@ -60,5 +73,5 @@ def _harmless(value: Any) -> Any:
 def write_page(template: str, status: int = 200, **values: Any) -> Response:
     """The page of a template."""
     text = _make_environment().get_template(template).render(values)
-    headers = {"content-security-policy": SECURITY_POLICY}
+    headers = {"content-security-policy": SECURITY_POLICY, "referrer-policy": REFERRER_POLICY}
     return Response(text, status, headers, "text/html; charset=utf-8")
