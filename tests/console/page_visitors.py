@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import unescape
@@ -11,9 +12,18 @@ from typing import Any
 
 import httpx
 
+from dither import steward
 from dither.console.pages import make_pages
 from dither.console.settings import ConsoleSettings
-from tests.datasets.served_clinic import ServedClinic, running_gateway, serving
+from dither.identity import TokenStore
+from tests.datasets import clinic
+from tests.datasets.served_clinic import (
+    ServedClinic,
+    own_state_home,
+    running_gateway,
+    serving,
+    start_server,
+)
 
 FORM_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]{64})"')
 
@@ -74,3 +84,30 @@ def pick(fields: dict[str, str], *names: str) -> dict[str, str]:
 def visit(served: ServedClinic, role: str = "analyst", name: str = "alice") -> PageVisitor:
     """A visitor who is signed in by a token."""
     return PageVisitor(served.address).sign_in(served.make_token(name, role))
+
+
+@contextmanager
+def serving_rows(
+    folder: Path,
+    rows: list[clinic.Raw],
+    text: str = clinic.CATALOG,
+    purpose: dict[str, str] | None = None,
+    settings: ConsoleSettings | None = None,
+) -> Iterator[ServedClinic]:
+    """A clinic of its own rows, catalog and purpose, behind a gateway with pages."""
+    with own_state_home(folder), tempfile.TemporaryDirectory(prefix="dither") as short:
+        file, state = clinic.register(folder / "clinic", rows, text)
+        facts = steward.registered_catalog(state)
+        terms = {"epsilon": "100", "ceiling": "100", "purpose": purpose or clinic.PURPOSE}
+        steward.open_pot(state, facts, "total", **terms)
+        home = folder / "home"
+        path = Path(short) / "s"
+        server = start_server(file, home, path)
+        served = ServedClinic(file, state, home, path, TokenStore(home), server)
+        try:
+            with running_gateway(path, make_pages(settings or ConsoleSettings())) as address:
+                served.address = address
+                yield served
+        finally:
+            server.stop()
+            served.tokens.close()
