@@ -128,7 +128,7 @@ def test_markup_in_what_a_visitor_types_stays_text(served):
         header = {"header": f"a,{typed}", "is_header": "yes"}
         texts.append(visitor.post("/catalog/columns", header).text)
         texts.append(visitor.post("/catalog/check", {"catalog": f"dither: {typed}"}).text)
-        draft = {"kind": "raise", "pot": typed, "cap": typed, "reason": typed}
+        draft = {"act": "raise", "pot": typed, "cap": typed, "reason": typed}
         texts.append(visitor.post("/datasets/clinic/steward/draft", draft).text)
         texts.append(visitor.post("/datasets/clinic/steward/submit", {"signed": typed}).text)
         for text in texts:

@@ -62,7 +62,7 @@ def make_steward_router(curators: Curators) -> APIRouter:
     @router.post("/datasets/{dataset}/steward/draft")
     def draft(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
         """Write the act that a steward then signs. It does nothing by itself."""
-        kind = form.get("kind", "")
+        kind = form.get("act", "")
         head = _read_head(curators, visitor, dataset)
         try:
             act = draft_act(head, kind, form)
