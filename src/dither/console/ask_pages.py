@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
@@ -59,7 +60,7 @@ def make_ask_router(curators: Curators) -> APIRouter:
             panel = make_panel(borrowed, question)
             values = list_page_values(visitor, describe_head(borrowed), "ask")
         response = write_page("preview.html", **values, question=question, panel=panel)
-        address = f"/datasets/{dataset}/ask?{question.write_query()}"
+        address = f"/datasets/{quote(dataset)}/ask?{question.write_query()}"
         if len(address) <= MOST_ADDRESS:
             response.headers["hx-replace-url"] = address
         return response
@@ -71,7 +72,7 @@ def make_ask_router(curators: Curators) -> APIRouter:
         choices = {name: text for name, text in request.query_params.items() if name in names}
         with curators.borrow(dataset, visitor) as borrowed:
             sql = write_sql(BuiltQuestion(**{"table": "", **choices}), borrowed.connection.catalog)
-        return _go_to(f"/datasets/{dataset}/ask", TypedQuestion(sql))
+        return _go_to(f"/datasets/{quote(dataset)}/ask", TypedQuestion(sql))
 
     @router.post("/datasets/{dataset}/confirm")
     def confirm_question(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
@@ -92,11 +93,11 @@ def make_ask_router(curators: Curators) -> APIRouter:
             panel = make_panel(borrowed, question)
             if not isinstance(panel, PreviewPanel):
                 return _write_ask_page(borrowed, visitor, question, panel)
-            if form.get("confirmed") != write_confirmation(panel):
+            if form.get("confirmed") != panel.exact_charge:
                 return _write_confirm_page(borrowed, visitor, panel)
             terms = panel.priced.list_terms()
             borrowed.connection.sql(panel.priced.sql, **terms)
-        return _go_to(f"/datasets/{dataset}/answer", panel.priced)
+        return _go_to(f"/datasets/{quote(dataset)}/answer", panel.priced)
 
     @router.post("/datasets/{dataset}/rehearse")
     def rehearse_question(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
@@ -122,7 +123,7 @@ def make_ask_router(curators: Curators) -> APIRouter:
         try:
             result = read_stored_answer(connection, question)
         except ParameterError:
-            return _go_to(f"/datasets/{dataset}/ask", question)
+            return _go_to(f"/datasets/{quote(dataset)}/ask", question)
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
             values = list_page_values(visitor, describe_head(borrowed), "ask")
         return write_page(
@@ -151,11 +152,6 @@ def find_paid(connection: Connection, result: Result) -> PaidRelease | None:
     return next((paid for paid in releases if paid.release_id == release_id), None)
 
 
-def write_confirmation(panel: PreviewPanel) -> str:
-    """What a person confirms: the amount, the delta and the measure that were shown."""
-    return f"{panel.measure} {panel.charged} {panel.delta}"
-
-
 def write_address(request: Request) -> str:
     """The address of this gateway as the browser knows it."""
     scheme = "https" if is_secure(request) else "http"
@@ -175,7 +171,7 @@ def _write_confirm_page(
         **values,
         question=panel.priced,
         panel=panel,
-        confirmed=write_confirmation(panel),
+        confirmed=panel.exact_charge,
         ask_key=fresh_bytes(16).hex(),
     )
 

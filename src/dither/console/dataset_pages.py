@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Request, Response
 from starlette.responses import RedirectResponse
@@ -136,7 +137,7 @@ def describe_dataset(borrowed: AskedConnection) -> DatasetCard:
         remaining,
         facts.principal.role,
         facts.version.context == "dev",
-        f"/datasets/{catalog.dataset}/ask?{question}",
+        f"/datasets/{quote(catalog.dataset)}/ask?{question}",
     )
 
 

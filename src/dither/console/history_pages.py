@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -137,7 +137,7 @@ def describe_release(dataset: str, pot: str, release: PaidRelease) -> HistoryLin
     if release.sql is not None and release.price is not None:
         price = release.price
         question = TypedQuestion(release.sql, price.name, str(price.value), pot=pot)
-        link = f"/datasets/{dataset}/answer?{question.write_query()}"
+        link = f"/datasets/{quote(dataset)}/answer?{question.write_query()}"
     return HistoryLine(
         release.release_id,
         release.released_at,

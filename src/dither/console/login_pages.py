@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse
 
 from dither.console.curators import Curators
 from dither.console.page_route import PageRoute
-from dither.console.sign_on import begin_sign_on, finish_sign_on
+from dither.console.sign_on import SIGN_ON, begin_sign_on, finish_sign_on
 from dither.console.templates import write_page
 from dither.console.visitors import (
     MOST_TOKEN,
@@ -100,7 +100,9 @@ def make_login_router(curators: Curators) -> APIRouter:
             token, next_path = finish_sign_on(request, curators, code, state, iss)
         except TokenError as refusal:
             return write_login(request, "/datasets", str(refusal), 403)
-        return _enter(request, token, next_path)
+        response = _enter(request, token, next_path)
+        drop_cookie(request, response, SIGN_ON)
+        return response
 
     return router
 

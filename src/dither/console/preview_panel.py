@@ -69,6 +69,7 @@ class PreviewPanel:
     priced: TypedQuestion
     price: str
     charged: str
+    exact_charge: str
     measure: str
     delta: str
     unit: str
@@ -134,6 +135,7 @@ def _describe_preview(
         priced,
         f"{preview.measure} {decimal_text(preview.price, up=True)}",
         decimal_text(preview.charged.amount, up=True),
+        f"{preview.charged_in} {preview.charged.amount} {preview.charged.delta}",
         preview.charged_in,
         decimal_text(preview.charged.delta, up=True),
         preview.unit,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from dither.answer.history import PaidRelease
 from dither.catalog.explain import list_guarantee_sections
@@ -19,7 +19,7 @@ from dither.console.curators import Curators, DatasetHead, describe_head
 from dither.console.dataset_pages import DatasetName
 from dither.console.page_route import PageRoute
 from dither.console.templates import write_page
-from dither.console.visitors import SignInNeededError, Visitor, identify_visitor
+from dither.console.visitors import OpenToAll, SignInNeededError, Visitor
 from dither.errors import DitherError
 from dither.gateway.connections import AskedConnection
 from dither.pages.html import Html
@@ -60,8 +60,7 @@ def make_register_router(curators: Curators) -> APIRouter:
     router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
     @router.get("/datasets/{dataset}/register")
-    def show_register(request: Request, dataset: DatasetName) -> Response:
-        visitor = identify_visitor(request)
+    def show_register(dataset: DatasetName, visitor: OpenToAll) -> Response:
         reader = _find_reader(curators, dataset, visitor)
         with curators.borrow(dataset, reader) as borrowed:
             balances = borrowed.connection.budget()
@@ -80,8 +79,7 @@ def make_register_router(curators: Curators) -> APIRouter:
         )
 
     @router.get("/datasets/{dataset}/about")
-    def show_about(request: Request, dataset: DatasetName) -> Response:
-        visitor = identify_visitor(request)
+    def show_about(dataset: DatasetName, visitor: OpenToAll) -> Response:
         reader = _find_reader(curators, dataset, visitor)
         with curators.borrow(dataset, reader) as borrowed:
             balances = borrowed.connection.budget()

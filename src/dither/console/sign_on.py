@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import httpx
 from fastapi import Request, Response
@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse
 
 from dither.console.curators import Curators
 from dither.console.settings import SignOnSettings
-from dither.console.visitors import read_next, set_cookie
+from dither.console.visitors import read_cookie, read_next, set_cookie
 from dither.errors import ParameterError
 from dither.privacy.noise.source import fresh_bytes
 from dither.protocol.act_messages import BeginSignOn, SessionOpened, SignOn, SignOnBegun
@@ -28,6 +28,7 @@ SIGN_ON = "dither-sign-on"
 SECONDS_FOR_A_SIGN_ON = 600
 SECONDS_FOR_A_TOKEN = 20
 MOST_REPLY = 100_000
+MOST_COOKIE = 4_000
 NOT_SIGNED_ON = "the sign-on did not succeed: begin again"
 
 
@@ -92,12 +93,10 @@ def _read_settings(curators: Curators) -> SignOnSettings:
 
 def _read_begun(request: Request) -> tuple[str, str, str]:
     """State, verifier and page of the sign-on that this browser began."""
-    names = (SIGN_ON, f"__Host-{SIGN_ON}")
-    texts = [request.cookies[name] for name in names if name in request.cookies]
-    pieces = texts[0].split(".", 2) if texts else []
+    pieces = (read_cookie(request, SIGN_ON, MOST_COOKIE) or "").split(".", 2)
     if len(pieces) != 3 or not pieces[0]:
         raise TokenError(NOT_SIGNED_ON)
-    return pieces[0], pieces[1], read_next(httpx.URL(f"http://x/?p={pieces[2]}").params["p"])
+    return pieces[0], pieces[1], read_next(unquote(pieces[2]))
 
 
 def trade_code(settings: SignOnSettings, code: str, verifier: str) -> str:

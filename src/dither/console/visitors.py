@@ -85,10 +85,10 @@ def drop_cookie(request: Request, response: Response, name: str) -> None:
     set_cookie(request, response, name, "", 0)
 
 
-def read_cookie(request: Request, name: str) -> str | None:
+def read_cookie(request: Request, name: str, most: int = MOST_TOKEN) -> str | None:
     """A cookie of ours; None where there is none, or it is longer than ours are."""
     text = request.cookies.get(_name_cookie(request, name), "")
-    return text if 0 < len(text) <= MOST_TOKEN else None
+    return text if 0 < len(text) <= most else None
 
 
 def make_form_token(secret: str) -> str:
@@ -122,6 +122,14 @@ async def read_visitor(request: Request) -> AsyncIterator[Visitor]:
         raise SignInNeededError("sign in first")
     turns: TokenTurns = request.app.state.turns
     with turns.take_turn(visitor.token):
+        yield visitor
+
+
+async def read_open_visitor(request: Request) -> AsyncIterator[Visitor]:
+    """The visitor of a page that is open to all. Strangers share the turns of one token."""
+    visitor = identify_visitor(request)
+    turns: TokenTurns = request.app.state.turns
+    with turns.take_turn(visitor.token or ""):
         yield visitor
 
 
@@ -166,4 +174,5 @@ def read_next(path: str) -> str:
 
 
 SignedIn = Annotated[Visitor, Depends(read_visitor)]
+OpenToAll = Annotated[Visitor, Depends(read_open_visitor)]
 SentForm = Annotated[Form, Depends(read_form)]
