@@ -29,7 +29,7 @@ from dither.console.question_form import (
     read_question,
     write_sql,
 )
-from dither.console.templates import write_page
+from dither.console.rendering import write_page
 from dither.console.visitors import SentForm, SignedIn, Visitor, is_secure
 from dither.errors import ParameterError
 from dither.gateway.connections import AskedConnection

@@ -18,7 +18,7 @@ from dither.console.charts import SpentPoint, draw_burn_down
 from dither.console.curators import Curators, describe_head, list_page_values
 from dither.console.dataset_pages import DatasetName
 from dither.console.page_route import PageRoute
-from dither.console.templates import write_page
+from dither.console.rendering import write_page
 from dither.console.visitors import SignedIn
 from dither.errors import DitherError
 from dither.gateway.connections import AskedConnection

@@ -16,7 +16,7 @@ from dither.catalog.explain import list_guarantee_sections
 from dither.console.curators import Curators, describe_head, list_page_values
 from dither.console.page_route import PageRoute
 from dither.console.question_form import START_EPSILON, TypedQuestion
-from dither.console.templates import write_page
+from dither.console.rendering import write_page
 from dither.console.visitors import SignedIn, identify_visitor
 from dither.errors import DitherError
 from dither.gateway.connections import AskedConnection

@@ -15,7 +15,7 @@ from dither.console.curators import Curators, describe_head, list_page_values
 from dither.console.dataset_pages import DatasetName
 from dither.console.page_route import PageRoute
 from dither.console.question_form import TypedQuestion, read_question
-from dither.console.templates import write_page
+from dither.console.rendering import write_page
 from dither.console.visitors import SentForm, SignedIn, Visitor, identify_visitor
 from dither.errors import DitherError
 from dither.publish.seal import SealVerdict, check, list_leaves, write_certificate

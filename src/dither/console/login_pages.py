@@ -9,8 +9,8 @@ from starlette.responses import RedirectResponse
 
 from dither.console.curators import Curators
 from dither.console.page_route import PageRoute
+from dither.console.rendering import write_page
 from dither.console.sign_on import SIGN_ON, begin_sign_on, finish_sign_on
-from dither.console.templates import write_page
 from dither.console.visitors import (
     MOST_TOKEN,
     SESSION,

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from dither.console.templates import write_page
+from dither.console.rendering import write_page
 from dither.console.visitors import (
     SESSION,
     SignInNeededError,

@@ -14,10 +14,10 @@ from dither.console.history_pages import make_history_router
 from dither.console.login_pages import make_login_router
 from dither.console.page_route import PageRoute
 from dither.console.register_pages import make_register_router
+from dither.console.rendering import write_page
 from dither.console.settings import ConsoleSettings
 from dither.console.static_files import send_static_file
 from dither.console.steward_pages import make_steward_router
-from dither.console.templates import write_page
 from dither.console.visitors import identify_visitor
 from dither.gateway.app import AddPages
 from dither.remote.transport import SocketPool

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fastapi import APIRouter, Response
 
@@ -18,7 +19,7 @@ from dither.console.charts import draw_people
 from dither.console.curators import Curators, DatasetHead, describe_head
 from dither.console.dataset_pages import DatasetName
 from dither.console.page_route import PageRoute
-from dither.console.templates import write_page
+from dither.console.rendering import write_page
 from dither.console.visitors import OpenToAll, SignInNeededError, Visitor
 from dither.errors import DitherError
 from dither.gateway.connections import AskedConnection
@@ -28,6 +29,7 @@ from dither.publish.budget import PotBalances
 from dither.publish.interpret import Meaning, interpret_pot
 
 MOST_LINES = 500
+MOST_KEPT = 64
 PEOPLE = 100
 PRIORS = (1, 10, 50)
 """Of a hundred people: how many somebody takes to be in the data before any answer."""
@@ -55,8 +57,42 @@ class Frequency:
     chart: Html
 
 
+@dataclass(frozen=True)
+class MeaningPanel:
+    """What a ceiling means: in frequencies, how often they may fail, and for statisticians."""
+
+    frequencies: tuple[Frequency, ...]
+    exception: str
+    sentences: tuple[str, ...]
+
+
+class MeaningPanels:
+    """Panels by the terms of pots: they take a quarter of a second, and terms seldom change."""
+
+    def __init__(self) -> None:
+        self._panels: dict[Any, MeaningPanel] = {}
+
+    def describe(self, pot: Pot) -> MeaningPanel:
+        """The panel of a pot's ceiling."""
+        terms = (pot.rule, pot.ceiling, pot.unit, pot.neighbours)
+        panel = self._panels.get(terms)
+        if panel is None:
+            panel = describe_meaning(interpret_pot(pot))
+            if len(self._panels) >= MOST_KEPT:
+                self._panels.clear()
+            self._panels[terms] = panel
+        return panel
+
+
+def describe_meaning(meaning: Meaning) -> MeaningPanel:
+    """The panel of a guarantee."""
+    frequencies = list_frequencies(meaning)
+    return MeaningPanel(frequencies, _describe_exception(meaning), tuple(meaning.lines()))
+
+
 def make_register_router(curators: Curators) -> APIRouter:
     """The routes of the public pages of a dataset."""
+    meanings = MeaningPanels()
     router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
     @router.get("/datasets/{dataset}/register")
@@ -86,16 +122,13 @@ def make_register_router(curators: Curators) -> APIRouter:
             head = _describe_public_head(borrowed, curators, visitor)
             sections = list_guarantee_sections(borrowed.connection.catalog)
         total = next((pot for pot in balances.pots if pot.inside is None), None)
-        meaning = None if total is None else interpret_pot(total)
         return write_page(
             "about.html",
             visitor=visitor,
             head=head,
             page="about",
             sections=sections,
-            frequencies=() if meaning is None else list_frequencies(meaning),
-            exception=None if meaning is None else _describe_exception(meaning),
-            sentences=() if meaning is None else meaning.lines(),
+            meaning=None if total is None else meanings.describe(total),
         )
 
     return router

@@ -20,7 +20,7 @@ from dither.console.catalog_drafts import read_decisions, read_header_line
 from dither.console.curators import Curators, describe_head, list_page_values
 from dither.console.dataset_pages import DatasetName
 from dither.console.page_route import PageRoute
-from dither.console.templates import write_page
+from dither.console.rendering import write_page
 from dither.console.visitors import SentForm, SignedIn, Visitor
 from dither.errors import CatalogError, DitherError
 from dither.privacy.noise.source import fresh_bytes
