@@ -12,11 +12,15 @@ from urllib.parse import urlencode
 import pyarrow as pa
 import pytest
 
+from dither.console.pages import make_pages
+from dither.console.settings import ConsoleSettings
 from dither.publish.commitment import commitment
 from dither.publish.seal import check
 from tests.console.page_visitors import FORM_TOKEN, PageVisitor, pick, read_hidden, visit
-from tests.datasets.served_clinic import BY_WARD, COUNT
+from tests.curator.test_other_pots import apart
+from tests.datasets.served_clinic import BY_WARD, COUNT, running_gateway
 
+__all__ = ["apart"]
 FILES = ("csv", "json", "arrow", "certificate", "zip")
 
 
@@ -245,3 +249,20 @@ def test_what_is_copied_holds_the_question_and_no_token(shared, copied):
     text = answer.text.split(f"The same in {copied}</summary>")[1].partition("</pre>")[0]
     assert "SELECT COUNT(*) AS n FROM visits" in text and "DITHER_TOKEN" in text
     assert token not in answer.text
+
+
+def test_another_group_s_answer_is_offered_at_its_price_and_never_shown_before(apart):
+    """Under separate budgets a stored answer is sold: looking shows its price, not its values."""
+    with running_gateway(apart.socket, make_pages(ConsoleSettings())) as address:
+        board = PageVisitor(address).sign_in(apart.make_token("ann", pots=("board",)))
+        paid = board.ask(COUNT, "1", pot="board")
+        assert "The answer" in paid.text
+        press = PageVisitor(address).sign_in(apart.make_token("eve", pots=("press",)))
+        query = paid.url.query.decode().replace("board", "press")
+        page = press.get(f"/datasets/clinic/answer?{query}")
+        assert page.url.path == "/datasets/clinic/ask" and "Ask for epsilon 1" in page.text
+        for kind in FILES:
+            assert press.get(f"/datasets/clinic/answer.{kind}?{query}").status_code == 400
+        assert apart.read_spent("press") == 0
+        bought = press.ask(COUNT, "1", pot="press")
+        assert "The answer" in bought.text and apart.read_spent("press") == 1

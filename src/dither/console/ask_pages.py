@@ -50,7 +50,8 @@ def make_ask_router(curators: Curators) -> APIRouter:
         question = read_question(dict(request.query_params))
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
             panel = make_panel(borrowed, question)
-            return _write_ask_page(borrowed, visitor, question, panel)
+            is_offered = "offer" in request.query_params
+            return _write_ask_page(borrowed, visitor, question, panel, is_offered=is_offered)
 
     @router.post("/datasets/{dataset}/preview")
     def show_preview(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
@@ -59,7 +60,9 @@ def make_ask_router(curators: Curators) -> APIRouter:
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
             panel = make_panel(borrowed, question)
             values = list_page_values(visitor, describe_head(borrowed), "ask")
-        response = write_page("preview.html", **values, question=question, panel=panel)
+        response = write_page(
+            "preview.html", **values, question=question, panel=panel, is_offered=False
+        )
         address = f"/datasets/{quote(dataset)}/ask?{question.write_query()}"
         if len(address) <= MOST_ADDRESS:
             response.headers["hx-replace-url"] = address
@@ -123,7 +126,8 @@ def make_ask_router(curators: Curators) -> APIRouter:
         try:
             result = read_stored_answer(connection, question)
         except ParameterError:
-            return _go_to(f"/datasets/{quote(dataset)}/ask", question)
+            address = f"/datasets/{quote(dataset)}/ask?{question.write_query()}&offer=1"
+            return RedirectResponse(address, 303)
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
             values = list_page_values(visitor, describe_head(borrowed), "ask")
         return write_page(
@@ -181,7 +185,10 @@ def _write_ask_page(
     visitor: Visitor,
     question: TypedQuestion,
     panel: PreviewPanel | RefusedPanel | None,
+    *,
+    is_offered: bool = False,
 ) -> Response:
+    """The page of a question. `is_offered`: no stored answer is free to this budget."""
     catalog = borrowed.connection.catalog
     values = list_page_values(visitor, describe_head(borrowed), "ask")
     return write_page(
@@ -189,6 +196,7 @@ def _write_ask_page(
         **values,
         question=question,
         panel=panel,
+        is_offered=is_offered,
         tables=list_tables(catalog),
         completions=json.dumps(list_completions(catalog), ensure_ascii=True),
         example=write_first_question(catalog),

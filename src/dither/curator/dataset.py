@@ -234,7 +234,8 @@ class ServedDataset:
             {},
             repeated=True,
         )
-        self._record_access(principal, "repeat", pot, priced.key, release.release_id, read_clock())
+        handed_at = max(read_clock(), release.released_at)
+        self._record_access(principal, "repeat", pot, priced.key, release.release_id, handed_at)
         return documents.write_release(release)
 
     @_read.register
