@@ -1,4 +1,4 @@
-"""Reading a stored answer never charges: not for a new question, another group's or a new version."""
+"""Reading a stored answer never charges: not for a new question, group or version."""
 
 from __future__ import annotations
 
