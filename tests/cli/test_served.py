@@ -100,7 +100,9 @@ def check_platform(link: str, sql: str, price: dict) -> None:
     con = dither.connect(link)
     again = con.sql(sql, **price)
     assert again.info["repeated"] and again.to_dict()["n"] == answer["columns"]["n"]
-    assert "/api/v1/datasets/{dataset}/sql" in httpx.get(f"{base}/").text
+    assert "/api/v1/datasets/{dataset}/sql" in httpx.get(f"{base}/api").text
+    assert "Sign in" in httpx.get(f"{base}/", follow_redirects=True).text
+    assert "Register of clinic" in httpx.get(f"{base}/datasets/clinic/register").text
     assert httpx.get(f"{base}/api/v1/openapi.json").json()["openapi"].startswith("3.")
 
 
@@ -117,7 +119,7 @@ def test_serve_is_a_platform_in_one_command_and_ends_with_it(tmp_path):
         assert process.wait(timeout=60) == 0
     assert not (home / "curator.sock").exists()
     store = TokenStore(home)
-    assert [token.is_valid for token in store.list_tokens()] == [False]
+    assert [token.is_valid for token in store.list_tokens()] == [False, False]
     store.close()
 
 

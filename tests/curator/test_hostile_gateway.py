@@ -119,6 +119,7 @@ def test_the_protocol_has_no_act_that_moves_a_limit_and_no_exact_figure():
         "rehearse",
         "release",
         "sign_on",
+        "stored",
         "values",
         "view",
     }

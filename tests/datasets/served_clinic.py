@@ -20,6 +20,7 @@ import pytest
 
 from dither.curator.run import CuratorSettings, make_server
 from dither.curator.server import CuratorServer
+from dither.gateway.app import AddPages
 from dither.gateway.run import make_gateway
 from dither.identity import TokenStore
 from dither.remote.curator import RemoteCurator
@@ -46,6 +47,8 @@ class ServedClinic:
     socket: Path
     tokens: TokenStore
     server: CuratorServer
+    address: str = ""
+    """Where a gateway serves it, if one does."""
 
     def make_token(
         self, name: str = "alice", role: str = "analyst", pots: tuple[str, ...] = ("total",)
@@ -130,12 +133,12 @@ def _serve(folder: Path, epsilon: str, slot_s: float) -> Iterator[ServedClinic]:
 
 
 @contextmanager
-def running_gateway(path: Path) -> Iterator[str]:
+def running_gateway(path: Path, add_pages: AddPages | None = None) -> Iterator[str]:
     """A gateway before a curator's socket; its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = make_gateway(path, "127.0.0.1", port)
+    server = make_gateway(path, "127.0.0.1", port, add_pages)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     end = time.monotonic() + 60

@@ -36,7 +36,8 @@ The token is piped in because every user of a computer can list the arguments of
 - **Limits.** A body has at most 1 MiB, a question 100,000 characters, an answer 5,000,000 numbers.
   What exceeds them is refused before anything is charged.
 
-The document itself is at `/api/v1/openapi.json`, and a page of it at `/`.
+The document itself is at `/api/v1/openapi.json`, and a page of it at `/api`;
+[the console](../console.md) has the pages for people.
 
 This page is written from that document:
 `DITHER_WRITE_SIGNATURES=1 python -m pytest tests/gateway`.

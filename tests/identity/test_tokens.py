@@ -155,7 +155,7 @@ def test_a_folder_with_files_of_others_is_not_taken_over(tmp_path):
 
 def test_the_token_of_a_serve_that_was_killed_ends_with_the_next_curator(tmp_path):
     authority = Authority(tmp_path / "home")
-    left_behind, _ = authority.tokens.create_serve_token("clinic")
+    left_behind, _ = authority.tokens.create_serve_token("clinic", "admin", ("total",))
     kept = make(authority.tokens)
     assert authority.verify(left_behind).name == SERVE_NAME
     authority.start()

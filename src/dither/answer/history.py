@@ -16,6 +16,7 @@ from dither.pages.notebook import write_cell
 from dither.privacy.charges.rules import charge_from_amounts
 from dither.privacy.kernel.kernel import refuse_shared_pots
 from dither.privacy.kernel.release import Values, from_bytes
+from dither.privacy.kernel.request import Price
 from dither.privacy.ledger.pots import price_text
 from dither.privacy.ledger.reports import Reports
 from dither.publish.shown_table import ShownTable
@@ -41,6 +42,8 @@ class PaidRelease:
     unit: str
     sql: str | None = None
     """The text of the question, where the log still has it."""
+    price: Price | None = None
+    """The price that was asked, which a repeat of the question must name too."""
 
     @property
     def paid(self) -> str:
@@ -142,6 +145,7 @@ def read_history(
                     None if record.superseded_by is None else names[record.superseded_by],
                     "" if paying_pot is None else paying_pot.unit,
                     find_question(questions or {}, record.release_id, askers),
+                    _read_price(record.public.get("request", {})),
                 )
             )
 
@@ -155,6 +159,13 @@ def read_history(
     return History(pot, tuple(releases), read_values)
 
 
+def _read_price(request: dict[str, Any]) -> Price | None:
+    """The price that a stored request names; None where it is not on record."""
+    price = request.get("price", {})
+    amounts = {name: Fraction(price[name]) for name in ("epsilon", "rho") if name in price}
+    return Price(**amounts) if amounts else None
+
+
 _OVER_CELLS = {"linear": "an operator over ", "scores": "a choice by "}
 
 
@@ -163,9 +174,11 @@ def describe_request(request: dict[str, Any]) -> str:
     aggregates = []
     tables = []
     keys = []
-    for step in request.get("steps", ()):
-        query = step["query"].get("cells", step["query"])
-        prefix = _OVER_CELLS.get(step["query"]["type"], "")
+    asked = [step["query"] for step in request.get("steps", ())]
+    for whole in [member for query in asked for member in query.get("members", (query,))]:
+        query = whole.get("cells", whole)
+        prefix = _OVER_CELLS.get(whole["type"], "")
+        aggregates += ["vectors of units"] if query["type"] == "unitvectors" else []
         columns = query.get("columns", ())
         aggregates += [prefix + _describe_aggregate(aggregate) for aggregate in columns]
         aggregates += [f"quantiles of {query['column']}"] if query["type"] == "quantiles" else []

@@ -202,18 +202,30 @@ def draw_chart(columns: Sequence[ResultColumn], rows: Sequence[Row]) -> Html:
 
     Nothing is drawn for a single row, or for more rows than fit a screen.
     """
+    has_keys = any(column.role == "key" for column in columns)
+    chart = list_chart_points(columns, rows) if has_keys and len(rows) > 1 else None
+    return EMPTY if chart is None else draw_dots(chart[1], chart[0])
+
+
+def list_chart_points(
+    columns: Sequence[ResultColumn], rows: Sequence[Row]
+) -> tuple[str, list[ChartPoint]] | None:
+    """The name of the first value column with intervals, and a point for each row.
+
+    None where no column has intervals, or there are more rows than fit a screen.
+    """
     keys = [column.name for column in columns if column.role == "key"]
     index = next(
         (i for i, column in enumerate(columns) if column.role == "value" and column.confidence),
         None,
     )
-    if not keys or index is None or not 1 < len(rows) <= _MOST_BARS:
-        return EMPTY
+    if index is None or not 0 < len(rows) <= _MOST_BARS:
+        return None
     ends = _find_ends(columns, index)
     if len(ends) != 2 or not all(_is_number(row[columns[index].name]) for row in rows):
-        return EMPTY
-    points = [_make_point(columns[index], keys, ends, row) for row in rows]
-    return draw_dots(points, columns[index].name)
+        return None
+    name = columns[index].name
+    return name, [_make_point(columns[index], keys, ends, row) for row in rows]
 
 
 def _make_point(

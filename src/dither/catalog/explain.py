@@ -39,7 +39,14 @@ def guarantee(catalog: Catalog) -> str:
         f"dataset {catalog.dataset}: budgets follow {catalog.lineage}, population "
         f"{catalog.population}"
     )
-    sections = [
+    sections = list_guarantee_sections(catalog)
+    body = "\n".join(_write_section(title, lines) for title, lines in sections)
+    return escape_lines(f"{head}\n{'=' * len(head)}\n{body}")
+
+
+def list_guarantee_sections(catalog: Catalog) -> list[tuple[str, list[str]]]:
+    """List the titles and sentences of the guarantee; whom it protects comes first."""
+    return [
         ("Protected", [_describe_protected(catalog)]),
         ("What is hidden", _describe_hidden(catalog)),
         *(
@@ -55,8 +62,6 @@ def guarantee(catalog: Catalog) -> str:
         ("Public, and shown without noise", _describe_public(catalog)),
         ("Outside the guarantee, since no noise covers them", ["; ".join(UNPROTECTED) + "."]),
     ]
-    body = "\n".join(_write_section(title, lines) for title, lines in sections)
-    return escape_lines(f"{head}\n{'=' * len(head)}\n{body}")
 
 
 def _name_unit(catalog: Catalog) -> str:

@@ -28,6 +28,7 @@ from dither.cli.token import Home
 from dither.commands import write_command
 from dither.errors import DitherError, ParameterError
 from dither.identity import TokenStore, default_home
+from dither.identity.principal import Role
 from dither.protocol.tls import TlsFiles
 from dither.state import State
 
@@ -133,23 +134,33 @@ def gateway(
     certificate: Certificate = None,
     key: PrivateKey = None,
     authority: Authority = None,
+    sign_on: Annotated[
+        Path | None,
+        typer.Option(help="JSON of a provider of OpenID Connect, for the console's sign-in."),
+    ] = None,
+    public_register: Annotated[
+        Path | None,
+        typer.Option(help="Lines 'DATASET TOKEN' with auditors' tokens: registers open to all."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer questions over HTTP from a curator's socket. Holds no data, no ledger and no key."""
     import_server()
+    from dither.console.pages import make_pages
     from dither.gateway.run import make_gateway, make_tls_gateway
 
+    pages = make_pages(read_console_settings(sign_on, public_register))
     files = read_tls_files(certificate, key, authority)
     if as_json:
         print_json({"address": f"http://{host}:{port}"})
     if curator is None:
         take_cores(is_gateway=True)
         path = socket or find_socket(home or default_home())
-        run_until_stopped(make_gateway(path, host, port))
+        run_until_stopped(make_gateway(path, host, port, pages))
     elif files is None:
         raise ParameterError("a curator on another host needs --certificate, --key, --authority")
     else:
-        run_until_stopped(make_tls_gateway(curator, files, host, port))
+        run_until_stopped(make_tls_gateway(curator, files, host, port, pages))
 
 
 def serve(
@@ -165,6 +176,8 @@ def serve(
 ) -> None:
     """Start curator and gateway on this machine, and print a link for the administrator."""
     import_server()
+    from dither.console.pages import make_pages
+    from dither.console.settings import ConsoleSettings
     from dither.gateway.run import make_gateway
 
     check_loopback(host)
@@ -172,16 +185,21 @@ def serve(
     chosen = home or default_home()
     served = catalogs or [prepare_demo(chosen.parent / "demo", console)]
     facts = {loaded.dataset: loaded for loaded in map(load, served)}
-    with running_curator(served, chosen, slot) as path, admin_tokens(chosen, list(facts)) as tokens:
+    with (
+        running_curator(served, chosen, slot) as path,
+        lasting_tokens(chosen, list(facts), "admin", ("total",)) as tokens,
+        lasting_tokens(chosen, list(facts), "auditor", ()) as auditors,
+    ):
         console.print(ONE_USER_BANNER, soft_wrap=True, highlight=False)
         address = f"http://{host}:{port}"
         if as_json:
             print_json({name: write_link(address, name, token) for name, token in tokens.items()})
         for name, token in () if as_json else tokens.items():
             print_links(console, address, facts[name], token)
+        pages = make_pages(ConsoleSettings(register_tokens=auditors))
         if slot:
             take_cores(is_gateway=True)
-        run_until_stopped(make_gateway(path, host, port))
+        run_until_stopped(make_gateway(path, host, port, pages))
 
 
 def check_loopback(host: str) -> None:
@@ -223,15 +241,34 @@ def import_server() -> None:
     try:
         import argon2
         import fastapi
+        import httpx
+        import jinja2
         import jwt
         import pydantic
         import uvicorn
     except ImportError:
         raise DitherError(
-            "serving needs fastapi, uvicorn, pydantic, argon2-cffi and pyjwt: "
+            "serving needs fastapi, uvicorn, pydantic, argon2-cffi, pyjwt, jinja2 and httpx: "
             "pip install 'dither[server]'"
         ) from None
-    del argon2, fastapi, jwt, pydantic, uvicorn
+    del argon2, fastapi, httpx, jinja2, jwt, pydantic, uvicorn
+
+
+def read_console_settings(sign_on: Path | None, public_register: Path | None) -> Any:
+    """What the files of a gateway say about its pages; both hold secrets of the gateway alone."""
+    from dither.console.settings import ConsoleSettings, read_register_tokens, read_sign_on
+
+    return ConsoleSettings(
+        None if sign_on is None else read_sign_on(read_secret_file(sign_on)),
+        {} if public_register is None else read_register_tokens(read_secret_file(public_register)),
+    )
+
+
+def read_secret_file(file: Path) -> str:
+    """The text of a file; refused where other users can read it."""
+    if file.stat().st_mode & 0o077:
+        raise ParameterError(f"{file} can be read by others: chmod 600 it")
+    return file.read_text(encoding="utf-8")
 
 
 @contextmanager
@@ -268,10 +305,12 @@ def wait_for_socket(path: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def admin_tokens(home: Path, datasets: list[str]) -> Iterator[dict[str, str]]:
+def lasting_tokens(
+    home: Path, datasets: list[str], role: Role, pots: tuple[str, ...]
+) -> Iterator[dict[str, str]]:
     """A token for each dataset, for as long as the command runs, or until the next curator."""
     store = TokenStore(home)
-    made = {name: store.create_serve_token(name) for name in datasets}
+    made = {name: store.create_serve_token(name, role, pots) for name in datasets}
     try:
         yield {name: text for name, (text, _) in made.items()}
     finally:
@@ -292,10 +331,10 @@ def print_links(console: Console, address: str, catalog: Catalog, token: str) ->
     table = catalog.private_tables[0].name
     question = f'{{"sql": "SELECT COUNT(*) AS n FROM {table}", "epsilon": 0.1}}'
     lines = (
-        f"admin link of {dataset}, shown once, ends with this command: {link}",
+        f"open in a browser, shown once, ends with this command: {link}",
         f"in Python: dither.connect({link!r})",
         f"with curl: {write_curl(address, dataset, token, question)}",
-        f"routes and bodies: {address}/  others get a token by: "
+        f"routes and bodies: {address}/api  others get a token by: "
         + write_command("token", "create", dataset, "NAME"),
     )
     for line in lines:

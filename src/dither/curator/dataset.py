@@ -30,6 +30,7 @@ from dither.identity.private_file import read_clock
 from dither.plan.algebra import Cells, Linear, Quantiles, Query, Scores
 from dither.plan.operators import count_rows
 from dither.privacy.kernel.kernel import Priced, Release
+from dither.privacy.kernel.release import from_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import Pot
 from dither.protocol import act_messages, documents, messages
@@ -43,6 +44,7 @@ CHANGED = (
     "the data were registered anew, or the terms of the budget changed, since this was priced; "
     "nothing was charged: ask again"
 )
+NOT_STORED = "no answer to this question at this price is stored for this budget: ask it first"
 MOST_NUMBERS = 5_000_000
 """Numbers in one reply, by the declared keys of a question: more are refused before a charge."""
 
@@ -231,6 +233,34 @@ class ServedDataset:
             raise
 
     @_read.register
+    def _read_stored(self, call: messages.ReadStored, principal: Principal) -> BaseModel:
+        """Hand out a stored answer for which the pot owes nothing; nothing else is ever done."""
+        pot = call.request.pot
+        principal.check_values(pot)
+        priced = self._price(documents.read_request(call.request), call.rules)
+        ledger = self._curator.kernel.ledger
+        answer = ledger.find(priced.key, pot) if priced.key == call.key else None
+        is_separate = any(outer.policy == "separate" for outer in priced.view.path)
+        if answer is None or (is_separate and answer.owing):
+            raise ParameterError(NOT_STORED)
+        ledger.ensure_anchored()
+        balances = ledger.pot(pot, under_way=False)
+        release = Release(
+            answer.release_id,
+            priced,
+            from_bytes(answer.stored.arrow_bytes),
+            Fraction(0),
+            balances.spent,
+            balances.cap,
+            answer.released_at,
+            {},
+            repeated=True,
+        )
+        handed_at = max(read_clock(), release.released_at)
+        self._record_access(principal, "repeat", pot, priced.key, release.release_id, handed_at)
+        return documents.write_release(release)
+
+    @_read.register
     def _rehearse(self, call: messages.RehearseRequest, principal: Principal) -> BaseModel:
         principal.check_pot(call.request.pot)
         request = documents.read_request(call.request)
@@ -265,6 +295,7 @@ class ServedDataset:
                     superseded_by=release.superseded_by,
                     unit=release.unit,
                     sql=release.sql if shows_texts else None,
+                    price=documents.write_price(release.price),
                 )
                 for release in page
             ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -38,6 +39,7 @@ NO_TELEMETRY: Any = dict.fromkeys(
 )
 """Durations and numbers of requests under way tell of the data: nothing exports them."""
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
+# What a response has not set by itself. Only static files and pages of the console set any.
 _HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -46,8 +48,14 @@ _HEADERS = (
 )
 
 
-def make_app(sockets: SocketPool) -> FastAPI:
-    """The application over the sockets of one curator."""
+AddPages = Callable[[FastAPI, SocketPool], None]
+
+
+def make_app(sockets: SocketPool, add_pages: AddPages | None = None) -> FastAPI:
+    """The application over the sockets of one curator.
+
+    `add_pages` adds pages for people, such as those of the console, below the routes for programs.
+    """
     app = FastAPI(
         title="dither",
         version=__version__,
@@ -61,13 +69,17 @@ def make_app(sockets: SocketPool) -> FastAPI:
     app.state.turns = TokenTurns()
     counted = CountedSockets(sockets)
     app.include_router(make_router(counted))
-    _add_pages(app, counted)
+    _add_pages(app, counted, "/api")
+    if add_pages is None:
+        _add_api_page(app, "/")
+    else:
+        add_pages(app, counted)
     _add_problems(app)
     app.add_middleware(RequestLimits)
     return app
 
 
-def _add_pages(app: FastAPI, sockets: CountedSockets) -> None:
+def _add_pages(app: FastAPI, sockets: CountedSockets, api_path: str) -> None:
     @app.get("/healthz", response_model=HealthDocument)
     async def read_health() -> dict[str, str]:
         """Say that the gateway runs. The answer is the same whatever is under way."""
@@ -77,7 +89,11 @@ def _add_pages(app: FastAPI, sockets: CountedSockets) -> None:
     async def read_metrics() -> Response:
         return Response(sockets.write_metrics(), media_type=METRICS_TYPE)
 
-    @app.get("/", include_in_schema=False)
+    _add_api_page(app, api_path)
+
+
+def _add_api_page(app: FastAPI, path: str) -> None:
+    @app.get(path, include_in_schema=False)
     async def read_api_page() -> HTMLResponse:
         return HTMLResponse(write_api_page(app.openapi()))
 
@@ -136,7 +152,9 @@ class RequestLimits:
             nonlocal is_started
             is_started = True
             if message["type"] == "http.response.start":
-                headers = [*message.get("headers", []), *_HEADERS]
+                headers = list(message.get("headers", []))
+                own = {name.lower() for name, _ in headers}
+                headers += [header for header in _HEADERS if header[0] not in own]
                 message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
             await send(message)
 

@@ -98,9 +98,11 @@ class TokenStore:
             raise ParameterError(f"a token lasts 1 to {MOST_DAYS} days, got {quote(days)}")
         return self._add_token(name, dataset, role, pots, days)
 
-    def create_serve_token(self, dataset: str) -> tuple[str, Token]:
-        """Make the administrator's token of `dither serve`, which the next curator ends."""
-        return self._add_token(SERVE_NAME, dataset, "admin", ("total",), 1)
+    def create_serve_token(
+        self, dataset: str, role: str, pots: tuple[str, ...]
+    ) -> tuple[str, Token]:
+        """Make a token of `dither serve` itself, which the next curator ends."""
+        return self._add_token(SERVE_NAME, dataset, role, pots, 1)
 
     def end_serve_tokens(self) -> None:
         """Revoke what a `dither serve` that was killed left behind."""

@@ -96,6 +96,19 @@ def write_request(request: Request) -> RequestDocument:
     )
 
 
+def write_price(price: Price | None) -> PriceDocument | None:
+    """The document of a price; None where it is not on record."""
+    return None if price is None else PriceDocument(**{price.name: fraction_text(price.value)})
+
+
+def read_price(document: PriceDocument | None) -> Price | None:
+    """The price of a document."""
+    if document is None:
+        return None
+    amounts = document.model_dump(exclude_none=True)
+    return Price(**{name: read_number(text) for name, text in amounts.items()})
+
+
 def read_request(document: RequestDocument) -> Request:
     """The request of a document; ParameterError where it is none."""
     queries = [wire.read(tree, QueryDocument, _NODES).query for tree in document.queries]

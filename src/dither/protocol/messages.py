@@ -153,6 +153,19 @@ class ReleaseRequest(StrictModel):
     idempotency_key: Name | None = None
 
 
+class ReadStored(StrictModel):
+    """The stored answer to a request, for a pot that owes nothing for it. It never charges.
+
+    Where no answer is stored, or asking would cost something, it is refused. So a page that is
+    opened again, shared or prefetched cannot spend, whatever the gateway does.
+    """
+
+    kind: Literal["stored"] = "stored"
+    request: RequestDocument
+    rules: RulesNumber
+    key: Digest
+
+
 class RehearseRequest(StrictModel):
     """Answer a request on rows that were invented from the catalog."""
 
@@ -208,6 +221,7 @@ CalledAct = Annotated[
     | ReadView
     | PriceRequest
     | ReleaseRequest
+    | ReadStored
     | RehearseRequest
     | ReadBudget
     | ReadHistory
@@ -317,6 +331,7 @@ class PaidReleaseDocument(StrictModel):
     superseded_by: str | None
     unit: str
     sql: str | None
+    price: PriceDocument | None = None
 
 
 class HistoryPage(StrictModel):

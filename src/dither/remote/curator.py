@@ -190,12 +190,29 @@ class RemoteCurator:
         return message
 
 
+class StoredAnswers(RemoteCurator):
+    """A curator of which only stored answers are asked: nothing that it is asked for can charge."""
+
+    def release(self, priced: Priced, *, fresh: bool, sql: str | None) -> Release:
+        """The stored answer to a request; ParameterError where there is none."""
+        if fresh:
+            raise ParameterError("a new answer is bought by asking: this reads stored ones alone")
+        call = messages.ReadStored(
+            request=documents.write_request(priced.request),
+            rules=priced.version.rules,
+            key=priced.key,
+        )
+        answer = self._transport.call(call, messages.ReleasedAnswer)
+        return documents.read_release(answer, priced)
+
+
 def _read_paid_release(document: messages.PaidReleaseDocument) -> PaidRelease:
     numbers = {
         "charged": documents.read_number(document.charged),
         "delta": documents.read_number(document.delta),
     }
-    return PaidRelease(**{**document.model_dump(), **numbers})
+    price = documents.read_price(document.price)
+    return PaidRelease(**{**document.model_dump(), **numbers, "price": price})
 
 
 def _refuse_lease() -> ParameterError:

@@ -45,6 +45,16 @@ def write_parameters(sql: str, params: Parameters | None) -> str:
     return read_text(sql)
 
 
+def list_parameter_names(sql: str) -> tuple[str, ...]:
+    """The named parameters of a text, in the order of their first use; `?` and `$1` have no name.
+
+    >>> list_parameter_names("SELECT COUNT(*) FROM t WHERE a > :least AND b < :most AND c > :least")
+    ('least', 'most')
+    """
+    names = (name for _, _, name in _find_parameters(sql))
+    return tuple(dict.fromkeys(name for name in names if not name.isdigit()))
+
+
 def _find_parameters(sql: str) -> list[tuple[int, int, str]]:
     """Start, end and name of every parameter; those written as `?` are numbered from 1."""
     try:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -64,9 +65,17 @@ def load(path: str | os.PathLike[str]) -> Catalog:
 def list_problems(path: str | os.PathLike[str]) -> tuple[CatalogError, ...]:
     """List everything that is wrong with the catalog in the file `path`, in the order of its
     lines."""
+    return _list_problems(lambda: _read_text(path), os.fspath(path))
+
+
+def list_text_problems(text: str) -> tuple[CatalogError, ...]:
+    """List everything that is wrong with the catalog that `text` describes."""
+    return _list_problems(lambda: text, "catalog")
+
+
+def _list_problems(read_text: Callable[[], str], file: str) -> tuple[CatalogError, ...]:
     problems = Problems()
-    file = os.fspath(path)
-    root = problems.read(lambda: _read_undecided_tree(_read_text(path), file))
+    root = problems.read(lambda: _read_undecided_tree(read_text(), file))
     if root is not None:
         _read_and_check(root, file, problems)
     return tuple(sorted(problems.errors, key=lambda error: error.line or 0))

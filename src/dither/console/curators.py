@@ -1,0 +1,94 @@
+"""What pages ask of the curator: connections, stored answers, and who the visitor is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dither.console.settings import ConsoleSettings
+from dither.console.visitors import SignInNeededError, Visitor
+from dither.gateway.connections import AskedConnection, ConnectionPool
+from dither.protocol import messages
+from dither.remote.curator import StoredAnswers
+from dither.remote.transport import SocketPool, SocketTransport
+from dither.session import Connection
+
+
+class Curators:
+    """The curator of a gateway, for the pages of all visitors."""
+
+    def __init__(self, sockets: SocketPool, settings: ConsoleSettings) -> None:
+        self._sockets = sockets
+        self._connections = ConnectionPool(sockets)
+        self.settings = settings
+
+    def make_transport(self, token: str | None, dataset: str = "") -> SocketTransport:
+        """Calls under a token; those that open a session need none."""
+        return SocketTransport(self._sockets, dataset, token or "")
+
+    def list_datasets(self, visitor: Visitor) -> list[str]:
+        """The datasets that the visitor may do something with."""
+        transport = self.make_transport(visitor.token)
+        return transport.call(messages.ListDatasets(), messages.DatasetNames).names
+
+    @contextmanager
+    def borrow(
+        self, dataset: str, visitor: Visitor, pot: str | None = None, ask_key: str | None = None
+    ) -> Iterator[AskedConnection]:
+        """A connection for one request of a visitor."""
+        if visitor.token is None:
+            raise SignInNeededError("sign in first")
+        with self._connections.borrow(dataset, visitor.token, pot, ask_key) as borrowed:
+            yield borrowed
+
+    def open_stored(self, dataset: str, visitor: Visitor, pot: str | None) -> Connection:
+        """A connection that hands out stored answers and can buy none."""
+        curator = StoredAnswers(self.make_transport(visitor.token, dataset))
+        return Connection(curator, pot=pot or curator.first_pot)
+
+    def find_reader(self, dataset: str, visitor: Visitor) -> Visitor:
+        """Who reads a public page: the auditor whose token the gateway was given, or the visitor.
+
+        Everybody sees what the auditor sees: parameters and prices, neither texts nor values.
+        """
+        token = self.settings.register_tokens.get(dataset)
+        return visitor if token is None else Visitor(token, visitor.form_token)
+
+
+@dataclass(frozen=True)
+class DatasetHead:
+    """What the head of every page of a dataset shows."""
+
+    name: str
+    principal: str
+    role: str
+    pots: tuple[str, ...]
+    pot: str
+    version: int
+    context: str
+
+    @property
+    def prepares_acts(self) -> bool:
+        """Whether the page of stewards is linked. The curator decides by itself what it allows."""
+        return self.role != "analyst"
+
+
+def describe_head(borrowed: AskedConnection) -> DatasetHead:
+    """The head of a dataset's pages."""
+    facts = borrowed.curator.kernel
+    return DatasetHead(
+        facts.catalog.dataset,
+        facts.principal.name,
+        facts.principal.role,
+        tuple(facts.principal.pots),
+        borrowed.pot,
+        facts.version.number,
+        facts.version.context,
+    )
+
+
+def list_page_values(visitor: Visitor, head: DatasetHead, page: str) -> dict[str, Any]:
+    """Values that every page of a dataset needs."""
+    return {"visitor": visitor, "head": head, "page": page}

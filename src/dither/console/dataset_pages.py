@@ -1,0 +1,162 @@
+"""Datasets: what is there, who is protected and who is not, limits, and what one answer costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Request, Response
+from starlette.responses import RedirectResponse
+
+from dither.answer.describe_tables import describe_table
+from dither.canonical import decimal_text
+from dither.catalog import Catalog
+from dither.catalog.explain import list_guarantee_sections
+from dither.console.curators import Curators, describe_head, list_page_values
+from dither.console.page_route import PageRoute
+from dither.console.question_form import START_EPSILON, TypedQuestion
+from dither.console.rendering import write_page
+from dither.console.visitors import SignedIn, identify_visitor
+from dither.errors import DitherError
+from dither.gateway.connections import AskedConnection
+from dither.pages.charts import format_number
+from dither.protocol.errors import BusyError, TokenError
+
+DatasetName = Annotated[str, Path(max_length=128)]
+
+
+@dataclass(frozen=True)
+class DatasetCard:
+    """A dataset in a few plain words."""
+
+    name: str
+    protected: str
+    tables: tuple[str, ...]
+    cost: str
+    remaining: str
+    role: str
+    is_invented: bool
+    first_question: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class TablePanel:
+    """A table of the catalog: its limit and its columns."""
+
+    name: str
+    kind: str
+    limit: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def make_dataset_router(curators: Curators) -> APIRouter:
+    """The routes of datasets."""
+    router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+    @router.get("/")
+    def show_start(request: Request) -> Response:
+        return RedirectResponse("/datasets", 303)
+
+    @router.get("/datasets")
+    def list_datasets(visitor: SignedIn) -> Response:
+        names = curators.list_datasets(visitor)
+        cards = []
+        for name in names:
+            try:
+                with curators.borrow(name, visitor) as borrowed:
+                    cards.append(describe_dataset(borrowed))
+            except (TokenError, BusyError):
+                raise
+            except DitherError as error:
+                cards.append(_describe_failure(name, error))
+        return write_page("datasets.html", visitor=visitor, cards=cards, page="datasets")
+
+    @router.get("/datasets/{dataset}")
+    def show_dataset(request: Request, dataset: DatasetName) -> Response:
+        """A dataset. Whoever is not signed in may come with a link whose fragment has a token."""
+        visitor = identify_visitor(request)
+        if visitor.token is None:
+            return write_page(
+                "enter.html", visitor=visitor, next_path=f"/datasets/{dataset}", page="enter"
+            )
+        with curators.borrow(dataset, visitor) as borrowed:
+            catalog = borrowed.connection.catalog
+            values = list_page_values(visitor, describe_head(borrowed), "dataset")
+            card = describe_dataset(borrowed)
+        return write_page(
+            "dataset.html",
+            **values,
+            card=card,
+            sections=list_guarantee_sections(catalog),
+            tables=list_tables(catalog),
+        )
+
+    return router
+
+
+def write_first_question(catalog: Catalog) -> str:
+    """A question that every dataset answers: how many rows its first private table has."""
+    return f"SELECT COUNT(*) AS n\nFROM {catalog.private_tables[0].name}"
+
+
+def describe_dataset(borrowed: AskedConnection) -> DatasetCard:
+    """The card of a dataset: from its catalog, and what its budget has left."""
+    catalog = borrowed.connection.catalog
+    facts = borrowed.curator.kernel
+    sql = write_first_question(catalog)
+    cost = ""
+    remaining = ""
+    try:
+        preview = borrowed.connection.preview(sql, epsilon=START_EPSILON)
+    except (TokenError, BusyError):
+        raise
+    except DitherError:
+        preview = None
+    if preview is not None:
+        half_width = format_number(preview.columns[0].half_width)
+        cost = (
+            f"A count at epsilon {START_EPSILON} is off by at most {half_width} in 95 of 100 "
+            "answers, however large it is."
+        )
+        if preview.balance is not None:
+            remaining = (
+                f"{preview.charged_in} {decimal_text(preview.balance.left)} is left: enough for "
+                f"about {preview.questions_left:,} such counts."
+            )
+    tables = tuple(f"{table.name} ({table.kind})" for table in catalog.tables)
+    protected = next(lines[0] for title, lines in list_guarantee_sections(catalog))
+    question = TypedQuestion(sql).write_query()
+    return DatasetCard(
+        catalog.dataset,
+        protected,
+        tables,
+        cost,
+        remaining,
+        facts.principal.role,
+        facts.version.context == "dev",
+        f"/datasets/{quote(catalog.dataset)}/ask?{question}",
+    )
+
+
+def _describe_failure(name: str, error: DitherError) -> DatasetCard:
+    return DatasetCard(name, "", (), "", "", "", False, "", str(error))
+
+
+def list_tables(catalog: Catalog) -> tuple[TablePanel, ...]:
+    """The tables of a catalog, as a connection describes them."""
+    panels = []
+    for table in catalog.tables:
+        described = describe_table(catalog, table.name)
+        panels.append(
+            TablePanel(
+                table.name,
+                table.kind,
+                "; ".join(described.lines),
+                described.table.heads,
+                described.table.rows,
+            )
+        )
+    return tuple(panels)

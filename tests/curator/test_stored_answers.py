@@ -1,0 +1,75 @@
+"""Reading a stored answer never charges: not for a new question, group or version."""
+
+from __future__ import annotations
+
+import pytest
+
+from dither import steward
+from dither.errors import DitherError, ParameterError
+from dither.protocol.errors import AccessError
+from dither.remote.curator import StoredAnswers
+from dither.session import Connection
+from tests.curator.test_other_pots import apart
+from tests.datasets.served_clinic import BY_WARD, COUNT
+
+__all__ = ["apart"]
+
+
+def read_stored(served, token: str, pot: str = "total") -> Connection:
+    return Connection(StoredAnswers(served.make_transport(token)), pot=pot)
+
+
+def test_a_stored_answer_is_read_again_and_nothing_is_charged(served):
+    token = served.make_token()
+    answer = served.connect(token).sql(BY_WARD, epsilon=1)
+    spent = served.read_spent()
+    again = read_stored(served, token).sql(BY_WARD, epsilon=1)
+    assert again.to_dict() == answer.to_dict() and again.info["repeated"]
+    assert again.info["release_id"] == answer.info["release_id"]
+    assert served.read_spent() == spent
+
+
+@pytest.mark.parametrize("terms", [{"epsilon": 1}, {"epsilon": 2, "fresh": True}])
+def test_what_is_not_stored_is_refused_for_free(served, terms):
+    token = served.make_token()
+    served.connect(token).sql(COUNT, epsilon=2)
+    spent = served.read_spent()
+    with pytest.raises(ParameterError, match="stored"):
+        read_stored(served, token).sql(COUNT, **terms)
+    assert served.read_spent() == spent
+
+
+def test_after_a_new_version_the_old_answer_is_not_bought_again(served):
+    token = served.make_token()
+    served.connect(token).sql(COUNT, epsilon=1)
+    reader = read_stored(served, token)
+    assert reader.sql(COUNT, epsilon=1).info["repeated"]
+    steward.register(served.file, state=served.state)
+    spent = served.read_spent()
+    with pytest.raises(DitherError):
+        reader.sql(COUNT, epsilon=1)
+    assert served.read_spent() == spent
+
+
+def test_a_group_that_has_not_paid_is_not_made_to_pay_by_reading(apart):
+    """Asked as a question, the stored answer of another group is sold at its price."""
+    apart.connect(apart.make_token("ann", pots=("board",)), "board").sql(COUNT, epsilon=1)
+    token = apart.make_token("eve", pots=("press",))
+    with pytest.raises(ParameterError, match="stored"):
+        read_stored(apart, token, "press").sql(COUNT, epsilon=1)
+    assert apart.read_spent("press") == 0
+    apart.connect(token, "press").sql(COUNT, epsilon=1)
+    paid = apart.read_spent("press")
+    assert paid == 1
+    assert read_stored(apart, token, "press").sql(COUNT, epsilon=1).info["repeated"]
+    assert apart.read_spent("press") == paid
+
+
+def test_an_auditor_and_a_stranger_to_the_pot_read_no_values(served):
+    served.connect().sql(COUNT, epsilon=1)
+    for token in (
+        served.make_token("zoe", "auditor", ()),
+        served.make_token("eve", pots=("other",)),
+    ):
+        with pytest.raises(AccessError):
+            read_stored(served, token).sql(COUNT, epsilon=1)
