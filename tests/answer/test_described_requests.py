@@ -11,7 +11,7 @@ SAVED = json.loads(Path(__file__).parents[1].joinpath("stored_samples.json").rea
 
 
 @pytest.mark.parametrize(
-    "kind, words",
+    ("kind", "words"),
     [
         ("linear", "an operator over count from visits by ward"),
         ("scores", "a choice by count from visits by ward"),
