@@ -207,10 +207,14 @@ REFUSED: dict[str, tuple[CountingWorkload, dict[str, Any], str]] = {
         "does not add up",
     ),
     "a limit in the condition": (identity("sex"), {"where": "age < 4 LIMIT 1"}, "LIMIT"),
-    "keys in the condition": (identity("sex"), {"where": "age < 4 GROUP BY sex"}, ""),
-    "an aggregate that does not add up": (identity("sex"), {"aggregate": "MAX(cost)"}, ""),
-    "a sum without bounds": (identity("sex"), {"aggregate": "SUM(person)"}, ""),
-    "an unknown table": (identity("sex"), {"table": "nothing"}, ""),
+    "keys in the condition": (identity("sex"), {"where": "age < 4 GROUP BY sex"}, "no GROUP BY"),
+    "an aggregate that does not add up": (
+        identity("sex"),
+        {"aggregate": "MAX(cost)"},
+        "no other aggregate",
+    ),
+    "a sum of names": (identity("sex"), {"aggregate": "SUM(person)"}, "an id outside"),
+    "an unknown table": (identity("sex"), {"table": "nothing"}, "no table nothing"),
     "no price": (identity("sex"), {"rho": None}, "price"),
     "two prices": (identity("sex"), {"epsilon": 1}, "price"),
 }

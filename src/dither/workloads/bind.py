@@ -176,7 +176,11 @@ def _read_marginal(query: Query, recipe: Recipe, first: Recipe) -> tuple[str, ..
 
 def _check_aggregate(query: Query) -> None:
     if not isinstance(query, Cells) or query.keys:
-        raise RefusedError("a workload counts rows: name no keys", rule=PrivacyRule.NO_RULE)
+        raise RefusedError(
+            "a workload is over one COUNT or SUM of all rows: name no other aggregate and no "
+            "GROUP BY",
+            rule=PrivacyRule.NO_RULE,
+        )
     _check_additive(query)
 
 
