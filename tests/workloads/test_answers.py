@@ -201,9 +201,20 @@ REFUSED: dict[str, tuple[CountingWorkload, dict[str, Any], str]] = {
     "too many cells": (prefixes("age") * identity("code"), {}, "3,200,000 cells"),
     "a marginal of too many cells": (identity("age", "code"), {}, "3,200,000 cells"),
     "too many queries": (cube(["code"], 1) * ranges("age"), {}, "27,2"),
-    "an aggregate that does not add up": (identity("sex"), {"aggregate": "MAX(cost)"}, ""),
-    "a sum without bounds": (identity("sex"), {"aggregate": "SUM(person)"}, ""),
-    "an unknown table": (identity("sex"), {"table": "nothing"}, ""),
+    "people who may be in two cells": (
+        identity("sex"),
+        {"aggregate": "COUNT(DISTINCT person)"},
+        "does not add up",
+    ),
+    "a limit in the condition": (identity("sex"), {"where": "age < 4 LIMIT 1"}, "LIMIT"),
+    "keys in the condition": (identity("sex"), {"where": "age < 4 GROUP BY sex"}, "no GROUP BY"),
+    "an aggregate that does not add up": (
+        identity("sex"),
+        {"aggregate": "MAX(cost)"},
+        "no other aggregate",
+    ),
+    "a sum of names": (identity("sex"), {"aggregate": "SUM(person)"}, "an id outside"),
+    "an unknown table": (identity("sex"), {"table": "nothing"}, "no table nothing"),
     "no price": (identity("sex"), {"rho": None}, "price"),
     "two prices": (identity("sex"), {"epsilon": 1}, "price"),
 }

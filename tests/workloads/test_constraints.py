@@ -147,6 +147,13 @@ def test_products_of_ranges_are_made_nonnegative_too(survey: Survey) -> None:
     assert expand_cells(derived)[1].min() >= 0 > expand_cells(result)[1].min()
 
 
+def test_sums_are_not_made_nonnegative(survey: Survey) -> None:
+    con = survey.connect("zcdp")
+    asked = con.workload(identity("sex"), table="survey", aggregate="SUM(cost)", rho=1)
+    with pytest.raises(ParameterError, match="counts"):
+        asked.rehearse().nonnegative()
+
+
 def test_too_many_cells_for_nonnegative_numbers_are_refused(survey: Survey) -> None:
     con = survey.connect("zcdp")
     wide = marginals(1, of=["age", "sex", "area", "code"])

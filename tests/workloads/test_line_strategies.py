@@ -147,6 +147,7 @@ def test_level_weights_err_least_among_weights_nearby() -> None:
                     assert score(moved) > score(weights) * (1 - 1e-4)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize(("kind", "peer"), [("ranges", 8.07), ("prefixes", 7.39)])
 def test_laplace_strategies_err_no_more_than_the_public_optimiser(
     kind: LineKind, peer: float

@@ -14,7 +14,7 @@ from math import prod
 
 from dither.answer.shown_keys import Key, list_shown_keys
 from dither.errors import ParameterError, RefusedError
-from dither.plan.algebra import Cells, Plan, Query
+from dither.plan.algebra import Cells, CountUnits, Plan, Query
 from dither.plan.analysed_query import Analyses
 from dither.plan.domain import Domain
 from dither.plan.keys import list_keys
@@ -57,6 +57,11 @@ class BoundWorkload:
     def sizes(self) -> dict[str, int]:
         """How many keys each column has, null included where it is kept."""
         return {name: list_keys(name, domain).codes for name, domain in self.domains.items()}
+
+    @property
+    def value_name(self) -> str:
+        """What the counts or sums are called."""
+        return next(output.name for output in self.recipe.outputs if output.role == "value")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -105,9 +110,12 @@ def bind_workload(
     """Bind a workload to the rows of a table; refused where a column has no declared values."""
     sql = f"SELECT {aggregate} FROM {table}" + (f" WHERE {where}" if where else "")
     recipe = bind(sql)
-    if len(recipe.queries) != 1 or len(recipe.atoms) != 1 or recipe.atoms[0].offset:
+    is_plain = recipe.having is None and recipe.limit is None and not recipe.offset
+    has_one = len(recipe.queries) == 1 and len(recipe.atoms) == 1
+    if not is_plain or not has_one or recipe.atoms[0].offset:
         raise RefusedError(
-            "a workload is over one COUNT or SUM without a shift: e.g. aggregate='COUNT(*)'",
+            "a workload is over one COUNT or SUM without a shift, HAVING or LIMIT: e.g. "
+            "aggregate='COUNT(*)'",
             rule=PrivacyRule.NO_RULE,
         )
     (query,) = recipe.queries
@@ -162,14 +170,29 @@ def _read_marginal(query: Query, recipe: Recipe, first: Recipe) -> tuple[str, ..
             "BY: write one WHERE for all, without HAVING or LIMIT, or ask them one by one",
             rule=PrivacyRule.NO_RULE,
         )
-    find_aggregate(query)
+    _check_additive(query)
     return query.keys
 
 
 def _check_aggregate(query: Query) -> None:
     if not isinstance(query, Cells) or query.keys:
-        raise RefusedError("a workload counts rows: name no keys", rule=PrivacyRule.NO_RULE)
-    find_aggregate(query)
+        raise RefusedError(
+            "a workload is over one COUNT or SUM of all rows: name no other aggregate and no "
+            "GROUP BY",
+            rule=PrivacyRule.NO_RULE,
+        )
+    _check_additive(query)
+
+
+def _check_additive(query: Cells) -> None:
+    """Refuse counts of people: one with rows in two cells is counted in both, so that cells do not
+    add up to marginals."""
+    if isinstance(find_aggregate(query), CountUnits):
+        raise RefusedError(
+            "COUNT(DISTINCT) of people does not add up over cells, and tables of a workload do: "
+            "count rows, or ask for each table by itself",
+            rule=PrivacyRule.NO_RULE,
+        )
 
 
 def _check_order(bound: BoundWorkload) -> None:

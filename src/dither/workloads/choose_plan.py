@@ -95,8 +95,11 @@ def list_plans(bound: BoundWorkload, noise: Noise) -> list[MeasurementPlan]:
             "for coarser bins",
             rule=PrivacyRule.BOUNDED_WORK,
         )
+    fits_residuals = max(bound.sizes.values(), default=1) <= MOST_VALUES
+    if noise == "gaussian" and fits_residuals and len(domain.marginals) > 1:
+        return [plan_residuals(domain, noise)]  # the optimum: nothing to compare
     plans: list[MeasurementPlan] = [plan_direct(domain, noise)]
-    if max(bound.sizes.values(), default=1) <= MOST_VALUES:
+    if fits_residuals:
         plans.append(plan_residuals(domain, noise))
     if domain.count_cells(domain.columns) <= MAX_CELLS and len(domain.marginals) > 1:
         plans.append(plan_kronecker(products, bound.columns, bound.sizes, noise))

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError, RefusedError
+from dither.plan.algebra import Sum
 from dither.plan.keys import MAX_CELLS
 from dither.rules import PrivacyRule
 from dither.workloads.kronecker import FittedProduct, KroneckerPlan
@@ -145,6 +146,8 @@ def make_nonnegative(
     known: KnownTotals | None = None,
 ) -> WorkloadResult:
     """Nonnegative least squares over all cells, in the precision of what was measured."""
+    if isinstance(result.offer.bound.query.columns[0], Sum):
+        raise ParameterError("nonnegative numbers are for counts: a sum may be negative")
     columns, estimate = expand_cells(result)
     allowed: NDArray[np.bool_] = np.ones(estimate.shape, bool)
     notes = ["nonnegative least squares: small counts are biased upwards"]

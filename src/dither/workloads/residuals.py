@@ -273,7 +273,8 @@ def plan_residuals(domain: MarginalDomain, noise: Noise) -> ResidualPlan:
         else:
             norm = 2 ** len(subset) * domain.find_price(subset)
             shares[subset] = (norm**2 * demand) ** (1 / 3)
-    return ResidualPlan(domain, _normalise(shares))
+    optimal = ("residuals are the exact optimum for marginals",) if noise == "gaussian" else ()
+    return ResidualPlan(domain, _normalise(shares), optimal)
 
 
 def plan_direct(domain: MarginalDomain, noise: Noise) -> DirectPlan:

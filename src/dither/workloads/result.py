@@ -72,7 +72,7 @@ class WorkloadResult:
 
     def make_table(self, product: Product) -> pa.Table:
         """Keys, values and ends of intervals of one product."""
-        name = self.offer.bound.recipe.outputs[0].name
+        name = self.offer.bound.value_name
         values = self.answer(product)
         centre = self._find_centre(product) if self.biased else values
         half = self.find_half_widths(product)
