@@ -3,13 +3,14 @@ keys of releases."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from dither.local.subjects import EXAMPLES
 from dither.plan import algebra as plans
+from dither.plan import encodings, utilities, vector_functions
 from dither.plan import operators as ops
-from dither.plan import utilities
 from dither.privacy import losses
 from dither.privacy.kernel.calibrate import loss_of
 from dither.privacy.kernel.release import Version, repeat_key
@@ -56,7 +57,34 @@ def plan_samples() -> list[Any]:
             plans.Scores(plans.Cells(VISITS, ("ward",), (plans.Count(),)), utility)
             for utility in utility_samples()
         ),
+        *vector_samples(),
+        plans.Scores(vector_samples()[0], utilities.Coordinates((1, -2))),
     ]
+
+
+def vector_samples() -> tuple[plans.UnitVectors, ...]:
+    """Every feature and every function of rows, the last one over a sample."""
+    features = (
+        encodings.Intercept(),
+        encodings.Scaled("age"),
+        encodings.OneHot("ward"),
+        encodings.Binned("age", (Fraction(40), Fraction(65))),
+    )
+    functions: tuple[vector_functions.VectorFunction, ...] = (
+        vector_functions.FeatureSums(),
+        vector_functions.SecondMoments("cost"),
+        vector_functions.LogisticGradient("ward", 1, (3, -7)),
+        vector_functions.HuberGradient("ward", 0, (3, -7)),
+        vector_functions.MultinomialGradient("ward", ((1, 2), (3, 4))),
+        vector_functions.SquaredGradient("cost", (3, -7)),
+        vector_functions.PoissonGradient("age", (3, -7)),
+    )
+    return tuple(
+        plans.UnitVectors(
+            VISITS, features, function, HALF, Fraction(1, 64), None if position < 6 else HALF
+        )
+        for position, function in enumerate(functions)
+    )
 
 
 def utility_samples() -> tuple[utilities.Utility, ...]:
@@ -126,6 +154,11 @@ def release_keys() -> dict[str, str]:
         "rounded_gaussian": (count, "rounded_gaussian"),
         "scores_exponential": (plans.Scores(count, utility_samples()[1]), "scores_exponential"),
         "scores_flipped": (plans.Scores(count, utility_samples()[0]), "scores_permute_and_flip"),
+        "vectors_gaussian": (vector_samples()[0], "vectors_rounded_gaussian"),
+        "vectors_gaussian_sampled": (
+            replace(vector_samples()[0], rate=HALF),
+            "vectors_rounded_gaussian",
+        ),
     }
     return {name: _release_key(at, query, family) for name, (query, family) in queries.items()}
 

@@ -22,7 +22,15 @@ import pytest
 
 import dither
 from dither import RefusedError
-from dither.plan import algebra, expressions, operators, utilities
+from dither.plan import (
+    algebra,
+    encodings,
+    expressions,
+    hashed,
+    operators,
+    utilities,
+    vector_functions,
+)
 from dither.plan.algebra import to_json
 from dither.privacy.ledger import lineages
 from dither.stored import stored, stored_keys, stored_name
@@ -83,7 +91,7 @@ def test_no_class_name_reaches_what_is_stored() -> None:
 
 def test_a_class_name_in_a_digest_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: the plan's own class name as its type, as it was."""
-    monkeypatch.setattr(algebra, "stored_name", lambda cls: cls.__name__.lower())
+    monkeypatch.setattr(hashed, "stored_name", lambda cls: cls.__name__.lower())
     assert to_json(algebra.Scan("visits")) == {"type": "scan", "v": 1, "table": "visits"}
     with renamed([algebra.Scan]):
         assert as_saved(stored_texts()) != SAVED
@@ -93,15 +101,18 @@ def test_the_samples_hold_every_node_and_every_loss() -> None:
     texts = json.dumps(stored_texts())
     nodes = {
         cls
-        for module in (algebra, expressions, operators, utilities)
+        for module in (algebra, encodings, expressions, operators, utilities, vector_functions)
         for cls in vars(module).values()
-        if inspect.isclass(cls) and is_dataclass(cls) and cls is not algebra.OverCells
+        if inspect.isclass(cls)
+        and is_dataclass(cls)
+        and cls.__module__ == module.__name__
+        and cls not in (algebra.OverCells, encodings.ResolvedFeature)
     }
     for cls in nodes:
         assert f'"type": "{stored_name(cls)}"' in texts
     for name in (kind.type for kind in list_kernel_losses()):
         assert f'"type": "{name}"' in texts
-    assert len({type(sample) for sample in plan_samples()}) == 15 and len(loss_samples()) > 15
+    assert len({type(sample) for sample in plan_samples()}) == 16 and len(loss_samples()) > 15
 
 
 def test_a_lineage_file_holds_stored_keys_and_not_field_names(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, read_history
-from dither.answer.leased import OpenLease
+from dither.answer.leased import OpenFixedLease, OpenLease
 from dither.answer.question_log import read_questions, record_question
 from dither.catalog import Catalog
 from dither.catalog.file.load import load
@@ -126,6 +126,10 @@ class EmbeddedCurator:
     def open_lease(self, price: Price, pot: str) -> OpenLease:
         """Charge a pot for a lease, whose steps this process chooses as they come."""
         return OpenLease(self.kernel, price, pot)
+
+    def open_fixed_lease(self, first: Request, steps: int) -> OpenFixedLease:
+        """Charge a pot for steps of one loss, whose queries this process chooses as they come."""
+        return OpenFixedLease(self.kernel, first, steps)
 
     def list_pots(self) -> tuple[Pot, ...]:
         """All pots, without the charges under way."""

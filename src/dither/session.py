@@ -48,7 +48,7 @@ from dither.answer.keys_result import (
     answer_declared_keys,
     preview_declared_keys,
 )
-from dither.answer.leased import OpenLease
+from dither.answer.leased import OpenFixedLease, OpenLease, write_request
 from dither.answer.limit_notes import check_bins
 from dither.answer.notebook_errors import hide_frames
 from dither.answer.offers import Offers
@@ -69,6 +69,7 @@ from dither.canonical import Number
 from dither.catalog import Catalog
 from dither.embedded import EmbeddedCurator
 from dither.errors import BudgetError, DitherError, ParameterError, PrivacyWarning, QueryError
+from dither.plan.algebra import Query
 from dither.plan.facts import Facts
 from dither.postprocess.ask_subquestions import ask_subquestions, preview_subquestions
 from dither.privacy.kernel.kernel import Priced, Release
@@ -328,6 +329,28 @@ class Connection:
         if not self._view().path:
             self._refuse_pot()
         return self._curator.open_lease(price, self._pot)
+
+    def fixed_lease(
+        self,
+        query: Query,
+        *,
+        steps: int,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        family: str | None = None,
+    ) -> OpenFixedLease:
+        """Charge a budget now for `steps` steps, each of the loss of this query at this price.
+
+        For training: `with con.fixed_lease(query, rho=0.01, steps=100) as lease:` and
+        `lease.release(query)` with other queries of the same loss, such as `UnitVectors` at another
+        theta. Samples of units are paid by their amplified loss, from a budget of the rule approx
+        or rdp.
+        """
+        price = Price(read_epsilon(epsilon), read_rho(rho))
+        if not self._view().path:
+            self._refuse_pot()
+        first = write_request(query, price, self._pot, family, rho is None)
+        return self._curator.open_fixed_lease(first, steps)
 
     def table(self, name: str) -> Question:
         """Build a question step by step.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dither.answer.history import History
-from dither.answer.leased import OpenLease
+from dither.answer.leased import OpenFixedLease, OpenLease
 from dither.catalog import Catalog
 from dither.plan.analyse import NEWEST_RULES
 from dither.privacy.kernel.kernel import Priced, Release
@@ -74,6 +74,9 @@ class CuratorAccess(Protocol):
 
     def open_lease(self, price: Price, pot: str) -> OpenLease:
         """Charge a pot for a lease, whose steps run in this process; refused to remote askers."""
+
+    def open_fixed_lease(self, first: Request, steps: int) -> OpenFixedLease:
+        """Charge a pot for steps of one loss, in this process; refused to remote askers."""
 
     def list_pots(self) -> tuple[Pot, ...]:
         """All pots that the asker may see, by what was released until now."""

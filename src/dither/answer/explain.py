@@ -27,6 +27,7 @@ from dither.plan.algebra import (
     Quantiles,
     Query,
     Scores,
+    UnitVectors,
     Value,
     sources_of,
 )
@@ -177,6 +178,9 @@ def describe_query(query: Query) -> str:
         return f"{describe_operator(query.operator)} times {describe_query(query.cells)}"
     if isinstance(query, Scores):
         return f"the best {type(query.utility).__name__} over {describe_query(query.cells)}"
+    if isinstance(query, UnitVectors):
+        over = "all units" if query.rate is None else f"a sample of units at rate {query.rate}"
+        return f"{type(query.function).__name__} summed over {over}, clipped to {query.clip}"
     assert isinstance(query, Cells)
     return ", ".join(_describe_aggregate(aggregate) for aggregate in query.columns) + by
 

@@ -1,14 +1,15 @@
-"""A lease for algorithms: queries of the kernel, one after the other, out of one charge.
+"""Leases for algorithms: queries of the kernel, one after the other, out of one charge.
 
-Select, measure, reconstruct: choose what to ask next from what was answered so far, and state a
-price for each step. What comes back is noisy, so whatever is computed from it is free.
+Choose what to ask next from what was answered so far. `OpenLease` prices its steps as they come
+(select, measure, reconstruct); `OpenFixedLease` has a fixed number of steps of one price, paid
+together (training). What comes back is noisy, so whatever is computed from it is free.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from dither.answer.asked import read_epsilon, read_rho
 from dither.answer.explain import ExplainedStep, explain_step
@@ -18,11 +19,44 @@ from dither.plan.algebra import Keys, Query
 from dither.privacy.kernel.budget_lease import BudgetLease
 from dither.privacy.kernel.families import FAMILIES, Measure, choose_family
 from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.request import Price, Request, Step
 
+Door = TypeVar("Door", bound="LeaseDoor")
+MOST_STEPS = 10**7
 
-class OpenLease:
+
+class LeaseDoor:
+    """What both kinds of leases share: a charge on record, and an end that stores what left."""
+
+    _lease: Lease
+
+    @property
+    def charged(self) -> Fraction:
+        """What the pot paid for the whole lease, in the measure of its rule."""
+        return self._lease.reservation.charge
+
+    def close(self) -> None:
+        """Store what was released; nothing is paid back."""
+        self._lease.close()
+
+    def __enter__(self: Door) -> Door:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        frames: TracebackType | None,
+    ) -> None:
+        """Close the lease, whatever happened in the block."""
+        self.close()
+
+
+class OpenLease(LeaseDoor):
     """`with con.lease(rho=0.5) as lease: noisy = lease.release(query, rho=0.1)`."""
+
+    _lease: BudgetLease
 
     def __init__(self, kernel: Kernel, price: Price, pot: str) -> None:
         """Charge the pot for the whole lease."""
@@ -61,33 +95,60 @@ class OpenLease:
     ) -> ExplainedStep:
         """What a step would do: plan, sensitivity, mechanism and scale. Reads no data and spends
         nothing."""
-        priced = self._kernel.price(self._request(query, epsilon, rho, family))
-        return explain_step(priced.steps[0], priced.version.analyses, Fraction(1))
+        return _explain(self._kernel, self._request(query, epsilon, rho, family))
 
     def _request(
         self, query: Any, epsilon: Number | None, rho: Number | None, family: str | None
     ) -> Request:
         price = Price(read_epsilon(epsilon), read_rho(rho))
-        if isinstance(query, Keys):
-            raise ParameterError("a lease has no delta: list the keys in the catalog")
-        if family is not None and family not in FAMILIES:
-            raise ParameterError(f"no family {family!r}: there are {', '.join(FAMILIES)}")
-        measure: Measure = "rho" if price.epsilon is None else "epsilon"
-        name = family or choose_family(query, measure, self._lease.counts_epsilon).name
-        return Request((Step(query, name, Fraction(1)),), price, self._pot)
+        return write_request(query, price, self._pot, family, self._lease.counts_epsilon)
 
-    def close(self) -> None:
-        """Store what was released; nothing is paid back."""
-        self._lease.close()
 
-    def __enter__(self) -> OpenLease:
-        return self
+class OpenFixedLease(LeaseDoor):
+    """`with con.fixed_lease(query, rho=0.01, steps=100) as lease: lease.release(next_query)`."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        frames: TracebackType | None,
-    ) -> None:
-        """Close the lease, whatever happened in the block."""
-        self.close()
+    def __init__(self, kernel: Kernel, first: Request, steps: int) -> None:
+        """Charge the pot of the first request for so many steps of its loss.
+
+        The losses are fixed, so the pot pays what its rule knows of all of them together.
+        """
+        if type(steps) is not int or not 1 <= steps <= MOST_STEPS:
+            raise ParameterError(
+                f"steps is a number from 1 to {MOST_STEPS:,}, got {steps!r}: choose e.g. 100"
+            )
+        self._kernel = kernel
+        self._first = first
+        self._lease = Lease(kernel, kernel.price(first).loss * steps, first.pot)
+
+    def release(self, query: Query) -> tuple[int, ...]:
+        """The noisy numbers of the next step. A query of another loss than the planned one is
+        refused, costs nothing, and another may be asked."""
+        (values,) = self._lease.release(self._request(query))
+        return values
+
+    def explain(self, query: Query) -> ExplainedStep:
+        """What a step would do: plan, sensitivity, mechanism and scale. Reads no data and spends
+        nothing."""
+        return _explain(self._kernel, self._request(query))
+
+    def _request(self, query: Query) -> Request:
+        (step,) = self._first.steps
+        return Request((Step(query, step.family, Fraction(1)),), self._first.price, self._first.pot)
+
+
+def write_request(
+    query: Any, price: Price, pot: str, family: str | None, allow_epsilon_only: bool
+) -> Request:
+    """One query as a request of one step, by the named family or the first that fits the price."""
+    if isinstance(query, Keys):
+        raise ParameterError("a lease has no delta: list the keys in the catalog")
+    if family is not None and family not in FAMILIES:
+        raise ParameterError(f"no family {family!r}: there are {', '.join(FAMILIES)}")
+    measure: Measure = "rho" if price.epsilon is None else "epsilon"
+    name = family or choose_family(query, measure, allow_epsilon_only).name
+    return Request((Step(query, name, Fraction(1)),), price, pot)
+
+
+def _explain(kernel: Kernel, request: Request) -> ExplainedStep:
+    priced = kernel.price(request)
+    return explain_step(priced.steps[0], priced.version.analyses, Fraction(1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -15,11 +15,15 @@ from dither.catalog import Catalog
 from dither.data.engines.duckdb import open_registered
 from dither.data.engines.scratch import release_folder
 from dither.data.lower.cells import query_sql, spots, spots_sql
-from dither.errors import DitherError
-from dither.plan.algebra import Cells, Keys, MeasuredQuery, Quantiles, plan_hash
+from dither.data.vectors.add_up import EncodedRows, add_unit_vectors, encode_rows
+from dither.data.vectors.select import read_batches, vectors_sql
+from dither.errors import DitherError, RefusedError
+from dither.plan.algebra import Cells, Keys, MeasuredQuery, Quantiles, UnitVectors, plan_hash
 from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
+from dither.plan.vectors import MOST_KEPT, count_batch_rows, kept_bytes
+from dither.rules import PrivacyRule
 
 _ANY_KEY = bytes(32)
 _OTHER_KEY = bytes([1]) * 32
@@ -67,6 +71,9 @@ class Measurer:
             facts = load_facts(copy.parent) if (copy.parent / "facts.json").exists() else NO_FACTS
         self.facts = facts
         self._analyses = analyses or Analyses(catalog, facts)
+        self.keeps_rows = False
+        """Whether the encoded rows of the last query for vectors stay in memory for the next."""
+        self._kept: tuple[Any, list[EncodedRows]] | None = None
         self._is_closed = False
         self._compiled: dict[
             str, Compiled
@@ -94,11 +101,11 @@ class Measurer:
         name = f"dither_{key}"
         try:
             self._make_room()
-            if is_fixed and not isinstance(query, Quantiles):
+            if is_fixed and not isinstance(query, (Quantiles, UnitVectors)):
                 self._connection.execute(f"PREPARE {name} AS {sql}")
                 self._compiled[key] = Compiled(sql, f"EXECUTE {name}")
-            # quantiles are read as they come, which the engine does not do for statements that it
-            # keeps
+            # quantiles and vectors are read as they come, which the engine does not do for
+            # statements that it keeps
             else:
                 self._connection.execute(f"EXPLAIN {sql}").fetchall()
                 self._compiled[key] = Compiled(sql, sql if is_fixed else None)
@@ -120,13 +127,16 @@ class Measurer:
         Cells: one row per declared cell, one column per aggregate, exact Python integers; absent
         cells are 0. Where some keys are not listed: by their values, the cells that hold rows by
         code. Keys: the owners of each key. Quantiles: by unlisted keys and by code of the listed
-        ones, the points that hold rows, in order, and how many. `sample_key` is drawn by the kernel
+        ones, the points that hold rows, in order, and how many. UnitVectors: a column of the sum's
+        integers. `sample_key` is drawn by the kernel
         for this release; a plan that samples units is refused without one.
         """
         if isinstance(query, Keys):
             return self._measure_owners(query, sample_key)
         if isinstance(query, Quantiles):
             return self._measure_histograms(query, sample_key)
+        if isinstance(query, UnitVectors):
+            return self._measure_vectors(query, sample_key)
         cells = self._measure_cells(query, sample_key)
         return cells if self._analyses.analyse_query(query).unlisted else cells[()]
 
@@ -161,6 +171,31 @@ class Measurer:
         for key, code, *row in zip(labels, codes.tolist(), *values, strict=True):
             by_key.setdefault(key, {})[code] = tuple(row)
         return by_key
+
+    def _measure_vectors(self, query: UnitVectors, sample_key: bytes | None) -> NDArray[Any]:
+        """Add up the vectors of all units, or of a sample, in one pass over the rows."""
+        if query.rate is not None and sample_key is None:
+            raise RefusedError(
+                "a sample needs a key that the kernel draws for the release",
+                rule=PrivacyRule.NO_SEED,
+            )
+        rows = self._analyses.analyse_rows(query.plan)
+        statement = self._write_sql(query, sample_key)
+        read_again = (statement, query.features, getattr(query.function, "label", None))
+        if self._kept is not None and self._kept[0] == read_again:
+            return add_unit_vectors(query, rows, self._kept[1], sample_key)
+        self._kept = None
+        try:
+            reader = self._connection.sql(statement).to_arrow_reader(count_batch_rows(query, rows))
+            blocks: Iterable[EncodedRows] = encode_rows(
+                query, rows, read_batches(query, rows, reader)
+            )
+            if self.keeps_rows and kept_bytes(query, rows) <= MOST_KEPT:
+                blocks = list(blocks)
+                self._kept = (read_again, blocks)
+            return add_unit_vectors(query, rows, blocks, sample_key)
+        except duckdb.Error:
+            raise MeasureError("the engine failed") from None
 
     def _measure_owners(self, query: Keys, sample_key: bytes | None) -> dict[OpenKey, int]:
         table = self._fetch_table(query, sample_key)
@@ -250,6 +285,8 @@ class Measurer:
     def _write_sql(self, query: MeasuredQuery, sample_key: bytes | None) -> str:
         """Write the SQL of a query; quantiles of few points are counted in an array."""
         rows = self._analyses.analyse_rows(query.plan)
+        if isinstance(query, UnitVectors):
+            return vectors_sql(query, rows, sample_key)
         if isinstance(query, Quantiles) and (layout := spots(query, rows.columns)) is not None:
             return spots_sql(query, rows, layout.room, sample_key)
         return query_sql(query, rows, sample_key)
@@ -263,6 +300,7 @@ class Measurer:
     def close(self) -> None:
         """Close the connection and give up the scratch folder; harmless when called again."""
         self._connection.close()
+        self._kept = None
         if not self._is_closed:
             self._is_closed = True
             release_folder(self._scratch)

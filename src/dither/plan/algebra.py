@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from dither.canonical import digest
+from dither.plan.encodings import Feature
 from dither.plan.expressions import (
     And,
     Call,
@@ -35,9 +34,11 @@ from dither.plan.expressions import (
     Value,
     conjuncts,
 )
+from dither.plan.hashed import Hashed, plan_hash, to_json
 from dither.plan.operators import LinearOperator
 from dither.plan.utilities import Utility
-from dither.stored import stored, stored_items, stored_name
+from dither.plan.vector_functions import VectorFunction
+from dither.stored import stored
 
 __all__ = [
     "Aggregate",
@@ -79,6 +80,7 @@ __all__ = [
     "Scores",
     "Sum",
     "UnionAll",
+    "UnitVectors",
     "Value",
     "conjuncts",
     "nodes_of",
@@ -150,15 +152,6 @@ class Named:
 
     name: str
     of: Expression | Aggregate
-
-
-class Hashed:
-    """What plans and queries have in common: the hash of their canonical JSON, computed once."""
-
-    @cached_property
-    def hash(self) -> str:
-        """sha256 of the canonical JSON. `==` would confuse 1 and True; the hash does not."""
-        return digest(to_json(self))
 
 
 @stored("scan", table="table")
@@ -317,11 +310,41 @@ class Quantiles(Hashed):
         return len(self.shares) * (1 if self.ends is None else 3)
 
 
+@stored(
+    "unitvectors",
+    plan="plan",
+    features="features",
+    function="function",
+    clip="clip",
+    resolution="resolution",
+    rate="rate",
+)
+@dataclass(frozen=True)
+class UnitVectors(Hashed):
+    """The sum over all units of a vector of each: a public function of the unit's own rows.
+
+    The vector is clipped to the L2 norm `clip` and truncated to steps of `resolution`. With a
+    `rate` the sum is over units drawn with that probability, by a key of the kernel.
+    """
+
+    plan: Plan
+    features: tuple[Feature, ...]
+    function: VectorFunction
+    clip: Fraction
+    resolution: Fraction
+    rate: Fraction | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return ()
+
+
 @dataclass(frozen=True)
 class OverCells(Hashed):
-    """What is made of the cells of one count or sum over declared keys, before noise."""
+    """What is made of the cells of one count or sum over declared keys, or of a sum of vectors,
+    before noise."""
 
-    cells: Cells
+    cells: Cells | UnitVectors
 
     @property
     def plan(self) -> Plan:
@@ -337,6 +360,7 @@ class OverCells(Hashed):
 class Linear(OverCells):
     """A public integer matrix times the cells."""
 
+    cells: Cells
     operator: LinearOperator
 
 
@@ -348,8 +372,8 @@ class Scores(OverCells):
     utility: Utility
 
 
-Query: TypeAlias = Cells | Keys | Quantiles | Linear | Scores
-MeasuredQuery: TypeAlias = Cells | Keys | Quantiles
+Query: TypeAlias = Cells | Keys | Quantiles | UnitVectors | Linear | Scores
+MeasuredQuery: TypeAlias = Cells | Keys | Quantiles | UnitVectors
 
 
 def measured_query(query: Query) -> MeasuredQuery:
@@ -371,30 +395,3 @@ def nodes_of(plan: Plan) -> tuple[Plan, ...]:
     ['UnionAll', 'Scan', 'Scan']
     """
     return (plan, *(node for source in sources_of(plan) for node in nodes_of(source)))
-
-
-def to_json(node: Any) -> dict[str, Any]:
-    """Write a query, plan, expression, condition or aggregate as its canonical dict."""
-    tree: dict[str, Any] = {"type": stored_name(type(node)), "v": 1}
-    for key, value in stored_items(node):
-        if value is not None:
-            tree[key] = _value(value)
-    return tree
-
-
-def _value(value: Any) -> Any:
-    """Write one field of a node for its canonical dict: numbers as texts, nodes as dicts."""
-    if isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, (int, Fraction)):  # apart from the text "1/2"
-        return {"number": f"{value.numerator}/{value.denominator}"}
-    if isinstance(value, tuple):
-        if value and {*map(type, value)} == {int}:  # in one text: there may be many
-            return {"integers": " ".join(map(str, value))}
-        return [_value(member) for member in value]
-    return to_json(value)
-
-
-def plan_hash(node: Hashed) -> str:
-    """sha256 of the canonical JSON of a plan or query."""
-    return node.hash

@@ -16,6 +16,7 @@ from dither.plan.algebra import (
     Quantiles,
     Query,
     Scores,
+    UnitVectors,
     measured_query,
 )
 from dither.plan.analyse import NEWEST_RULES, Analysed, AnalysedNodes, analyse, check_size
@@ -39,6 +40,12 @@ from dither.plan.sensitivity import (
     sensitivity_in,
     touched_in,
     unit_box_in,
+)
+from dither.plan.vectors import (
+    bound_vector_sums,
+    check_vectors,
+    count_vector_numbers,
+    vector_sensitivity_in,
 )
 
 MOST_PLANS = 64
@@ -83,8 +90,11 @@ class AnalysedQuery:
         """How many rows of numbers are released: one for each cell, or for each row of a public
         operator, or one choice. Operators and utilities are checked here."""
         if isinstance(self.query, Scores):
-            check_scores(self.query, self.rows, self.cells)
+            check_scores(self.query, self.rows, self.cells, self.neighbours)
             return 1
+        if isinstance(self.query, UnitVectors):
+            check_vectors(self.query, self.rows, self.neighbours)
+            return count_vector_numbers(self.query, self.rows)
         if isinstance(self.query, Linear):
             check_linear(self.query, self.rows, self.cells)
             return count_rows(self.query.operator)
@@ -100,13 +110,17 @@ class AnalysedQuery:
         """What one unit can change in all cells of a query of counts and sums, in every norm."""
         if isinstance(self.query, Linear):
             return linear_sensitivity_in(self.query, self.rows, self.neighbours)
+        if isinstance(self.query, UnitVectors):
+            return vector_sensitivity_in(self.query, self.rows, self.neighbours)
         assert isinstance(self.query, Cells)
         return sensitivity_in(self.query, self.rows, self.neighbours)
 
     @cached_property
     def largest_cells(self) -> int:
         """The public bound of all cells together of which an operator or a utility is made."""
-        return bound_cells(self.query.cells, self.rows) if isinstance(self.query, OverCells) else 0
+        if not isinstance(self.query, OverCells) or isinstance(self.query.cells, UnitVectors):
+            return 0
+        return bound_cells(self.query.cells, self.rows)
 
     @cached_property
     def score_move(self) -> ScoreMove:
@@ -132,6 +146,8 @@ class AnalysedQuery:
         """The public bound of each number of a cell."""
         if isinstance(self.query, Linear):
             return (bound_products(self.query, self.rows),)
+        if isinstance(self.query, UnitVectors):
+            return (bound_vector_sums(self.query, self.rows),)
         assert isinstance(self.query, Cells)
         return tuple(largest_value_in(aggregate, self.rows) for aggregate in self.query.columns)
 

@@ -2,8 +2,9 @@
 
 One bound for all candidates: with V the most by which one unit moves the cells in L1, a cell moves
 by V, a distance by weight * scale * V * the operator's largest column, a rank distance by
-V max(a, b - a). Replace is twice add/remove. Scores are taken as monotone only for counts of owned
-rows under add/remove. Proof: docs/proofs/score-selection.md.
+V max(a, b - a), a number of a sum of vectors by the clip. Replace is twice add/remove. Scores are
+taken as monotone only for counts of owned rows under add/remove. Proof:
+docs/proofs/score-selection.md.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from dither.catalog import Neighbours
 from dither.errors import RefusedError
-from dither.plan.algebra import Count, CountUnits, CountValues, Scores
+from dither.plan.algebra import Cells, Count, CountUnits, CountValues, Scores, UnitVectors
 from dither.plan.analyse import Analysed
 from dither.plan.apply_operator import multiply, to_integers
 from dither.plan.linear import (
@@ -27,7 +28,15 @@ from dither.plan.linear import (
 )
 from dither.plan.operator_norms import largest_factor, largest_norms, memory_bytes
 from dither.plan.stability.owned import Owned
-from dither.plan.utilities import CellCounts, Distances, RankDistance, check_utility, fits_cells
+from dither.plan.utilities import (
+    CellCounts,
+    Coordinates,
+    Distances,
+    RankDistance,
+    check_utility,
+    fits_cells,
+)
+from dither.plan.vectors import check_vectors, count_vector_numbers, vector_sensitivity_in
 from dither.rules import PrivacyRule
 
 MOST_WORK = 1 << 30
@@ -42,16 +51,31 @@ class ScoreMove(NamedTuple):
     is_monotone: bool
 
 
-def check_scores(query: Scores, rows: Analysed, cells: int) -> None:
+def check_scores(query: Scores, rows: Analysed, cells: int, neighbours: Neighbours) -> None:
     """Refuse a utility that does not speak of exactly these cells, or takes too much memory."""
-    find_aggregate(query.cells)
-    refuse_open_keys(query.cells, rows)
     check_utility(query.utility)
+    if isinstance(query.cells, UnitVectors) != isinstance(query.utility, Coordinates):
+        raise RefusedError(
+            "Coordinates are scores of UnitVectors, every other utility is one of Cells",
+            rule=PrivacyRule.NO_RULE,
+        )
+    if isinstance(query.cells, UnitVectors):
+        if query.cells.rate is not None:
+            raise RefusedError(
+                "a choice by a sample of units has no rule: ask for all units, rate=None",
+                rule=PrivacyRule.NO_RULE,
+            )
+        check_vectors(query.cells, rows, neighbours)
+        cells = count_vector_numbers(query.cells, rows)
+    else:
+        find_aggregate(query.cells)
+        refuse_open_keys(query.cells, rows)
     if not fits_cells(query.utility, cells):
         raise RefusedError(
             f"a utility for other cells than the {cells:,} of the keys", rule=PrivacyRule.NO_RULE
         )
     if isinstance(query.utility, Distances):
+        assert isinstance(query.cells, Cells)
         if len(query.utility.candidates) * cells > MOST_WORK:
             raise RefusedError(
                 f"{len(query.utility.candidates):,} candidates over {cells:,} cells: at most "
@@ -71,6 +95,8 @@ def check_scores(query: Scores, rows: Analysed, cells: int) -> None:
 
 def score_move_in(query: Scores, rows: Analysed, neighbours: Neighbours) -> ScoreMove:
     """How far one unit moves the scores of all candidates, from plan, catalog and utility."""
+    if isinstance(query.cells, UnitVectors):
+        return ScoreMove(vector_sensitivity_in(query.cells, rows, neighbours).linf, False)
     moved = move_of_cells(query.cells, rows, neighbours).l1
     utility = query.utility
     if isinstance(utility, RankDistance):
@@ -95,6 +121,10 @@ def evaluate_scores(query: Scores, measured: NDArray[Any], largest: int) -> NDAr
     if isinstance(utility, CellCounts):
         scores: NDArray[Any] = measured[list(utility.candidates), 0]
         return scores
+    if isinstance(utility, Coordinates):
+        candidates = np.array(utility.candidates)
+        signed: NDArray[Any] = measured[np.abs(candidates) - 1, 0] * np.sign(candidates)
+        return signed
     if isinstance(utility, RankDistance):
         a, b = utility.share.as_integer_ratio()
         cells = to_integers(measured[:, 0], 2 * b * largest)

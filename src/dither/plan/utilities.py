@@ -60,7 +60,16 @@ class RankDistance:
     share: Fraction
 
 
-Utility: TypeAlias = CellCounts | Distances | RankDistance
+@stored("coordinates", candidates="candidates")
+@dataclass(frozen=True)
+class Coordinates:
+    """The score of a candidate is one number of a sum of vectors: of number i for the candidate
+    i + 1, and its negative for -(i + 1)."""
+
+    candidates: tuple[int, ...]
+
+
+Utility: TypeAlias = CellCounts | Distances | RankDistance | Coordinates
 
 
 def count_candidates(utility: Utility, cells: int) -> int:
@@ -73,7 +82,9 @@ def check_utility(utility: Any) -> None:
     if type(utility) is RankDistance:
         is_sound = type(utility.share) is Fraction and 0 <= utility.share <= 1
         is_sound = is_sound and utility.share.denominator <= MOST_FACTOR
-    elif type(utility) in (CellCounts, Distances) and type(utility.candidates) is tuple:
+    elif type(utility) in (CellCounts, Distances, Coordinates) and (
+        type(utility.candidates) is tuple
+    ):
         is_sound = 1 <= len(utility.candidates) <= MOST_CANDIDATES and _has_sound_parts(utility)
     else:
         raise RefusedError(
@@ -87,9 +98,11 @@ def check_utility(utility: Any) -> None:
         )
 
 
-def _has_sound_parts(utility: CellCounts | Distances) -> bool:
+def _has_sound_parts(utility: CellCounts | Distances | Coordinates) -> bool:
     if isinstance(utility, CellCounts):
         return all(type(cell) is int and cell >= 0 for cell in utility.candidates)
+    if isinstance(utility, Coordinates):
+        return all(type(number) is int and number != 0 for number in utility.candidates)
     if not _is_factor(utility.scale) or not all(map(_is_candidate, utility.candidates)):
         return False
     if sum(len(candidate.target) for candidate in utility.candidates) > MOST_TARGETS:
@@ -115,7 +128,9 @@ def _is_factor(value: Any) -> bool:
 
 
 def fits_cells(utility: Utility, cells: int) -> bool:
-    """Whether a checked utility speaks of exactly these cells."""
+    """Whether a checked utility speaks of exactly these cells, or numbers of a sum of vectors."""
+    if isinstance(utility, Coordinates):
+        return max(map(abs, utility.candidates)) <= cells
     if isinstance(utility, CellCounts):
         return max(utility.candidates) < cells
     if isinstance(utility, RankDistance):

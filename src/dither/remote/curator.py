@@ -12,7 +12,7 @@ from typing import Any
 
 from dither.answer.curator_access import AskedThrough
 from dither.answer.history import History, PaidRelease
-from dither.answer.leased import OpenLease
+from dither.answer.leased import OpenFixedLease, OpenLease
 from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.plan.analyse import NEWEST_RULES
@@ -128,10 +128,11 @@ class RemoteCurator:
 
     def open_lease(self, price: Price, pot: str) -> OpenLease:
         """Refuse: the steps of a lease are not sent one by one."""
-        raise ParameterError(
-            "a served dataset opens no leases: their steps would show when each was measured. Run "
-            "the algorithm where the dataset is, with dither.connect(CATALOG)"
-        )
+        raise _refuse_lease()
+
+    def open_fixed_lease(self, first: Request, steps: int) -> OpenFixedLease:
+        """Refuse: the steps of a lease are not sent one by one."""
+        raise _refuse_lease()
 
     def list_pots(self) -> tuple[Pot, ...]:
         """The pots that the asker may see."""
@@ -188,3 +189,10 @@ def _read_paid_release(document: messages.PaidReleaseDocument) -> PaidRelease:
         "delta": documents.read_number(document.delta),
     }
     return PaidRelease(**{**document.model_dump(), **numbers})
+
+
+def _refuse_lease() -> ParameterError:
+    return ParameterError(
+        "a served dataset opens no leases: their steps would show when each was measured. Run "
+        "the algorithm where the dataset is, with dither.connect(CATALOG)"
+    )

@@ -15,7 +15,7 @@ from dither.data.lower.functions.sql import clamp_value
 from dither.data.lower.plan import plan_sql
 from dither.data.lower.shifted import remove_shifts
 from dither.data.lower.stored import inside, stored_sums
-from dither.plan.algebra import Cells, Keys, MeasuredQuery, Quantiles
+from dither.plan.algebra import Cells, Keys, Quantiles
 from dither.plan.analyse import Analysed
 from dither.plan.domain import Columns
 from dither.plan.grids import Points, points_in
@@ -33,7 +33,9 @@ order they like.
 """
 
 
-def query_sql(query: MeasuredQuery, rows: Analysed, sample_key: bytes | None = None) -> str:
+def query_sql(
+    query: Cells | Keys | Quantiles, rows: Analysed, sample_key: bytes | None = None
+) -> str:
     """Write the SELECT of a query: unlisted keys, then what it asks for.
 
     Groups come in no order, absent ones are missing. `rows` are those of the query's own plan,

@@ -27,6 +27,7 @@ from dither.plan.algebra import (
     Quantiles,
     Query,
     Scores,
+    UnitVectors,
     measured_query,
 )
 from dither.plan.analysed_query import AnalysedQuery, Analyses
@@ -257,8 +258,19 @@ def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
     if len({(query.plan, query.keys) for query in selections}) != len(selections):
         raise RefusedError("a selection of keys twice", rule=PrivacyRule.NO_RULE)
     queries = [_check_step(step, selections, analyses) for step in request.steps]
+    _check_samples(request.steps)
     _check_columns(request.steps)
     return queries
+
+
+def _check_samples(steps: tuple[Step, ...]) -> None:
+    """Refuse a sampled query beside others: two noises on one sample are not two samples."""
+    if len(steps) > 1 and any(
+        isinstance(step.query, UnitVectors) and step.query.rate is not None for step in steps
+    ):
+        raise RefusedError(
+            "a sample of units is the only step of its request", rule=PrivacyRule.NO_RULE
+        )
 
 
 def _check_columns(steps: tuple[Step, ...]) -> None:

@@ -20,14 +20,28 @@ from dither.plan.algebra import (
     Plan,
     Query,
     Scores,
+    UnitVectors,
 )
 from dither.plan.analyse import check_size
+from dither.plan.encodings import Feature
 from dither.plan.operators import LinearOperator, check_operator
 from dither.plan.utilities import DistanceCandidate, Utility, check_utility
+from dither.plan.vector_functions import VectorFunction
+from dither.plan.vectors import check_parts
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.rules import PrivacyRule
 
-_UNIONS = (Aggregate, Condition, Expression, LinearOperator, Plan, Query, Utility)
+_UNIONS = (
+    Aggregate,
+    Condition,
+    Expression,
+    Feature,
+    LinearOperator,
+    Plan,
+    Query,
+    Utility,
+    VectorFunction,
+)
 _NODES = frozenset({DistanceCandidate, Named, Price, Request, Step}.union(*map(get_args, _UNIONS)))
 _PLAIN = frozenset({str, int, bool, type(None)})
 
@@ -50,12 +64,15 @@ def copy_request(request: Request) -> Request:
 
 
 def _check_measured(query: Any) -> None:
-    """Refuse a plan or an operator of too many parts, before they are walked."""
+    """Refuse a plan, operator or vector function of too many parts, before they are walked."""
     check_size(cast(Any, getattr(query, "plan", None)))
     if isinstance(query, Linear):
         check_operator(query.operator)
     if isinstance(query, Scores):
         check_utility(query.utility)
+        query = query.cells
+    if isinstance(query, UnitVectors):
+        check_parts(query)
 
 
 def _copy(value: Any, copies: dict[int, Any]) -> Any:

@@ -19,6 +19,7 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
     rounded_gaussian   sigma = sqrt(D2 / (2 rho_i)), normal numbers rounded
     scores_...         scale = 2 Delta / epsilon_i, or Delta / epsilon_i where scores are monotone
     linear_...         the same three on the product of a public operator with cells
+    vectors_...        rounded Gaussian noise on a sum of clipped vectors, perhaps over a sample
 
 Proof: docs/proofs/kernel.md#calibration.
 """
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Keys, Linear, Quantiles, Query, Scores
+from dither.plan.algebra import Cells, Keys, Linear, Quantiles, Query, Scores, UnitVectors
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox, UnitBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
@@ -44,6 +45,7 @@ from dither.privacy.mechanisms.quantile_families import (
     epsilon_of_ranges,
 )
 from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
+from dither.privacy.mechanisms.sampled_gaussian import build_for_rho
 from dither.privacy.mechanisms.score_selection import FlippedScoreSelection, ScoreSelection
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
@@ -133,6 +135,16 @@ def build_rounded_gaussian(terms: StepTerms) -> Built:
     return Built(
         IntegerRoundedGaussian.for_rho(terms.share, terms.analysed.sensitivity, terms.adjacency)
     )
+
+
+def build_vector_noise(terms: StepTerms) -> Built:
+    """Rounded Gaussian noise of sigma^2 = D2 / (2 rho_i); over a sample it costs less."""
+    assert isinstance(terms.query, UnitVectors)
+    rate = terms.query.rate
+    _ = terms.analysed.released_rows  # refused before a mechanism is built
+    if rate is None:
+        return build_rounded_gaussian(terms)
+    return Built(build_for_rho(terms.share, terms.analysed.sensitivity, rate, terms.unit))
 
 
 def build_box(terms: StepTerms) -> Built:
@@ -287,6 +299,14 @@ FAMILIES: dict[str, MechanismFamily] = {
         ),
         MechanismFamily(
             "scores_exponential", Scores, ("epsilon", "rho"), build_scores_by_exponential
+        ),
+        MechanismFamily(
+            "vectors_rounded_gaussian",
+            UnitVectors,
+            ("rho",),
+            build_vector_noise,
+            variance_power=1,
+            norm="l2",
         ),
     )
 }

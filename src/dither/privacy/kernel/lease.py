@@ -88,6 +88,7 @@ class Lease:
         refuse_useless_price(kernel, planned, pot)
         kernel.check_incidents(pot)
         self._measurer = kernel.connect(self._version)
+        self._measurer.keeps_rows = True
         kernel.uninterrupted.run(lambda: self._charge(planned), on_interrupt=self.close)
 
     def _charge(self, planned: Loss) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from dither.plan.algebra import Cells, Linear, MeasuredQuery, Scores, measured_query
+from dither.plan.algebra import (
+    Cells,
+    Linear,
+    MeasuredQuery,
+    Scores,
+    UnitVectors,
+    measured_query,
+)
 from dither.plan.linear import multiply_cells
 from dither.plan.scores import evaluate_scores
 from dither.privacy.kernel.calibrate import Calibrated
@@ -43,6 +50,8 @@ def _numbers_of(calibrated: Calibrated, measured: Any) -> Exact:
         return {(): multiply_cells(query, measured, calibrated.largest_cells)}
     if isinstance(query, Scores):
         return {(): evaluate_scores(query, measured, calibrated.largest_cells)}
+    if isinstance(query, UnitVectors):
+        return {(): measured}
     return _columns_of(calibrated.step, measured)
 
 

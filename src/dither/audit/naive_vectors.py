@@ -1,0 +1,152 @@
+"""What vectors of units mean, row by row in Python numbers: the oracle of the blocked sums.
+
+Values are integers of a column's grid, null is None. It shares the words of requests and domains
+with `data/vectors`, and no arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from fractions import Fraction
+
+from dither.plan import vector_functions as functions
+from dither.plan.algebra import UnitVectors
+from dither.plan.domain import Columns, Domain
+from dither.plan.encodings import Binned, Feature, Intercept, OneHot, Scaled
+
+Row = dict[str, int | None]
+STEPS = 4096
+"""Of the feature 1."""
+ONE = 65536
+"""Steps of the residual 1, and of the weight 1."""
+
+
+def add_vectors(query: UnitVectors, rows: Iterable[tuple[str, Row]], columns: Columns) -> list[int]:
+    """The sum over all owners of their clipped vectors."""
+    by_owner: dict[str, list[Row]] = defaultdict(list)
+    for owner, row in rows:
+        by_owner[owner].append(row)
+    vectors = [make_unit_vector(query, owned, columns) for owned in by_owner.values()]
+    length = len(make_unit_vector(query, [], columns))
+    return [sum(vector[i] for vector in vectors) for i in range(length)]
+
+
+def make_unit_vector(query: UnitVectors, rows: list[Row], columns: Columns) -> list[int]:
+    """The vector of one unit, by the words of the request: rows first, then clip, then truncate."""
+    features = sum(_count_features(feature, columns) for feature in query.features)
+    total = [0] * functions.vector_length(query.function, features)
+    for row in rows:
+        vector = make_row_vector(query, row, columns)
+        total = [a + b for a, b in zip(total, vector, strict=True)]
+    return clip(total, query)
+
+
+def clip(vector: list[int], query: UnitVectors) -> list[int]:
+    """Steps of the resolution, shrunk to the clip where longer, truncated towards zero."""
+    per_step = float(1 / (functions.vector_scale(query.function) * query.resolution))
+    largest = math.floor(query.clip / query.resolution)
+    squares = 0.0
+    for number in vector:
+        squares += float(number) * float(number)
+    norm = math.sqrt(squares)
+    factor = per_step
+    if norm * per_step > largest:
+        factor = min(per_step, largest * (1 - 2.0**-30) / norm)
+    steps = [math.trunc(number * factor) for number in vector]
+    return steps if sum(step * step for step in steps) <= largest**2 else [0] * len(steps)
+
+
+def make_row_vector(query: UnitVectors, row: Row, columns: Columns) -> list[int]:
+    """The vector of one row, in steps of the function's own scale."""
+    function = query.function
+    x = [number for feature in query.features for number in encode(feature, row, columns)]
+    if isinstance(function, functions.FeatureSums):
+        return x
+    label = row[function.label]
+    if isinstance(function, functions.SecondMoments):
+        y = _scale(label, columns[function.label])
+        z = [*x, y] if label is not None else [0] * (len(x) + 1)
+        return [z[i] * z[j] for i in range(len(z)) for j in range(i, len(z))]
+    thetas = functions.list_thetas(function)
+    margins = [sum(a * b for a, b in zip(theta, x, strict=True)) for theta in thetas]
+    residuals = [0] * len(thetas)
+    if label is not None:
+        residuals = find_residuals(function, margins, label, columns[function.label])
+    return [residual * number for residual in residuals for number in x]
+
+
+def find_residuals(
+    function: functions.VectorFunction, margins: list[int], label: int, domain: Domain
+) -> list[int]:
+    """The residual of each class, or of the one margin."""
+    code = label - domain.listed[0]
+    if isinstance(function, functions.MultinomialGradient):
+        weights = [_exponential(margin - max(margins)) for margin in margins]
+        return [
+            math.floor(weight * ONE / sum(weights)) - ONE * (code == number)
+            for number, weight in enumerate(weights)
+        ]
+    (margin,) = margins
+    if isinstance(function, functions.LogisticGradient):
+        t = (_cut(margin >> 18, 16) + 0.5) / 1024
+        residual = math.floor(ONE / (1 + math.exp(-t)) + 0.5) - ONE * (code == function.positive)
+    elif isinstance(function, functions.HuberGradient):
+        sign = 1 if code == function.positive else -1
+        residual = -sign * max(0, min(ONE, 3 * ONE // 2 - sign * (margin >> 12)))
+    elif isinstance(function, functions.SquaredGradient):
+        residual = (margin >> 12) - 16 * _scale(label, domain)
+    else:
+        residual = _exponential(margin) - math.floor(label * domain.step * ONE)
+    return [max(-(2**28), min(2**28, residual))]
+
+
+def _exponential(margin: int) -> int:
+    t = (_cut(margin >> 18, 8) + 0.5) / 1024
+    return max(1, math.floor(ONE * math.exp(t) + 0.5))
+
+
+def _cut(entry: int, reach: int) -> int:
+    return max(-16 * 1024, min(reach * 1024 - 1, entry))
+
+
+def encode(feature: Feature, row: Row, columns: Columns) -> list[int]:
+    """The numbers of one feature in one row, in steps."""
+    if isinstance(feature, Intercept):
+        return [STEPS]
+    domain = columns[feature.column]
+    value = row[feature.column]
+    if isinstance(feature, Scaled):
+        return [_scale(value, domain)]
+    size = _count_features(feature, columns)
+    if value is None:
+        code = size - 1
+    elif isinstance(feature, OneHot):
+        code = value - domain.listed[0]
+    else:
+        code = sum(value * domain.step >= edge for edge in feature.edges)
+    return [STEPS * (code == number) for number in range(size)]
+
+
+def _count_features(feature: Feature, columns: Columns) -> int:
+    if isinstance(feature, (Intercept, Scaled)):
+        return 1
+    domain = columns[feature.column]
+    if isinstance(feature, Binned):
+        return len(feature.edges) + 1 + domain.nullable
+    first, last = domain.listed
+    return last - first + 1 + domain.nullable
+
+
+def _scale(value: int | None, domain: Domain) -> int:
+    if value is None:
+        return 0
+    span = domain.high - domain.low
+    per_step = 2 * STEPS / span if span else 0.0
+    return math.floor(float(value - domain.low) * per_step) - STEPS
+
+
+def norm_squared(vector: list[int]) -> Fraction:
+    """The exact squared L2 norm."""
+    return Fraction(sum(number * number for number in vector))

@@ -1,0 +1,1 @@
+"""Vectors of units: encoded, clipped, truncated and added up in exact integers."""

@@ -1,0 +1,130 @@
+"""The sum of all units' vectors, in one pass over the rows in blocks.
+
+Rows of one unit follow each other, so that a unit's rows are added up before its vector is clipped.
+Memory depends on the length of a vector alone, never on the rows; a lease may keep the encoded rows
+for its next steps, where the catalog says that they are few enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.data.vectors.clip import clip_vectors
+from dither.data.vectors.encode import encode_features
+from dither.data.vectors.factors import make_vectors, resolve_label
+from dither.data.vectors.sample import draw_units
+from dither.plan.algebra import UnitVectors
+from dither.plan.analyse import Analysed
+from dither.plan.encodings import resolve_features
+from dither.plan.stability.owned import Owned
+from dither.plan.vector_functions import vector_scale
+from dither.plan.vectors import count_block_rows, count_steps, count_vector_numbers
+
+Array = NDArray[Any]
+_NOBODY = -1
+
+
+class EncodedRows(NamedTuple):
+    """Rows as they come: the numbers of their units where these are needed, their features, one
+    column a row, and the values of their labels."""
+
+    units: Array | None
+    features: NDArray[np.int16]
+    labels: Array | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.features.shape[1])
+
+    def choose(self, chosen: Any) -> EncodedRows:
+        """Some of the rows: those of a slice, or where a mask is true."""
+        return EncodedRows(
+            None if self.units is None else self.units[chosen],
+            self.features[:, chosen],
+            None if self.labels is None else self.labels[chosen],
+        )
+
+
+def encode_rows(
+    query: UnitVectors, rows: Analysed, batches: Iterable[tuple[Array | None, dict[str, Array]]]
+) -> Iterator[EncodedRows]:
+    """Encode batches of rows: each the numbers of their units, and their values by column."""
+    features = resolve_features(query.features, rows.columns)
+    label = getattr(query.function, "label", None)
+    for units, columns in batches:
+        count = len(next(iter(columns.values())) if units is None else units)
+        labels = None if label is None else columns[label]
+        yield EncodedRows(units, encode_features(features, columns, count), labels)
+
+
+def add_unit_vectors(
+    query: UnitVectors,
+    rows: Analysed,
+    blocks: Iterable[EncodedRows],
+    release_key: bytes | None = None,
+) -> Array:
+    """The sum over all units, or over those of a sample: one integer for each number.
+
+    Rows of one unit are neighbours in the whole sequence of blocks.
+    """
+    adder = _Adder(query, rows)
+    for block in blocks:
+        if query.rate is not None:
+            assert release_key is not None and block.units is not None
+            block = block.choose(draw_units(block.units, query.rate, release_key, query.hash))
+        for start in range(0, block.rows, adder.block_rows):
+            adder.add(block.choose(slice(start, start + adder.block_rows)))
+    adder.finish()
+    return adder.total.reshape(-1, 1)
+
+
+class _Adder:
+    """Adds blocks of rows; keeps the sum so far, and the rows of the unit that came last."""
+
+    def __init__(self, query: UnitVectors, rows: Analysed) -> None:
+        assert isinstance(rows.node, Owned)
+        self._function = query.function
+        self._columns = rows.columns
+        self._label = resolve_label(query.function, rows.columns)
+        self._steps = count_steps(query)
+        self._per_step = float(1 / (vector_scale(query.function) * query.resolution))
+        self._has_many_rows = rows.node.rows > 1
+        length = count_vector_numbers(query, rows)
+        self.block_rows = count_block_rows(length)
+        self.total = np.zeros(length, np.int64)
+        self._last_unit = _NOBODY
+        self._last_vector = np.zeros((length, 1))
+
+    def add(self, block: EncodedRows) -> None:
+        """Add the rows of a block."""
+        vectors = make_vectors(
+            self._function, self._label, self._columns, block.features.astype(float), block.labels
+        )
+        if self._has_many_rows:
+            assert block.units is not None
+            vectors = self._fold_rows(vectors, block.units)
+        self._add_vectors(vectors)
+
+    def finish(self) -> None:
+        """Add the unit whose rows came last."""
+        self._add_vectors(self._last_vector)
+
+    def _fold_rows(self, vectors: Array, units: Array) -> Array:
+        """Add up the rows of each unit; those of the last one wait for the next block."""
+        vectors = np.concatenate([self._last_vector, vectors], axis=1)
+        units = np.concatenate([[self._last_unit], units])
+        starts = np.flatnonzero(np.diff(units, prepend=units[0] - 1))
+        sums: Array = np.add.reduceat(vectors, starts, axis=1)
+        self._last_unit = int(units[-1])
+        self._last_vector = sums[:, -1:].copy()
+        return sums[:, :-1]
+
+    def _add_vectors(self, vectors: Array) -> None:
+        """Clip vectors of units and add them to the sum: floats that are exact integers."""
+        clipped = clip_vectors(vectors, self._per_step, self._steps)
+        self.total += clipped.sum(axis=1).astype(np.int64)

@@ -1,0 +1,174 @@
+"""The factors of every row: residuals of a public model in steps of 2**-16.
+
+Margins are exact: sums of integers below 2**53, which floats hold in whatever order they are added.
+Links are tables of integers. All else is elementwise.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.data.vectors.encode import find_codes, scale_values
+from dither.plan.domain import Columns
+from dither.plan.encodings import (
+    FEATURE_SCALE,
+    OneHot,
+    ResolvedFeature,
+    Scaled,
+    find_values,
+    resolve_feature,
+)
+from dither.plan.vector_functions import (
+    FACTOR_SCALE,
+    MOST_FACTOR,
+    THETA_SCALE,
+    FeatureSums,
+    HuberGradient,
+    LogisticGradient,
+    MultinomialGradient,
+    PoissonGradient,
+    SecondMoments,
+    SquaredGradient,
+    VectorFunction,
+    list_thetas,
+)
+
+Array = NDArray[Any]
+STEPS_PER_ONE = 1 << 10
+"""Entries of a table of links for each unit of the margin."""
+REACH = 16
+"""Margins are cut off there."""
+REACH_OF_EXPONENTS = 8
+_FACTOR_STEPS = THETA_SCALE * FEATURE_SCALE // FACTOR_SCALE
+_TABLE_STEPS = THETA_SCALE * FEATURE_SCALE // STEPS_PER_ONE
+
+
+def resolve_label(function: VectorFunction, columns: Columns) -> ResolvedFeature | None:
+    """The label of a checked function with the facts of its column; None where it has none."""
+    if isinstance(function, FeatureSums):
+        return None
+    is_class = isinstance(function, (LogisticGradient, HuberGradient, MultinomialGradient))
+    kind = OneHot if is_class else Scaled
+    return resolve_feature(kind(function.label), columns)
+
+
+def make_vectors(
+    function: VectorFunction,
+    label: ResolvedFeature | None,
+    columns: Columns,
+    features: Array,
+    values: Array | None,
+) -> Array:
+    """The vector of every row, one column each, in steps of the function's own scale."""
+    if isinstance(function, FeatureSums):
+        return features
+    assert label is not None and values is not None
+    if isinstance(function, SecondMoments):
+        products = _multiply_pairs(features, scale_values(label, values))
+        return _clear_unlabelled(products, label, values)
+    margins = np.array(list_thetas(function), float) @ features
+    factors = make_factors(function, label, columns, margins, values)
+    _clear_unlabelled(factors, label, values)
+    if len(factors) == 1:
+        features *= factors[0]
+        return features
+    all_products: Array = factors[:, None, :] * features[None, :, :]
+    return all_products.reshape(-1, features.shape[1])
+
+
+def _clear_unlabelled(numbers: Array, label: ResolvedFeature, values: Array) -> Array:
+    """Make 0 of the columns of rows whose label is null."""
+    if label.null is not None:
+        numbers[:, values == label.null] = 0
+    return numbers
+
+
+def make_factors(
+    function: VectorFunction,
+    label: ResolvedFeature,
+    columns: Columns,
+    margins: Array,
+    values: Array,
+) -> Array:
+    """The residuals of all rows: one row of numbers for each row of theta."""
+    if isinstance(function, MultinomialGradient):
+        factors = _soften(margins)
+        codes = find_codes(label, values)
+        for code in range(len(factors)):
+            factors[code] -= FACTOR_SCALE * (codes == code)
+        return factors
+    margin = margins[0]
+    if isinstance(function, LogisticGradient):
+        is_positive = find_codes(label, values) == function.positive
+        residuals = list_sigmoids()[_find_entries(margin, REACH)] - FACTOR_SCALE * is_positive
+    elif isinstance(function, HuberGradient):
+        signs = 2.0 * (find_codes(label, values) == function.positive) - 1
+        distances = np.floor(margin / _FACTOR_STEPS) * signs
+        residuals = -signs * np.clip(FACTOR_SCALE * 3 // 2 - distances, 0, FACTOR_SCALE)
+    elif isinstance(function, SquaredGradient):
+        steps = FACTOR_SCALE // FEATURE_SCALE
+        residuals = np.floor(margin / _FACTOR_STEPS) - steps * scale_values(label, values)
+    else:
+        assert isinstance(function, PoissonGradient)
+        step = float(find_values(function.label, columns).step)
+        counts = np.floor(values.astype(float) * (step * FACTOR_SCALE))
+        residuals = list_exponentials()[_find_entries(margin, REACH_OF_EXPONENTS)] - counts
+    cut: Array = np.clip(residuals, -MOST_FACTOR, MOST_FACTOR)
+    return cut[None, :]
+
+
+def _multiply_pairs(features: Array, labels: Array) -> Array:
+    """All products of two of (x, y), the upper triangle row by row."""
+    numbers = np.concatenate([features, labels[None, :]])
+    size = len(numbers)
+    products = np.empty((size * (size + 1) // 2, numbers.shape[1]))
+    first = 0
+    for position in range(size):
+        np.multiply(
+            numbers[position], numbers[position:], out=products[first : first + size - position]
+        )
+        first += size - position
+    return products
+
+
+def _find_entries(margins: Array, reach: int) -> NDArray[np.int64]:
+    """The entry of a table of links for every margin."""
+    entries = np.floor(margins / _TABLE_STEPS)
+    np.clip(entries, -REACH * STEPS_PER_ONE, reach * STEPS_PER_ONE - 1, out=entries)
+    return entries.astype(np.int64) + REACH * STEPS_PER_ONE
+
+
+def _soften(margins: Array) -> Array:
+    """Softmax over the rows, in steps: exponentials of a table over their exact sum."""
+    distances = margins - margins.max(axis=0)
+    weights = list_exponentials()[_find_entries(distances, REACH_OF_EXPONENTS)]
+    total = np.zeros(margins.shape[1])
+    for row in weights:
+        total += row
+    shares: Array = np.floor(weights * FACTOR_SCALE / total)
+    return shares
+
+
+@lru_cache(maxsize=1)
+def list_sigmoids() -> Array:
+    """1 / (1 + e^-t) in steps, at the middle of every entry."""
+    return _list_links(REACH, lambda t: 1 / (1 + math.exp(-t)))
+
+
+@lru_cache(maxsize=1)
+def list_exponentials() -> Array:
+    """e^t in steps, at the middle of every entry, and at least 1."""
+    return np.maximum(1, _list_links(REACH_OF_EXPONENTS, math.exp))
+
+
+def _list_links(reach: int, link: Any) -> Array:
+    middles = [
+        (entry + 0.5) / STEPS_PER_ONE
+        for entry in range(-REACH * STEPS_PER_ONE, reach * STEPS_PER_ONE)
+    ]
+    return np.array([math.floor(FACTOR_SCALE * link(middle) + 0.5) for middle in middles], float)

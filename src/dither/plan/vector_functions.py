@@ -1,0 +1,195 @@
+"""Functions of rows whose sums are learnt from: gradients, moments and sums of features.
+
+A closed set. Every function makes of one row with features x (integers, steps of 2**-12) the outer
+product of x with a few integers, the *factors* of the row: residuals of a model in steps of 2**-16.
+`theta` is public, in steps of 2**-16. Linear and ridge regression share `SquaredGradient`: a
+penalty depends on theta alone, and is added after the release. A row whose label is null has the
+factors 0. Proof: docs/proofs/unit-vectors.md#functions.
+
+>>> quantise_theta([0.5, -1])
+(32768, -65536)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dither.errors import RefusedError
+from dither.plan.domain import Columns
+from dither.plan.encodings import FEATURE_SCALE, MOST_FEATURES, find_values
+from dither.plan.keys import bounds_in, list_keys
+from dither.rules import PrivacyRule
+from dither.stored import stored
+
+THETA_SCALE = 1 << 16
+FACTOR_SCALE = 1 << 16
+"""So many steps are the residual 1."""
+MOST_FACTOR = 1 << 28
+"""Residuals are cut off here: 4,096."""
+MOST_CLASSES = 256
+MOST_EXACT = 1 << 53
+"""Integers of this size and below are exact floats."""
+
+
+@stored("featuresums")
+@dataclass(frozen=True)
+class FeatureSums:
+    """The features themselves: histograms, and counts of bins."""
+
+
+@stored("secondmoments", label="label")
+@dataclass(frozen=True)
+class SecondMoments:
+    """All products of two of (x, y): X'X, X'y and y'y, the upper triangle row by row."""
+
+    label: str
+
+
+@stored("logisticgradient", label="label", positive="positive", theta="theta")
+@dataclass(frozen=True)
+class LogisticGradient:
+    """(sigmoid(x theta) - y) x, where y is 1 for the listed value number `positive`, else 0."""
+
+    label: str
+    positive: int
+    theta: tuple[int, ...]
+
+
+@stored("hubergradient", label="label", positive="positive", theta="theta")
+@dataclass(frozen=True)
+class HuberGradient:
+    """The gradient of a support vector machine whose hinge is rounded from 1/2 to 3/2."""
+
+    label: str
+    positive: int
+    theta: tuple[int, ...]
+
+
+@stored("multinomialgradient", label="label", theta="theta")
+@dataclass(frozen=True)
+class MultinomialGradient:
+    """(softmax(x theta) - y) x: theta has one row for each listed value of the label."""
+
+    label: str
+    theta: tuple[tuple[int, ...], ...]
+
+
+@stored("squaredgradient", label="label", theta="theta")
+@dataclass(frozen=True)
+class SquaredGradient:
+    """(x theta - y) x, with y moved from the bounds of its column to [-1, 1]."""
+
+    label: str
+    theta: tuple[int, ...]
+
+
+@stored("poissongradient", label="label", theta="theta")
+@dataclass(frozen=True)
+class PoissonGradient:
+    """(exp(x theta) - y) x, with exponents up to 8."""
+
+    label: str
+    theta: tuple[int, ...]
+
+
+VectorFunction: TypeAlias = (
+    FeatureSums
+    | SecondMoments
+    | LogisticGradient
+    | HuberGradient
+    | MultinomialGradient
+    | SquaredGradient
+    | PoissonGradient
+)
+_BINARY = (LogisticGradient, HuberGradient)
+_NUMERIC = (SecondMoments, SquaredGradient, PoissonGradient)
+
+
+def quantise_theta(weights: Iterable[float]) -> tuple[int, ...]:
+    """Weights in steps of 2**-16, each rounded to the nearest."""
+    return tuple(round(weight * THETA_SCALE) for weight in weights)
+
+
+def list_thetas(function: VectorFunction) -> tuple[tuple[int, ...], ...]:
+    """The rows of theta, one for each factor; none where the function has no theta."""
+    theta = getattr(function, "theta", ())
+    if isinstance(function, MultinomialGradient):
+        return function.theta
+    return (theta,) if theta else ()
+
+
+def vector_scale(function: VectorFunction) -> int:
+    """So many steps of a vector are the number 1."""
+    if isinstance(function, FeatureSums):
+        return FEATURE_SCALE
+    if isinstance(function, SecondMoments):
+        return FEATURE_SCALE**2
+    return FACTOR_SCALE * FEATURE_SCALE
+
+
+def vector_length(function: VectorFunction, features: int) -> int:
+    """How many numbers a vector has."""
+    if isinstance(function, SecondMoments):
+        return (features + 1) * (features + 2) // 2
+    return max(1, len(list_thetas(function))) * features
+
+
+def largest_step(function: VectorFunction) -> int:
+    """The largest number of the vector of one row, in steps."""
+    if isinstance(function, FeatureSums):
+        return FEATURE_SCALE
+    if isinstance(function, SecondMoments):
+        return FEATURE_SCALE**2
+    return MOST_FACTOR * FEATURE_SCALE
+
+
+def check_function(function: Any) -> None:
+    """Refuse what is no function, or has a theta of other integers, before it is walked."""
+    if type(function) not in VectorFunction.__args__:
+        raise _refuse(f"no rule for the function {type(function).__name__}")
+    if type(function) is FeatureSums:
+        return
+    if type(function.label) is not str:
+        raise _refuse("a label is the name of a column")
+    if type(function) in _BINARY and (type(function.positive) is not int or function.positive < 0):
+        raise _refuse("the positive value of a label is its number among the listed values")
+    if type(function) is MultinomialGradient:
+        if type(function.theta) is not tuple or not 2 <= len(function.theta) <= MOST_CLASSES:
+            raise _refuse(f"theta has a row for each of 2 to {MOST_CLASSES} classes")
+        thetas = function.theta
+    else:
+        thetas = (function.theta,) if type(function) is not SecondMoments else ()
+    if not all(map(_is_theta, thetas)):
+        raise _refuse("theta is a tuple of integers in steps of 2**-16: use quantise_theta")
+
+
+def _is_theta(theta: Any) -> bool:
+    return (
+        type(theta) is tuple
+        and 1 <= len(theta) <= MOST_FEATURES
+        and {*map(type, theta)} == {int}
+        and sum(map(abs, theta)) * FEATURE_SCALE < MOST_EXACT
+    )
+
+
+def check_label(function: VectorFunction, features: int, columns: Columns) -> None:
+    """Refuse a checked function whose theta or label does not fit these features and columns."""
+    if any(len(theta) != features for theta in list_thetas(function)):
+        raise _refuse(f"theta has one number for each of the {features:,} features")
+    if isinstance(function, FeatureSums):
+        return
+    domain = find_values(function.label, columns)
+    if isinstance(function, _NUMERIC):
+        bounds_in(function.label, columns)
+        return
+    classes = list_keys(function.label, domain).size
+    if isinstance(function, _BINARY) and function.positive >= classes:
+        raise _refuse(f"{function.label} has {classes} listed values, numbered from 0")
+    if isinstance(function, MultinomialGradient) and len(function.theta) != classes:
+        raise _refuse(f"theta has a row for each of the {classes} listed values of the label")
+
+
+def _refuse(why: str) -> RefusedError:
+    return RefusedError(why, rule=PrivacyRule.NO_RULE)

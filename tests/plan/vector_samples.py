@@ -1,0 +1,83 @@
+"""A catalog of every kind of column, one function of each class, and random requests."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction as F
+
+from dither.audit.naive_vectors import Row
+from dither.plan import vector_functions as functions
+from dither.plan.algebra import Scan, UnitVectors
+from dither.plan.encodings import Binned, Feature, Intercept, OneHot, Scaled
+from tests.datasets.catalog_texts import write_head, write_private_head
+
+ROWS = Scan("t")
+FEATURES: tuple[Feature, ...] = (
+    Intercept(),
+    Scaled("x"),
+    OneHot("b"),
+    Binned("a", (F(1), F(5, 2))),
+)
+WIDTHS = (1, 1, 4, 4)
+THETA = (20_000, -90_000, 5, 130_000, -700, 0, 65_536, -65_536, 32_000, 1)
+FUNCTIONS: dict[str, functions.VectorFunction] = {
+    "features": functions.FeatureSums(),
+    "moments": functions.SecondMoments("x"),
+    "logistic": functions.LogisticGradient("b", 1, THETA),
+    "huber": functions.HuberGradient("b", 0, THETA),
+    "multinomial": functions.MultinomialGradient("b", (THETA, THETA[::-1], (0,) * 10)),
+    "squared": functions.SquaredGradient("y", THETA),
+    "poisson": functions.PoissonGradient("y", THETA),
+}
+
+
+def write_catalog(rows: int = 3, neighbours: str = "add_remove") -> str:
+    return (
+        write_head("tiny", "tiny", "pid: {protected: true}", neighbours=neighbours)
+        + write_private_head("t", "{column: pid}", rows)
+        + """\
+      pid: {type: id}
+      a: {type: integer, bounds: [0, 3], nulls: keep, provenance: test}
+      b: {type: category, values: [u, v, w], other: drop, nulls: keep}
+      x: {type: decimal, bounds: [-2, 5], resolution: 0.1, nulls: keep, provenance: test}
+      y: {type: integer, bounds: [0, 9], nulls: keep, provenance: test}
+      long: {type: integer, bounds: [0, 99999999999999999], nulls: keep, provenance: test}
+      word: {type: category, values: undeclared, width: 8, nulls: keep}
+"""
+    )
+
+
+def draw_row(draws: random.Random) -> Row:
+    """The values of one row, as integers of their grids."""
+    return {
+        "a": draws.choice([None, 0, 1, 2, 3]),
+        "b": draws.choice([None, 0, 1, 2]),
+        "x": draws.choice([None, -20, 50, draws.randint(-20, 50)]),
+        "y": draws.choice([None, 0, 9, draws.randint(0, 9)]),
+    }
+
+
+def draw_vectors(draws: random.Random) -> UnitVectors:
+    """A request with random features, function, theta, clip and resolution."""
+    positions = draws.sample(range(4), draws.randint(1, 4))
+    width = sum(WIDTHS[position] for position in positions)
+    size = 2 ** draws.randint(0, 24)
+
+    def theta() -> tuple[int, ...]:
+        return tuple(draws.randint(-size, size) for _ in range(width))
+
+    function = draws.choice(
+        [
+            functions.FeatureSums(),
+            functions.SecondMoments(draws.choice("ax")),
+            functions.LogisticGradient("b", draws.randrange(3), theta()),
+            functions.HuberGradient("b", draws.randrange(3), theta()),
+            functions.MultinomialGradient("b", (theta(), theta(), theta())),
+            functions.SquaredGradient(draws.choice("axy"), theta()),
+            functions.PoissonGradient(draws.choice("axy"), theta()),
+        ]
+    )
+    resolution = F(1, draws.randint(1, 5000))
+    clip = resolution * draws.choice([1, 2, F(7, 3), draws.randint(1, 1000), 10**6])
+    features = tuple(FEATURES[position] for position in positions)
+    return UnitVectors(ROWS, features, function, clip, resolution)
