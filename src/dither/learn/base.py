@@ -8,6 +8,7 @@ noise comes from the operating system.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -15,20 +16,42 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dither.canonical import number_text
 from dither.errors import ParameterError
 from dither.learn.columns import ColumnFacts, declare_columns
 from dither.learn.encode import EncodedRows, encode_rows
 from dither.learn.guarantees import (
     find_rho,
+    make_ledger_guarantee,
     make_library_guarantee,
     read_budget,
     read_delta,
     read_people,
 )
-from dither.learn.sums import Array, ArraySums, NoisySums
+from dither.learn.sums import Array, ArraySums, NoisySums, ReleasePlan
+from dither.learn.table_columns import (
+    TableFeatures,
+    TableRows,
+    find_rows,
+    list_feature_columns,
+    read_table_features,
+)
+from dither.learn.table_sums import TableSums
+from dither.learn.training_plan import TrainingPlan, describe_training
+from dither.privacy.charges.conversions import rho_for
 from dither.privacy.losses import Adjacency
 
 _NEIGHBOURS = ("add_remove", "replace")
+
+
+@dataclass(frozen=True)
+class TableTraining:
+    """Everything public that training on a table needs."""
+
+    rows: TableRows
+    features: TableFeatures
+    plan: ReleasePlan
+    adjacency: Adjacency
 
 
 class PrivateEstimator(BaseEstimator):
@@ -55,7 +78,10 @@ class PrivateEstimator(BaseEstimator):
         self._delta = read_delta(self.delta, self._people)
         if self.neighbours not in _NEIGHBOURS:
             raise ParameterError("neighbours is 'add_remove' or 'replace'")
-        self._rho: Fraction = find_rho(read_budget(self.epsilon), self._delta)
+        self._budget = read_budget(self.epsilon)
+
+    def _check_bounds(self) -> None:
+        """Refuse columns without any declaration."""
         if self.bounds is None and not self.categories:
             raise ParameterError(
                 "bounds are missing: declare bounds=(low, high) for all columns, or a dict by "
@@ -65,7 +91,8 @@ class PrivateEstimator(BaseEstimator):
     def _validate(self, X: Any, y: Any = None, *, reset: bool) -> tuple[Any, Any]:
         """Check the form of X and y, as scikit-learn does."""
         options: dict[str, Any] = {"reset": reset, "ensure_all_finite": False}
-        options["dtype"] = None if self.categories else "numeric"
+        has_values = bool(self.categories) if reset else self.columns_.has_values
+        options["dtype"] = None if has_values else "numeric"
         if y is None and reset and self.__sklearn_tags__().target_tags.required:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -88,19 +115,75 @@ class PrivateEstimator(BaseEstimator):
     def _fit_arrays(self, X: Any, y: Any) -> Any:
         """Check all that is public, encode, and learn from noisy sums."""
         self._read_public()
+        self._check_bounds()
         self._read_target()
+        rho = find_rho(self._budget, self._delta)
         checked, values = self._validate(X, y, reset=True)
         self.columns_ = self._declare()
-        plan = self._plan_releases(self._rho, self._people, self.columns_)
+        plan = self._plan_releases(rho, self._people, self.columns_)
         rows = encode_rows(self.columns_, list(checked.T))
         adjacency = Adjacency(self.neighbours, "row")
-        sums = ArraySums(rows, self._encode_target(values, rows.size), self._rho, adjacency)
+        sums = ArraySums(rows, self._encode_target(values, rows.size), plan, adjacency)
         self._learn(sums, plan)
         public = {"n": self._people, "features": self.columns_.width}
         self.guarantee_ = make_library_guarantee(
             sums.loss, len(sums.loss.losses), self._delta, public
         )
         return self
+
+    def fit_table(
+        self, con: Any, table_or_sql: str, *, target: str | None = None, columns: Any = None
+    ) -> Any:
+        """Fit a registered table, or the rows of a SELECT, through the kernel of a connection.
+
+        The whole price is charged before the first step. Bounds, listed values and neighbours come
+        from the catalog, the privacy unit too; `n` is declared in the constructor.
+        """
+        training = self._prepare_table(con, table_or_sql, target, columns)
+        sums = TableSums(training.rows.plan, training.features, target)
+        is_replace = con.catalog.neighbours == "replace"
+        with sums.open_lease(con, training.plan, is_replace=is_replace) as lease:
+            self.columns_ = training.features.facts
+            self._learn(sums, training.plan)
+            charged = number_text(lease.charged)
+        names = [column.name for column in self.columns_.columns]
+        self.feature_names_in_ = np.array(names, object)
+        self.n_features_in_ = len(names)
+        public = {
+            "n": self._people,
+            "features": self.columns_.width,
+            "dataset": con.catalog.dataset,
+        }
+        self.guarantee_ = make_ledger_guarantee(
+            training.plan, self._delta, training.adjacency, public | {"charged": charged}
+        )
+        return self
+
+    def plan(
+        self, con: Any, table_or_sql: str, *, target: str | None = None, columns: Any = None
+    ) -> TrainingPlan:
+        """What `fit_table` would do and cost. Reads the catalog alone and spends nothing."""
+        training = self._prepare_table(con, table_or_sql, target, columns)
+        return describe_training(
+            training.plan, training.features.facts, self._people, self._budget, self._delta
+        )
+
+    def _prepare_table(
+        self, con: Any, table_or_sql: str, target: str | None, columns: Any
+    ) -> TableTraining:
+        """Check all that is public, and choose the settings."""
+        self._read_public()
+        rows = find_rows(con, table_or_sql)
+        self._read_table_target(rows, target)
+        names = list_feature_columns(rows, target, columns)
+        features = read_table_features(rows, names, self.bins)
+        rho = rho_for(self._budget, self._delta)
+        plan = self._plan_releases(rho, self._people, features.facts)
+        adjacency = Adjacency(con.catalog.neighbours, con.catalog.unit.label)
+        return TableTraining(rows, features, plan, adjacency)
+
+    def _read_table_target(self, rows: TableRows, target: str | None) -> None:
+        """Check the target of a table, and take its facts from the catalog."""
 
     def _read_target(self) -> None:
         """Check what is declared of the target; refuses before a value is read."""
@@ -111,7 +194,7 @@ class PrivateEstimator(BaseEstimator):
 
     @abstractmethod
     def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> Any:
-        """The settings of training, from public numbers alone."""
+        """A `ReleasePlan`: the settings of training, from public numbers alone."""
 
     @abstractmethod
     def _learn(self, sums: NoisySums, plan: Any) -> None:

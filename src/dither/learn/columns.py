@@ -52,10 +52,14 @@ class NumericColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A column of listed values: a feature for each, and a last one for all else."""
+    """A column of listed values: a feature for each, and a last one for missing values.
+
+    A value that is not listed is taken as `other`, or as missing where there is none.
+    """
 
     name: Any
     values: tuple[Any, ...]
+    other: Any = None
 
     @property
     def width(self) -> int:
@@ -86,6 +90,11 @@ class ColumnFacts:
     def width(self) -> int:
         """How many features a row has, the intercept included."""
         return 1 + sum(column.width for column in self.columns)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether a column holds listed values, which may be texts."""
+        return len(self.numbers) < len(self.columns)
 
     @property
     def dense_width(self) -> int:
@@ -135,12 +144,17 @@ def declare_columns(names: Sequence[Any], bounds: Any, categories: Any, bins: An
         for name in names
     )
     facts = ColumnFacts(columns)
+    check_width(facts)
+    return facts
+
+
+def check_width(facts: ColumnFacts) -> None:
+    """Refuse too many features."""
     if facts.width > LARGEST_WIDTH:
         raise ParameterError(
             f"{facts.width:,} features, at most {LARGEST_WIDTH:,}: use fewer columns, values or "
             f"bins"
         )
-    return facts
 
 
 def _read_values(name: Any, values: Any) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dither.errors import ParameterError
 from dither.learn.residuals import Loss
-from dither.learn.sums import LARGEST_WEIGHT, Array, NoisySums
+from dither.learn.sums import LARGEST_WEIGHT, Array, NoisySums, ReleasePlan
 
 MOMENTUM = 0.9
 FEWEST_STEPS = 100
@@ -24,25 +24,23 @@ _WALK = 0.7
 
 
 @dataclass(frozen=True)
-class DescentPlan:
-    """The settings of one run, all public."""
+class DescentPlan(ReleasePlan):
+    """The settings of one run, all public: one release for each step."""
 
-    steps: int
     learning_rate: float
     clip: float
-    rho: Fraction
     people: int
     penalty: float = 0.0
 
     @property
-    def step_rho(self) -> Fraction:
-        """What one step costs."""
-        return self.rho / self.steps
+    def steps(self) -> int:
+        """How many steps there are."""
+        return self.releases
 
     @property
     def noise(self) -> float:
-        """The standard deviation of the noise on each number of a mean gradient."""
-        return self.clip / sqrt(2 * self.step_rho) / self.people
+        """The standard deviation of the noise on each number of a mean gradient (add_remove)."""
+        return self.clip / sqrt(2 * self.release_rho) / self.people
 
 
 def plan_descent(
@@ -72,7 +70,7 @@ def plan_descent(
     if not 1 <= count <= 100_000:
         raise ParameterError("steps is a number from 1 to 100,000")
     rate = min(steepest, path / count) if learning_rate is None else learning_rate
-    return DescentPlan(count, float(rate), float(norm), rho, people, penalty)
+    return DescentPlan(rho, count, float(rate), float(norm), people, penalty)
 
 
 def descend(sums: NoisySums, loss: Loss, outputs: int, plan: DescentPlan) -> Array:
@@ -85,7 +83,7 @@ def descend(sums: NoisySums, loss: Loss, outputs: int, plan: DescentPlan) -> Arr
     total = np.zeros_like(theta)
     averaged = ceil(plan.steps / 2)
     for step in range(plan.steps):
-        gradient = sums.release_gradient(loss, theta, plan.clip, plan.step_rho) / plan.people
+        gradient = sums.release_gradient(loss, theta, plan.clip) / plan.people
         velocity = MOMENTUM * velocity + gradient + plan.penalty * theta
         theta = theta - plan.learning_rate * velocity
         np.clip(theta, -LARGEST_WEIGHT, LARGEST_WEIGHT, out=theta)

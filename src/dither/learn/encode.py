@@ -77,7 +77,7 @@ def encode_rows(facts: ColumnFacts, columns: Sequence[Any]) -> EncodedRows:
         if not column.hot_width:
             continue
         if isinstance(column, CategoryColumn):
-            codes[hot] = find_codes(column.values, values)
+            codes[hot] = find_category_codes(column, values)
         else:
             codes[hot] = np.searchsorted(column.edges, numbers, side="right")
             codes[hot, np.isnan(numbers)] = column.hot_width - 1
@@ -116,6 +116,15 @@ def scale_numbers(column: NumericColumn, numbers: Array) -> Array:
     scaled -= FEATURE_SCALE
     scaled[np.isnan(numbers)] = 0
     return scaled
+
+
+def find_category_codes(column: CategoryColumn, values: Any) -> NDArray[np.int64]:
+    """The position of every value of a category; missing ones come last."""
+    codes = find_codes(column.values, values)
+    if column.other is not None:
+        is_missing = np.array([value is None or value != value for value in values], bool)
+        codes[(codes == len(column.values)) & ~is_missing] = column.values.index(column.other)
+    return codes
 
 
 def find_codes(listed: Sequence[Any], values: Any) -> NDArray[np.int64]:

@@ -17,7 +17,8 @@ from dither.learn.columns import FEATURE_SCALE, ColumnFacts
 from dither.learn.descent import DescentPlan, descend, plan_descent
 from dither.learn.residuals import Loss
 from dither.learn.sums import Array, NoisySums
-from dither.learn.targets import encode_classes, read_classes
+from dither.learn.table_columns import TableRows, find_target
+from dither.learn.targets import encode_classes, read_classes, read_table_classes
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -27,6 +28,14 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     def _read_target(self) -> None:
         self.classes_ = read_classes(self.classes)
+        self._check_classes()
+
+    def _read_table_target(self, rows: TableRows, target: str | None) -> None:
+        self.classes_ = read_table_classes(find_target(rows, target))
+        self._check_classes()
+
+    def _check_classes(self) -> None:
+        """Refuse classes that the model is not for."""
 
     def _encode_target(self, y: Any, rows: int) -> Array:
         return encode_classes(self.classes_, y)
@@ -156,8 +165,7 @@ class SVC(_DescentClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _read_target(self) -> None:
-        super()._read_target()
+    def _check_classes(self) -> None:
         if len(self.classes_) != 2:
             raise ParameterError("SVC is for two classes: use LogisticRegression for three or more")
 

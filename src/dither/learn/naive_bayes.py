@@ -16,7 +16,7 @@ from dither.canonical import Number
 from dither.errors import ParameterError
 from dither.learn.columns import ColumnFacts
 from dither.learn.linear_classifiers import PrivateClassifier
-from dither.learn.sums import Array, NoisySums
+from dither.learn.sums import Array, NoisySums, ReleasePlan
 
 
 class NaiveBayes(PrivateClassifier):
@@ -48,13 +48,13 @@ class NaiveBayes(PrivateClassifier):
         self.neighbours = neighbours
         self.smoothing = smoothing
 
-    def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> Fraction:
+    def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> ReleasePlan:
         if not self.smoothing > 0:
             raise ParameterError("smoothing is a positive number of people, such as 1")
-        return rho / 2
+        return ReleasePlan(rho, 2)
 
-    def _learn(self, sums: NoisySums, plan: Fraction) -> None:
-        counts = release_class_sums(sums, self.columns_, len(self.classes_), plan)
+    def _learn(self, sums: NoisySums, plan: ReleasePlan) -> None:
+        counts = release_class_sums(sums, self.columns_, len(self.classes_))
         self.weights_ = find_log_chances(self.columns_, counts, self.smoothing)
 
     def predict_proba(self, X: Any) -> Array:
@@ -67,14 +67,12 @@ class NaiveBayes(PrivateClassifier):
         return shares
 
 
-def release_class_sums(sums: NoisySums, facts: ColumnFacts, classes: int, rho: Fraction) -> Array:
-    """The noisy sum of the features in every class, a row each, for twice `rho`."""
+def release_class_sums(sums: NoisySums, facts: ColumnFacts, classes: int) -> Array:
+    """The noisy sum of the features in every class, a row each: two releases."""
     norm = facts.largest_norm
-    features = sums.release_features(norm, rho)
+    features = sums.release_features(norm)
     zero = np.zeros((classes, sums.width))
-    gradient = sums.release_gradient(
-        "multinomial", zero, norm * sqrt(1 - 1 / classes) * (1 + 1e-3), rho
-    )
+    gradient = sums.release_gradient("multinomial", zero, norm * sqrt(1 - 1 / classes) * (1 + 1e-3))
     counts: Array = features[None, :] / classes - gradient
     return counts
 

@@ -13,7 +13,7 @@ from dither.canonical import Number
 from dither.errors import ParameterError
 from dither.learn.base import PrivateEstimator
 from dither.learn.columns import FEATURE_SCALE, ColumnFacts
-from dither.learn.sums import Array, NoisySums
+from dither.learn.sums import Array, NoisySums, ReleasePlan
 
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
@@ -46,14 +46,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
         """Fit an array that the caller holds; one row is one person. `y` is not read."""
         return self._fit_arrays(X, None)
 
-    def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> Fraction:
+    def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> ReleasePlan:
         width = len(facts.numbers)
         if self.n_components is not None and not 1 <= self.n_components <= width:
             raise ParameterError(f"n_components is a number from 1 to the {width} columns")
-        return rho
+        return ReleasePlan(rho, 1)
 
-    def _learn(self, sums: NoisySums, plan: Fraction) -> None:
-        moments = sums.release_moments(plan).matrix[:-1, :-1]
+    def _learn(self, sums: NoisySums, plan: ReleasePlan) -> None:
+        moments = sums.release_moments().matrix[:-1, :-1]
         count = max(1.0, float(moments[0, 0]))
         self.mean_ = np.clip(moments[0, 1:] / count, -1, 1)
         covariance = moments[1:, 1:] / count - np.outer(self.mean_, self.mean_)

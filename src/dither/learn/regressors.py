@@ -21,7 +21,8 @@ from dither.learn.base import PrivateEstimator
 from dither.learn.columns import FEATURE_SCALE, ColumnFacts
 from dither.learn.descent import DescentPlan, descend, plan_descent
 from dither.learn.encode import read_numbers
-from dither.learn.sums import Array, NoisyMoments, NoisySums
+from dither.learn.sums import Array, NoisyMoments, NoisySums, ReleasePlan
+from dither.learn.table_columns import TableRows, find_target
 from dither.learn.targets import read_target_bounds, restore_target, scale_target
 
 _LARGEST_COUNT = 4096
@@ -38,6 +39,10 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
     def _read_target(self) -> None:
         self._bounds = read_target_bounds(self.target_bounds)
+
+    def _read_table_target(self, rows: TableRows, target: str | None) -> None:
+        domain = find_target(rows, target)
+        self._bounds = (float(domain.low * domain.step), float(domain.high * domain.step))
 
     def _encode_target(self, y: Any, rows: int) -> Array:
         return scale_target(self._bounds, y)
@@ -77,13 +82,13 @@ class Ridge(PrivateRegressor):
         self.neighbours = neighbours
         self.penalty = penalty
 
-    def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> Fraction:
+    def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> ReleasePlan:
         if self.penalty < 0:
             raise ParameterError("penalty is not negative")
-        return rho
+        return ReleasePlan(rho, 1)
 
-    def _learn(self, sums: NoisySums, plan: Fraction) -> None:
-        moments = sums.release_moments(plan)
+    def _learn(self, sums: NoisySums, plan: ReleasePlan) -> None:
+        moments = sums.release_moments()
         weights, covariance = solve_moments(moments, self.penalty * self._people)
         self.weights_ = weights[None, :]
         self._covariance = covariance
@@ -219,6 +224,13 @@ class PoissonRegression(PrivateRegressor):
 
     def _read_target(self) -> None:
         super()._read_target()
+        self._check_counts()
+
+    def _read_table_target(self, rows: TableRows, target: str | None) -> None:
+        super()._read_table_target(rows, target)
+        self._check_counts()
+
+    def _check_counts(self) -> None:
         low, high = self._bounds
         if low < 0 or high > _LARGEST_COUNT:
             raise ParameterError(f"counts lie between 0 and {_LARGEST_COUNT:,}: see target_bounds")

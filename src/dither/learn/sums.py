@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import number_text
 from dither.errors import ParameterError
 from dither.learn.clip import add_rows
 from dither.learn.columns import FEATURE_SCALE, ColumnFacts
@@ -32,6 +31,19 @@ _BLOCK_NUMBERS = 1 << 21
 LARGEST_WEIGHT = 4096.0
 
 
+@dataclass(frozen=True)
+class ReleasePlan:
+    """A budget and the releases that share it equally."""
+
+    rho: Fraction
+    releases: int
+
+    @property
+    def release_rho(self) -> Fraction:
+        """What one release costs."""
+        return self.rho / self.releases
+
+
 @dataclass(frozen=True, eq=False)
 class NoisyMoments:
     """A symmetric matrix of sums, and the standard deviation of the noise on each number."""
@@ -41,19 +53,19 @@ class NoisyMoments:
 
 
 class NoisySums(Protocol):
-    """Sums over people with Gaussian noise; every release takes a rho from what was paid first."""
+    """Sums over people with Gaussian noise. All releases cost the same, and were paid first."""
 
     @property
     def width(self) -> int:
         """How many features a row has."""
 
-    def release_gradient(self, loss: Loss, theta: Array, clip: float, rho: Fraction) -> Array:
+    def release_gradient(self, loss: Loss, theta: Array, clip: float) -> Array:
         """The sum of clipped gradients at the public weights `theta`, of the same shape."""
 
-    def release_features(self, clip: float, rho: Fraction) -> Array:
+    def release_features(self, clip: float) -> Array:
         """The sum of clipped features."""
 
-    def release_moments(self, rho: Fraction) -> NoisyMoments:
+    def release_moments(self) -> NoisyMoments:
         """The sum of all products of two of (features, label): a symmetric matrix."""
 
 
@@ -66,16 +78,15 @@ def quantise_weights(theta: Array) -> Array:
 class ArraySums:
     """Noisy sums over the rows of arrays: one row is one unit, and is never kept after `fit`.
 
-    `rho` is what all releases may cost together; the one that exceeds it is refused before it
-    reads.
+    A release after the planned ones is refused before it reads.
     """
 
     def __init__(
-        self, rows: EncodedRows, labels: Array, rho: Fraction, adjacency: Adjacency
+        self, rows: EncodedRows, labels: Array, plan: ReleasePlan, adjacency: Adjacency
     ) -> None:
         self._rows = rows
         self._labels = labels
-        self._rho_left = rho
+        self._plan = plan
         self._adjacency = adjacency
         self._losses: list[PrivacyLoss] = []
 
@@ -94,9 +105,9 @@ class ArraySums:
         """The privacy loss of all releases so far."""
         return compose(*self._losses)
 
-    def release_gradient(self, loss: Loss, theta: Array, clip: float, rho: Fraction) -> Array:
+    def release_gradient(self, loss: Loss, theta: Array, clip: float) -> Array:
         """The sum of clipped gradients at the public weights `theta`, of the same shape."""
-        noise = self._pay(rho, STEPS, theta.size)
+        noise = self._pay(STEPS, theta.size)
         weights = quantise_weights(theta)
         per_step = STEPS / (clip * FACTOR_SCALE * FEATURE_SCALE)
         total = np.zeros(theta.shape, np.int64)
@@ -106,9 +117,9 @@ class ArraySums:
         gradient: Array = noise.release(total).astype(float) * (clip / STEPS)
         return gradient
 
-    def release_features(self, clip: float, rho: Fraction) -> Array:
+    def release_features(self, clip: float) -> Array:
         """The sum of clipped features."""
-        noise = self._pay(rho, STEPS, self.width)
+        noise = self._pay(STEPS, self.width)
         per_step = STEPS / (clip * FEATURE_SCALE)
         total = np.zeros((1, self.width), np.int64)
         for rows, _ in self._list_blocks(1):
@@ -116,7 +127,7 @@ class ArraySums:
         features: Array = noise.release(total)[0].astype(float) * (clip / STEPS)
         return features
 
-    def release_moments(self, rho: Fraction) -> NoisyMoments:
+    def release_moments(self) -> NoisyMoments:
         """The sum of all products of two of (features, label): a symmetric matrix.
 
         Products of integers, added up exactly. The upper triangle of z z' is no longer than z'z,
@@ -125,7 +136,7 @@ class ArraySums:
         size = self.width + 1
         facts = self._rows.facts
         largest = (facts.dense_width + facts.hot_columns + 1) * FEATURE_SCALE**2
-        mechanism = self._pay(rho, largest, size * (size + 1) // 2)
+        mechanism = self._pay(largest, size * (size + 1) // 2)
         total = np.zeros((size, size))
         for rows, labels in self._list_blocks(size):
             numbers = np.vstack([rows.expand().T * FEATURE_SCALE, labels])
@@ -137,17 +148,13 @@ class ArraySums:
         matrix = np.triu(moments) + np.triu(moments, 1).T
         return NoisyMoments(matrix, float(mechanism.sigma) / FEATURE_SCALE**2)
 
-    def _pay(self, rho: Fraction, largest: int, length: int) -> IntegerRoundedGaussian:
+    def _pay(self, largest: int, length: int) -> IntegerRoundedGaussian:
         """The noise of a release whose vectors are at most `largest` steps long, paid for."""
         reach = largest * (2 if self._adjacency.neighbours == "replace" else 1)
         bound = Sensitivity(l0=length, l1=length * reach, l2_squared=reach**2, linf=reach)
-        noise = IntegerRoundedGaussian.for_rho(rho, bound, self._adjacency)
-        if rho > self._rho_left:
-            raise ParameterError(
-                f"this release costs rho {number_text(rho)} and {number_text(self._rho_left)} is "
-                f"left: plan fewer steps"
-            )
-        self._rho_left -= rho
+        if len(self._losses) >= self._plan.releases:
+            raise ParameterError(f"all {self._plan.releases:,} planned releases were made")
+        noise = IntegerRoundedGaussian.for_rho(self._plan.release_rho, bound, self._adjacency)
         self._losses.append(noise.loss())
         return noise
 

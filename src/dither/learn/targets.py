@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 from dither.learn.columns import FEATURE_SCALE
 from dither.learn.encode import find_codes, read_numbers
+from dither.learn.table_columns import list_values
+from dither.plan.domain import Domain
 
 Array = NDArray[Any]
 _MOST_CLASSES = 256
@@ -26,6 +28,14 @@ def read_classes(classes: Any) -> Array:
     if not 2 <= len(listed) <= _MOST_CLASSES:
         raise ParameterError(f"classes are 2 to {_MOST_CLASSES} different values")
     return listed
+
+
+def read_table_classes(domain: Domain) -> Array:
+    """The listed values of a column of the catalog, in the order of GROUP BY."""
+    first, last = domain.listed
+    if not 2 <= last - first + 1 <= _MOST_CLASSES:
+        raise ParameterError(f"a target has 2 to {_MOST_CLASSES} listed values: choose another one")
+    return np.array(list_values(domain))
 
 
 def encode_classes(classes: Array, y: Any) -> Array:
