@@ -8,34 +8,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dither.learn.additive import AdditiveClassifier
     from dither.learn.linear_classifiers import SVC, LogisticRegression
+    from dither.learn.model_files import read_model, write_model, write_model_card
     from dither.learn.naive_bayes import NaiveBayes
     from dither.learn.pca import PCA
     from dither.learn.regressors import LinearRegression, PoissonRegression, Ridge
+    from dither.learn.search import PrivateSearchCV
 
 _MODULES = {
     "PCA": "pca",
     "SVC": "linear_classifiers",
+    "AdditiveClassifier": "additive",
     "LinearRegression": "regressors",
     "LogisticRegression": "linear_classifiers",
     "NaiveBayes": "naive_bayes",
     "PoissonRegression": "regressors",
     "Ridge": "regressors",
 }
+_FUNCTIONS = {
+    "PrivateSearchCV": "search",
+    "read_model": "model_files",
+    "write_model": "model_files",
+    "write_model_card": "model_files",
+}
 
 __all__ = [
     "PCA",
     "SVC",
+    "AdditiveClassifier",
     "LinearRegression",
     "LogisticRegression",
     "NaiveBayes",
     "PoissonRegression",
+    "PrivateSearchCV",
     "Ridge",
+    "read_model",
+    "write_model",
+    "write_model_card",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import an estimator, and scikit-learn with it, when it is asked for by name."""
-    if name in _MODULES:
-        return getattr(import_module(f"dither.learn.{_MODULES[name]}"), name)
+    module = _MODULES.get(name) or _FUNCTIONS.get(name)
+    if module is not None:
+        return getattr(import_module(f"dither.learn.{module}"), name)
     raise AttributeError(f"module 'dither.learn' has no attribute {name!r}")

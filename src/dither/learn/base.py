@@ -113,11 +113,18 @@ class PrivateEstimator(BaseEstimator):
         return encode_rows(self.columns_, list(checked.T))
 
     def _fit_arrays(self, X: Any, y: Any) -> Any:
-        """Check all that is public, encode, and learn from noisy sums."""
+        """Fit arrays for the whole budget of the estimator."""
+        self._read_public()
+        return self.fit_with_rho(X, y, find_rho(self._budget, self._delta))
+
+    def fit_with_rho(self, X: Any, y: Any, rho: Fraction) -> Any:
+        """Fit arrays for this rho in place of `epsilon`: the caller composes it with the rest.
+
+        All that is public is checked first; then rows are encoded and learnt from by noisy sums.
+        """
         self._read_public()
         self._check_bounds()
         self._read_target()
-        rho = find_rho(self._budget, self._delta)
         checked, values = self._validate(X, y, reset=True)
         self.columns_ = self._declare()
         plan = self._plan_releases(rho, self._people, self.columns_)

@@ -17,12 +17,18 @@ from itertools import pairwise
 from math import sqrt
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dither.errors import ParameterError
 
 FEATURE_SCALE = 1 << 12
 """So many steps are the feature 1."""
 LARGEST_WIDTH = 4096
-_BINS = 10
+_BINS = {"auto": 10, "fine": 24}
+"""Bins of one width, by the name of a rule."""
+_CUTS_OF_POWER = {"auto": 2, "fine": 4}
+"""Bins of a power of ten, by the name of a rule."""
 _FEW_VALUES = 24
 _WIDE_RATIO = 1000
 
@@ -49,6 +55,14 @@ class NumericColumn:
         """How many features the column has."""
         return 1 + self.hot_width
 
+    def list_points(self) -> NDArray[Any]:
+        """The middle of every bin; the two bounds where there are none."""
+        if not self.edges:
+            return np.array([self.low, self.high])
+        ends = np.array([self.low, *self.edges, self.high])
+        middles: NDArray[Any] = (ends[1:] + ends[:-1]) / 2
+        return middles
+
 
 @dataclass(frozen=True)
 class CategoryColumn:
@@ -70,6 +84,10 @@ class CategoryColumn:
     def hot_width(self) -> int:
         """The same: every feature says which value it is."""
         return self.width
+
+    def list_points(self) -> NDArray[Any]:
+        """The listed values."""
+        return np.array(self.values)
 
 
 Column = NumericColumn | CategoryColumn
@@ -179,25 +197,30 @@ def _declare_number(name: Any, bounds: Any, bins: Any) -> NumericColumn:
     if isinstance(bins, Mapping):
         edges = tuple(float(edge) for edge in bins.get(name, ()))
     else:
-        edges = make_edges(low, high) if bins == "auto" else ()
+        edges = make_edges(low, high, bins)
     if any(not low < edge <= high for edge in edges) or list(edges) != sorted(set(edges)):
         raise ParameterError(f"bins of {name!r} are increasing edges above {low:g} up to {high:g}")
     return NumericColumn(name, low, high, edges)
 
 
-def make_edges(low: float, high: float) -> tuple[float, ...]:
-    """Edges of bins by a rule of the bounds alone.
+def make_edges(low: float, high: float, rule: str | None = "auto") -> tuple[float, ...]:
+    """Edges of bins by a rule of the bounds alone: "auto", "fine", or None for no bins.
 
-    A non-negative range over three powers of ten or more is cut at half powers; a short range of
-    integers at each of them; any other into ten bins of one width.
+    A non-negative range over three powers of ten or more is cut at half powers (fine: quarters); a
+    short range of integers at each of them; any other into ten bins of one width (fine: 24).
 
     >>> make_edges(0, 5), make_edges(0, 2000)[:4]
     ((1.0, 2.0, 3.0, 4.0, 5.0), (1.0, 3.1622776601683795, 10.0, 31.622776601683793))
     """
+    if rule is None:
+        return ()
+    if rule not in _BINS:
+        raise ParameterError("bins are 'auto', 'fine', None, or edges by column")
     if low >= 0 and high >= _WIDE_RATIO * max(low, 1):
-        halves = [10 ** (power / 2) for power in range(600)]
-        return tuple(edge for edge in halves if low < edge < high)[: 2 * _FEW_VALUES]
+        cuts = _CUTS_OF_POWER[rule]
+        edges = [10 ** (power / cuts) for power in range(15 * cuts)]
+        return tuple(edge for edge in edges if low < edge < high)
     if low == int(low) and high == int(high) and high - low <= _FEW_VALUES:
         return tuple(float(value) for value in range(int(low) + 1, int(high) + 1))
-    width = (high - low) / _BINS
-    return tuple(low + width * position for position in range(1, _BINS))
+    width = (high - low) / _BINS[rule]
+    return tuple(low + width * position for position in range(1, _BINS[rule]))

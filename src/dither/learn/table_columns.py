@@ -107,7 +107,7 @@ def _read_column(name: str, domain: Domain, bins: Any) -> Column:
     if isinstance(bins, dict):
         edges = tuple(float(edge) for edge in bins.get(name, ()))
     else:
-        edges = make_edges(low, high) if bins == "auto" else ()
+        edges = make_edges(low, high, bins)
     exact = [Fraction(edge).limit_denominator(_FINEST_EDGE) for edge in edges]
     return NumericColumn(name, low, high, tuple(float(edge) for edge in exact))
 
