@@ -21,7 +21,7 @@ Array = NDArray[Any]
 class EncodedRows:
     """The features of all rows.
 
-    `dense` has a row for the intercept and for each number, floats that are integers; `codes` a row
+    `dense` has a row for the intercept and for each number, in whole steps; `codes` a row
     for each column with bins or values: the position of the feature that is 1. `norms` are L2 norms
     of whole rows, in steps.
     """
@@ -42,11 +42,15 @@ class EncodedRows:
             self.facts, self.dense[:, start:stop], self.codes[:, start:stop], self.norms[start:stop]
         )
 
+    def with_floats(self) -> EncodedRows:
+        """The same with floats that are integers, for arithmetic: four times the memory."""
+        return EncodedRows(self.facts, self.dense.astype(float), self.codes, self.norms)
+
     def multiply(self, weights: Array) -> Array:
         """weights @ features, one row for each row of `weights`; exact for integers whose sum of
         sizes is below 2**41."""
         first = weights[:, : len(self.dense)]
-        margins: Array = first @ self.dense
+        margins: Array = first @ self.dense.astype(float, copy=False)
         for column in self.codes:
             margins += FEATURE_SCALE * weights[:, column]
         return margins
@@ -63,9 +67,9 @@ class EncodedRows:
 def encode_rows(facts: ColumnFacts, columns: Sequence[Any]) -> EncodedRows:
     """Encode the values of all columns, given in the order of `facts`."""
     size = len(columns[0]) if columns else 0
-    dense = np.empty((facts.dense_width, size))
+    dense = np.empty((facts.dense_width, size), np.int16)
     dense[0] = FEATURE_SCALE
-    codes = np.empty((facts.hot_columns, size), np.int64)
+    codes = np.empty((facts.hot_columns, size), np.intp)
     first = facts.dense_width
     number = 1
     hot = 0
@@ -86,7 +90,7 @@ def encode_rows(facts: ColumnFacts, columns: Sequence[Any]) -> EncodedRows:
         hot += 1
     squares = np.zeros(size)
     for row in dense:
-        squares += row * row
+        squares += row.astype(float) ** 2
     squares += facts.hot_columns * FEATURE_SCALE**2
     return EncodedRows(facts, dense, codes, np.sqrt(squares))
 

@@ -163,4 +163,5 @@ class ArraySums:
         numbers = copies * (len(self._rows.dense) + 4)
         block = max(1 << 10, _BLOCK_NUMBERS // numbers)
         for start in range(0, self._rows.size, block):
-            yield self._rows.slice(start, start + block), self._labels[start : start + block]
+            rows = self._rows.slice(start, start + block)
+            yield rows.with_floats(), self._labels[start : start + block]
