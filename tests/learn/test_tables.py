@@ -120,26 +120,26 @@ def test_regressions_and_components_of_a_table(clinic: Clinic) -> None:
     assert pca.components_.shape == (2, 2)
 
 
-def make_both_sums(con: Connection, clinic: Clinic, label: str | None) -> tuple[Any, Any, Any]:
+def make_both_sums(con: Connection, label: str | None) -> tuple[Any, Any]:
     """The sums of the kernel and of arrays with the same rows, at a price that leaves no noise."""
     rows = find_rows(con, "patients")
     features = read_table_features(rows, list_feature_columns(rows, label, NAMES), "auto")
     plan = ReleasePlan(F(6 * 10**6), 4)  # sigma is 1/1,700 of the clip norm
-    table = TableSums(rows.plan, features, label)
+    table = TableSums(con, rows.plan, features, label, plan)
     people = invent_patients().replace("", None)
     encoded = encode_rows(features.facts, [people[name].to_numpy() for name in NAMES])
     labels = people["readmitted"].to_numpy().astype(int)
-    return table, ArraySums(encoded, labels, plan, ADD_REMOVE), plan
+    return table, ArraySums(encoded, labels, plan, ADD_REMOVE)
 
 
 def test_the_kernel_and_arrays_add_up_the_same(clinic: Clinic) -> None:
     """One arithmetic in two places: sums differ by a step a row at most, and by noise of 0.001 of
     the clip norm in each (twenty standard deviations: a chance far below 1e-9)."""
     con = connect(clinic)
-    table, arrays, plan = make_both_sums(con, clinic, "readmitted")
+    table, arrays = make_both_sums(con, "readmitted")
     theta = np.random.default_rng(4).normal(0, 1, (1, arrays.width))
     slack = 20 * 2 / 1700 + ROWS / STEPS
-    with table.open_lease(con, plan, is_replace=False):
+    with table:
         for clip in (0.5, 10.0):
             kernel = table.release_gradient("logistic", theta, clip)
             assert np.abs(kernel - arrays.release_gradient("logistic", theta, clip)).max() < (
@@ -171,7 +171,13 @@ def test_what_is_refused_costs_nothing(clinic: Clinic) -> None:
         (learn.LogisticRegression(epsilon=1, n=ROWS), "patient_id", None, ParameterError),
         (learn.LogisticRegression(epsilon=1, n=ROWS), "age", ["age"], ParameterError),
         (learn.SVC(epsilon=1, n=ROWS), "stays", None, ParameterError),
-        (learn.Ridge(epsilon=1, n=ROWS), "ward", None, (ParameterError, RefusedError)),
+        (learn.Ridge(epsilon=1, n=ROWS), "ward", None, ParameterError),
+        (
+            learn.Ridge(epsilon=1, n=ROWS, bins={"age": [i / 20 for i in range(1, 2200)]}),
+            "stays",
+            None,
+            RefusedError,
+        ),
         (learn.LogisticRegression(epsilon=1, n=ROWS), "readmitted", None, BudgetError),
     ):
         with pytest.raises(error):

@@ -147,12 +147,10 @@ class PrivateEstimator(BaseEstimator):
         from the catalog, the privacy unit too; `n` is declared in the constructor.
         """
         training = self._prepare_table(con, table_or_sql, target, columns)
-        sums = TableSums(training.rows.plan, training.features, target)
-        is_replace = con.catalog.neighbours == "replace"
-        with sums.open_lease(con, training.plan, is_replace=is_replace) as lease:
-            self.columns_ = training.features.facts
+        self.columns_ = training.features.facts
+        with TableSums(con, training.rows.plan, training.features, target, training.plan) as sums:
             self._learn(sums, training.plan)
-            charged = number_text(lease.charged)
+            charged = number_text(sums.charged)
         names = [column.name for column in self.columns_.columns]
         self.feature_names_in_ = np.array(names, object)
         self.n_features_in_ = len(names)

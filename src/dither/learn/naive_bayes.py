@@ -70,9 +70,9 @@ class NaiveBayes(PrivateClassifier):
 def release_class_sums(sums: NoisySums, facts: ColumnFacts, classes: int) -> Array:
     """The noisy sum of the features in every class, a row each: two releases."""
     norm = facts.largest_norm
-    features = sums.release_features(norm)
     zero = np.zeros((classes, sums.width))
     gradient = sums.release_gradient("multinomial", zero, norm * sqrt(1 - 1 / classes) * (1 + 1e-3))
+    features = sums.release_features(norm)
     counts: Array = features[None, :] / classes - gradient
     return counts
 

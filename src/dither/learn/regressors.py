@@ -42,6 +42,8 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):
 
     def _read_table_target(self, rows: TableRows, target: str | None) -> None:
         domain = find_target(rows, target)
+        if domain.kind == "category":
+            raise ParameterError(f"{target!r} is a list of values: use a classifier, or a number")
         self._bounds = (float(domain.low * domain.step), float(domain.high * domain.step))
 
     def _encode_target(self, y: Any, rows: int) -> Array:

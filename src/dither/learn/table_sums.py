@@ -4,6 +4,7 @@ charged before the first of them. Nothing here holds a row."""
 from __future__ import annotations
 
 from fractions import Fraction
+from math import sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,28 +31,55 @@ _FINEST = 1 << 20
 class FixedLease(Protocol):
     """What `con.fixed_lease` gives."""
 
+    charged: Fraction
+
+    def close(self) -> None:
+        """End the lease and store what left."""
+
     def release(self, query: UnitVectors) -> tuple[int, ...]:
         """The noisy integers of the next step."""
 
 
 class TableSums:
-    """Noisy sums of a table. `label` is the target; None where there is none."""
+    """Noisy sums of a table. `label` is the target; None where there is none.
 
-    def __init__(self, plan: Plan, features: TableFeatures, label: str | None) -> None:
-        self._plan = plan
+    Use it in a `with` block. The lease is opened with the first query, so that a query which the
+    kernel refuses costs nothing, and is closed at the end of the block.
+    """
+
+    def __init__(
+        self,
+        con: Any,
+        rows: Plan,
+        features: TableFeatures,
+        label: str | None,
+        plan: ReleasePlan,
+    ) -> None:
+        self._con = con
+        self._rows = rows
         self._features = features
         self._label = label
+        self._plan = plan
         self._lease: FixedLease | None = None
-        self._noise = 0.0
 
-    def open_lease(self, con: Any, plan: ReleasePlan, *, is_replace: bool) -> Any:
-        """Charge the whole plan; to be used in a `with` block."""
-        lease = con.fixed_lease(
-            self._make_query(FeatureSums(), 1.0), rho=plan.release_rho, steps=plan.releases
-        )
-        self._lease = lease
-        self._noise = (2 if is_replace else 1) / float(2 * plan.release_rho) ** 0.5
-        return lease
+    def __enter__(self) -> TableSums:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the lease; nothing is paid back."""
+        if self._lease is not None:
+            self._lease.close()
+
+    @property
+    def charged(self) -> Fraction:
+        """What the pot paid for all releases, in the measure of its rule."""
+        return Fraction(0) if self._lease is None else self._lease.charged
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise on a number, for a clip norm of 1."""
+        reach = 2 if self._con.catalog.neighbours == "replace" else 1
+        return reach / sqrt(2 * self._plan.release_rho)
 
     @property
     def width(self) -> int:
@@ -89,7 +117,7 @@ class TableSums:
         upper[np.triu_indices(len(order))] = values
         matrix = np.zeros((facts.width + 1, facts.width + 1))
         matrix[np.ix_(order, order)] = upper + np.triu(upper, 1).T
-        return NoisyMoments(matrix, self._noise * clip)
+        return NoisyMoments(matrix, self.noise * clip)
 
     def _make_gradient(self, loss: Loss, theta: list[tuple[int, ...]]) -> VectorFunction:
         label = self._label
@@ -112,11 +140,14 @@ class TableSums:
             last = Scaled(self._features.facts.numbers[-1].name)
             features = tuple(feature for feature in features if feature != last)
         exact = max(Fraction(1, _FINEST), Fraction(clip).limit_denominator(_FINEST))
-        return UnitVectors(self._plan, features, function, exact, exact / STEPS)
+        return UnitVectors(self._rows, features, function, exact, exact / STEPS)
 
     def _release(self, function: VectorFunction, clip: float, *, drop_last: bool = False) -> Array:
-        assert self._lease is not None
         query = self._make_query(function, clip, drop_last=drop_last)
+        if self._lease is None:
+            self._lease = self._con.fixed_lease(
+                query, rho=self._plan.release_rho, steps=self._plan.releases
+            )
         values = self._lease.release(query)
         released: Array = np.array(values, float) * float(query.resolution)
         return released
