@@ -30,7 +30,6 @@ from tests.plan.vector_samples import (
     FUNCTIONS,
     ROWS,
     draw_row,
-    draw_vectors,
     write_catalog,
 )
 
@@ -314,38 +313,6 @@ def test_a_norm_that_other_units_share_in_is_caught(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(add_up, "clip_vectors", clip_together)
     with pytest.raises(AssertionError):
         test_a_vector_is_the_same_whoever_and_how_many_stand_beside_it("logistic")
-
-
-# -- an attacker's search
-
-
-def attack(seed: int, requests: int) -> None:
-    """Random requests on random tables, with and without a unit of random rows."""
-    draws = random.Random(seed)
-    for _ in range(requests):
-        neighbours = draws.choice(["add_remove", "replace"])
-        rows = draws.choice([1, 2, 3])
-        query = draw_vectors(draws)
-        analysed = analyse(query, rows, neighbours)
-        others = draw_rows(draws, draws.randint(0, 4), rows)
-        both = [
-            [(9, draw_row(draws)) for _ in range(draws.randint(0, rows))] if is_there else []
-            for is_there in (True, neighbours == "replace")
-        ]
-        first, second = (measure(analysed, [*others, *unit]) for unit in both)
-        moved = np.abs(np.array(first, object) - np.array(second, object))
-        claim = analysed.sensitivity
-        assert (moved**2).sum() <= claim.l2_squared, query
-        assert moved.sum() <= claim.l1 and moved.max() <= claim.linf, query
-
-
-def test_no_random_request_is_moved_beyond_its_claim() -> None:
-    attack(11, 150)
-
-
-@pytest.mark.all
-def test_no_random_request_of_thousands_is_moved_beyond_its_claim() -> None:
-    attack(12, 4000)
 
 
 # -- refusals of the sample's key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction as F
 from pathlib import Path
 
@@ -17,8 +18,13 @@ from dither.plan.algebra import (
     Named,
     PerUnit,
     Scan,
+    Scores,
     Sum,
+    UnitVectors,
 )
+from dither.plan.encodings import Intercept
+from dither.plan.utilities import Coordinates
+from dither.plan.vector_functions import LogisticGradient
 from dither.privacy.kernel.calibrate import calibrate_request
 from dither.privacy.kernel.copying import copy_request
 from dither.privacy.kernel.kernel import Kernel, delta_of_path
@@ -48,6 +54,57 @@ def test_an_honest_request_is_the_same_and_made_anew():
     assert copied == asked and copied.hash == asked.hash
     assert copied.steps[0].measured is not WIDE
     assert copied.steps[0].measured is copied.steps[1].measured  # shared nodes stay shared
+
+
+class LyingGradient(LogisticGradient):
+    """Shows one theta to whoever checks it first, and another one afterwards."""
+
+
+class LyingVectors(UnitVectors):
+    """A query of our own type by `isinstance` alone."""
+
+
+class LyingFraction(F):
+    """A number that could say anything."""
+
+
+HONEST = UnitVectors(VISITS, (Intercept(),), LogisticGradient("kind", 0, (5,)), F(1), F(1, 8))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        replace(HONEST, function=LyingGradient("kind", 0, (5,))),
+        LyingVectors(VISITS, (Intercept(),), HONEST.function, F(1), F(1, 8)),
+        replace(HONEST, clip=LyingFraction(1)),
+        replace(HONEST, rate=LyingFraction(1, 2)),
+        replace(HONEST, features=(type("Intercept", (Intercept,), {})(),)),
+        replace(HONEST, function=LogisticGradient(type("str", (str,), {})("kind"), 0, (5,))),
+        Scores(replace(HONEST, clip=LyingFraction(1)), Coordinates((1,))),
+    ],
+    ids=["function", "query", "clip", "rate", "feature", "label", "below scores"],
+)
+def test_vectors_of_subclasses_are_refused(query):
+    honest = Step(HONEST, "vectors_rounded_gaussian", F(1))
+    assert copy_request(Request((honest,), Price(rho=F(1)), "total")).steps[0].query == HONEST
+    step = Step(query, "vectors_rounded_gaussian", F(1))
+    with pytest.raises(RefusedError):
+        copy_request(Request((step,), Price(rho=F(1)), "total"))
+
+
+def test_a_hash_that_the_caller_wrote_is_lost():
+    """Rows of a lease are kept under the hash of the kernel's own copy of the plan."""
+    plan = Scan("visits")
+    query = replace(HONEST, plan=plan)
+    plan.__dict__["hash"] = "0" * 64
+    copied = (
+        copy_request(
+            Request((Step(query, "vectors_rounded_gaussian", F(1)),), Price(rho=F(1)), "total")
+        )
+        .steps[0]
+        .query
+    )
+    assert copied.plan.hash == VISITS.hash and copied.hash == HONEST.hash
 
 
 def test_columns_that_can_change_are_refused():

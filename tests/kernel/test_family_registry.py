@@ -55,6 +55,7 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
         "linear_rounded_gaussian",
         "scores_permute_and_flip",
         "scores_exponential",
+        "vectors_rounded_gaussian",
     ]
     assert list(FAMILIES) == names
     assert all(family.name == name for name, family in FAMILIES.items())

@@ -59,6 +59,15 @@ def test_a_zcdp_budget_refuses_sampled_training_and_names_what_fits(clinic: Clin
     assert clinic.spent() == {"total": 0}
 
 
+def test_a_lease_of_a_budget_refuses_a_sample_and_names_what_fits(clinic: Clinic) -> None:
+    clinic.open(**GAUSSIAN)
+    with clinic.connect().lease(rho="0.1") as lease:
+        with pytest.raises(RefusedError, match="lease of fixed steps"):
+            lease.release(make_query(rate=RATE), rho="0.01")
+        assert lease.left == F(1, 10)
+        assert len(lease.release(make_query(), rho="0.01")) == 2
+
+
 def test_steps_are_charged_first_and_end_with_the_plan(clinic: Clinic) -> None:
     """Gradient descent on all units: theta moves with every answer, the loss stays the planned
     one."""

@@ -14,6 +14,7 @@ import pytest
 from dither.answer.explain import describe_query
 from dither.audit.exact import judge
 from dither.audit.naive_vectors import Row, add_vectors
+from dither.data import measure as data_measure
 from dither.data.vectors.sample import draw_units
 from dither.errors import RefusedError
 from dither.plan.algebra import Compare, Filter, Query, Scan, Scores, UnitVectors
@@ -98,6 +99,25 @@ def test_sums_of_registered_rows_are_those_of_the_oracle(
     rows = [(str(unit), row) for unit, row in list_visits() if not is_filtered or row["ward"] == 2]
     expected = add_vectors(query, rows, columns)
     assert any(expected) and measure(kernel, query) == expected
+
+
+def test_batches_of_the_engine_are_as_small_as_stated_and_no_unit_is_cut(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory that is stated counts on it. Units of three rows lie across batches of 100."""
+    expected = measure(kernel, VECTORS)
+    sizes: list[int] = []
+    read = data_measure.read_batches
+
+    def note(*arguments: Any) -> Any:
+        for units, columns in read(*arguments):
+            sizes.append(len(units))
+            yield units, columns
+
+    monkeypatch.setattr(data_measure, "read_batches", note)
+    monkeypatch.setattr(data_measure, "count_batch_rows", lambda *_: 100)
+    assert measure(kernel, VECTORS) == expected
+    assert max(sizes) == 100 and sum(sizes) == 3 * TRUE_COUNT
 
 
 def test_a_sample_of_registered_units_has_whole_units(kernel: Kernel) -> None:
@@ -188,6 +208,8 @@ def test_what_has_no_rule_is_refused_before_any_charge(
 def test_explain_names_function_sample_and_clip() -> None:
     assert describe_query(VECTORS) == "LogisticGradient summed over all units, clipped to 2"
     assert "a sample of units at rate 1/4" in describe_query(SAMPLED)
+    chosen = describe_query(Scores(VECTORS, Coordinates((1, -1))))
+    assert chosen == "the best Coordinates over " + describe_query(VECTORS)
 
 
 def list_law(sigma: float, centre: int, share: float) -> dict[int, float]:

@@ -42,6 +42,24 @@ def test_the_first_sixteen_bits_decide_the_cell_whatever_follows(sigma: F) -> No
     assert (plan.starts == halves)[decided].all()
 
 
+@pytest.mark.parametrize("sigma", SIGMAS, ids=str)
+def test_one_look_up_gives_the_rounded_cell_and_its_sure_coins(sigma: F) -> None:
+    """For all 65,536 beginnings of a word, at both ends of the offset and of the coin."""
+    plan = plan_rounded(sigma)
+    heads = np.arange(1 << 16, dtype=np.uint64)
+    sizes = plan.table.look_up(heads << np.uint64(48))
+    cells = np.where(heads & np.uint64(1), ~sizes, sizes)
+    decided = plan.sure > 0
+    for offset in (0, 2**40 - 1, 2**39, 2**39 - 1):
+        for coin in (0, 255):
+            words = heads << np.uint64(48) | np.uint64(offset << 8 | coin)
+            values = np.empty(1 << 16, np.int64)
+            unsure = rounded.propose_rounded(plan, words, values)
+            offsets = np.full(1 << 16, offset, np.uint64)
+            assert (values == plan.round_cells(cells, offsets))[decided].all()
+            assert (np.flatnonzero(plan.sure <= coin) == unsure).all()
+
+
 @pytest.mark.parametrize("sigma", [F(1, 3), F(1000), F(2**38)], ids=str)
 def test_a_sure_coin_lies_below_every_acceptance_of_its_cell(sigma: F) -> None:
     plan = plan_rounded(sigma)

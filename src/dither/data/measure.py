@@ -181,7 +181,8 @@ class Measurer:
             )
         rows = self._analyses.analyse_rows(query.plan)
         statement = self._write_sql(query, sample_key)
-        read_again = (statement, query.features, getattr(query.function, "label", None))
+        label = getattr(query.function, "label", None)
+        read_again = (query.plan.hash, statement, query.features, label)
         if self._kept is not None and self._kept[0] == read_again:
             return add_unit_vectors(query, rows, self._kept[1], sample_key)
         self._kept = None

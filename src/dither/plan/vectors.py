@@ -41,11 +41,9 @@ MOST_KEPT = 1 << 30
 """Encoded rows up to this size may be kept in memory between the steps of a lease."""
 _COPIES = 6
 """So many arrays of one block are there at once."""
-_ENGINE_ROWS = 1 << 17
-"""A batch of the engine may have so many rows more."""
 
 
-def check_parts(query: UnitVectors) -> None:
+def check_vector_request(query: UnitVectors) -> None:
     """Refuse what is no request for vectors, before anything of it is walked."""
     check_features(query.features)
     check_function(query.function)
@@ -73,7 +71,7 @@ def count_vector_numbers(query: UnitVectors, rows: Analysed) -> int:
 
 def check_vectors(query: UnitVectors, rows: Analysed, neighbours: Neighbours) -> None:
     """Refuse vectors that do not fit the rows, are too long, or take too much memory."""
-    check_parts(query)
+    check_vector_request(query)
     check_label(query.function, _count_features(query, rows), rows.columns)
     if not isinstance(rows.node, Owned):
         raise RefusedError(
@@ -125,14 +123,15 @@ def count_batch_rows(query: UnitVectors, rows: Analysed) -> int:
 def vector_bytes(query: UnitVectors, rows: Analysed) -> int:
     """An upper bound on the memory of the sum, beside what the engine holds and a lease keeps."""
     length = count_vector_numbers(query, rows)
-    encoded = 2 * _row_bytes(query, rows) * (count_batch_rows(query, rows) + _ENGINE_ROWS)
+    encoded = 2 * _row_bytes(query, rows) * count_batch_rows(query, rows)
     return 8 * _COPIES * length * (count_block_rows(length) + 2) + encoded
 
 
 def kept_bytes(query: UnitVectors, rows: Analysed) -> int:
-    """The memory of all encoded rows, by the largest number of rows that the catalog allows."""
+    """The memory of all encoded rows with their units and labels, by the largest number of rows
+    that the catalog allows."""
     assert isinstance(rows.node, Owned)
-    return rows.node.most * _row_bytes(query, rows)
+    return rows.node.most * (2 * _count_features(query, rows) + 16)
 
 
 def _row_bytes(query: UnitVectors, rows: Analysed) -> int:

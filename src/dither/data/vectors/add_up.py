@@ -42,7 +42,7 @@ class EncodedRows(NamedTuple):
         return int(self.features.shape[1])
 
     def choose(self, chosen: Any) -> EncodedRows:
-        """Some of the rows: those of a slice, or where a mask is true."""
+        """Some of the rows: a slice, or the rows with these numbers."""
         return EncodedRows(
             None if self.units is None else self.units[chosen],
             self.features[:, chosen],
@@ -53,13 +53,17 @@ class EncodedRows(NamedTuple):
 def encode_rows(
     query: UnitVectors, rows: Analysed, batches: Iterable[tuple[Array | None, dict[str, Array]]]
 ) -> Iterator[EncodedRows]:
-    """Encode batches of rows: each the numbers of their units, and their values by column."""
+    """Encode batches of rows: each the numbers of their units, and their values by column.
+
+    Nothing of what comes out refers to a batch, which may be large.
+    """
     features = resolve_features(query.features, rows.columns)
     label = getattr(query.function, "label", None)
     for units, columns in batches:
         count = len(next(iter(columns.values())) if units is None else units)
-        labels = None if label is None else columns[label]
-        yield EncodedRows(units, encode_features(features, columns, count), labels)
+        encoded = encode_features(features, columns, count)
+        labels = None if label is None else columns[label].copy()
+        yield EncodedRows(None if units is None else units.copy(), encoded, labels)
 
 
 def add_unit_vectors(
@@ -76,7 +80,8 @@ def add_unit_vectors(
     for block in blocks:
         if query.rate is not None:
             assert release_key is not None and block.units is not None
-            block = block.choose(draw_units(block.units, query.rate, release_key, query.hash))
+            is_in_sample = draw_units(block.units, query.rate, release_key, query.hash)
+            block = block.choose(np.flatnonzero(is_in_sample))
         for start in range(0, block.rows, adder.block_rows):
             adder.add(block.choose(slice(start, start + adder.block_rows)))
     adder.finish()

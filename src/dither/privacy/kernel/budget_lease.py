@@ -15,7 +15,7 @@ from dither.canonical import number_text
 from dither.errors import RefusedError
 from dither.privacy.charges import measures
 from dither.privacy.kernel.kernel import Kernel
-from dither.privacy.kernel.lease import Lease
+from dither.privacy.kernel.lease import Lease, has_gaussian_samples
 from dither.privacy.kernel.release import Priced
 from dither.privacy.kernel.request import Price
 from dither.privacy.losses import ZCDP, Loss, Pure
@@ -50,6 +50,12 @@ class BudgetLease(Lease):
     def price(self, loss: Loss) -> Fraction:
         """What one step takes from the lease; a loss with a delta, or without this measure, is
         refused."""
+        if has_gaussian_samples(loss):
+            raise RefusedError(
+                "a lease of a budget would pay for a sample as if all data were read: ask for all "
+                "units, or open a lease of fixed steps from a budget with rule approx or rdp",
+                rule=PrivacyRule.LEASE,
+            )
         if self.counts_epsilon:
             return measures.pure(loss)
         rho, delta = measures.zcdp(loss)

@@ -27,7 +27,7 @@ from dither.plan.encodings import Feature
 from dither.plan.operators import LinearOperator, check_operator
 from dither.plan.utilities import DistanceCandidate, Utility, check_utility
 from dither.plan.vector_functions import VectorFunction
-from dither.plan.vectors import check_parts
+from dither.plan.vectors import check_vector_request
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.rules import PrivacyRule
 
@@ -72,7 +72,7 @@ def _check_measured(query: Any) -> None:
         check_utility(query.utility)
         query = query.cells
     if isinstance(query, UnitVectors):
-        check_parts(query)
+        check_vector_request(query)
 
 
 def _copy(value: Any, copies: dict[int, Any]) -> Any:

@@ -55,15 +55,21 @@ def events(planned: Loss) -> Iterator[Loss]:
         yield planned
 
 
+def has_gaussian_samples(loss: Loss) -> bool:
+    """Whether a loss holds samples of Gaussian noise, whose amplification zCDP does not know."""
+    return any(
+        isinstance(event, (PoissonSampled, SampledWithoutReplacement)) and pair(event) is None
+        for event in leaf_events(loss)
+    )
+
+
 def refuse_useless_price(kernel: Kernel, planned: Loss, pot: str) -> None:
     """Refuse samples of Gaussian noise in a pot that counts rho, and name a pot that fits.
 
     zCDP knows no amplification by sampling: such a pot would take what the whole data costs.
     """
-    if any(payer.rule.name == "zcdp" for payer in kernel.ledger.view(pot).path) and any(
-        isinstance(event, (PoissonSampled, SampledWithoutReplacement)) and pair(event) is None
-        for event in leaf_events(planned)
-    ):
+    counts_rho = any(payer.rule.name == "zcdp" for payer in kernel.ledger.view(pot).path)
+    if counts_rho and has_gaussian_samples(planned):
         raise RefusedError(
             "a zCDP budget would pay for samples as if all data were read at every step: train "
             "from a budget opened with rule approx or rdp, inside budgets of these rules",

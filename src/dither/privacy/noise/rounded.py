@@ -42,7 +42,7 @@ _OFFSET_BITS = 40
 _COIN_BITS = 8
 _UNIFORM_BITS = 53
 _MARGIN = 2.0**-23
-_BLOCK = 1 << 14
+_BLOCK = 1 << 15
 _CHUNK = 1 << 19
 _UNDECIDED = 0
 _SIGN = 1 << (_OFFSET_BITS + _COIN_BITS)
@@ -54,13 +54,14 @@ class RoundedPlan:
 
     `starts` and `sure` are for every value of a word's first 16 bits: `_list_starts` of the signed
     cell, and how many values of the 8 bits accept whatever the offset; 0 where these 16 bits do not
-    decide the cell.
+    decide the cell. `guide` has both in one number, for one look-up: see `_pack_guide`.
     """
 
     table: DrawTable
     fine: int
     starts: NDArray[np.int64]
     sure: NDArray[np.uint8]
+    guide: NDArray[np.int64]
     coefficients: tuple[float, ...]
 
     @property
@@ -93,7 +94,19 @@ def plan_rounded(sigma: Fraction) -> RoundedPlan:
     table = build(Law("gaussian", 1 / (2 * near * near), two_sided=False))
     cells, sure = _guide(table)
     largest = (2 * table.largest + 1) * table.law.rate
-    return RoundedPlan(table, fine, _list_starts(cells, fine), sure, _taylor(largest))
+    starts = _list_starts(cells, fine)
+    return RoundedPlan(table, fine, starts, sure, _pack_guide(starts, sure, fine), _taylor(largest))
+
+
+def _pack_guide(starts: NDArray[np.int64], sure: NDArray[np.uint8], fine: int) -> NDArray[np.int64]:
+    """The start of every value of a word's first 16 bits above the 8 bits of its sure coins.
+
+    Where offsets count, the 16 bits themselves are taken off the start: the word adds them again,
+    with the offset below them.
+    """
+    if fine <= 0:
+        starts = starts - (np.arange(len(starts)) << (1 - fine))
+    return starts << _COIN_BITS | sure
 
 
 def _list_starts(cells: NDArray[np.int64], fine: int) -> NDArray[np.int64]:
@@ -191,15 +204,15 @@ def propose_rounded(
 ) -> NDArray[np.int64]:
     """Write the rounded values of proposals, one for each word; return the positions of those that
     their word does not settle."""
-    heads = (words >> np.uint64(64 - _COLUMN_BITS - 1)).view(np.int64)
-    plan.starts.take(heads, out=values, mode="wrap")
+    bits = words >> np.uint64(64 - _COLUMN_BITS - 1)
+    plan.guide.take(bits.view(np.int64), out=values, mode="wrap")
+    is_unsure = words.astype(np.uint8) >= values.astype(np.uint8)
+    values >>= _COIN_BITS
     if plan.fine <= 0:
-        bits = words << np.uint64(_COLUMN_BITS + 1)
-        bits >>= np.uint64(64 - plan.offset_bits)
+        np.right_shift(words, np.uint64(64 - _COLUMN_BITS - 1 - plan.offset_bits), out=bits)
         values += bits.view(np.int64)
         values >>= 1
-    coins = words.astype(np.uint8)
-    return np.flatnonzero(coins >= plan.sure.take(heads, mode="wrap"))
+    return is_unsure.nonzero()[0]
 
 
 def _decide(
