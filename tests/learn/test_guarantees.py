@@ -62,8 +62,13 @@ def test_all_releases_together_cost_what_was_stated_and_hardly_less(neighbours: 
     assert 0.9999 < guarantee.epsilon <= 1 and guarantee.delta == 1e-5
     assert guarantee.releases == model.n_iter_ == 100
     loss = accounting.from_json(guarantee.loss)
-    (step,) = set(loss.losses)
-    assert isinstance(step, RoundedGaussian) and step.neighbours == neighbours
+    (repeated,) = loss.losses
+    step = repeated.loss
+    assert (
+        repeated.count == 100
+        and isinstance(step, RoundedGaussian)
+        and step.neighbours == neighbours
+    )
     assert step.l2_squared == (STEPS * (2 if neighbours == "replace" else 1)) ** 2
     assert accounting.epsilon(loss, 1e-5).upper == guarantee.epsilon
     assert "library guarantee: the caller held the data" in guarantee.trust
@@ -93,7 +98,7 @@ def test_a_release_after_the_planned_ones_is_refused() -> None:
     sums.release_gradient("logistic", np.zeros((1, 2)), 1.0)
     with pytest.raises(ParameterError, match="all 2 planned releases"):
         sums.release_moments()
-    assert len(sums.loss.losses) == 2
+    assert sums.count == 2
 
 
 def test_noise_has_the_planned_scale_on_every_release() -> None:
@@ -169,6 +174,19 @@ def test_an_undeclared_column_is_refused_and_declarations_are_checked() -> None:
     ):
         with pytest.raises(ParameterError, match=words):
             declare_columns(["a", "b"], bounds, categories, bins)
+
+
+def test_a_value_that_is_no_number_is_missing_and_in_no_message() -> None:
+    X = np.array([["secret", 1], [2, "3"]], object)
+    model = learn.LogisticRegression(**CLASSIFIER).fit(X, [0, 1])
+    assert model.predict(X).shape == (2,)
+
+
+@pytest.mark.parametrize("wrong", [{"clip": 0}, {"clip": np.inf}, {"penalty": -1}, {"steps": 0}])
+def test_settings_without_a_meaning_are_refused(wrong: dict[str, Any]) -> None:
+    X, y = make_arrays()
+    with pytest.raises(ParameterError):
+        learn.LogisticRegression(**CLASSIFIER, **wrong).fit(X, y)
 
 
 def test_delta_by_rule_is_below_one_over_n() -> None:

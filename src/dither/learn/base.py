@@ -69,6 +69,7 @@ class PrivateEstimator(BaseEstimator):
         """Missing values are encoded by rule, and text where it is listed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
         tags.non_deterministic = True
         return tags
 
@@ -89,10 +90,9 @@ class PrivateEstimator(BaseEstimator):
             )
 
     def _validate(self, X: Any, y: Any = None, *, reset: bool) -> tuple[Any, Any]:
-        """Check the form of X and y, as scikit-learn does."""
-        options: dict[str, Any] = {"reset": reset, "ensure_all_finite": False}
-        has_values = bool(self.categories) if reset else self.columns_.has_values
-        options["dtype"] = None if has_values else "numeric"
+        """Check the form of X and y, as scikit-learn does, but for the values of X: a value that
+        is no number is missing, since an error would show it."""
+        options: dict[str, Any] = {"reset": reset, "ensure_all_finite": False, "dtype": None}
         if y is None and reset and self.__sklearn_tags__().target_tags.required:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -133,9 +133,7 @@ class PrivateEstimator(BaseEstimator):
         sums = ArraySums(rows, self._encode_target(values, rows.size), plan, adjacency)
         self._learn(sums, plan)
         public = {"n": self._people, "features": self.columns_.width}
-        self.guarantee_ = make_library_guarantee(
-            sums.loss, len(sums.loss.losses), self._delta, public
-        )
+        self.guarantee_ = make_library_guarantee(sums.loss, sums.count, self._delta, public)
         return self
 
     def fit_table(

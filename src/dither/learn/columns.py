@@ -110,11 +110,6 @@ class ColumnFacts:
         return 1 + sum(column.width for column in self.columns)
 
     @property
-    def has_values(self) -> bool:
-        """Whether a column holds listed values, which may be texts."""
-        return len(self.numbers) < len(self.columns)
-
-    @property
     def dense_width(self) -> int:
         """The intercept and the scaled numbers."""
         return 1 + len(self.numbers)

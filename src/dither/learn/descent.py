@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 
 import numpy as np
 
@@ -60,8 +60,10 @@ def plan_descent(
     curvature of the loss allows.
     """
     norm = longest_row / 2 if clip is None else clip
-    if not norm > 0:
+    if not 0 < norm < inf:
         raise ParameterError("clip is a positive number: the largest gradient of one person")
+    if not 0 <= penalty < inf or not (learning_rate is None or 0 < learning_rate < inf):
+        raise ParameterError("penalty is not negative, and learning_rate is a positive number")
     steepest = 2 * (1 + MOMENTUM) / (longest_row**2 / 4 + penalty)
     path = _WALK * (1 - MOMENTUM) * sqrt(2 * rho) * people / norm
     count = steps

@@ -65,6 +65,7 @@ class PrivateSearchCV(ClassifierMixin, BaseEstimator):
         scored_rows = _safe_indexing(X, np.flatnonzero(is_held_out))
         scores = []
         losses = []
+        releases = []
         for setting in settings:
             trial = clone(self.estimator).set_params(**setting)
             fit_rho = trial_rho * (1 - _SCORE_SHARE)
@@ -73,16 +74,18 @@ class PrivateSearchCV(ClassifierMixin, BaseEstimator):
             noise = make_score_noise(trial_rho * _SCORE_SHARE, trial.neighbours)
             scores.append(int(noise.release([int(np.sum(is_right))])[0]))
             losses += [read_loss(trial.guarantee_.loss), noise.loss()]
+            releases += [trial.guarantee_.releases, 1]
         self.scores_ = np.array(scores) * 5 / people
         self.best_params_ = settings[int(np.argmax(scores))]
         self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
         self.best_estimator_.fit_with_rho(X, y, rho * (1 - share))
         losses.append(read_loss(self.best_estimator_.guarantee_.loss))
+        releases.append(self.best_estimator_.guarantee_.releases)
         loss = compose(*losses)
         self.guarantee_ = replace(
             self.best_estimator_.guarantee_,
             epsilon=find_epsilon(loss, delta).upper,
-            releases=len(loss.losses),
+            releases=sum(releases),
             loss=loss.to_json(),
             tuning=f"{len(settings)} trials and their scores are included in epsilon",
         )

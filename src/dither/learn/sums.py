@@ -6,6 +6,7 @@ holds; `dither.learn.table_sums` of a registered table, through the kernel.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -103,7 +104,12 @@ class ArraySums:
     @property
     def loss(self) -> Composed:
         """The privacy loss of all releases so far."""
-        return compose(*self._losses)
+        return compose(*(loss * count for loss, count in Counter(self._losses).items()))
+
+    @property
+    def count(self) -> int:
+        """How many releases there were."""
+        return len(self._losses)
 
     def release_gradient(self, loss: Loss, theta: Array, clip: float) -> Array:
         """The sum of clipped gradients at the public weights `theta`, of the same shape."""
