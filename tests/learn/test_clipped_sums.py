@@ -16,7 +16,7 @@ from dither.data.vectors.factors import list_exponentials as kernel_exponentials
 from dither.data.vectors.factors import list_sigmoids as kernel_sigmoids
 from dither.learn.clip import add_rows
 from dither.learn.columns import FEATURE_SCALE, declare_columns
-from dither.learn.encode import EncodedRows, encode_rows
+from dither.learn.encode import FeatureRows, encode_rows
 from dither.learn.residuals import (
     FACTOR_SCALE,
     LARGEST_FACTOR,
@@ -32,7 +32,7 @@ LARGEST = 64
 """A coarse grid, on which rounding matters."""
 
 
-def encode(rows: int, *, seed: int = 1) -> EncodedRows:
+def encode(rows: int, *, seed: int = 1) -> FeatureRows:
     draws = np.random.default_rng(seed)
     a = draws.normal(2, 5, rows)
     a[::7] = np.nan
@@ -51,7 +51,7 @@ def make_factors(rows: int, outputs: int = 1, *, seed: int = 2) -> Any:
 PER_STEP = LARGEST / (2 * FACTOR_SCALE * FEATURE_SCALE)
 
 
-def list_single_sums(rows: EncodedRows, factors: Any, largest: int = LARGEST) -> list[Any]:
+def list_single_sums(rows: FeatureRows, factors: Any, largest: int = LARGEST) -> list[Any]:
     return [
         add_rows(rows.slice(i, i + 1), factors[:, i : i + 1], PER_STEP, largest)
         for i in range(rows.size)
@@ -76,7 +76,7 @@ def test_a_row_adds_the_same_whatever_rows_stand_beside_it(outputs: int) -> None
     singles = sum(list_single_sums(rows, factors))
     assert (add_rows(rows, factors, PER_STEP, LARGEST) == singles).all()
     order = np.random.default_rng(3).permutation(200)
-    shuffled = EncodedRows(FACTS, rows.dense[:, order], rows.codes[:, order], rows.norms[order])
+    shuffled = FeatureRows(FACTS, rows.dense[:, order], rows.codes[:, order], rows.norms[order])
     assert (add_rows(shuffled, factors[:, order], PER_STEP, LARGEST) == singles).all()
     first = add_rows(rows.slice(0, 199), factors[:, :199], PER_STEP, LARGEST)
     assert (singles - first == list_single_sums(rows, factors)[-1]).all()
@@ -136,13 +136,13 @@ def test_missing_labels_have_no_residual_and_residuals_are_bounded() -> None:
 # -- planted mistakes ------------------------------------------------------------------------------
 
 
-def clip_the_batch(rows: EncodedRows, factors: Any, per_step: float, largest: int) -> Any:
+def clip_the_batch(rows: FeatureRows, factors: Any, per_step: float, largest: int) -> Any:
     """Clips the sum, not each row."""
     total = (rows.expand().T * FEATURE_SCALE) @ (factors[0] * per_step)
     return np.trunc(total * min(1, largest / np.linalg.norm(total)))[None, :].astype(int)
 
 
-def round_without_a_check(rows: EncodedRows, factors: Any, per_step: float, largest: int) -> Any:
+def round_without_a_check(rows: FeatureRows, factors: Any, per_step: float, largest: int) -> Any:
     """Rounds to the nearest after shrinking, and never looks at the norm again."""
     vectors = rows.expand() * FEATURE_SCALE * (factors[0] * per_step)[:, None]
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -150,7 +150,7 @@ def round_without_a_check(rows: EncodedRows, factors: Any, per_step: float, larg
     return np.rint(vectors).sum(axis=0)[None, :].astype(int)
 
 
-def clip_at_a_quantile(rows: EncodedRows, factors: Any, per_step: float, largest: int) -> Any:
+def clip_at_a_quantile(rows: FeatureRows, factors: Any, per_step: float, largest: int) -> Any:
     """Takes the clip norm from the rows."""
     norm = np.quantile(np.abs(factors[0]) * rows.norms, 0.9)
     scaled = factors * np.minimum(1, norm / np.maximum(np.abs(factors) * rows.norms, 1e-300))
@@ -158,7 +158,7 @@ def clip_at_a_quantile(rows: EncodedRows, factors: Any, per_step: float, largest
     return np.trunc(rows.expand().T * FEATURE_SCALE @ unit[0])[None, :].astype(int)
 
 
-def divide_by_the_rows(rows: EncodedRows, factors: Any, per_step: float, largest: int) -> Any:
+def divide_by_the_rows(rows: FeatureRows, factors: Any, per_step: float, largest: int) -> Any:
     """Scales the sum by the number of rows that are there."""
     return add_rows(rows, factors, per_step, largest) * 100 // rows.size
 
@@ -172,7 +172,7 @@ def find_largest_change(add: Callable[..., Any]) -> float:
         total = add(rows, factors, PER_STEP, LARGEST)
         for i in (0, 14, 29):
             kept = np.arange(30) != i
-            fewer = EncodedRows(FACTS, rows.dense[:, kept], rows.codes[:, kept], rows.norms[kept])
+            fewer = FeatureRows(FACTS, rows.dense[:, kept], rows.codes[:, kept], rows.norms[kept])
             change = total - add(fewer, factors[:, kept], PER_STEP, LARGEST)
             largest = max(largest, float(np.linalg.norm(change)))
     return largest

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dither.canonical import number_text
 from dither.errors import ParameterError
 from dither.learn.columns import ColumnFacts, declare_columns
-from dither.learn.encode import EncodedRows, encode_rows
+from dither.learn.encode import FeatureRows, encode_rows
 from dither.learn.guarantees import (
     find_rho,
     make_ledger_guarantee,
@@ -106,7 +106,7 @@ class PrivateEstimator(BaseEstimator):
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return declare_columns(list(names), self.bounds, self.categories, self.bins)
 
-    def _encode(self, X: Any) -> EncodedRows:
+    def _encode(self, X: Any) -> FeatureRows:
         """Rows of the declared form, encoded: for predictions."""
         check_is_fitted(self)
         checked, _ = self._validate(X, reset=False)

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.learn.columns import FEATURE_SCALE
-from dither.learn.encode import EncodedRows
+from dither.learn.encode import FeatureRows
 
 Array = NDArray[Any]
 _BELOW_ONE = 1 - 2.0**-30
 """More than floats lose in a norm."""
 
 
-def add_rows(rows: EncodedRows, factors: Array, per_step: float, largest: int) -> Array:
+def add_rows(rows: FeatureRows, factors: Array, per_step: float, largest: int) -> Array:
     """The sum over rows of clipped vectors: a row of integers for each row of `factors`.
 
     `per_step` turns a product of a factor and a feature into steps of the grid.

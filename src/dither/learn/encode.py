@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedRows:
+class FeatureRows:
     """The features of all rows.
 
     `dense` has a row for the intercept and for each number, in whole steps; `codes` a row
@@ -36,15 +36,15 @@ class EncodedRows:
         """How many rows there are: private."""
         return len(self.norms)
 
-    def slice(self, start: int, stop: int) -> EncodedRows:
+    def slice(self, start: int, stop: int) -> FeatureRows:
         """Some of the rows."""
-        return EncodedRows(
+        return FeatureRows(
             self.facts, self.dense[:, start:stop], self.codes[:, start:stop], self.norms[start:stop]
         )
 
-    def with_floats(self) -> EncodedRows:
+    def with_floats(self) -> FeatureRows:
         """The same with floats that are integers, for arithmetic: four times the memory."""
-        return EncodedRows(self.facts, self.dense.astype(float), self.codes, self.norms)
+        return FeatureRows(self.facts, self.dense.astype(float), self.codes, self.norms)
 
     def multiply(self, weights: Array) -> Array:
         """weights @ features, one row for each row of `weights`; exact for integers whose sum of
@@ -64,7 +64,7 @@ class EncodedRows:
         return features
 
 
-def encode_rows(facts: ColumnFacts, columns: Sequence[Any]) -> EncodedRows:
+def encode_rows(facts: ColumnFacts, columns: Sequence[Any]) -> FeatureRows:
     """Encode the values of all columns, given in the order of `facts`."""
     size = len(columns[0]) if columns else 0
     dense = np.empty((facts.dense_width, size), np.int16)
@@ -92,7 +92,7 @@ def encode_rows(facts: ColumnFacts, columns: Sequence[Any]) -> EncodedRows:
     for row in dense:
         squares += row.astype(float) ** 2
     squares += facts.hot_columns * FEATURE_SCALE**2
-    return EncodedRows(facts, dense, codes, np.sqrt(squares))
+    return FeatureRows(facts, dense, codes, np.sqrt(squares))
 
 
 def read_numbers(values: Any) -> Array:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 from dither.learn.clip import add_rows
 from dither.learn.columns import FEATURE_SCALE, ColumnFacts
-from dither.learn.encode import EncodedRows
+from dither.learn.encode import FeatureRows
 from dither.learn.residuals import FACTOR_SCALE, THETA_SCALE, Loss, find_residuals
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Adjacency, Composed, compose
@@ -28,7 +28,7 @@ from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
 Array = NDArray[Any]
 STEPS = 1 << 16
 """The clip norm is so many steps of the grid on which vectors are added up."""
-_BLOCK_NUMBERS = 1 << 21
+_BLOCK_NUMBERS = 1 << 17
 LARGEST_WEIGHT = 4096.0
 
 
@@ -83,7 +83,7 @@ class ArraySums:
     """
 
     def __init__(
-        self, rows: EncodedRows, labels: Array, plan: ReleasePlan, adjacency: Adjacency
+        self, rows: FeatureRows, labels: Array, plan: ReleasePlan, adjacency: Adjacency
     ) -> None:
         self._rows = rows
         self._labels = labels
@@ -164,7 +164,7 @@ class ArraySums:
         self._losses.append(noise.loss())
         return noise
 
-    def _list_blocks(self, copies: int) -> Iterator[tuple[EncodedRows, Array]]:
+    def _list_blocks(self, copies: int) -> Iterator[tuple[FeatureRows, Array]]:
         """The rows in blocks of bounded memory, with their labels."""
         numbers = copies * (len(self._rows.dense) + 4)
         block = max(1 << 10, _BLOCK_NUMBERS // numbers)
