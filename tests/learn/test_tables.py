@@ -15,7 +15,9 @@ import pytest
 
 from dither import learn, steward
 from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.learn.descent import plan_descent
 from dither.learn.encode import encode_rows
+from dither.learn.rehearsal import shrink_plan
 from dither.learn.sums import STEPS, ArraySums, ReleasePlan
 from dither.learn.table_columns import find_rows, list_feature_columns, read_table_features
 from dither.learn.table_sums import TableSums
@@ -161,6 +163,23 @@ def test_a_plan_is_the_same_whatever_the_rows_are(tmp_path: Path, monkeypatch: A
     assert "charged first" in str(plans[0])
     few = replace(plans[0], risk_floor=1.0)
     assert "not possible at this n" in str(few)
+
+
+def test_a_rehearsal_trains_invented_people_and_spends_nothing(clinic: Clinic) -> None:
+    """At epsilon 10,000 noise on a mean gradient is 1e-4: it decides for few people at most."""
+    con = connect(clinic)
+    model = learn.LogisticRegression(epsilon=10_000, n=ROWS)
+    rehearsal = model.rehearse(con, "patients", target="readmitted", columns=["age"])
+    assert abs(rehearsal.private_accuracy - rehearsal.plain_accuracy) < 0.05
+    wards = model.rehearse(con, "patients", target="ward", columns=["age"])
+    assert wards.true_accuracy == 1  # of three classes the largest score is the label
+    assert clinic.spent() == {"total": 0}
+
+
+def test_a_rehearsal_of_many_people_has_the_noise_of_all_of_them() -> None:
+    plan = plan_descent(F(1, 10), 1_000_000, 3.0)
+    assert shrink_plan(plan).people == 20_000
+    assert abs(shrink_plan(plan).noise / plan.noise - 1) < 1e-12
 
 
 def test_what_is_refused_costs_nothing(clinic: Clinic) -> None:

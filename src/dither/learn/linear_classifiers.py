@@ -15,6 +15,7 @@ from dither.errors import ParameterError
 from dither.learn.base import PrivateEstimator
 from dither.learn.columns import FEATURE_SCALE, ColumnFacts
 from dither.learn.descent import DescentPlan, descend, plan_descent
+from dither.learn.rehearsal import Rehearsal, rehearse_descent
 from dither.learn.residuals import Loss
 from dither.learn.sums import Array, NoisySums
 from dither.learn.table_columns import TableRows, find_target
@@ -106,9 +107,27 @@ class _DescentClassifier(PrivateClassifier):
             penalty=self.penalty,
         )
 
-    def _train(self, sums: NoisySums, loss: Loss, outputs: int, plan: DescentPlan) -> None:
+    def rehearse(
+        self, con: Any, table_or_sql: str, *, target: str | None = None, columns: Any = None
+    ) -> Rehearsal:
+        """Train on people who are invented from the catalog, with the planned settings and noise.
+
+        Reads the catalog alone and spends nothing.
+        """
+        training = self._prepare_table(con, table_or_sql, target, columns)
+        assert isinstance(training.plan, DescentPlan)
+        classes = len(self.classes_)
+        return rehearse_descent(
+            self._choose_loss(), classes, training.plan, training.features.facts
+        )
+
+    def _choose_loss(self) -> Loss:
+        return "logistic" if len(self.classes_) == 2 else "multinomial"
+
+    def _learn(self, sums: NoisySums, plan: DescentPlan) -> None:
         self.plan_ = plan
-        self.weights_ = descend(sums, loss, outputs, plan)
+        outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        self.weights_ = descend(sums, self._choose_loss(), outputs, plan)
         self.n_iter_ = plan.steps
 
     @property
@@ -131,12 +150,6 @@ class LogisticRegression(_DescentClassifier):
     public knowledge, never taken from X or y. Settings that are not stated follow by rule from
     public numbers. Proof: docs/proofs/private-learning.md.
     """
-
-    def _learn(self, sums: NoisySums, plan: DescentPlan) -> None:
-        if len(self.classes_) == 2:
-            self._train(sums, "logistic", 1, plan)
-        else:
-            self._train(sums, "multinomial", len(self.classes_), plan)
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class."""
@@ -169,5 +182,5 @@ class SVC(_DescentClassifier):
         if len(self.classes_) != 2:
             raise ParameterError("SVC is for two classes: use LogisticRegression for three or more")
 
-    def _learn(self, sums: NoisySums, plan: DescentPlan) -> None:
-        self._train(sums, "huber", 1, plan)
+    def _choose_loss(self) -> Loss:
+        return "huber"
