@@ -9,6 +9,7 @@ from fractions import Fraction as F
 import numpy as np
 
 from dither.audit import naive
+from dither.audit.naive_vectors import add_vectors
 from dither.data.lower import cells
 from dither.plan import algebra as a
 from dither.plan.analyse import analyse
@@ -98,3 +99,21 @@ def owners_of_keys(both, query: a.Keys) -> dict:
     for owner, row in naive.naive_rows(query.plan, both.oracle):
         found.setdefault(tuple(row[key] for key in query.keys), set()).add(owner)
     return {key: len(owners) for key, owners in found.items()}
+
+
+def vectors_of(both, query: a.UnitVectors) -> list[int]:
+    """The sum of the units' vectors by the oracle, from the rows of the naive evaluator."""
+    columns = analyse(query.plan, both.catalog, both.facts).columns
+    read = {getattr(part, "column", None) for part in query.features}
+    read.add(getattr(query.function, "label", None))
+    rows = [
+        (
+            str(owner),
+            {
+                name: None if row[name] is None else _grid(row[name], columns[name])
+                for name in read - {None}
+            },
+        )
+        for owner, row in naive.naive_rows(query.plan, both.oracle)
+    ]
+    return add_vectors(query, rows, columns)

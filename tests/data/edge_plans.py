@@ -10,12 +10,20 @@ from dither.errors import RefusedError
 from dither.plan import algebra as a
 from dither.plan.algebra import Cells, Column, Named, Quantiles, Scan
 from dither.plan.analyse import analyse, analyse_node
+from dither.plan.analysed_query import Analyses
 from dither.plan.domain import is_stored
+from dither.plan.encodings import Binned, Intercept, OneHot, Scaled, resolve_feature
 from dither.plan.of_catalog import key_domains, largest_value, points_of, sensitivity
 from dither.plan.stability import Owned
+from dither.plan.vector_functions import FeatureSums, SecondMoments, SquaredGradient
 from tests.data.edge_expressions import Maker
 
 KINDS = ["number", "number", "number", "boolean", "date", "timestamp", "category", "text"]
+
+
+THETA = 40_000
+CLIPS = (F(1), F(5, 2), F(40))
+NUMBERS = ("number", "boolean", "date", "timestamp")
 
 
 class Plans:
@@ -258,3 +266,32 @@ def _cells(query, catalog, facts) -> int:
     for domain in key_domains(query, catalog, facts):
         size *= domain.codes
     return size
+
+
+def draw_vectors(maker: Plans, plan) -> a.UnitVectors | None:
+    """A sum of vectors over random columns of a plan; None where none fits."""
+    columns = maker.known(plan).columns
+    numbers = [name for name, domain in columns.items() if domain.kind in NUMBERS]
+    listed = [name for name, domain in columns.items() if is_stored(domain)]
+    features = [Intercept()]
+    features += [Scaled(name) for name in numbers if maker.random.random() < 0.6]
+    features += [OneHot(name) for name in listed if maker.random.random() < 0.5]
+    for name in maker.random.sample(numbers, min(1, len(numbers))):
+        middle = (columns[name].low + columns[name].high) // 2 * columns[name].step
+        features.append(Binned(name, (middle,)))
+    try:
+        width = sum(resolve_feature(feature, columns).width for feature in features)
+    except RefusedError:
+        return None
+    theta = tuple(maker.random.randint(-THETA, THETA) for _ in range(width))
+    function = FeatureSums()
+    if numbers and maker.random.random() < 0.6:
+        label = maker.random.choice(numbers)
+        function = maker.random.choice([SquaredGradient(label, theta), SecondMoments(label)])
+    clip = maker.random.choice(CLIPS)
+    query = a.UnitVectors(plan, tuple(features), function, clip, F(1, 64))
+    try:
+        analysed = Analyses(maker.catalog, maker.facts).analyse_query(query)
+        return query if analysed.released_rows <= 20_000 else None
+    except RefusedError:
+        return None

@@ -24,8 +24,8 @@ from dither.plan.analyse import analyse
 from dither.plan.of_catalog import open_keys
 from dither.plan.stability import Owned
 from tests.case_lists import mark_rest
-from tests.data.edge_checks import both_ways, open_cells, owners_of_keys
-from tests.data.edge_plans import Plans
+from tests.data.edge_checks import both_ways, open_cells, owners_of_keys, vectors_of
+from tests.data.edge_plans import Plans, draw_vectors
 from tests.datasets import hospital
 from tests.datasets.edge_catalogs import catalog_of, person_rows, row_of, together
 from tests.neighbours import check_claim, check_rows, measured
@@ -90,6 +90,14 @@ def check(plan, databases, owners: list[str], unit: str, maker: Plans) -> None:
         for both in databases:
             both_ways(both, query)
         check_moves(query, databases, maker)
+    if query := draw_vectors(maker, plan):
+        prepared(query, databases)
+        sums = [both.measurer.measure(query, both.sample_key)[:, 0].tolist() for both in databases]
+        assert sums == [vectors_of(both, query) for both in databases], query
+        steps = query.clip / query.resolution
+        for first, second, times in ((0, 1, 1), (0, 2, 1), (1, 2, 2)):
+            moves = [x - y for x, y in zip(sums[first], sums[second], strict=True)]
+            assert sum(move * move for move in moves) <= (times * steps) ** 2, query
     unlisted = tuple(
         name for name, domain in analyse(plan, catalog, facts).columns.items() if domain.undeclared
     )
