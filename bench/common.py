@@ -43,11 +43,13 @@ def write_catalog(columns: str, *, population: str, rows_per_unit: int, max_rows
     )
 
 
-def options(description: str, *flags: str) -> argparse.Namespace:
-    """The options that every benchmark takes, and flags of this one."""
+def options(description: str, *flags: str, folder: str | None = None) -> argparse.Namespace:
+    """The options that every benchmark takes, flags of this one, and a folder of data."""
     parser = argparse.ArgumentParser(description=description)
     for flag in flags:
         parser.add_argument(f"--{flag}", action="store_true", help=f"{flag} alone")
+    if folder is not None:
+        parser.add_argument(f"--{folder}", metavar="FOLDER", help="where its data lie")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute")
     parser.add_argument(
         "--json", action="store_true", help="the last line is one JSON object of the table"

@@ -131,6 +131,8 @@ def list_members(subject: type, listed_elsewhere: set[type]) -> Iterator[tuple[s
             continue
         for name, member in vars(base).items():
             is_member = inspect.isroutine(member) or isinstance(member, (property, cached_property))
+            if type(member).__module__.startswith("sklearn"):  # written into every estimator
+                continue
             if is_member and not name.startswith("_") and name not in names:
                 names.add(name)
                 yield name, member
@@ -172,7 +174,8 @@ def list_fields(subject: type) -> Iterator[str]:
 def has_constructor(subject: type) -> bool:
     """Whether its constructor says more than its fields: some need a name, or some are computed."""
     if not dataclasses.is_dataclass(subject):
-        return "__init__" in vars(subject)
+        bases = [base for base in subject.__mro__ if base.__name__.startswith("_")]
+        return any("__init__" in vars(base) for base in (subject, *bases))
     parameters = inspect.signature(subject).parameters.values()
     fields = [field.name for field in dataclasses.fields(subject)]
     is_public = all(not parameter.name.startswith("_") for parameter in parameters)

@@ -179,7 +179,8 @@ def test_every_command_is_documented():
 
 
 @pytest.mark.parametrize(
-    "module", ["dither", "dither.privacy.noise", "dither.mechanisms", "dither.accounting"]
+    "module",
+    ["dither", "dither.privacy.noise", "dither.mechanisms", "dither.accounting", "dither.learn"],
 )
 def test_every_public_name_is_documented(module):
     text = documented()

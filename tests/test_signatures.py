@@ -17,7 +17,16 @@ from tests.signatures import BLOCK, list_objects, rewrite_signatures
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 PAGES = [page for page in sorted(REFERENCE.glob("*.md")) if BLOCK.search(page.read_text())]
-MODULES = ["builder", "steward", "accounting", "mechanisms", "local", "audit", "privacy.noise"]
+MODULES = [
+    "builder",
+    "steward",
+    "accounting",
+    "mechanisms",
+    "local",
+    "learn",
+    "audit",
+    "privacy.noise",
+]
 SESSION = {
     "PotBalances",
     "Connection",

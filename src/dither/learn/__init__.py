@@ -1,0 +1,57 @@
+"""Private learning on tables: estimators with the conventions of scikit-learn.
+
+`fit(X, y)` trains on arrays that the caller holds, as a library guarantee. Training sees noisy sums
+over people and nothing else. Needs the extra `learn`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dither.learn.additive import AdditiveClassifier
+    from dither.learn.linear_classifiers import SVC, LogisticRegression
+    from dither.learn.model_files import read_model, write_model, write_model_card
+    from dither.learn.naive_bayes import NaiveBayes
+    from dither.learn.pca import PCA
+    from dither.learn.regressors import LinearRegression, PoissonRegression, Ridge
+    from dither.learn.search import PrivateSearchCV
+
+_MODULES = {
+    "PCA": "pca",
+    "SVC": "linear_classifiers",
+    "AdditiveClassifier": "additive",
+    "LinearRegression": "regressors",
+    "LogisticRegression": "linear_classifiers",
+    "NaiveBayes": "naive_bayes",
+    "PoissonRegression": "regressors",
+    "Ridge": "regressors",
+}
+_FUNCTIONS = {
+    "PrivateSearchCV": "search",
+    "read_model": "model_files",
+    "write_model": "model_files",
+    "write_model_card": "model_files",
+}
+
+__all__ = [
+    "PCA",
+    "SVC",
+    "AdditiveClassifier",
+    "LinearRegression",
+    "LogisticRegression",
+    "NaiveBayes",
+    "PoissonRegression",
+    "PrivateSearchCV",
+    "Ridge",
+    "read_model",
+    "write_model",
+    "write_model_card",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import an estimator, and scikit-learn with it, when it is asked for by name."""
+    module = _MODULES.get(name) or _FUNCTIONS.get(name)
+    if module is not None:
+        return getattr(import_module(f"dither.learn.{module}"), name)
+    raise AttributeError(f"module 'dither.learn' has no attribute {name!r}")

@@ -1,0 +1,61 @@
+"""Sums of clipped rows in exact integers: the vector of a row is the outer product of its factors
+with its features.
+
+Guarantee: every row adds a vector of integers of L2 norm at most `largest` steps, which depends on
+that row alone. A vector is scaled by floats, truncated towards 0, and then its exact squared norm
+is checked; one that fails, or is no number, adds 0.
+Proof: docs/proofs/private-learning.md#clipping.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.learn.columns import FEATURE_SCALE
+from dither.learn.encode import FeatureRows
+
+Array = NDArray[Any]
+_BELOW_ONE = 1 - 2.0**-30
+"""More than floats lose in a norm."""
+
+
+def add_rows(rows: FeatureRows, factors: Array, per_step: float, largest: int) -> Array:
+    """The sum over rows of clipped vectors: a row of integers for each row of `factors`.
+
+    `per_step` turns a product of a factor and a feature into steps of the grid.
+    """
+    shrink = find_scales(rows.norms, factors, per_step, largest)
+    scaled = factors * shrink
+    hot = np.trunc(scaled * FEATURE_SCALE)
+    squares = rows.facts.hot_columns * (hot * hot).sum(axis=0)
+    truncated = []
+    for factor in scaled:
+        products = np.trunc(factor * rows.dense)
+        squares += np.einsum("ij,ij->j", products, products)
+        truncated.append(products)
+    is_short = squares <= largest * largest
+    if not is_short.all():
+        hot[:, ~is_short] = 0
+        for products in truncated:
+            products[:, ~is_short] = 0
+    width = rows.facts.width
+    total = np.zeros((len(factors), width))
+    for position, products in enumerate(truncated):
+        total[position, : len(rows.dense)] = products.sum(axis=1)
+        for column in rows.codes:
+            total[position] += np.bincount(column, hot[position], width)
+    return total.astype(np.int64)
+
+
+def find_scales(norms: Array, factors: Array, per_step: float, largest: int) -> Array:
+    """What every row is multiplied by, so that it is in steps and, but for floats, short enough."""
+    squares = np.zeros(factors.shape[1])
+    for factor in factors:
+        squares += factor * factor
+    lengths = np.sqrt(squares) * norms
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shrunk = largest * _BELOW_ONE / lengths
+        return np.where(lengths * per_step <= largest, per_step, np.minimum(per_step, shrunk))

@@ -1,0 +1,186 @@
+"""Linear classifiers by gradient descent on noisy sums: logistic regression, and a support vector
+machine whose hinge is rounded."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dither.canonical import Number
+from dither.errors import ParameterError
+from dither.learn.base import PrivateEstimator
+from dither.learn.columns import FEATURE_SCALE, ColumnFacts
+from dither.learn.descent import DescentPlan, descend, plan_descent
+from dither.learn.rehearsal import Rehearsal, rehearse_descent
+from dither.learn.residuals import Loss
+from dither.learn.sums import Array, NoisySums
+from dither.learn.table_columns import TableRows, find_target
+from dither.learn.targets import encode_classes, read_classes, read_table_classes
+
+
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):
+    """The base of classifiers: classes are declared, and scores are linear in the features."""
+
+    classes: Any
+
+    def _read_target(self) -> None:
+        self.classes_ = read_classes(self.classes)
+        self._check_classes()
+
+    def _read_table_target(self, rows: TableRows, target: str | None) -> None:
+        self.classes_ = read_table_classes(find_target(rows, target))
+        self._check_classes()
+
+    def _check_classes(self) -> None:
+        """Refuse classes that the model is not for."""
+
+    def _encode_target(self, y: Any, rows: int) -> Array:
+        return encode_classes(self.classes_, y)
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fit arrays that the caller holds; one row is one person. See `guarantee_`."""
+        return self._fit_arrays(X, y)
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores: positive for the second of two classes; else a column for each class."""
+        check_is_fitted(self)
+        scores = self._encode(X).multiply(self.weights_).T / FEATURE_SCALE
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Array:
+        """The class of every row."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        classes: Array = self.classes_[codes]
+        return classes
+
+
+class _DescentClassifier(PrivateClassifier):
+    """A linear classifier by gradient descent."""
+
+    clip: Any
+    steps: Any
+    learning_rate: Any
+    penalty: Any
+
+    def __init__(
+        self,
+        epsilon: Number | None = None,
+        *,
+        delta: Number | None = None,
+        n: int | None = None,
+        bounds: Any = None,
+        categories: Any = None,
+        classes: Any = None,
+        bins: Any = "auto",
+        neighbours: str = "add_remove",
+        clip: float | None = None,
+        steps: int | None = None,
+        learning_rate: float | None = None,
+        penalty: float = 0.0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n = n
+        self.bounds = bounds
+        self.categories = categories
+        self.classes = classes
+        self.bins = bins
+        self.neighbours = neighbours
+        self.clip = clip
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.penalty = penalty
+
+    def _plan_releases(self, rho: Fraction, people: int, facts: ColumnFacts) -> DescentPlan:
+        return plan_descent(
+            rho,
+            people,
+            facts.largest_norm,
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+            clip=self.clip,
+            penalty=self.penalty,
+        )
+
+    def rehearse(
+        self, con: Any, table_or_sql: str, *, target: str | None = None, columns: Any = None
+    ) -> Rehearsal:
+        """Train on people who are invented from the catalog, with the planned settings and noise.
+
+        Reads the catalog alone and spends nothing.
+        """
+        training = self._prepare_table(con, table_or_sql, target, columns)
+        assert isinstance(training.plan, DescentPlan)
+        classes = len(self.classes_)
+        return rehearse_descent(
+            self._choose_loss(), classes, training.plan, training.features.facts
+        )
+
+    def _choose_loss(self) -> Loss:
+        return "logistic" if len(self.classes_) == 2 else "multinomial"
+
+    def _learn(self, sums: NoisySums, plan: DescentPlan) -> None:
+        self.plan_ = plan
+        outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        self.weights_ = descend(sums, self._choose_loss(), outputs, plan)
+        self.n_iter_ = plan.steps
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the features but the intercept: `columns_.list_names()` names them."""
+        coefficients: Array = self.weights_[:, 1:]
+        return coefficients
+
+    @property
+    def intercept_(self) -> Array:
+        """Weights of the intercept."""
+        intercept: Array = self.weights_[:, 0]
+        return intercept
+
+
+class LogisticRegression(_DescentClassifier):
+    """Private logistic regression: binary, or multinomial for three classes and more.
+
+    `bounds` and `categories` declare the columns, `classes` the labels, `n` the number of people:
+    public knowledge, never taken from X or y. Settings that are not stated follow by rule from
+    public numbers. Proof: docs/proofs/private-learning.md.
+    """
+
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.stack([np.zeros_like(scores), scores], axis=1)
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares: Array = powers / powers.sum(axis=1, keepdims=True)
+        return shares
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of `predict_proba`."""
+        logarithms: Array = np.log(np.maximum(self.predict_proba(X), 1e-300))
+        return logarithms
+
+
+class SVC(_DescentClassifier):
+    """A private linear support vector machine for two classes; its hinge is rounded (Huber).
+
+    Parameters are those of `LogisticRegression`.
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        """For two classes."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _check_classes(self) -> None:
+        if len(self.classes_) != 2:
+            raise ParameterError("SVC is for two classes: use LogisticRegression for three or more")
+
+    def _choose_loss(self) -> Loss:
+        return "huber"

@@ -1,0 +1,159 @@
+"""Noisy sums over the people of a registered table: released by the kernel, under a lease that was
+charged before the first of them. Nothing here holds a row."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import sqrt
+from typing import Any, Protocol
+
+import numpy as np
+
+from dither.learn.residuals import Loss
+from dither.learn.sums import STEPS, Array, NoisyMoments, ReleasePlan, quantise_weights
+from dither.learn.table_columns import TableFeatures
+from dither.plan.algebra import Plan, UnitVectors
+from dither.plan.encodings import Scaled
+from dither.plan.vector_functions import (
+    FeatureSums,
+    HuberGradient,
+    LogisticGradient,
+    MultinomialGradient,
+    PoissonGradient,
+    SecondMoments,
+    SquaredGradient,
+    VectorFunction,
+)
+
+_FINEST = 1 << 20
+
+
+class FixedLease(Protocol):
+    """What `con.fixed_lease` gives."""
+
+    charged: Fraction
+
+    def close(self) -> None:
+        """End the lease and store what left."""
+
+    def release(self, query: UnitVectors) -> tuple[int, ...]:
+        """The noisy integers of the next step."""
+
+
+class TableSums:
+    """Noisy sums of a table. `label` is the target; None where there is none.
+
+    Use it in a `with` block. The lease is opened with the first query, so that a query which the
+    kernel refuses costs nothing, and is closed at the end of the block.
+    """
+
+    def __init__(
+        self,
+        con: Any,
+        rows: Plan,
+        features: TableFeatures,
+        label: str | None,
+        plan: ReleasePlan,
+    ) -> None:
+        self._con = con
+        self._rows = rows
+        self._features = features
+        self._label = label
+        self._plan = plan
+        self._lease: FixedLease | None = None
+
+    def __enter__(self) -> TableSums:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the lease; nothing is paid back."""
+        if self._lease is not None:
+            self._lease.close()
+
+    @property
+    def charged(self) -> Fraction:
+        """What the pot paid for all releases, in the measure of its rule."""
+        return Fraction(0) if self._lease is None else self._lease.charged
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise on a number, for a clip norm of 1."""
+        reach = 2 if self._con.catalog.neighbours == "replace" else 1
+        return reach / sqrt(2 * self._plan.release_rho)
+
+    @property
+    def width(self) -> int:
+        """How many features a row has."""
+        return self._features.facts.width
+
+    def release_gradient(self, loss: Loss, theta: Array, clip: float) -> Array:
+        """The sum of clipped gradients at the public weights `theta`, of the same shape."""
+        steps = quantise_weights(theta)[:, list(self._features.positions)]
+        function = self._make_gradient(loss, [tuple(map(int, row)) for row in steps])
+        return self._place(self._release(function, clip), len(theta))
+
+    def release_features(self, clip: float) -> Array:
+        """The sum of clipped features."""
+        features: Array = self._place(self._release(FeatureSums(), clip), 1)[0]
+        return features
+
+    def release_moments(self) -> NoisyMoments:
+        """The sum of all products of two of (features, label): a symmetric matrix.
+
+        Without a label the last scaled column takes its part, and the label's row is 0.
+        """
+        facts = self._features.facts
+        clip = float(facts.dense_width + facts.hot_columns + (self._label is not None))
+        positions = list(self._features.positions)
+        if self._label is None:
+            last = facts.dense_width - 1
+            positions.remove(last)
+            order = [*positions, last]
+            values = self._release(SecondMoments(facts.numbers[-1].name), clip, drop_last=True)
+        else:
+            order = [*positions, facts.width]
+            values = self._release(SecondMoments(self._label), clip)
+        upper = np.zeros((len(order), len(order)))
+        upper[np.triu_indices(len(order))] = values
+        matrix = np.zeros((facts.width + 1, facts.width + 1))
+        matrix[np.ix_(order, order)] = upper + np.triu(upper, 1).T
+        return NoisyMoments(matrix, self.noise * clip)
+
+    def _make_gradient(self, loss: Loss, theta: list[tuple[int, ...]]) -> VectorFunction:
+        label = self._label
+        assert label is not None
+        if loss == "logistic":
+            return LogisticGradient(label, 1, theta[0])
+        if loss == "huber":
+            return HuberGradient(label, 1, theta[0])
+        if loss == "multinomial":
+            return MultinomialGradient(label, tuple(theta))
+        if loss == "squared":
+            return SquaredGradient(label, theta[0])
+        return PoissonGradient(label, theta[0])
+
+    def _make_query(
+        self, function: VectorFunction, clip: float, *, drop_last: bool = False
+    ) -> UnitVectors:
+        features = self._features.features
+        if drop_last:
+            last = Scaled(self._features.facts.numbers[-1].name)
+            features = tuple(feature for feature in features if feature != last)
+        exact = max(Fraction(1, _FINEST), Fraction(clip).limit_denominator(_FINEST))
+        return UnitVectors(self._rows, features, function, exact, exact / STEPS)
+
+    def _release(self, function: VectorFunction, clip: float, *, drop_last: bool = False) -> Array:
+        query = self._make_query(function, clip, drop_last=drop_last)
+        if self._lease is None:
+            self._lease = self._con.fixed_lease(
+                query, rho=self._plan.release_rho, steps=self._plan.releases
+            )
+        values = self._lease.release(query)
+        released: Array = np.array(values, float) * float(query.resolution)
+        return released
+
+    def _place(self, values: Array, outputs: int) -> Array:
+        """Released numbers where `facts` has them; 0 for values that a column cannot miss."""
+        placed = np.zeros((outputs, self.width))
+        placed[:, list(self._features.positions)] = values.reshape(outputs, -1)
+        return placed

@@ -1,0 +1,68 @@
+"""What training would do and cost, from public numbers alone: shown before anything is paid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+
+from dither.learn.columns import ColumnFacts
+from dither.learn.descent import DescentPlan
+from dither.learn.sums import ReleasePlan
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """The settings of a fit. `noise` is the standard deviation on each number of a mean gradient,
+    or of a mean product; `risk_floor` what no private method beats, up to a constant."""
+
+    epsilon: float
+    delta: float
+    rho: float
+    people: int
+    features: int
+    releases: int
+    clip: float
+    learning_rate: float | None
+    noise: float
+    risk_floor: float
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether no private method can learn from so few people, up to a constant."""
+        return self.risk_floor >= 1
+
+    def __str__(self) -> str:
+        rate = "" if self.learning_rate is None else f", learning rate {self.learning_rate:.3g}"
+        end = ": not possible at this n" if self.is_hopeless else ""
+        return (
+            f"{self.releases:,} releases of {self.features:,} features, clip {self.clip:.3g}{rate}"
+            f"\n"
+            f"price: epsilon {self.epsilon:g} at delta {self.delta:g}, rho {self.rho:.4g}, charged "
+            f"first\n"
+            f"noise: {self.noise:.3g} on each mean over {self.people:,} people\n"
+            f"lower bound on the excess risk, up to a constant: {self.risk_floor:.2g}{end}"
+        )
+
+
+def describe_training(
+    plan: ReleasePlan, facts: ColumnFacts, people: int, epsilon: Fraction, delta: Fraction
+) -> TrainingPlan:
+    """Say what a plan does.
+
+    The excess risk of a linear loss on the unit ball is at least of the order of
+    min(1, sqrt(features) / (epsilon people)) (Bassily, Smith and Thakurta 2014).
+    """
+    clip = plan.clip if isinstance(plan, DescentPlan) else facts.largest_norm**2 + 1
+    return TrainingPlan(
+        epsilon=float(epsilon),
+        delta=float(delta),
+        rho=float(plan.rho),
+        people=people,
+        features=facts.width,
+        releases=plan.releases,
+        clip=clip,
+        learning_rate=plan.learning_rate if isinstance(plan, DescentPlan) else None,
+        noise=clip / sqrt(2 * plan.release_rho) / people,
+        risk_floor=min(1.0, sqrt(facts.width) / (float(epsilon) * people)),
+    )

@@ -1,0 +1,189 @@
+"""Sums of clipped rows: exact integers, bounded row by row, whatever rows stand beside them (rules
+P15 and P37 of the review)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dither.data.vectors.clip import clip_vectors
+from dither.data.vectors.factors import list_exponentials as kernel_exponentials
+from dither.data.vectors.factors import list_sigmoids as kernel_sigmoids
+from dither.learn.clip import add_rows
+from dither.learn.columns import FEATURE_SCALE, declare_columns
+from dither.learn.encode import FeatureRows, encode_rows
+from dither.learn.residuals import (
+    FACTOR_SCALE,
+    LARGEST_FACTOR,
+    find_residuals,
+    list_exponentials,
+    list_sigmoids,
+)
+from dither.learn.sums import quantise_weights
+from dither.plan import encodings, vector_functions
+
+FACTS = declare_columns(["a", "b", "c"], {"a": (-3, 7), "b": (0, 5000)}, {"c": "xyz"}, "auto")
+LARGEST = 64
+"""A coarse grid, on which rounding matters."""
+
+
+def encode(rows: int, *, seed: int = 1) -> FeatureRows:
+    draws = np.random.default_rng(seed)
+    a = draws.normal(2, 5, rows)
+    a[::7] = np.nan
+    a[1::11] = np.inf
+    b = draws.exponential(300, rows)
+    return encode_rows(FACTS, [a, b, draws.choice(list("xyzw"), rows).astype(object)])
+
+
+def make_factors(rows: int, outputs: int = 1, *, seed: int = 2) -> Any:
+    draws = np.random.default_rng(seed)
+    return np.rint(draws.standard_cauchy((outputs, rows)) * FACTOR_SCALE).clip(
+        -LARGEST_FACTOR, LARGEST_FACTOR
+    )
+
+
+PER_STEP = LARGEST / (2 * FACTOR_SCALE * FEATURE_SCALE)
+
+
+def list_single_sums(rows: FeatureRows, factors: Any, largest: int = LARGEST) -> list[Any]:
+    return [
+        add_rows(rows.slice(i, i + 1), factors[:, i : i + 1], PER_STEP, largest)
+        for i in range(rows.size)
+    ]
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_no_row_adds_more_than_the_clip_norm_and_most_long_ones_nearly_that(outputs: int) -> None:
+    rows = encode(400)
+    sums = list_single_sums(rows, make_factors(400, outputs))
+    squares = [int((vector.astype(object) ** 2).sum()) for vector in sums]
+    assert max(squares) <= LARGEST**2
+    # truncation costs a vector of 6 non-zero numbers at most 6 steps in each of them
+    assert sum(isqrt(square) > LARGEST - 12 for square in squares) > 100
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_row_adds_the_same_whatever_rows_stand_beside_it(outputs: int) -> None:
+    """Sums are those of single rows, in every order and number: integers, so exactly."""
+    rows = encode(200)
+    factors = make_factors(200, outputs)
+    singles = sum(list_single_sums(rows, factors))
+    assert (add_rows(rows, factors, PER_STEP, LARGEST) == singles).all()
+    order = np.random.default_rng(3).permutation(200)
+    shuffled = FeatureRows(FACTS, rows.dense[:, order], rows.codes[:, order], rows.norms[order])
+    assert (add_rows(shuffled, factors[:, order], PER_STEP, LARGEST) == singles).all()
+    first = add_rows(rows.slice(0, 199), factors[:, :199], PER_STEP, LARGEST)
+    assert (singles - first == list_single_sums(rows, factors)[-1]).all()
+
+
+def test_a_clipped_row_is_the_exact_one_but_for_a_step() -> None:
+    """Oracle: rational arithmetic on the same integers, with the norm as an exact square root."""
+    rows = encode(60)
+    factors = make_factors(60)
+    features = np.rint(rows.expand() * FEATURE_SCALE).astype(int)
+    for i, vector in enumerate(list_single_sums(rows, factors)):
+        exact = [Fraction(int(factors[0, i])) * int(x) for x in features[i]]
+        scale = Fraction(PER_STEP)
+        square = sum(number * number for number in exact)
+        if square * scale**2 > LARGEST**2:
+            root = Fraction(isqrt(int(square) * 10**30), 10**15)
+            scale = LARGEST / root
+        expected = [int(number * scale) for number in exact]
+        assert max(abs(int(a) - b) for a, b in zip(vector[0], expected, strict=True)) <= 1
+
+
+def test_vectors_are_those_of_the_kernel_but_for_a_step() -> None:
+    """The kernel clips the formed vector, this package a row in its parts."""
+    rows = encode(300)
+    factors = make_factors(300)
+    formed = np.rint(rows.expand().T * FEATURE_SCALE) * factors
+    kernel = clip_vectors(formed, PER_STEP, LARGEST)
+    ours = np.stack([vector[0] for vector in list_single_sums(rows, factors)], axis=1)
+    assert np.abs(kernel - ours).max() <= 1
+
+
+def test_links_grids_and_scales_are_those_of_the_kernel() -> None:
+    assert (list_sigmoids() == kernel_sigmoids()).all()
+    assert (list_exponentials() == kernel_exponentials()).all()
+    assert FEATURE_SCALE == encodings.FEATURE_SCALE
+    assert FACTOR_SCALE == vector_functions.FACTOR_SCALE
+    assert vector_functions.MOST_FACTOR == LARGEST_FACTOR
+    weights = [0.5, -1, 3.14159]
+    assert tuple(quantise_weights(np.array(weights))) == vector_functions.quantise_theta(weights)
+
+
+def test_missing_labels_have_no_residual_and_residuals_are_bounded() -> None:
+    margins = np.array([[2.0**40, -(2.0**40), 0, 0, 5e8]])
+    labels = np.array([0, 1, -1, 2, 1])
+    for loss in ("logistic", "huber"):
+        residuals = find_residuals(loss, margins.copy(), labels)
+        assert residuals[0, 2] == residuals[0, 3] == 0
+        assert np.abs(residuals).max() <= FACTOR_SCALE
+    soft = find_residuals("multinomial", np.repeat(margins, 2, axis=0), labels)
+    assert (soft[:, 2:4] == 0).all() and np.abs(soft).max() <= FACTOR_SCALE
+    missing = np.array([np.nan, 1, 2, 3, 1e30])
+    for loss in ("squared", "poisson"):
+        residuals = find_residuals(loss, margins.copy(), missing)
+        assert residuals[0, 0] == 0 and np.abs(residuals).max() <= LARGEST_FACTOR
+
+
+# -- planted mistakes ------------------------------------------------------------------------------
+
+
+def clip_the_batch(rows: FeatureRows, factors: Any, per_step: float, largest: int) -> Any:
+    """Clips the sum, not each row."""
+    total = (rows.expand().T * FEATURE_SCALE) @ (factors[0] * per_step)
+    return np.trunc(total * min(1, largest / np.linalg.norm(total)))[None, :].astype(int)
+
+
+def round_without_a_check(rows: FeatureRows, factors: Any, per_step: float, largest: int) -> Any:
+    """Rounds to the nearest after shrinking, and never looks at the norm again."""
+    vectors = rows.expand() * FEATURE_SCALE * (factors[0] * per_step)[:, None]
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors *= np.minimum(1, largest / np.maximum(norms, 1e-300))
+    return np.rint(vectors).sum(axis=0)[None, :].astype(int)
+
+
+def clip_at_a_quantile(rows: FeatureRows, factors: Any, per_step: float, largest: int) -> Any:
+    """Takes the clip norm from the rows."""
+    norm = np.quantile(np.abs(factors[0]) * rows.norms, 0.9)
+    scaled = factors * np.minimum(1, norm / np.maximum(np.abs(factors) * rows.norms, 1e-300))
+    unit = scaled * (largest / norm)
+    return np.trunc(rows.expand().T * FEATURE_SCALE @ unit[0])[None, :].astype(int)
+
+
+def divide_by_the_rows(rows: FeatureRows, factors: Any, per_step: float, largest: int) -> Any:
+    """Scales the sum by the number of rows that are there."""
+    return add_rows(rows, factors, per_step, largest) * 100 // rows.size
+
+
+def find_largest_change(add: Callable[..., Any]) -> float:
+    """How far the sum moves when one row of some small tables leaves, at worst over those tried."""
+    largest = 0.0
+    for seed in range(20):
+        rows = encode(30, seed=seed)
+        factors = make_factors(30, seed=seed + 100)
+        total = add(rows, factors, PER_STEP, LARGEST)
+        for i in (0, 14, 29):
+            kept = np.arange(30) != i
+            fewer = FeatureRows(FACTS, rows.dense[:, kept], rows.codes[:, kept], rows.norms[kept])
+            change = total - add(fewer, factors[:, kept], PER_STEP, LARGEST)
+            largest = max(largest, float(np.linalg.norm(change)))
+    return largest
+
+
+def test_one_row_moves_the_sum_by_at_most_the_clip_norm() -> None:
+    assert 0.5 * LARGEST < find_largest_change(add_rows) <= LARGEST
+
+
+@pytest.mark.parametrize(
+    "mistake", [clip_the_batch, round_without_a_check, clip_at_a_quantile, divide_by_the_rows]
+)
+def test_planted_mistakes_move_the_sum_by_more(mistake: Callable[..., Any]) -> None:
+    assert find_largest_change(mistake) > LARGEST
