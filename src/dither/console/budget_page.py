@@ -130,9 +130,9 @@ def _draw_history(pot: Pot, releases: Sequence[PaidRelease]) -> Html:
     return draw_burn_down(points, float(pot.cap), words)
 
 
-def forecast_end(left: Fraction, releases: Sequence[PaidRelease], now: datetime) -> str:
+def forecast_end(amount: Fraction, releases: Sequence[PaidRelease], now: datetime) -> str:
     """How long a pot lasts at the pace of the last thirty days, by whole days."""
-    if left <= 0:
+    if amount <= 0:
         return "It is empty."
     since = now - timedelta(days=FORECAST_DAYS)
     recent = [
@@ -144,7 +144,7 @@ def forecast_end(left: Fraction, releases: Sequence[PaidRelease], now: datetime)
         return NO_FORECAST
     length = (now.date() - min(days)).days + 1
     pace = sum((charged for _, charged in recent), Fraction(0)) / length
-    remaining_days = int(left / pace)
+    remaining_days = int(amount / pace)
     return (
         f"At the pace of the last {length} days it lasts about {remaining_days:,} more "
         f"day{'' if remaining_days == 1 else 's'}."

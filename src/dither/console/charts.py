@@ -7,7 +7,7 @@ no `style` attribute, so positions are attributes of SVG.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dither.pages.charts import ChartPoint, format_number
@@ -41,8 +41,8 @@ def _figure(height: float, shapes: Sequence[Html], words: str) -> Html:
     )
 
 
-def _cut(text: str, most: int = 20) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _cut(text: str, length: int = 20) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def draw_answer(points: Sequence[ChartPoint], name: str, level: str) -> Html:
@@ -54,25 +54,25 @@ def draw_answer(points: Sequence[ChartPoint], name: str, level: str) -> Html:
     span = (high - low) or 1.0
     across = WIDTH - _LABEL - _VALUE
 
-    def place(value: float) -> float:
+    def find_x(value: float) -> float:
         return _LABEL + across * (min(max(value, low), high) - low) / span
 
     bottom = 10.0 + _ROW * len(points)
-    shapes = [_line("zero", place(0), 4, place(0), bottom)]
+    shapes = [_line("zero", find_x(0), 4, find_x(0), bottom)]
     for row, point in enumerate(points):
         y = 10 + _ROW * (row + 0.5)
         shapes.append(_text(_cut(point.label), _LABEL - 10, y + 5, "end"))
         if point.low is not None or point.high is not None:
-            start = place(low if point.low is None else point.low)
-            end = place(high if point.high is None else point.high)
+            start = find_x(low if point.low is None else point.low)
+            end = find_x(high if point.high is None else point.high)
             shapes.append(_line("whisker", start, y, end, y))
             ends = ((point.low, start), (point.high, end))
             shapes += [_line("whisker", x, y - 5, x, y + 5) for end, x in ends if end is not None]
         shapes.append(
-            write_element("circle", cx=_number(place(point.value)), cy=_number(y), r="4.5")
+            write_element("circle", cx=_number(find_x(point.value)), cy=_number(y), r="4.5")
         )
         shapes.append(_text(format_number(point.value), WIDTH, y + 5, "end", "figure"))
-    shapes += _draw_ends(low, high, place, bottom)
+    shapes += _draw_ends(low, high, find_x, bottom)
     return _figure(bottom + 24, shapes, _say(points, name, level))
 
 
@@ -89,15 +89,16 @@ def _find_range(points: Sequence[ChartPoint]) -> tuple[float, float]:
     return low, high if high > low else low + 1.0
 
 
-def _draw_ends(low: float, high: float, place: object, bottom: float) -> list[Html]:
+def _draw_ends(
+    low: float, high: float, find_x: Callable[[float], float], bottom: float
+) -> list[Html]:
     """The axis below a chart with the numbers at its ends, and 0 where it is apart from both."""
-    assert callable(place)
-    shapes = [_line("axis", place(low), bottom, place(high), bottom)]
-    shapes.append(_text(format_number(low), place(low), bottom + 18, "start", "quiet"))
-    shapes.append(_text(format_number(high), place(high), bottom + 18, "end", "quiet"))
+    shapes = [_line("axis", find_x(low), bottom, find_x(high), bottom)]
+    shapes.append(_text(format_number(low), find_x(low), bottom + 18, "start", "quiet"))
+    shapes.append(_text(format_number(high), find_x(high), bottom + 18, "end", "quiet"))
     room = 60
-    if place(0) - place(low) > room and place(high) - place(0) > room:
-        shapes.append(_text("0", place(0), bottom + 18, "middle", "quiet"))
+    if find_x(0) - find_x(low) > room and find_x(high) - find_x(0) > room:
+        shapes.append(_text("0", find_x(0), bottom + 18, "middle", "quiet"))
     return shapes
 
 

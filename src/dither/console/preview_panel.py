@@ -245,8 +245,8 @@ def _list_rewrites(
         Rewrite(label, TypedQuestion(text, question.by, question.amount, pot=question.pot))
         for label, text in drafts
     ]
-    answered = _is_answered(borrowed)
-    return tuple(rewrite for rewrite in rewrites if answered(rewrite.question))[:_MOST_REWRITES]
+    is_answered = _make_check(borrowed)
+    return tuple(rewrite for rewrite in rewrites if is_answered(rewrite.question))[:_MOST_REWRITES]
 
 
 def _group_by(sql: str, start: int, end: int) -> str:
@@ -257,7 +257,7 @@ def _group_by(sql: str, start: int, end: int) -> str:
     return f"{sql[:end]}{figure}{sql[end:].rstrip().rstrip(';')} GROUP BY {column}"
 
 
-def _is_answered(borrowed: AskedConnection) -> Callable[[TypedQuestion], bool]:
+def _make_check(borrowed: AskedConnection) -> Callable[[TypedQuestion], bool]:
     def is_answered(question: TypedQuestion) -> bool:
         try:
             _preview(borrowed, question)

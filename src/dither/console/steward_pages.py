@@ -2,7 +2,7 @@
 
 The page can move no limit: it shows an act, the steward signs it on another machine by `dither
 sign`, and the curator verifies the signature. Repair logs, misses and numbers of incidents are not
-shown. A catalog is drafted from a header line that the steward pasted; no file is taken.
+defaults. A catalog is drafted from a header line that the steward pasted; no file is taken.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make_steward_router(curators: Curators) -> APIRouter:
         with curators.borrow(dataset, visitor) as borrowed:
             head = describe_head(borrowed)
             pots = [pot.name for pot in borrowed.connection.budget().shown()]
-        shown: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "kind": "raise",
             "fields": {},
             "act": "",
@@ -48,7 +48,7 @@ def make_steward_router(curators: Curators) -> APIRouter:
         return write_page(
             "steward.html",
             **list_page_values(visitor, head, "steward"),
-            **{**shown, **values},
+            **{**defaults, **values},
             forms=ACT_FORMS,
             pots=pots,
             grant_id=fresh_bytes(4).hex(),
@@ -123,7 +123,7 @@ def make_steward_router(curators: Curators) -> APIRouter:
 
 
 def _write_draft_page(visitor: Visitor, **values: Any) -> Response:
-    shown: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "fields": {},
         "columns": (),
         "text": "",
@@ -131,7 +131,7 @@ def _write_draft_page(visitor: Visitor, **values: Any) -> Response:
         "problems": None,
     }
     return write_page(
-        "catalog.html", visitor=visitor, page="catalog", kinds=KINDS, **{**shown, **values}
+        "catalog.html", visitor=visitor, page="catalog", kinds=KINDS, **{**defaults, **values}
     )
 
 

@@ -85,10 +85,10 @@ def drop_cookie(request: Request, response: Response, name: str) -> None:
     set_cookie(request, response, name, "", 0)
 
 
-def read_cookie(request: Request, name: str, most: int = MOST_TOKEN) -> str | None:
+def read_cookie(request: Request, name: str, longest: int = MOST_TOKEN) -> str | None:
     """A cookie of ours; None where there is none, or it is longer than ours are."""
     text = request.cookies.get(_name_cookie(request, name), "")
-    return text if 0 < len(text) <= most else None
+    return text if 0 < len(text) <= longest else None
 
 
 def make_form_token(secret: str) -> str:
