@@ -24,6 +24,7 @@ from dither.data.vectors.select import list_vector_columns
 from dither.errors import RefusedError
 from dither.plan.algebra import UnitVectors
 from dither.plan.analysed_query import AnalysedQuery, Analyses
+from dither.plan.encodings import Binned
 from dither.plan.vector_functions import FeatureSums, LogisticGradient
 from tests.plan.vector_samples import (
     FEATURES,
@@ -90,6 +91,26 @@ def test_sums_are_those_of_the_oracle(name: str) -> None:
         assert any(expected)
         for batch in (1, 7, 1000):
             assert measure(analysed, rows, batch) == expected
+
+
+FAR_EDGES = [
+    (F(-(2**63)), F(1)),
+    (F(1 - 2**63),),
+    (F(1), F(2**63)),
+    (F(2**63 - 1), F(2**64 - 1)),
+]
+
+
+@pytest.mark.parametrize("edges", FAR_EDGES, ids=str)
+def test_edges_of_more_than_64_bits_make_bins_as_the_oracle_does(edges: tuple[F, ...]) -> None:
+    """Edges are public, and checked before the charge: no array of integers may fail on them
+    afterwards, nor put a row into another bin."""
+    features = (Binned("a", edges), Binned("x", edges))
+    query = UnitVectors(ROWS, features, FUNCTIONS["features"], F(9), F(1, 16))
+    analysed = analyse(query)
+    rows = draw_rows(random.Random(5), 20)
+    named = [(str(unit), row) for unit, row in rows]
+    assert measure(analysed, rows) == add_vectors(query, named, analysed.rows.columns)
 
 
 def list_tiny_units() -> list[list[Row]]:

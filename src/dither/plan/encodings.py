@@ -141,7 +141,11 @@ def resolve_feature(feature: Feature, columns: Columns) -> ResolvedFeature:
         starts = tuple(range(listed.first + 1, listed.first + listed.size))
     else:
         bounds_in(feature.column, columns)
-        starts = tuple(ceil(edge / domain.step) for edge in feature.edges)
+        # edges beyond the bounds cut off nothing more than the bounds do, and fit 64 bits there
+        starts = tuple(
+            min(max(ceil(edge / domain.step), domain.low), domain.high + 1)
+            for edge in feature.edges
+        )
     width = 1 + len(starts) + domain.nullable
     return ResolvedFeature(feature.column, width, domain.low, domain.high, null, starts)
 
