@@ -17,11 +17,12 @@ the first of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dither.algorithms import AlgorithmDoor
 from dither.answer.asked import (
     Asked,
     Bound,
@@ -52,10 +53,9 @@ from dither.answer.release_info import describe_release
 from dither.builder import Question, table
 from dither.canonical import Number
 from dither.catalog import Catalog
-from dither.errors import BudgetError, ParameterError, QueryError
-from dither.plan.algebra import Query
+from dither.errors import ParameterError, QueryError
 from dither.plan.facts import Facts
-from dither.privacy.kernel.kernel import Priced, Release, Values
+from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView
@@ -68,20 +68,14 @@ from dither.sql.parse import read_text
 
 if TYPE_CHECKING:
     from dither.answer.keys_result import KeysResult
-    from dither.answer.leased import JobStep, OpenFixedLease, OpenLease
     from dither.answer.result import Result
     from dither.answer.suggest import Suggestion
     from dither.answer.suggest_limits import LimitSuggestion
-    from dither.synth.constraints import Constraint
-    from dither.synth.linked import SyntheticPair
-    from dither.synth.synthetic import Synthetic
-    from dither.workloads.asked_workload import AskedWorkload
-    from dither.workloads.language import CountingWorkload
 
 hide_frames()
 
 
-class Connection:
+class Connection(AlgorithmDoor):
     """Questions to one registered dataset, paid from one pot."""
 
     def __init__(self, curator: CuratorAccess, *, pot: str = "total") -> None:
@@ -326,166 +320,6 @@ class Connection:
         info = self._info(release, offered.recipe)
         return make_limit_suggestion(wish, release.values, mechanisms, price, info)
 
-    def workload(
-        self,
-        workload: CountingWorkload | Sequence[str],
-        *,
-        table: str | None = None,
-        where: str | None = None,
-        aggregate: str = "COUNT(*)",
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        confidence: Number = 0.95,
-    ) -> AskedWorkload:
-        """Many counting queries over one table, answered together for one price.
-
-        `con.workload(marginals(2, of=["ward", "sex"]), table="visits", epsilon=1)` with words of
-        `dither.workloads`, or a list of counts in SQL over the same rows. `.preview()` says price,
-        strategy, the error of every query and the lower bound; `.answer()` asks. Nothing is read or
-        spent before that.
-        """
-        from dither.workloads.asked_workload import AskedWorkload
-        from dither.workloads.bind import bind_asked
-
-        view = self._view()
-        if not view.path:
-            self._refuse_pot()
-        price = Price(read_epsilon(epsilon), read_rho(rho))
-        analyses = self._kernel.version.analyses
-        bound = bind_asked(workload, table, where, aggregate, self.bind, analyses)
-        return AskedWorkload(bound, price, self._pot, confidence, self._curator, view, self._info)
-
-    def cube(self, dims: Sequence[str], *, up_to: int = 3, table: str, **how: Any) -> AskedWorkload:
-        """All tables of at most `up_to` of these columns, which add up to each other.
-
-        Everything else is as for `workload`.
-        """
-        from dither.workloads.language import cube
-
-        return self.workload(cube(dims, up_to), table=table, **how)
-
-    def lease(self, *, epsilon: Number | None = None, rho: Number | None = None) -> OpenLease:
-        """Charge a budget now, and spend it in steps that are chosen and priced as they come.
-
-        For algorithms of one's own: `with con.lease(rho=0.5) as lease:` and
-        `lease.release(query, rho=0.1)` with queries of `dither.plan.algebra`, such as `Linear` and
-        `Scores`. The charge stays, whatever is used of it; a lease ends with its block or process.
-        """
-        price = Price(read_epsilon(epsilon), read_rho(rho))
-        self._refuse_closed_pot()
-        return self._curator.open_lease(price, self._pot)
-
-    def fixed_lease(
-        self,
-        query: Query,
-        *,
-        steps: int,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        family: str | None = None,
-    ) -> OpenFixedLease:
-        """Charge a budget now for `steps` steps, each of the loss of this query at this price.
-
-        For training: `with con.fixed_lease(query, rho=0.01, steps=100) as lease:` and
-        `lease.release(query)` with other queries of the same loss, such as `UnitVectors` at another
-        theta. Samples of units are paid by their amplified loss, from a budget of the rule approx
-        or rdp.
-        """
-        from dither.answer.leased import write_request
-
-        price = Price(read_epsilon(epsilon), read_rho(rho))
-        self._refuse_closed_pot()
-        first = write_request(query, price, self._pot, family, rho is None)
-        return self._curator.open_fixed_lease(first, steps)
-
-    def synthesize(
-        self,
-        table: str,
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        columns: Sequence[str] | None = None,
-        method: str = "auto",
-        bins: Mapping[str, int] | None = None,
-        constraints: Sequence[Constraint] = (),
-        labels_epsilon: Number | None = None,
-    ) -> Synthetic:
-        """Make a table that may be shared: `con.synthesize("patients", epsilon=1).sample()`.
-
-        One lease pays for everything that is measured; rows drawn from the model cost nothing.
-        Methods: "aim", "mst", "mwem", "privbayes", "histogram", "independent", or "auto". `bins`
-        says into how many bins of equal width a number or date goes. `labels_epsilon` buys, for
-        each undeclared category, the labels that many people share; others become `other`.
-        """
-        from dither.synth.asking import SynthAsker, read_synth_price
-
-        self._refuse_closed_pot()
-        view = self._view()
-
-        def buy_labels(table: str, column: str) -> tuple[str, ...]:
-            sql = f"SELECT {column}, COUNT(*) AS n FROM {table} GROUP BY {column} ORDER BY n DESC"
-            bought = self.sql(sql, epsilon=labels_epsilon).to_dict()[column]
-            return tuple(label for label in bought if label is not None)
-
-        return SynthAsker(self._curator, self._pot, view).ask(
-            table,
-            read_synth_price(view, epsilon, rho),
-            columns=columns,
-            method=method,
-            bins=bins,
-            constraints=constraints,
-            buy_labels=None if labels_epsilon is None else buy_labels,
-        )
-
-    def synthesize_linked(
-        self,
-        parent: str,
-        child: str,
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        columns: Mapping[str, Sequence[str]] | None = None,
-        method: str = "auto",
-        bins: Mapping[str, int] | None = None,
-    ) -> SyntheticPair:
-        """Make two linked tables, such as patients and visits, with fresh keys between them.
-
-        `columns` are lists by table; two fifths of the price go to the parent.
-        """
-        from dither.synth.asking import SynthAsker, read_synth_price
-
-        self._refuse_closed_pot()
-        view = self._view()
-        return SynthAsker(self._curator, self._pot, view).ask_linked(
-            parent,
-            child,
-            read_synth_price(view, epsilon, rho),
-            columns=columns or {},
-            method=method,
-            bins=bins,
-        )
-
-    def run_job(
-        self,
-        steps: Sequence[JobStep],
-        *,
-        epsilon: Number | None = None,
-        rho: Number | None = None,
-        fresh: bool = False,
-    ) -> Values:
-        """Answer fixed queries for one price, all together: noisy numbers for each step.
-
-        For algorithms of one's own on a served dataset, where a lease would show when each step was
-        measured. `steps` are `dither.answer.leased.JobStep`s with queries such as `Linear` and
-        `Scores`; a choice is the position of its candidate. The same job again is free.
-        """
-        from dither.answer.leased import write_job
-
-        self._refuse_closed_pot()
-        request = write_job(steps, Price(read_epsilon(epsilon), read_rho(rho)), self._pot)
-        priced = self._kernel.price_at(request, self._view())
-        return self._release(priced, fresh, None).values
-
     def table(self, name: str) -> Question:
         """Build a question step by step.
 
@@ -596,27 +430,6 @@ class Connection:
         if not priced.view.path:
             self._refuse_pot()
         return self._curator.release(priced, fresh=fresh, sql=sql)
-
-    def _refuse_closed_pot(self) -> None:
-        """Refuse where the pot of this connection is not open."""
-        if not self._view().path:
-            self._refuse_pot()
-
-    def _refuse_pot(self) -> None:
-        """Raise BudgetError: the pot of this connection is not open.
-
-        It says which are, and the remedy.
-        """
-        names = [pot.name for pot in self._curator.list_pots()]
-        raise BudgetError(
-            f"there is no budget {self._pot!r}"
-            + (f" (there are {', '.join(names)})" if names else "")
-            + ". "
-            + self._curator.name_commands(
-                f"The data steward opens it: dither budget open CATALOG {self._pot} --epsilon 3 "
-                "--ceiling 5 --question '...' --population '...' --recipient '...'"
-            )
-        )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         has_windows = bool(release.version.catalog.unit.column)
