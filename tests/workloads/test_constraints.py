@@ -123,7 +123,7 @@ def test_parts_of_a_whole_are_near_and_sum_up() -> None:
 
 
 def test_what_is_known_needs_a_source_and_must_fit(survey: Survey) -> None:
-    """P25: a total taken from the table is an exact release, so every fact names its source."""
+    """A total taken from the table is an exact release, so every fact names its source."""
     for source in ("", "census", "two words"):
         with pytest.raises(ParameterError, match="provenance"):
             KnownTotals(("sex",), (1, 2), source)

@@ -13,7 +13,7 @@ from scipy.stats import laplace, uniform
 from dither.answer.draws import make_noise_law
 from dither.answer.sums import find_sum_bound
 from dither.laws import LaplaceErrorLaw
-from dither.workloads.intervals import find_multiplier, find_rounding_share
+from dither.workloads.intervals import find_multiplier, find_rounding_share, find_spread
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
@@ -44,6 +44,15 @@ def test_sums_of_integer_laplace_noise_lie_inside(terms: int) -> None:
     factor = find_multiplier(0.95, "laplace") + find_rounding_share([terms], variances, "laplace")
     assert exact <= factor * math.sqrt(terms * law.variance) * 1.002
     assert factor * math.sqrt(terms * law.variance) <= 1.13 * exact
+
+
+@pytest.mark.parametrize("scale", [1, 3, 100])
+def test_the_unrounded_laplace_number_spreads_at_most_so_far(scale: int) -> None:
+    """Its variance is 2 b^2; that of the integers is their law's."""
+    law = LaplaceErrorLaw(Fraction(scale))
+    spread = find_spread(np.array([law.variance, 10 * law.variance]), "laplace")
+    assert math.sqrt(2 * scale**2 / law.variance) <= spread
+    assert find_spread(np.array([law.variance]), "gaussian") == 1
 
 
 def test_roundings_are_bounded_by_their_number() -> None:

@@ -160,7 +160,7 @@ def test_laplace_strategies_err_no_more_than_the_public_optimiser(
 
 
 def test_rounding_is_of_the_operator_and_not_of_the_product() -> None:
-    """P26: every number of the operator is an integer before anything is measured."""
+    """Every number of the operator is an integer before anything is measured."""
     operator = make_spectral_operator({"ranges": 1.0}, 32, "ranges")
     assert {type(number) for number in (*operator.toeplitz, *operator.weights)} == {int}
 

@@ -1,8 +1,8 @@
 """Estimates that keep what is known: totals, structural zeros, nonnegative and whole numbers.
 
 What is known must come from outside the protected table: it is listed as unprotected, with its
-provenance, in the notes and the certificate of every result that it enters (rule P25 of the
-design: a total that is read off the table is an exact release). Least squares stays exact:
+provenance, in the notes and the certificate of every result that it enters (a total that is read
+off the table is an exact release). Least squares stays exact:
 
 * a known marginal replaces the residuals of all its subsets, or is one projection for products;
 * nonnegative least squares is a projected gradient method over all cells, in the precision of the

@@ -45,6 +45,14 @@ def find_rounding_share(rows: list[int], variances: Floats, noise: Noise) -> flo
     return largest * float(np.sqrt((np.array(rows) / variances).sum()))
 
 
+def find_spread(variances: Floats, noise: Noise) -> float:
+    """At most so many times the deviation of the noise is that of the unrounded noise.
+
+    A Laplace number has a variance above that of its integer noise, by less than 1/6.
+    """
+    return 1.0 if noise == "gaussian" else math.sqrt(1 + 1 / (6 * float(variances.min())))
+
+
 @lru_cache(maxsize=32)
 def _find_log_concave_multiplier(level: float) -> float:
     """The largest quantile of |S| over symmetric log-concave S of variance 1.

@@ -14,8 +14,8 @@ from dither.canonical import decimal_text
 from dither.privacy.charges.rules import Charge
 from dither.publish.text import render_text
 from dither.surfaces import make_rich_text
-from dither.workloads.choose_plan import WorkloadOffer
-from dither.workloads.intervals import find_multiplier
+from dither.workloads.choose_plan import WorkloadOffer, read_variances
+from dither.workloads.intervals import find_multiplier, find_spread
 from dither.workloads.language import Product
 from dither.workloads.lines import Floats
 
@@ -98,7 +98,8 @@ def find_deviations(offer: WorkloadOffer, product: Product) -> Floats:
 
 def find_interval_factor(offer: WorkloadOffer, confidence: Fraction) -> float:
     """So many standard deviations are half an interval: the noise's law, and its roundings."""
-    return find_multiplier(float(confidence), offer.noise) + offer.rounding_share
+    spread = find_spread(read_variances(offer.priced), offer.noise)
+    return find_multiplier(float(confidence), offer.noise) * spread + offer.rounding_share
 
 
 def make_preview(
