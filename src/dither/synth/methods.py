@@ -35,7 +35,7 @@ from dither.synth.junction_tree import Clique, count_model_cells
 from dither.synth.model import GraphicalModel
 from dither.synth.steps import MarginalCandidate, TableSteps
 
-MOST_MODEL_CELLS = 400_000
+MOST_MODEL_CELLS = 100_000
 """Cells of all maximal cliques together; checked before a marginal is chosen."""
 MOST_HISTOGRAM_CELLS = 4096
 MOST_BINS = 32
@@ -44,7 +44,9 @@ CHOICE_SHARE = Fraction(1, 10)
 ROUND_STEPS = 30
 FINAL_STEPS = 300
 _RARE = 3.0
-"""Groups are expected to have at least this many standard errors of rows."""
+"""Groups aim at no fewer than this many standard errors of rows."""
+_ERRORS_A_ROUND = 16.0
+"""A table of t standard errors of rows gets t / 16 rounds: with more noise fewer, dearer ones."""
 _MOST_CANDIDATE_CELLS = 200_000
 
 
@@ -152,7 +154,14 @@ def fit_aim(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:
     """The worst fitted pair again and again, less what its noise would cost (McKenna, Mullins,
     Sheldon and Miklau, VLDB 2022)."""
     state = _start(steps, columns, steps.left * SINGLES_SHARE)
-    return _run_rounds(state, columns, rounds=2 * len(columns), is_penalised=True)
+    return _run_rounds(state, columns, rounds=_count_rounds(state), is_penalised=True)
+
+
+def _count_rounds(state: FitState) -> int:
+    """One to two rounds a column, by how far the table stands out of the noise of its columns."""
+    columns = len(state.groupings)
+    rounds = int(state.total / (_ERRORS_A_ROUND * state.steps.released[0].error))
+    return min(2 * columns, max(columns, rounds))
 
 
 def fit_child(steps: TableSteps, columns: tuple[SynthColumn, ...], links: Clique) -> FittedTable:
@@ -162,7 +171,7 @@ def fit_child(steps: TableSteps, columns: tuple[SynthColumn, ...], links: Clique
     if len(links) > 1:
         own = [state.groupings[attribute] for attribute in links]
         state.add(steps.measure(links, own, steps.left / 10), ROUND_STEPS)
-    return _run_rounds(state, columns, rounds=2 * len(columns), is_penalised=True)
+    return _run_rounds(state, columns, rounds=_count_rounds(state), is_penalised=True)
 
 
 def fit_mwem(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:
