@@ -107,5 +107,5 @@ def test_the_attack_finds_noise_that_was_charged_too_little() -> None:
 def test_the_lease_of_the_attack_gives_the_answers_of_the_kernel_s_mechanisms() -> None:
     """With almost no noise the model is the table: 3 of 16 have (1, 0) and one has (1, 1)."""
     rows = np.concatenate([PEOPLE, TARGET])
-    assert attack(rows, "histogram", 10_000) == 10
-    assert attack(PEOPLE, "histogram", 10_000) == 0
+    assert attack(rows, "histogram", 900) == 10
+    assert attack(PEOPLE, "histogram", 900) == 0
