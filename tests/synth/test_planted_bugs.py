@@ -20,7 +20,7 @@ from dither.synth.estimate import Measurement, estimate_total
 from dither.synth.fitted import FittedTable
 from dither.synth.methods import METHODS, fit_independent
 from dither.synth.model import GraphicalModel
-from dither.synth.steps import Candidate, TableSteps
+from dither.synth.steps import MarginalCandidate, TableSteps
 from dither.synth.synthesize import plan_table
 from tests.synth.survey import invent_people, open_survey
 
@@ -134,7 +134,7 @@ class UnchargedChoices(TableSteps):
 
     table: pa.Table
 
-    def choose(self, candidates: list[Candidate], groupings: Any, price: Fraction) -> int:
+    def choose(self, candidates: list[MarginalCandidate], groupings: Any, price: Fraction) -> int:
         return self.table.num_rows % len(candidates)
 
 
@@ -216,7 +216,7 @@ def write_members(weights: tuple[int, ...]) -> tuple[Any, ...]:
     targets = (np.array([0.0, 3.0]), np.array([3.0, 0.0]))
     return tuple(
         steps._write_member(
-            Candidate((axis,), targets[axis], weight=weight), [keep_all(2)] * 2, 0.0
+            MarginalCandidate((axis,), targets[axis], weight=weight), [keep_all(2)] * 2, 0.0
         )
         for axis, weight in enumerate(weights)
     )

@@ -16,6 +16,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+from dither.plan.aggregate_types import (
+    Aggregate,
+    Count,
+    CountDistinct,
+    CountUnits,
+    CountValues,
+    Maximum,
+    Minimum,
+    Sum,
+)
 from dither.plan.encodings import Feature
 from dither.plan.expressions import (
     And,
@@ -89,61 +99,6 @@ __all__ = [
     "sources_of",
     "to_json",
 ]
-
-
-@stored("count")
-@dataclass(frozen=True)
-class Count:
-    """COUNT(*): rows."""
-
-
-@stored("countvalues", column="column")
-@dataclass(frozen=True)
-class CountValues:
-    """COUNT(column): rows where the column is not null."""
-
-    column: str
-
-
-@stored("countdistinct", column="column")
-@dataclass(frozen=True)
-class CountDistinct:
-    """COUNT(DISTINCT column): values other than null."""
-
-    column: str
-
-
-@stored("countunits")
-@dataclass(frozen=True)
-class CountUnits:
-    """COUNT(DISTINCT unit): units with a row in the group."""
-
-
-@stored("sum", column="column")
-@dataclass(frozen=True)
-class Sum:
-    """SUM(column) on the column's grid; nulls are skipped and an empty group sums to 0."""
-
-    column: str
-
-
-@stored("minimum", column="column")
-@dataclass(frozen=True)
-class Minimum:
-    """MIN(column) inside a unit: null if every value is."""
-
-    column: str
-
-
-@stored("maximum", column="column")
-@dataclass(frozen=True)
-class Maximum:
-    """MAX(column) inside a unit: null if every value is."""
-
-    column: str
-
-
-Aggregate: TypeAlias = Count | CountValues | CountDistinct | CountUnits | Sum | Minimum | Maximum
 
 
 @stored("named", name="name", of="of")

@@ -121,11 +121,11 @@ def make_columns(
     `labels` are those that were bought for undeclared categories. A column without a domain is
     refused.
     """
-    made = make_codes(table, names, analyses, bins, labels)
-    columns = tuple(column for column, _ in made)
-    if all(isinstance(expression, Column) for _, expression in made):
+    coded = make_codes(table, names, analyses, bins, labels)
+    columns = tuple(column for column, _ in coded)
+    if all(isinstance(expression, Column) for _, expression in coded):
         return Scan(table.name), columns
-    named = tuple(Named(column.name, expression) for column, expression in made)
+    named = tuple(Named(column.name, expression) for column, expression in coded)
     return Project(Scan(table.name), named), columns
 
 

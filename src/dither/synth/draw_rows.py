@@ -41,20 +41,20 @@ def draw_rows(model: GraphicalModel, rows: int, key: bytes) -> NDArray[np.int32]
 
 
 def draw_rows_given(
-    model: GraphicalModel, given: dict[int, NDArray[np.int32]], rows: int, key: bytes
+    model: GraphicalModel, fixed_codes: dict[int, NDArray[np.int32]], rows: int, key: bytes
 ) -> NDArray[np.int32]:
     """Rows whose given attributes have the given codes, in that order; the others are drawn by the
     model's conditional distribution. One maximal clique must have all given attributes."""
-    return _draw_given(model, given, rows, key)
+    return _draw_given(model, fixed_codes, rows, key)
 
 
 def _draw_given(
-    model: GraphicalModel, given: dict[int, NDArray[np.int32]], rows: int, key: bytes
+    model: GraphicalModel, fixed_codes: dict[int, NDArray[np.int32]], rows: int, key: bytes
 ) -> NDArray[np.int32]:
     codes = np.zeros((rows, len(model.sizes)), np.int32)
-    for attribute, column in given.items():
+    for attribute, column in fixed_codes.items():
         codes[:, attribute] = column
-    done: set[int] = set(given)
+    done: set[int] = set(fixed_codes)
     for index, clique in _walk_cliques(model, done):
         drawn = tuple(attribute for attribute in clique if attribute in done)
         for attribute in clique:
@@ -69,10 +69,10 @@ def _draw_given(
     return codes
 
 
-def _walk_cliques(model: GraphicalModel, given: set[int]) -> list[tuple[int, Clique]]:
+def _walk_cliques(model: GraphicalModel, fixed: set[int]) -> list[tuple[int, Clique]]:
     """The maximal cliques, neighbours after each other, from one that has all given attributes."""
     cliques = model.tree.cliques
-    root = next((i for i, clique in enumerate(cliques) if given <= {*clique}), None)
+    root = next((i for i, clique in enumerate(cliques) if fixed <= {*clique}), None)
     if root is None:
         raise ValueError("no maximal clique has all given attributes")
     order = [root]
@@ -94,15 +94,15 @@ def draw_inside(
 
 
 def _draw_attribute(
-    table: Table, given: NDArray[np.int32], key: bytes, attribute: int | str
+    table: Table, fixed_codes: NDArray[np.int32], key: bytes, attribute: int | str
 ) -> NDArray[np.int32]:
     """The values of one attribute; the last axis of `table` is its own, the others are `given`."""
     size = table.shape[-1]
     by_group = table.reshape(-1, size)
-    rows = len(given)
+    rows = len(fixed_codes)
     groups = np.zeros(rows, np.int64)
     for axis, length in enumerate(table.shape[:-1]):
-        groups = groups * length + given[:, axis]
+        groups = groups * length + fixed_codes[:, axis]
     order = np.lexsort((draw_uniform(key, f"rank {attribute}", rows), groups))
     counts = np.bincount(groups, minlength=len(by_group))
     starts = np.cumsum(counts) - counts
@@ -125,7 +125,7 @@ def _invert(
     values = np.empty(len(groups), np.int32)
     chunk = max(1, _CHUNK // size)
     for start in range(0, len(groups), chunk):
-        part = slice(start, start + chunk)
-        passed = sums[groups[part], :-1] <= points[part, None]
-        values[part] = passed.sum(axis=1)
+        window = slice(start, start + chunk)
+        passed = sums[groups[window], :-1] <= points[window, None]
+        values[window] = passed.sum(axis=1)
     return values

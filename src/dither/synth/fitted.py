@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dither.synth.contraction import Table
-from dither.synth.groupings import Grouping, spread_groups
+from dither.synth.groupings import ValueGrouping, spread_groups
 from dither.synth.junction_tree import Clique
 from dither.synth.model import GraphicalModel
 
@@ -16,7 +16,7 @@ class FittedTable:
     how a group is spread."""
 
     model: GraphicalModel
-    groupings: tuple[Grouping, ...]
+    groupings: tuple[ValueGrouping, ...]
     singles: tuple[Table, ...]
 
     def find_marginal(self, clique: Clique) -> Table:

@@ -16,7 +16,7 @@ from dither.synth.contraction import Table
 
 
 @dataclass(frozen=True)
-class Grouping:
+class ValueGrouping:
     """The group of every value of one attribute; groups are numbered from 0 without gaps."""
 
     labels: tuple[int, ...]
@@ -50,12 +50,12 @@ class Grouping:
         return Dense(tuple(tuple(map(int, row)) for row in self.matrix))
 
 
-def keep_all(values: int) -> Grouping:
+def keep_all(values: int) -> ValueGrouping:
     """Every value is a group of its own."""
-    return Grouping(tuple(range(values)))
+    return ValueGrouping(tuple(range(values)))
 
 
-def group_ordered(counts: Table, groups: int, smallest: float) -> Grouping:
+def group_ordered(counts: Table, groups: int, smallest: float) -> ValueGrouping:
     """Neighbouring values put together into about `groups` groups of about equal counts, each
     aimed at no fewer than `smallest` rows. A value with many rows is a group of its own.
 
@@ -75,10 +75,10 @@ def group_ordered(counts: Table, groups: int, smallest: float) -> Grouping:
         gathered += count
     if label and gathered < smallest:
         labels = [min(number, label - 1) for number in labels]
-    return Grouping(tuple(labels))
+    return ValueGrouping(tuple(labels))
 
 
-def group_rare(counts: Table, smallest: float) -> Grouping:
+def group_rare(counts: Table, smallest: float) -> ValueGrouping:
     """Labels below `smallest` rows put together into one group, which comes last.
 
     >>> group_rare(np.array([5.0, 100, 7, 50]), 20.0).labels
@@ -89,10 +89,10 @@ def group_rare(counts: Table, smallest: float) -> Grouping:
         return keep_all(len(counts))
     labels = np.cumsum(~is_rare) - 1
     labels[is_rare] = int((~is_rare).sum())
-    return Grouping(tuple(int(label) for label in labels))
+    return ValueGrouping(tuple(int(label) for label in labels))
 
 
-def spread_groups(table: Table, groupings: list[Grouping], singles: list[Table]) -> Table:
+def spread_groups(table: Table, groupings: list[ValueGrouping], singles: list[Table]) -> Table:
     """A table over groups as one over values: inside a group the shares are those of the single
     attributes."""
     for axis, (grouping, single) in enumerate(zip(groupings, singles, strict=True)):
@@ -102,7 +102,7 @@ def spread_groups(table: Table, groupings: list[Grouping], singles: list[Table])
     return table
 
 
-def share_groups(grouping: Grouping, single: Table) -> Table:
+def share_groups(grouping: ValueGrouping, single: Table) -> Table:
     """Of every group (rows) the shares of the values (columns); flat where nothing is known."""
     inside = grouping.matrix * np.maximum(single, 0.0)
     sums = inside.sum(axis=1, keepdims=True)

@@ -71,7 +71,7 @@ def _rank(
     """Edges that elimination adds, cells of its table, and the number of the attribute."""
     adjacent = neighbours[attribute]
     fill = sum(second not in neighbours[first] for first, second in combinations(adjacent, 2))
-    return fill, sizes[attribute] * prod(sizes[other] for other in adjacent), attribute
+    return fill, sizes[attribute] * prod(sizes[neighbour] for neighbour in adjacent), attribute
 
 
 def _find_maximal(cliques: list[Clique]) -> tuple[Clique, ...]:

@@ -41,7 +41,7 @@ from dither.synth.draw_rows import draw_inside, draw_rows_given, draw_uniform
 from dither.synth.estimate import project_counts
 from dither.synth.groupings import share_groups
 from dither.synth.methods import METHODS, fit_child
-from dither.synth.steps import Lease, ReleasedStep, TableSteps
+from dither.synth.steps import ReleasedStep, StepLease, TableSteps
 from dither.synth.synthesize import SynthPlan, SynthPrice, find_table, list_columns, plan_table
 from dither.synth.synthetic import Synthetic
 
@@ -64,7 +64,7 @@ class LinkedPlan:
 class LeaseShare:
     """A part of a lease: what a method may spend, so that the rest is left for others."""
 
-    lease: Lease
+    lease: StepLease
     amount: Fraction
 
     @property
@@ -135,7 +135,7 @@ def _plan_child(
     bins: Mapping[str, int],
 ) -> SynthPlan:
     """The child's codes beside those of its owner's links, which come first."""
-    made = make_codes(table, names, analyses, bins, {})
+    coded = make_codes(table, names, analyses, bins, {})
     owners = make_codes(parent.table, links, analyses, bins, {})
     linked = [replace(column, name=f"owner_{column.name}") for column, _ in owners]
     right = Project(
@@ -146,10 +146,10 @@ def _plan_child(
         ),
     )
     left = Project(
-        Scan(table.name), tuple(Named(column.name, expression) for column, expression in made)
+        Scan(table.name), tuple(Named(column.name, expression) for column, expression in coded)
     )
     plan = Join(left, right, (), "inner")
-    columns = (*linked, *(column for column, _ in made))
+    columns = (*linked, *(column for column, _ in coded))
     return SynthPlan(table, plan, columns, "aim", ())
 
 
@@ -157,7 +157,7 @@ def measure_linked(
     plan: LinkedPlan,
     analyses: Analyses,
     price: SynthPrice,
-    lease: Lease,
+    lease: StepLease,
     facts: Mapping[str, Any],
 ) -> SyntheticPair:
     """Parent, numbers of rows and child, out of one lease."""
@@ -183,7 +183,7 @@ def measure_linked(
 
 
 def _measure_counts(
-    plan: LinkedPlan, analyses: Analyses, price: SynthPrice, lease: Lease, people: float
+    plan: LinkedPlan, analyses: Analyses, price: SynthPrice, lease: StepLease, people: float
 ) -> tuple[Counts, ReleasedStep]:
     """How many parents have 0, 1, 2, ... rows: a noisy histogram, never below 0."""
     rows = PerUnit(Scan(plan.child.table.name), (), (Named("rows", Count()),))
@@ -244,12 +244,12 @@ class SyntheticPair:
     def _draw_children(self, parents: NDArray[np.int32], key: bytes) -> NDArray[np.int32]:
         """Rows of the child for these parents, one for each."""
         fitted = self.child.fitted
-        given = {}
+        fixed_codes = {}
         for position, name in enumerate(self.links):
             column = next(i for i, c in enumerate(self.parent.columns) if c.name == name)
             labels = np.array(fitted.groupings[position].labels, np.int32)
-            given[position] = labels[parents[:, column]]
-        codes = draw_rows_given(fitted.model, given, len(parents), key)
+            fixed_codes[position] = labels[parents[:, column]]
+        codes = draw_rows_given(fitted.model, fixed_codes, len(parents), key)
         for attribute, grouping in enumerate(fitted.groupings):
             shares = share_groups(grouping, fitted.singles[attribute])
             codes[:, attribute] = draw_inside(shares, codes[:, attribute], key, attribute)

@@ -30,12 +30,12 @@ from dither.synth.estimate import (
     project_counts,
 )
 from dither.synth.fitted import FittedTable
-from dither.synth.groupings import Grouping, group_ordered, group_rare, keep_all
+from dither.synth.groupings import ValueGrouping, group_ordered, group_rare, keep_all
 from dither.synth.junction_tree import Clique, count_model_cells
 from dither.synth.model import GraphicalModel
-from dither.synth.steps import Candidate, TableSteps
+from dither.synth.steps import MarginalCandidate, TableSteps
 
-MOST_MODEL_CELLS = 400_000
+MOST_MODEL_CELLS = 100_000
 """Cells of all maximal cliques together; checked before a marginal is chosen."""
 MOST_HISTOGRAM_CELLS = 4096
 MOST_BINS = 32
@@ -44,7 +44,9 @@ CHOICE_SHARE = Fraction(1, 10)
 ROUND_STEPS = 30
 FINAL_STEPS = 300
 _RARE = 3.0
-"""Groups are expected to have at least this many standard errors of rows."""
+"""Groups aim at no fewer than this many standard errors of rows."""
+_ERRORS_A_ROUND = 16.0
+"""A table of t standard errors of rows gets t / 16 rounds: with more noise fewer, dearer ones."""
 _MOST_CANDIDATE_CELLS = 200_000
 
 
@@ -53,7 +55,7 @@ class FitState:
     """A fit under way: what was measured over groups, and the model of it."""
 
     steps: TableSteps
-    groupings: list[Grouping]
+    groupings: list[ValueGrouping]
     singles: list[Table]
     total: float
     measured: dict[Clique, Measurement]
@@ -116,7 +118,7 @@ def _start(
     return state
 
 
-def _group(column: SynthColumn, single: Table, error: float) -> Grouping:
+def _group(column: SynthColumn, single: Table, error: float) -> ValueGrouping:
     """Groups of about equal counts for ordered columns, one group of rare labels for others; nulls
     stay apart."""
     values = single[:-1] if column.has_null else single
@@ -126,7 +128,7 @@ def _group(column: SynthColumn, single: Table, error: float) -> Grouping:
         grouping = group_rare(values, _RARE * error)
     if not column.has_null:
         return grouping
-    return Grouping((*grouping.labels, grouping.size))
+    return ValueGrouping((*grouping.labels, grouping.size))
 
 
 def fit_independent(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:
@@ -152,7 +154,14 @@ def fit_aim(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:
     """The worst fitted pair again and again, less what its noise would cost (McKenna, Mullins,
     Sheldon and Miklau, VLDB 2022)."""
     state = _start(steps, columns, steps.left * SINGLES_SHARE)
-    return _run_rounds(state, columns, rounds=2 * len(columns), is_penalised=True)
+    return _run_rounds(state, columns, rounds=_count_rounds(state), is_penalised=True)
+
+
+def _count_rounds(state: FitState) -> int:
+    """One to two rounds a column, by how far the table stands out of the noise of its columns."""
+    columns = len(state.groupings)
+    rounds = int(state.total / (_ERRORS_A_ROUND * state.steps.released[0].error))
+    return min(2 * columns, max(columns, rounds))
 
 
 def fit_child(steps: TableSteps, columns: tuple[SynthColumn, ...], links: Clique) -> FittedTable:
@@ -162,7 +171,7 @@ def fit_child(steps: TableSteps, columns: tuple[SynthColumn, ...], links: Clique
     if len(links) > 1:
         own = [state.groupings[attribute] for attribute in links]
         state.add(steps.measure(links, own, steps.left / 10), ROUND_STEPS)
-    return _run_rounds(state, columns, rounds=2 * len(columns), is_penalised=True)
+    return _run_rounds(state, columns, rounds=_count_rounds(state), is_penalised=True)
 
 
 def fit_mwem(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:
@@ -202,7 +211,7 @@ def _run_rounds(
     return state.finish()
 
 
-def _list_pairs(state: FitState, price: Fraction, *, is_penalised: bool) -> list[Candidate]:
+def _list_pairs(state: FitState, price: Fraction, *, is_penalised: bool) -> list[MarginalCandidate]:
     """The pairs that keep the model small enough, with what the model says of them."""
     candidates = []
     for clique, table in state.model.find_pairs().items():
@@ -211,7 +220,7 @@ def _list_pairs(state: FitState, price: Fraction, *, is_penalised: bool) -> list
         penalty = 0.0
         if is_penalised:
             penalty = state.steps.find_error(clique, price) * table.size
-        candidates.append(Candidate(clique, table, -penalty))
+        candidates.append(MarginalCandidate(clique, table, -penalty))
     return candidates
 
 
@@ -233,7 +242,7 @@ def fit_mst(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> FittedTable:
     chosen: list[Clique] = []
     for _ in range(len(columns) - 1):
         candidates = [
-            Candidate(clique, table)
+            MarginalCandidate(clique, table)
             for clique, table in tables.items()
             if groups[clique[0]] != groups[clique[1]]
         ]
@@ -276,7 +285,7 @@ def fit_privbayes(steps: TableSteps, columns: tuple[SynthColumn, ...]) -> Fitted
     return state.finish()
 
 
-def _list_parents(state: FitState, placed: list[int]) -> list[Candidate]:
+def _list_parents(state: FitState, placed: list[int]) -> list[MarginalCandidate]:
     """The next column with one or two of those placed; at the start every pair."""
     everything = range(len(state.groupings))
     cliques: list[Clique] = list(combinations(everything, 2))
@@ -285,7 +294,7 @@ def _list_parents(state: FitState, placed: list[int]) -> list[Candidate]:
         parents = [*combinations(sorted(placed), 1), *combinations(sorted(placed), 2)]
         cliques = [(*sorted((attribute, *parent)),) for attribute in free for parent in parents]
     return [
-        Candidate(clique, state.model.find_marginal(clique))
+        MarginalCandidate(clique, state.model.find_marginal(clique))
         for clique in cliques
         if len(clique) == 2 or _is_small(state, clique)
     ]

@@ -1,4 +1,4 @@
-"""A graphical model of a table: the distribution of most entropy with given marginals.
+"""A graphical model of a table: the distribution of most entropy with conditional_table marginals.
 
 Its probability of a row is a product of one table for each clique. It answers every marginal and
 every count of rows by exact sums, without building the whole table. Everything here is
@@ -72,7 +72,7 @@ class GraphicalModel:
         return self._reduced[index, kept]
 
     def find_marginal(self, kept: Clique) -> Table:
-        """The expected counts of any attributes, given in order."""
+        """The expected counts of any attributes, conditional_table in order."""
         if len(set(kept)) != len(kept) or tuple(sorted(kept)) != kept:
             raise ValueError("attributes of a marginal are different and in order")
         return self.total * self._contract(kept, self.beliefs)
@@ -139,12 +139,16 @@ class GraphicalModel:
         carried: dict[int, Table] = {}
         while waiting:
             source, separator, index, before = waiting.pop()
-            given = self._carry_into(attribute, separator, source, carried.get(source), before)
+            conditional_table = self._carry_into(
+                attribute, separator, source, carried.get(source), before
+            )
             for second in self.tree.cliques[index]:
                 if second != attribute and second not in tables:
-                    tables[second] = self._join(attribute, second, separator, index, given)
-            if given is not None:
-                carried[index] = given
+                    tables[second] = self._join(
+                        attribute, second, separator, index, conditional_table
+                    )
+            if conditional_table is not None:
+                carried[index] = conditional_table
             waiting += [
                 (index, next_separator, child, separator)
                 for child, next_separator in self._links[index]
@@ -161,37 +165,44 @@ class GraphicalModel:
         attribute: int,
         separator: Clique,
         source: int,
-        given: Table | None,
+        conditional_table: Table | None,
         before: Clique | None,
     ) -> Table | None:
         """P(attribute | separator) with the attribute's axis first; None where the separator has
         it."""
         if attribute in separator:
             return None
-        if given is None:  # the source clique has the attribute
+        if conditional_table is None:  # the source clique has the attribute
             kept = tuple(sorted((attribute, *separator)))
             joint = np.moveaxis(self._reduce(source, kept), kept.index(attribute), 0)
         else:
             assert before is not None
-            joint = self._push(attribute, given, before, source, separator)
+            joint = self._push(attribute, conditional_table, before, source, separator)
         base = np.maximum(self._reduce(source, separator), _TINY)
         conditional: Table = joint / base
         return conditional
 
     def _push(
-        self, attribute: int, given: Table, before: Clique, index: int, kept: Clique
+        self, attribute: int, conditional_table: Table, before: Clique, index: int, kept: Clique
     ) -> Table:
         """Sum over `before` of P(attribute | before) P(before, kept): the attribute comes first."""
         union = tuple(sorted({*before} | {*kept}))
         new = len(self.sizes)
         operands = ((new, *before), union)
         sizes = (*self.sizes, self.sizes[attribute])
-        table = plan_contraction(operands, (new, *kept), sizes)([given, self._reduce(index, union)])
+        table = plan_contraction(operands, (new, *kept), sizes)(
+            [conditional_table, self._reduce(index, union)]
+        )
         return table
 
     def _join(
-        self, attribute: int, second: int, separator: Clique, index: int, given: Table | None
+        self,
+        attribute: int,
+        second: int,
+        separator: Clique,
+        index: int,
+        conditional_table: Table | None,
     ) -> Table:
-        if given is None:
+        if conditional_table is None:
             return self._order(attribute, second, index)
-        return self._push(attribute, given, separator, index, (second,))
+        return self._push(attribute, conditional_table, separator, index, (second,))

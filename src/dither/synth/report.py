@@ -107,16 +107,16 @@ def _list_points(
     column: SynthColumn, counts: np.ndarray, errors: dict[str, float]
 ) -> list[ChartPoint]:
     reach = 1.96 * errors[column.name] if column.name in errors else None
-    shown = sorted(np.argsort(-counts)[:MOST_SHOWN].tolist())
+    largest_codes = sorted(np.argsort(-counts)[:MOST_SHOWN].tolist())
     points = []
-    for code in shown:
+    for code in largest_codes:
         count = float(counts[code])
         low = None if reach is None else max(0.0, count - reach)
         high = None if reach is None else count + reach
         points.append(ChartPoint(column.write_code(code), count, low, high))
-    rest = float(counts.sum() - counts[shown].sum())
-    if len(shown) < len(counts):
-        points.append(ChartPoint(f"{len(counts) - len(shown)} more", rest))
+    rest = float(counts.sum() - counts[largest_codes].sum())
+    if len(largest_codes) < len(counts):
+        points.append(ChartPoint(f"{len(counts) - len(largest_codes)} more", rest))
     return points
 
 
@@ -151,7 +151,7 @@ def _draw_map(synthetic: Synthetic) -> Html:
         return write_element("p", "one column: nothing to compare", class_="quiet")
     singles = [model.find_marginal((a,)) / model.total for a in range(len(columns))]
     pairs = model.find_pairs()
-    side = 300 / len(columns)
+    width_of_square = 300 / len(columns)
     shapes = []
     strongest: list[tuple[float, str]] = []
     for first, second in combinations(range(len(columns)), 2):
@@ -159,7 +159,7 @@ def _draw_map(synthetic: Synthetic) -> Html:
         gap = 0.5 * float(np.abs(joint - np.multiply.outer(singles[first], singles[second])).sum())
         strongest.append((gap, f"{columns[first].name} and {columns[second].name}"))
         shapes += [
-            _draw_square(across, down, side, gap)
+            _draw_square(across, down, width_of_square, gap)
             for across, down in ((first, second), (second, first))
         ]
     shapes += [
@@ -167,24 +167,24 @@ def _draw_map(synthetic: Synthetic) -> Html:
             "text",
             column.name,
             x="96",
-            y=f"{10 + side * (position + 0.7):.1f}",
+            y=f"{10 + width_of_square * (position + 0.7):.1f}",
             text_anchor="end",
-            font_size=f"{min(12.0, side):.1f}",
+            font_size=f"{min(12.0, width_of_square):.1f}",
         )
         for position, column in enumerate(columns)
     ]
     words = [f"{name}: {gap:.2f}" for gap, name in sorted(strongest, reverse=True)[:5]]
     note = f"Distance of each pair from independence, by the model. Strongest: {'; '.join(words)}"
-    return draw_figure(int(20 + side * len(columns)), shapes, note)
+    return draw_figure(int(20 + width_of_square * len(columns)), shapes, note)
 
 
-def _draw_square(across: int, down: int, side: float, gap: float) -> Html:
+def _draw_square(across: int, down: int, width_of_square: float, gap: float) -> Html:
     return write_element(
         "rect",
-        x=f"{100 + side * across:.1f}",
-        y=f"{10 + side * down:.1f}",
-        width=f"{side - 1:.1f}",
-        height=f"{side - 1:.1f}",
+        x=f"{100 + width_of_square * across:.1f}",
+        y=f"{10 + width_of_square * down:.1f}",
+        width=f"{width_of_square - 1:.1f}",
+        height=f"{width_of_square - 1:.1f}",
         fill="currentColor",
         fill_opacity=f"{min(1.0, 0.05 + 1.6 * gap):.2f}",
     )

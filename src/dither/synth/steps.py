@@ -20,14 +20,14 @@ from dither.plan.operators import Dense, Kronecker, LinearOperator, Stack, Total
 from dither.plan.utilities import DistanceCandidate, Distances
 from dither.synth.contraction import Table
 from dither.synth.estimate import Measurement
-from dither.synth.groupings import Grouping
+from dither.synth.groupings import ValueGrouping
 from dither.synth.junction_tree import Clique
 
 SCALE = 8
 """Scores are distances in eighths of a row: a model's counts are rounded to them."""
 
 
-class Lease(Protocol):
+class StepLease(Protocol):
     """What releases steps out of one charge: `dither.answer.leased.OpenLease`."""
 
     @property
@@ -51,7 +51,7 @@ class ReleasedStep:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class MarginalCandidate:
     """A marginal that may be chosen: the worse the target fits its counts, the likelier.
 
     `offset` is a public number that is added to its distance, in rows.
@@ -68,7 +68,7 @@ class TableSteps:
 
     def __init__(
         self,
-        lease: Lease,
+        lease: StepLease,
         plan: Plan,
         names: tuple[str, ...],
         analyses: Analyses,
@@ -92,7 +92,9 @@ class TableSteps:
         keys = tuple(self._names[attribute] for attribute in clique)
         return Cells(self._plan, keys, (Count(),))
 
-    def measure(self, clique: Clique, groupings: list[Grouping], price: Fraction) -> Measurement:
+    def measure(
+        self, clique: Clique, groupings: list[ValueGrouping], price: Fraction
+    ) -> Measurement:
         """The noisy counts of some columns by groups of their values; one grouping for each."""
         query = Linear(self._write_cells(clique), _write_product(groupings))
         noisy = self._lease.release(query, **{self._measure: price})
@@ -123,7 +125,7 @@ class TableSteps:
         return self._errors[clique, price]
 
     def choose(
-        self, candidates: list[Candidate], groupings: list[Grouping], price: Fraction
+        self, candidates: list[MarginalCandidate], groupings: list[ValueGrouping], price: Fraction
     ) -> int:
         """The position of one candidate, by noisy scores; `groupings` has one for each column."""
         lowest = min(candidate.offset for candidate in candidates)
@@ -135,7 +137,7 @@ class TableSteps:
         return chosen
 
     def _write_member(
-        self, candidate: Candidate, groupings: list[Grouping], lowest: float
+        self, candidate: MarginalCandidate, groupings: list[ValueGrouping], lowest: float
     ) -> Scores:
         """A distance and its offset: a row of zeros whose target is the offset adds it."""
         own = [groupings[attribute] for attribute in candidate.clique]
@@ -156,6 +158,6 @@ class TableSteps:
         self.released.append(ReleasedStep(kind, names, cells, float(price), error))
 
 
-def _write_product(groupings: list[Grouping]) -> LinearOperator:
+def _write_product(groupings: list[ValueGrouping]) -> LinearOperator:
     """The sums over the products of groups."""
     return Kronecker(tuple(grouping.write_operator() for grouping in groupings))

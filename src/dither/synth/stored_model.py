@@ -15,7 +15,7 @@ from dither.strict_json import read_json
 from dither.synth.columns import SynthColumn
 from dither.synth.constraints import Constraint
 from dither.synth.fitted import FittedTable
-from dither.synth.groupings import Grouping
+from dither.synth.groupings import ValueGrouping
 from dither.synth.model import GraphicalModel
 from dither.synth.steps import ReleasedStep
 from dither.synth.synthetic import Synthetic
@@ -68,7 +68,7 @@ def _read_model(document: Any) -> Synthetic:
         )
         for column in document["columns"]
     )
-    groupings = tuple(Grouping(tuple(labels)) for labels in document["groupings"])
+    groupings = tuple(ValueGrouping(tuple(labels)) for labels in document["groupings"])
     sizes = tuple(grouping.size for grouping in groupings)
     potentials = {
         tuple(saved["clique"]): _read_numbers(saved["table"]).reshape(

@@ -19,7 +19,7 @@ from dither.plan.analysed_query import Analyses
 from dither.synth.columns import SynthColumn, make_columns
 from dither.synth.constraints import Constraint, check_constraints
 from dither.synth.methods import METHODS, choose_method
-from dither.synth.steps import Lease, TableSteps
+from dither.synth.steps import StepLease, TableSteps
 from dither.synth.synthetic import Synthetic
 
 MOST_COLUMNS = 60
@@ -66,9 +66,9 @@ def plan_table(
         raise ParameterError(
             f"a synthetic table has 1 to {MOST_COLUMNS} different columns, got {len(names)}"
         )
-    plan, made = make_columns(declared, names, analyses, bins, labels or {})
+    plan, coded = make_columns(declared, names, analyses, bins, labels or {})
     check_constraints(constraints, names)
-    return SynthPlan(declared, plan, made, choose_method(method, made), constraints)
+    return SynthPlan(declared, plan, coded, choose_method(method, coded), constraints)
 
 
 def find_table(catalog: Catalog, name: str) -> Table:
@@ -90,12 +90,12 @@ def check_price(plan: SynthPlan, analyses: Analyses, price: SynthPrice) -> None:
     steps = TableSteps(_NoLease(), plan.plan, plan.names, analyses, price.measure)
     share = price.value / (5 * len(plan.columns))
     error = max(steps.find_error((position,), share) for position in range(len(plan.columns)))
-    most = plan.table.max_rows
-    if most is not None and error > most:
+    most_rows = plan.table.max_rows
+    if most_rows is not None and error > most_rows:
         raise ParameterError(
             f"{price.asked} is below what one round needs: every count would be off by about "
-            f"{error:,.0f} rows, and {plan.table.name} has at most {most:,}. Pay more, or name "
-            f"fewer columns"
+            f"{error:,.0f} rows, and {plan.table.name} has at most {most_rows:,}. Pay more, or "
+            f"name fewer columns"
         )
 
 
@@ -127,7 +127,7 @@ def measure_table(
     plan: SynthPlan,
     analyses: Analyses,
     price: SynthPrice,
-    lease: Lease,
+    lease: StepLease,
     facts: Mapping[str, Any],
 ) -> Synthetic:
     """Run the method out of an open lease."""

@@ -130,13 +130,13 @@ class Synthetic:
         names = ", ".join(column.name for column in self.columns)
         raise ParameterError(f"no column {name!r} in this synthetic table: there are {names}")
 
-    def predict_errors(self) -> list[PredictedError]:
+    def predict_errors(self) -> list[ErrorPrediction]:
         """The error of every marginal of one and two columns that the noise alone explains."""
         positions = range(len(self.columns))
         cliques: list[Clique] = [(a,) for a in positions] + list(combinations(positions, 2))
         return [self._predict(clique) for clique in cliques]
 
-    def _predict(self, clique: Clique) -> PredictedError:
+    def _predict(self, clique: Clique) -> ErrorPrediction:
         """From the measurement that holds the clique with the least noise. None says the model
         alone speaks: how far it is off is unknown."""
         names = tuple(self.columns[attribute].name for attribute in clique)
@@ -146,7 +146,7 @@ class Synthetic:
             if step.kind == "counts" and {*names} <= {*step.columns}
         ]
         share = min(errors) / (2 * self.fitted.model.total) if errors else None
-        return PredictedError(names, None if share is None else min(1.0, share))
+        return ErrorPrediction(names, None if share is None else min(1.0, share))
 
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
         """What was promised, as JSON: the lease, every step with its noise, and the public facts
@@ -191,7 +191,7 @@ class Synthetic:
 
 
 @dataclass(frozen=True)
-class PredictedError:
+class ErrorPrediction:
     """The expected total variation distance of a marginal from the source's by noise alone; None
     where it was not measured."""
 
