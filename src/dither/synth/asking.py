@@ -18,6 +18,7 @@ from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Price
 from dither.privacy.kernel.rho_within import rho_within
 from dither.privacy.ledger import LedgerView
+from dither.synth.columns import MOST_LABELS
 from dither.synth.constraints import Constraint
 from dither.synth.linked import SyntheticPair, measure_linked, plan_linked
 from dither.synth.synthesize import (
@@ -82,8 +83,11 @@ class SynthAsker:
             undeclared = ()
         labels: dict[str, tuple[str, ...]] = {}
         if buy_labels is not None:
-            stand_ins = dict.fromkeys(undeclared, ("?",))
-            self._plan(table, names, method, bins, constraints, stand_ins)  # refused before paying
+            # refused before labels are paid for, and for as many labels as could be bought
+            most = tuple(f"?{number}" for number in range(MOST_LABELS))
+            stand_ins = dict.fromkeys(undeclared, most)
+            rehearsed = self._plan(table, names, method, bins, constraints, stand_ins)
+            check_price(rehearsed, self._analyses, price)
             labels = {name: buy_labels(table, name) for name in undeclared}
         plan = self._plan(table, names, method, bins, constraints, labels)
         return fit_table(plan, self._analyses, price, self._make_lease(price), self._facts())

@@ -165,9 +165,14 @@ class Synthetic:
                 for step in self.released
             ],
             "unprotected": [
-                *(f"values of {column.name}: from the catalog" for column in self.columns),
+                *(
+                    f"values of {column.name}: from the catalog"
+                    for column in self.columns
+                    if not column.is_bought
+                ),
                 *(f"{c.text}: {c.provenance}" for c in self.constraints),
             ],
+            "bought": [f"labels of {c.name}" for c in self.columns if c.is_bought],
             "model": self.key.hex(),
         }
         if file is not None:
