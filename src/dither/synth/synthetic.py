@@ -165,7 +165,11 @@ class Synthetic:
                 for step in self.released
             ],
             "unprotected": [
-                *(f"values of {column.name}: from the catalog" for column in self.columns),
+                *(
+                    f"values of {column.name}: from the catalog"
+                    for column in self.columns
+                    if not column.is_bought
+                ),
                 *(f"{c.text}: {c.provenance}" for c in self.constraints),
             ],
             "model": self.key.hex(),
