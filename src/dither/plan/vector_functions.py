@@ -18,7 +18,13 @@ from typing import Any, TypeAlias
 
 from dither.errors import RefusedError
 from dither.plan.domain import Columns
-from dither.plan.encodings import FEATURE_SCALE, MOST_FEATURES, find_values
+from dither.plan.encodings import (
+    FEATURE_SCALE,
+    MOST_FEATURES,
+    OneHot,
+    find_values,
+    resolve_feature,
+)
 from dither.plan.keys import bounds_in, list_keys
 from dither.rules import PrivacyRule
 from dither.stored import stored
@@ -184,6 +190,7 @@ def check_label(function: VectorFunction, features: int, columns: Columns) -> No
     if isinstance(function, _NUMERIC):
         bounds_in(function.label, columns)
         return
+    resolve_feature(OneHot(function.label), columns)  # as the sum will: refused before the charge
     classes = list_keys(function.label, domain).size
     if isinstance(function, _BINARY) and function.positive >= classes:
         raise _refuse(f"{function.label} has {classes} listed values, numbered from 0")
