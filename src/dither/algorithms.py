@@ -151,6 +151,7 @@ class AlgorithmDoor:
             bins=bins,
             constraints=constraints,
             buy_labels=None if labels_epsilon is None else buy_labels,
+            labels_epsilon=labels_epsilon,
         )
 
     def synthesize_linked(

@@ -177,3 +177,11 @@ def test_an_operator_that_doubles_at_every_level_is_refused_at_once() -> None:
         operator = Stack((operator, operator))
     with pytest.raises(RefusedError, match="parts"):
         check_operator(operator)
+
+
+def test_a_large_factor_beside_one_of_zeros_has_the_norms_zero() -> None:
+    """2^80 is the squared norm of the first factor: int64 does not hold it, though it holds 0."""
+    large = Dense(((2**40,),))
+    zeros = Dense(((0, 0),))
+    for factors in ((large, zeros), (zeros, large)):
+        assert largest_norms(check_operator(Kronecker(factors))) == (0, 0, 0, 0)

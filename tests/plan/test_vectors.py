@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from dataclasses import replace
 from fractions import Fraction as F
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +65,15 @@ def test_what_has_no_rule_is_refused(name: str) -> None:
     assert analyses.analyse_query(SOUND).released_rows == 10
     with pytest.raises(RefusedError):
         _ = analyses.analyse_query(REFUSED[name]).released_rows
+
+
+@pytest.mark.parametrize("gradient", [LOGISTIC, functions.HuberGradient])
+def test_a_label_of_too_many_values_is_refused_before_the_charge(gradient: Any) -> None:
+    """A number can be a label while its values can be told apart, of which 4,096 are the most: the
+    sum itself would refuse it, when it is paid."""
+    analyses = Analyses(parse(write_catalog().replace("[0, 9]", "[0, 9999]")))
+    with pytest.raises(RefusedError, match="y has 10,000 values"):
+        _ = analyses.analyse_query(replace(SOUND, function=gradient("y", 0, THETA))).released_rows
 
 
 def test_a_sample_under_replace_is_refused() -> None:

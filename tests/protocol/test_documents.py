@@ -14,7 +14,7 @@ from dither import errors
 from dither.answer.choose_mechanism import Pricer
 from dither.canonical import MOST_RATIO_DIGITS, dumps
 from dither.errors import DitherError, ParameterError, QueryError, RefusedError
-from dither.plan.algebra import Cells, Count, Linear, Scan, Scores
+from dither.plan.algebra import Cells, Count, JointScores, Linear, Scan, Scores, UnitVectors
 from dither.plan.operators import (
     Dense,
     HaarWavelet,
@@ -25,16 +25,19 @@ from dither.plan.operators import (
     Prefix,
     Ranges,
     Stack,
+    ToeplitzHankel,
     Total,
     Tree,
 )
 from dither.plan.utilities import (
     CellCounts,
+    Coordinates,
     DistanceCandidate,
     Distances,
     RankDistance,
     Utility,
 )
+from dither.plan.vector_functions import VectorFunction
 from dither.privacy.charges.rules import Rule
 from dither.privacy.kernel.copying import copy_request
 from dither.privacy.kernel.request import Price, Request, Step
@@ -47,6 +50,7 @@ from dither.protocol.messages import ErrorDocument, PotDocument, RequestDocument
 from dither.protocol.problems import STATUSES, Problem, describe_error, read_problem
 from dither.rules import PrivacyRule
 from tests.datasets import clinic
+from tests.stored_samples import vector_samples
 
 QUESTIONS = [
     "SELECT COUNT(*) AS n FROM visits",
@@ -268,16 +272,20 @@ CELLS = Cells(Scan("visits"), ("ward",), (Count(),))
 OPERATORS = [
     *(Identity(4), Total(4), Prefix(4), Tree(4, 2), HaarWavelet(4), Ranges(4, ((0, 1), (2, 3)))),
     *(Dense(((1, 0, -1, 2),)), Kronecker((Total(2), Prefix(2))), Stack((Total(4), Identity(4)))),
-    Marginal((2, 2), (0,)),
+    *(Marginal((2, 2), (0,)), ToeplitzHankel((1, 0, 0, 0), (0,) * 7, (1, 2, 3, 4))),
 ]
 UTILITIES = [
     CellCounts((0, 2)),
     RankDistance(Fraction(1, 3)),
     Distances(2, (DistanceCandidate(3, Total(4), (9,)), DistanceCandidate(1, Prefix(4), (1,) * 4))),
+    Coordinates((1, -2)),
 ]
 QUERIES = [
     *(Linear(CELLS, operator) for operator in OPERATORS),
-    *(Scores(CELLS, utility) for utility in UTILITIES),
+    *(Scores(CELLS, utility) for utility in UTILITIES[:-1]),
+    *vector_samples(),
+    Scores(vector_samples()[0], UTILITIES[-1]),
+    JointScores((Scores(CELLS, UTILITIES[2]),)),
 ]
 
 
@@ -292,6 +300,8 @@ def test_a_query_over_cells_is_the_same_after_the_way(query):
 def test_every_operator_and_utility_is_in_this_list():
     assert {type(operator) for operator in OPERATORS} == set(get_args(LinearOperator))
     assert {type(utility) for utility in UTILITIES} == set(get_args(Utility))
+    functions = {type(query.function) for query in QUERIES if isinstance(query, UnitVectors)}
+    assert functions == set(get_args(VectorFunction))
 
 
 @pytest.mark.parametrize(

@@ -196,9 +196,17 @@ def test_undeclared_labels_are_bought_first_and_the_rest_is_other(con: Any) -> N
     assert {*labels} == {"chess", "cards", "other"}  # 1,000 each; every rare one has one owner
     assert all(abs(count - PEOPLE / 3) < 60 for count in labels.values())
     assert MOST_LABELS < 51  # a CASE has at most 50 pairs
-    facts = made.certificate()
-    assert facts["bought"] == ["labels of hobby"]
-    assert facts["unprotected"] == ["values of age: from the catalog"]
+    certificate = made.certificate()
+    assert certificate["price"].endswith(", and epsilon 20 for the labels of each of hobby")
+    assert certificate["unprotected"] == ["values of age: from the catalog"]
+    assert "epsilon 20 for the labels" in made.report()
+
+
+def test_labels_are_not_paid_where_the_table_is_refused(con: Any) -> None:
+    before = spent(con)
+    with pytest.raises(ParameterError, match="below what one round needs"):
+        con.synthesize("people", epsilon="1e-4", columns=["age", "hobby"], labels_epsilon=1)
+    assert spent(con) == before
 
 
 def test_constraints_hold_and_rejected_rows_are_counted(con: Any) -> None:
@@ -246,10 +254,3 @@ def test_errors_say_what_to_do(refusing: Any) -> None:
         refusing.synthesize("people", epsilon=1, columns=["hobby"])
     with pytest.raises(DitherError, match="Pay more, or name fewer columns"):
         refusing.synthesize("people", epsilon="1e-4")
-
-
-def test_no_labels_are_bought_for_a_table_whose_price_is_refused(refusing: Any) -> None:
-    before = spent(refusing)
-    with pytest.raises(DitherError, match="Pay more, or name fewer columns"):
-        refusing.synthesize("people", epsilon="1e-8", columns=["hobby"], labels_epsilon=1)
-    assert spent(refusing) == before

@@ -153,7 +153,7 @@ def _measure_column(sizes: NDArray[np.int64]) -> tuple[Any, Any, Any]:
 
 def _multiply_outer(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     """All products, the second one running fastest; Python integers where int64 could overflow."""
-    if int(first.max()) * int(second.max()) >= _INT64:
+    if max(1, int(first.max())) * max(1, int(second.max())) >= _INT64:
         first = first.astype(object)
     elif first.dtype == object or second.dtype == object:
         first = first.astype(np.int64)

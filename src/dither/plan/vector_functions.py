@@ -18,8 +18,14 @@ from typing import Any, TypeAlias
 
 from dither.errors import RefusedError
 from dither.plan.domain import Columns
-from dither.plan.encodings import FEATURE_SCALE, MOST_FEATURES, find_values
-from dither.plan.keys import bounds_in, list_keys
+from dither.plan.encodings import (
+    FEATURE_SCALE,
+    MOST_FEATURES,
+    OneHot,
+    find_values,
+    resolve_feature,
+)
+from dither.plan.keys import bounds_in
 from dither.rules import PrivacyRule
 from dither.stored import stored
 
@@ -184,7 +190,8 @@ def check_label(function: VectorFunction, features: int, columns: Columns) -> No
     if isinstance(function, _NUMERIC):
         bounds_in(function.label, columns)
         return
-    classes = list_keys(function.label, domain).size
+    # as the sum resolves it, so that a label that has too many values is refused before the charge
+    classes = resolve_feature(OneHot(function.label), columns).width - domain.nullable
     if isinstance(function, _BINARY) and function.positive >= classes:
         raise _refuse(f"{function.label} has {classes} listed values, numbered from 0")
     if isinstance(function, MultinomialGradient) and len(function.theta) != classes:

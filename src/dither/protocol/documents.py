@@ -20,15 +20,19 @@ from dither.plan.algebra import (
     Aggregate,
     Condition,
     Expression,
+    JointScores,
     Linear,
     Named,
     Plan,
     Query,
     Scores,
 )
+from dither.plan.encodings import Feature
 from dither.plan.facts import Facts
 from dither.plan.operators import LinearOperator, check_operator, count_columns, count_rows
+from dither.plan.scores import check_members
 from dither.plan.utilities import DistanceCandidate, Distances, Utility
+from dither.plan.vector_functions import VectorFunction
 from dither.privacy.charges.rules import Charge, Rule, charge_from_amounts
 from dither.privacy.kernel.release import Priced, Release, Values, Version
 from dither.privacy.kernel.request import Price, Request, Step
@@ -67,7 +71,17 @@ _NODES = (
     Named,
     *(
         node
-        for union in (Aggregate, Condition, Expression, Plan, Query, LinearOperator, Utility)
+        for union in (
+            Aggregate,
+            Condition,
+            Expression,
+            Feature,
+            LinearOperator,
+            Plan,
+            Query,
+            Utility,
+            VectorFunction,
+        )
         for node in get_args(union)
     ),
     DistanceCandidate,
@@ -172,6 +186,9 @@ def _list_operators(query: Query) -> tuple[LinearOperator, ...]:
         return (query.operator,)
     if isinstance(query, Scores) and isinstance(query.utility, Distances):
         return tuple(candidate.operator for candidate in query.utility.candidates)
+    if isinstance(query, JointScores):
+        check_members(query.members)
+        return tuple(operator for member in query.members for operator in _list_operators(member))
     return ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -48,6 +49,17 @@ def read_synth_price(view: LedgerView, epsilon: Number | None, rho: Number | Non
     return SynthPrice("epsilon", price.value, asked)
 
 
+def _add_labels_price(
+    price: SynthPrice, labels_epsilon: Number | None, bought: tuple[str, ...]
+) -> SynthPrice:
+    """The price with what bought labels cost beside the lease, in the words of certificates."""
+    epsilon = read_epsilon(labels_epsilon)
+    if not bought or epsilon is None:
+        return price
+    words = f"epsilon {number_text(epsilon)} for the labels of each of {', '.join(bought)}"
+    return replace(price, asked=f"{price.asked}, and {words}")
+
+
 class SynthAsker:
     """Makes synthetic tables of one dataset, paid from one pot."""
 
@@ -74,6 +86,7 @@ class SynthAsker:
         bins: Mapping[str, int] | None,
         constraints: Sequence[Constraint],
         buy_labels: BuyLabels | None,
+        labels_epsilon: Number | None = None,
     ) -> Synthetic:
         """One table. Labels of undeclared categories are bought first, by a charge of their own."""
         names = self._list_names(table, columns)
@@ -89,6 +102,7 @@ class SynthAsker:
             rehearsed = self._plan(table, names, method, bins, constraints, stand_ins)
             check_price(rehearsed, self._analyses, price)
             labels = {name: buy_labels(table, name) for name in undeclared}
+            price = _add_labels_price(price, labels_epsilon, undeclared)
         plan = self._plan(table, names, method, bins, constraints, labels)
         return fit_table(plan, self._analyses, price, self._make_lease(price), self._facts())
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
-from dither.plan.operators import Dense, Identity, LinearOperator, Ranges
+from dither.plan.operators import Dense, Identity, LinearOperator, Ranges, Stack
 from dither.synth.contraction import Table
 
 
@@ -43,11 +44,27 @@ class ValueGrouping:
         if self.size == self.values and list(self.labels) == list(range(self.values)):
             return Identity(self.values)
         labels = np.array(self.labels)
-        if (np.diff(labels) >= 0).all():
-            edges = np.searchsorted(labels, np.arange(self.size + 1))
-            ranges = zip(edges[:-1].tolist(), (edges[1:] - 1).tolist(), strict=True)
-            return Ranges(self.values, tuple(ranges))
-        return Dense(tuple(tuple(map(int, row)) for row in self.matrix))
+        groups = [np.flatnonzero(labels == group).tolist() for group in range(self.size)]
+        parts = tuple(
+            self._add_up(list(alike), is_range) for is_range, alike in groupby(groups, _is_range)
+        )
+        return parts[0] if len(parts) == 1 else Stack(parts)
+
+    def _add_up(self, groups: list[list[int]], is_range: bool) -> LinearOperator:
+        """The sums of some groups: by their ends where they are ranges, else entry by entry.
+
+        Entries are few then, which the kernel demands: only the group of rare labels has gaps.
+        """
+        if is_range:
+            return Ranges(self.values, tuple((group[0], group[-1]) for group in groups))
+        members = [set(group) for group in groups]
+        return Dense(
+            tuple(tuple(int(value in group) for value in range(self.values)) for group in members)
+        )
+
+
+def _is_range(group: list[int]) -> bool:
+    return group[-1] - group[0] + 1 == len(group)
 
 
 def keep_all(values: int) -> ValueGrouping:

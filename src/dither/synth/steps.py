@@ -17,7 +17,8 @@ from dither.canonical import Number
 from dither.plan.algebra import Cells, Count, JointScores, Linear, Plan, Query, Scores
 from dither.plan.analysed_query import Analyses
 from dither.plan.operators import Dense, Kronecker, LinearOperator, Stack, Total
-from dither.plan.utilities import DistanceCandidate, Distances
+from dither.plan.scores import MOST_JOINT_CELLS, MOST_MEMBERS
+from dither.plan.utilities import MOST_TARGETS, DistanceCandidate, Distances
 from dither.synth.contraction import Table
 from dither.synth.estimate import Measurement
 from dither.synth.groupings import ValueGrouping
@@ -25,6 +26,8 @@ from dither.synth.junction_tree import Clique
 
 SCALE = 8
 """Scores are distances in eighths of a row: a model's counts are rounded to them."""
+_TURN = 61
+"""By so many candidates every turn starts later."""
 
 
 class StepLease(Protocol):
@@ -127,14 +130,17 @@ class TableSteps:
     def choose(
         self, candidates: list[MarginalCandidate], groupings: list[ValueGrouping], price: Fraction
     ) -> int:
-        """The position of one candidate, by noisy scores; `groupings` has one for each column."""
-        lowest = min(candidate.offset for candidate in candidates)
-        members = tuple(
-            self._write_member(candidate, groupings, lowest) for candidate in candidates
-        )
+        """The position of one candidate, by noisy scores; `groupings` has one for each column.
+
+        Candidates beyond what the kernel takes in one choice are left out.
+        """
+        positions = list_choosable(candidates, groupings, len(self.released))
+        offered = [candidates[position] for position in positions]
+        lowest = min(candidate.offset for candidate in offered)
+        members = tuple(self._write_member(candidate, groupings, lowest) for candidate in offered)
         (chosen,) = self._lease.release(JointScores(members), **{self._measure: price})
-        self._note("choice", candidates[chosen].clique, len(candidates), price, 0.0)
-        return chosen
+        self._note("choice", offered[chosen].clique, len(offered), price, 0.0)
+        return positions[chosen]
 
     def _write_member(
         self, candidate: MarginalCandidate, groupings: list[ValueGrouping], lowest: float
@@ -156,6 +162,32 @@ class TableSteps:
     def _note(self, kind: str, clique: Clique, cells: int, price: Fraction, error: float) -> None:
         names = tuple(self._names[attribute] for attribute in clique)
         self.released.append(ReleasedStep(kind, names, cells, float(price), error))
+
+
+def list_choosable(
+    candidates: list[MarginalCandidate], groupings: list[ValueGrouping], turn: int
+) -> list[int]:
+    """The positions of as many candidates as the kernel takes in one choice, the smallest first.
+
+    A choice that it refuses would come after the charge, and end the lease. Of candidates of equal
+    size others come first at every `turn`. Sizes and turns are public.
+    """
+    sizes = [
+        prod(groupings[attribute].values for attribute in candidate.clique)
+        for candidate in candidates
+    ]
+    start = turn * _TURN % len(candidates)
+    by_turn = [*range(start, len(candidates)), *range(start)]
+    positions: list[int] = []
+    cells = 0
+    targets = 0
+    for position in sorted(by_turn, key=sizes.__getitem__):
+        cells += sizes[position]
+        targets += candidates[position].target.size + 1
+        if cells > MOST_JOINT_CELLS or targets > MOST_TARGETS or len(positions) == MOST_MEMBERS:
+            break
+        positions.append(position)
+    return sorted(positions)
 
 
 def _write_product(groupings: list[ValueGrouping]) -> LinearOperator:
