@@ -38,7 +38,7 @@ mechanisms/rounded_gaussian.py), two for choices by scores and for the lease of 
 (plan/utilities.py, scores.py, mechanisms/score_selection.py, kernel/budget_lease.py). Six more for
 vectors of units, a query of the kernel on which all learning stands: public encodings and functions
 of rows, the clip with its exact check, exact sums and secret samples (plan/encodings.py,
-vector_functions.py, vectors.py, data/vectors/, mechanisms/sampled_gaussian.py). The accountant
+vector_functions.py, vectors.py, data/vectors/, mechanisms/rounded_gaussian.py). The accountant
 stays outside: leases of fixed steps pay the Renyi bound that the ledger recomputes by itself. One
 more for one choice among marginals over different keys (JointScores) and for spectral strategies of
 thousands of cells (ToeplitzHankel)."""

@@ -53,8 +53,7 @@ from dither.privacy.mechanisms.quantile_families import (
     build_by_permute_and_flip_rows,
     epsilon_of_ranges,
 )
-from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
-from dither.privacy.mechanisms.sampled_gaussian import build_for_rho
+from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian, build_for_sample
 from dither.privacy.mechanisms.score_selection import FlippedScoreSelection, ScoreSelection
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
 from dither.rules import PrivacyRule
@@ -153,7 +152,7 @@ def build_vector_noise(terms: StepTerms) -> Built:
     _ = terms.analysed.released_rows  # refused before a mechanism is built
     if rate is None:
         return build_rounded_gaussian(terms)
-    return Built(build_for_rho(terms.share, terms.analysed.sensitivity, rate, terms.unit))
+    return Built(build_for_sample(terms.share, terms.analysed.sensitivity, rate, terms.unit))
 
 
 def build_box(terms: StepTerms) -> Built:

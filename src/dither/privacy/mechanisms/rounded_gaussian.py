@@ -21,7 +21,15 @@ from dither.canonical import Number, number_text, positive
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
-from dither.privacy.losses import ADD_REMOVE, Adjacency, Loss, Neighbours, Pure, RoundedGaussian
+from dither.privacy.losses import (
+    ADD_REMOVE,
+    Adjacency,
+    Loss,
+    Neighbours,
+    PoissonSampled,
+    Pure,
+    RoundedGaussian,
+)
 from dither.privacy.mechanisms.additive import (
     AdditiveNoise,
     add,
@@ -85,3 +93,41 @@ class IntegerRoundedGaussian(AdditiveNoise):
         """`values` plus noise: integers of the same shape."""
         cells = exact_integers(values)
         return add(cells, rounded_gaussian(self.sigma, cells.shape, source=source))
+
+
+@dataclass(frozen=True)
+class SampledRoundedGaussian(IntegerRoundedGaussian):
+    """Adds rounded Gaussian noise to a sum over a secret sample; sums of all data are not for it.
+
+    Guarantee: every unit is in the sample with probability `rate`, independently and by a key that
+    nobody knows, so what leaves has the loss `PoissonSampled(rate, RoundedGaussian(...))` under
+    add/remove. The sample is drawn where the sum is measured; here only the noise is added. The
+    kernel alone builds it. Proof: docs/proofs/unit-vectors.md#sampling.
+    """
+
+    stored_name: ClassVar[str] = "SampledRoundedGaussian"  # in digests of stored releases
+
+    rate: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        """Refuse neighbours for which no amplification is proved."""
+        if self.neighbours != "add_remove":
+            raise ParameterError("samples of units are proved for add_remove neighbours")
+        super().__post_init__()
+
+    def loss(self) -> Loss:
+        """What one release costs."""
+        unsampled = super().loss()
+        return PoissonSampled(self.rate, unsampled, neighbours=self.neighbours, unit=self.unit)
+
+    def describe(self) -> str:
+        """The noise and the sample, in words."""
+        return f"{super().describe()} over a secret sample at rate {number_text(self.rate)}"
+
+
+def build_for_sample(
+    rho: Fraction, sensitivity: Sensitivity, rate: Fraction, unit: str
+) -> SampledRoundedGaussian:
+    """The least noise whose *unsampled* loss meets rho-zCDP: what is sampled costs less."""
+    unsampled = IntegerRoundedGaussian.for_rho(rho, sensitivity)
+    return SampledRoundedGaussian(unsampled.sigma, sensitivity, "add_remove", unit, rate)
