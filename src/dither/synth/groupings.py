@@ -45,10 +45,10 @@ class ValueGrouping:
             return Identity(self.values)
         labels = np.array(self.labels)
         groups = [np.flatnonzero(labels == group).tolist() for group in range(self.size)]
-        parts = tuple(
+        operators = tuple(
             self._add_up(list(alike), is_range) for is_range, alike in groupby(groups, _is_range)
         )
-        return parts[0] if len(parts) == 1 else Stack(parts)
+        return operators[0] if len(operators) == 1 else Stack(operators)
 
     def _add_up(self, groups: list[list[int]], is_range: bool) -> LinearOperator:
         """The sums of some groups: by their ends where they are ranges, else entry by entry.

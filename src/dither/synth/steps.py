@@ -135,11 +135,11 @@ class TableSteps:
         Candidates beyond what the kernel takes in one choice are left out.
         """
         positions = list_choosable(candidates, groupings, len(self.released))
-        offered = [candidates[position] for position in positions]
-        lowest = min(candidate.offset for candidate in offered)
-        members = tuple(self._write_member(candidate, groupings, lowest) for candidate in offered)
+        choosable = [candidates[position] for position in positions]
+        lowest = min(candidate.offset for candidate in choosable)
+        members = tuple(self._write_member(candidate, groupings, lowest) for candidate in choosable)
         (chosen,) = self._lease.release(JointScores(members), **{self._measure: price})
-        self._note("choice", offered[chosen].clique, len(offered), price, 0.0)
+        self._note("choice", choosable[chosen].clique, len(choosable), price, 0.0)
         return positions[chosen]
 
     def _write_member(
