@@ -304,6 +304,19 @@ def test_every_operator_and_utility_is_in_this_list():
     assert functions == set(get_args(VectorFunction))
 
 
+def test_many_wide_toeplitz_matrices_are_refused_before_their_norms_are_computed():
+    """One of 16,384 cells takes 2**28 products, two of them more than is priced at once."""
+    size = 1 << 14
+    wide = ToeplitzHankel((1,) * size, (0,) * (2 * size - 1), (1,) * size)
+    candidate = DistanceCandidate(1, Kronecker((wide,)), (0,) * size)
+    twice = Scores(CELLS, Distances(1, (candidate, candidate)))
+    request = Request(
+        (Step(twice, "scores_exponential", Fraction(1)),), Price(Fraction(1)), "total"
+    )
+    with pytest.raises(ParameterError, match="send fewer steps"):
+        documents.read_request(documents.write_request(request))
+
+
 @pytest.mark.parametrize(
     "operator",
     [

@@ -29,7 +29,16 @@ from dither.plan.algebra import (
 )
 from dither.plan.encodings import Feature
 from dither.plan.facts import Facts
-from dither.plan.operators import LinearOperator, check_operator, count_columns, count_rows
+from dither.plan.operators import (
+    MOST_PRODUCTS,
+    Kronecker,
+    LinearOperator,
+    Stack,
+    ToeplitzHankel,
+    check_operator,
+    count_columns,
+    count_rows,
+)
 from dither.plan.scores import check_members
 from dither.plan.utilities import DistanceCandidate, Distances, Utility
 from dither.plan.vector_functions import VectorFunction
@@ -169,15 +178,31 @@ def _check_common_denominator(steps: Sequence[Step]) -> None:
 def _check_operators(steps: Sequence[Step]) -> None:
     """Refuse operators that together would hold the curator long, before anything is computed."""
     numbers = 0
+    products = 0
     for step in steps:
         for operator in _list_operators(step.measured):
             check_operator(operator)
             numbers += count_columns(operator) + count_rows(operator)
+            products += _find_widest_toeplitz(operator) * count_columns(operator)
+    if products > MOST_PRODUCTS:
+        raise ParameterError(
+            f"the Toeplitz-Hankel matrices of a request take {products:,} products together, at "
+            f"most {MOST_PRODUCTS:,} are priced at once: send fewer steps"
+        )
     if numbers > MOST_OPERATOR_NUMBERS:
         raise ParameterError(
             f"the operators of a request have {numbers:,} cells and numbers together, at most "
             f"{MOST_OPERATOR_NUMBERS:,} are priced at once: send fewer steps"
         )
+
+
+def _find_widest_toeplitz(operator: LinearOperator) -> int:
+    """The size of the largest Toeplitz-Hankel matrix in a checked operator; 0 without any."""
+    if isinstance(operator, ToeplitzHankel):
+        return operator.size
+    inner = operator.factors if isinstance(operator, Kronecker) else ()
+    inner = operator.operators if isinstance(operator, Stack) else inner
+    return max(map(_find_widest_toeplitz, inner), default=0)
 
 
 def _list_operators(query: Query) -> tuple[LinearOperator, ...]:
