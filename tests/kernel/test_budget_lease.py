@@ -131,6 +131,21 @@ def test_what_a_pot_cannot_pay_is_refused_whole(clinic: Clinic) -> None:
     assert clinic.spent() == {"total": 0}
 
 
+def test_a_lease_that_is_refused_leaves_no_connection_to_the_data(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clinic.open(**GAUSSIAN)
+    kernel = clinic.kernel()
+    connect = kernel.connect
+    opened: list[Any] = []
+    monkeypatch.setattr(
+        kernel, "connect", lambda version: opened.append(connect(version)) or opened[0]
+    )
+    with pytest.raises(BudgetError):
+        BudgetLease(kernel, Price(rho=F(10**6)), "total")
+    assert opened[0]._is_closed
+
+
 def test_a_step_with_a_delta_or_of_another_pot_is_refused(lease: BudgetLease) -> None:
     with pytest.raises(RefusedError):
         lease.release(make_step(Keys(Scan("patients"), ("region",)), "gaussian_keys", rho="0.1"))

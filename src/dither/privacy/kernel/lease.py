@@ -110,7 +110,11 @@ class Lease:
         }
         key = digest({"lease": planned.to_json(), **public})
         pots = paying(kernel.ledger.windows(), self._version.catalog, self._pot, None)
-        self.reservation = kernel.ledger.reserve(pots, planned, key, public, leaves_early=True)
+        try:
+            self.reservation = kernel.ledger.reserve(pots, planned, key, public, leaves_early=True)
+        except BaseException:
+            self._measurer.close()
+            raise
         self._open = True
         _open_leases.add(self)
 
