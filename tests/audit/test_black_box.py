@@ -14,6 +14,7 @@ from dither.audit import black_box
 from dither.audit.outputs import Reader
 from dither.audit.pairs import climb, counts, explore, tables, vectors
 from dither.audit.views import lowest_bit
+from dither.canonical import decimal_text
 from dither.errors import ParameterError
 from dither.privacy.losses import DiscreteLaplace, Pure
 from dither.privacy.noise import SystemSource, bernoulli, discrete_laplace, uniform_below
@@ -41,7 +42,7 @@ def test_a_violation_comes_with_a_certificate_that_holds():
         and shown.low <= shown.hits[0] / shown.runs
         and shown.high >= shown.hits[1] / shown.runs
     )
-    assert "violated" in str(verdict) and f"{shown.low:.6g}" in str(verdict)
+    assert "violated" in str(verdict) and decimal_text(Fraction(shown.low)) in str(verdict)
 
 
 def test_what_keeps_its_claim_is_not_refuted_and_the_ceiling_is_told():

@@ -107,6 +107,9 @@ def show_products(folder: Path) -> dict[str, str]:
     texts = {
         "demo": run("demo", "--people", "50", "--report", report),
         "quickstart": run("quickstart", folder / "adult.csv", *DECIDED, "--ask"),
+        "synth": run(
+            "synth", folder / "adult.yaml", "adult", "--epsilon", "0.3", "--to", folder / "shared"
+        ),
         "account": run("account", "3 * gaussian(10) + laplace(2)", "--delta", "1e-09"),
         "local simulate": run("local", "simulate", *simulation),
         "local search": run("local", "search", "--bits", "20", "--users", "3000"),

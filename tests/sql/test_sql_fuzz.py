@@ -114,3 +114,8 @@ def test_a_long_list_of_conditions_is_not_a_deep_one():
     assert bind(f"SELECT COUNT_IF({many}) FROM visits", CATALOG, FACTS).queries
     listed = ", ".join(str(i) for i in range(500))
     assert bind(f"SELECT COUNT(*) FROM visits WHERE score IN ({listed})", CATALOG, FACTS).queries
+
+
+def test_a_join_without_from_is_refused():
+    with pytest.raises(QueryError):
+        bind("SELECT COUNT(*) AS n JOIN visits WHERE cost > 3", CATALOG, FACTS)

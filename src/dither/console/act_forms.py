@@ -129,7 +129,9 @@ def read_signed_text(text: str) -> dict[str, Any]:
             raise ValueError("too long")
         document = read_json(text)
     except ValueError:
-        raise ParameterError("paste the whole JSON that 'dither sign' printed") from None
+        raise ParameterError(
+            "paste the whole JSON that was printed when the act was signed"
+        ) from None
     if not isinstance(document, dict):
         raise ParameterError(f"a signed act is an object, got {quote(document)}")
     return document

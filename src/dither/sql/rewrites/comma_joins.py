@@ -28,7 +28,8 @@ def rewrite_comma_joins(query: exp.Query, catalog: Catalog) -> exp.Query:
     for select in list_selects(query):
         joins = select.args.get("joins") or []
         where = select.args.get("where")
-        if where is not None and joins and all(map(_has_no_condition, joins)):
+        is_list = joins and select.args.get("from_") is not None
+        if where is not None and is_list and all(map(_has_no_condition, joins)):
             is_chain = isinstance(where.this, exp.And)
             terms = list(where.this.flatten()) if is_chain else [where.this]
             if not _join_list(select, joins, terms, catalog):
