@@ -12,6 +12,7 @@ same sums answer from them. Proof: docs/proofs/workloads.md#marginals.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -120,13 +121,14 @@ class FittedResiduals:
 
 
 @dataclass(frozen=True)
-class _MarginalAnswers:
+class _MarginalAnswers(ABC):
     """What plans by residuals share: errors of marginals from the variances of residuals."""
 
     domain: MarginalDomain
 
+    @abstractmethod
     def find_residual_variances(self, variances: Floats) -> dict[Columns, float]:
-        raise NotImplementedError
+        """The variance of every estimated residual, from those of the measured numbers."""
 
     def find_total(self, product: Product, variances: Floats) -> float:
         """The variance of one cell times the number of cells: all cells have the same."""
