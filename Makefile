@@ -38,7 +38,7 @@ $(STAMP_ALL): $(STAMP) Makefile
 	if test -z "$$missing"; then :; \
 	elif command -v apt-get >/dev/null; then \
 	  $(SUDO) apt-get update --quiet && \
-	  $(SUDO) apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES); \
+	  $(SUDO) apt-get -o DPkg::Lock::Timeout=600 install --yes --no-install-recommends $(SYSTEM_PACKAGES); \
 	else echo 'install node, npm, gcc and chromium, then run make setup-all again' >&2; exit 1; fi
 	npm install --silent --no-save --prefix $(VENV) $(AXE)
 	@touch $(STAMP_ALL)
