@@ -124,6 +124,7 @@ def test_no_column_is_left_unseen(position, values):
     assert verdict.violated and any("more columns were compared" in line for line in verdict.limits)
 
 
+@pytest.mark.all
 def test_small_moves_of_many_columns_are_seen_together():
     """200 columns that move by 1 each under noise of scale 5: one shows 1/5, all show 40."""
 

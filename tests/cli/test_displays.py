@@ -249,6 +249,7 @@ def test_the_page_of_commands_says_so():
     assert "every one prints JSON with `--json`" in page and len(COMMANDS) > 20
 
 
+@pytest.mark.all
 def test_the_json_of_a_day(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("clinic.yaml").write_text(clinic.CATALOG)

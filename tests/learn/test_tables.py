@@ -112,6 +112,7 @@ def test_other_classifiers_train_on_the_rows_of_a_select(clinic: Clinic, name: s
     assert model.score(people[["age", "ward"]].replace("", None), people["readmitted"]) > 0.75
 
 
+@pytest.mark.all
 def test_regressions_and_components_of_a_table(clinic: Clinic) -> None:
     con = connect(clinic)
     ridge = learn.Ridge(epsilon=20, n=ROWS)

@@ -101,6 +101,7 @@ def test_intervals_of_biased_results_are_those_of_the_unbiased_estimate(survey: 
     assert derived.table("sex", "area")["count"].to_numpy().min() >= 0
 
 
+@pytest.mark.all
 def test_rounding_keeps_all_sums(survey: Survey) -> None:
     result = ask(survey, rho=0.001).nonnegative().rounded()
     tables = {product.columns: result.answer(product) for product in result.products}
