@@ -26,9 +26,15 @@ def mark_between(cases: Iterable[Any], step: int) -> list[Any]:
 
 
 def mark_case(case: Any, is_long: bool) -> Any:
-    """A case for `pytest.mark.parametrize`; a plain tuple holds the values of several arguments."""
+    """A case for `pytest.mark.parametrize`; a plain tuple holds the values of several arguments.
+
+    A case that `pytest.param` made keeps its marks and its name.
+    """
+    marks = [pytest.mark.all] if is_long else []
+    if isinstance(case, type(pytest.param())):
+        return pytest.param(*case.values, marks=[*case.marks, *marks], id=case.id)
     values = case if type(case) is tuple else (case,)
-    return pytest.param(*values, marks=[pytest.mark.all] if is_long else [])
+    return pytest.param(*values, marks=marks)
 
 
 def run_examples(

@@ -12,6 +12,7 @@ import pytest
 from tests.cpu_report import CpuReport
 from tests.no_skips import FailSkippedTests
 from tests.postgres_server import running_server
+from tests.quick_collection import QuickCollection
 
 
 def pytest_addoption(parser):
@@ -22,6 +23,7 @@ def pytest_configure(config):
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a run that a script starts with &
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(CpuReport())
+    config.pluginmanager.register(QuickCollection())
     if config.getoption("--no-skips"):
         config.pluginmanager.register(FailSkippedTests())
 

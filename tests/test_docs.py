@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dither.cli.main import app
+from dither.privacy.kernel.release import load_libraries
 from tests.case_lists import mark_case
 from tests.command_tree import COMMANDS
 
@@ -85,6 +86,7 @@ def test_some_pages_have_python_to_run():
 
 def test_the_output_in_the_readme_is_what_its_example_prints(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    load_libraries()  # pyarrow looks for pandas once, and keeps what it finds for other tests
     monkeypatch.setitem(sys.modules, "pandas", None)  # `pip install .` does not bring it
     page = ROOT / "README.md"
     (example,), (shown,) = blocks(page, "python"), blocks(page, "text")

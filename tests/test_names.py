@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,24 @@ MOST_FILLER_IN_ROOM: dict[str, int] = {
 }
 """Rooms above that share: how many filler names each may still hold. Only ever lower a number."""
 MOST_PARALLEL = 0.01
-TREES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+PATHS = sorted(SOURCE.rglob("*.py"))
+ROOMS = sorted({path.relative_to(SOURCE).parts[0] for path in PATHS})
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_trees():
+    """The trees of all modules are large: no other test should keep them in memory."""
+    yield
+    parse_file.cache_clear()
+
+
+@cache
+def parse_file(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def parse_all() -> list[ast.Module]:
+    return [parse_file(path) for path in PATHS]
 
 
 def list_bindings(tree: ast.AST) -> Iterator[str]:
@@ -77,18 +95,17 @@ def list_bindings(tree: ast.AST) -> Iterator[str]:
 def count_names(room: str) -> Counter[str]:
     """How often each name is given in a room: a package of `dither`, or a module beside them."""
     names = Counter[str]()
-    for path, tree in TREES.items():
+    for path in PATHS:
         relative = path.relative_to(SOURCE)
         if relative.parts[0] != room:
             continue
         exempt = {"left"} if relative.as_posix() in LEFT_AND_RIGHT else set()
         names.update(
-            name.strip("_") for name in list_bindings(tree) if name.strip("_") not in exempt
+            name.strip("_")
+            for name in list_bindings(parse_file(path))
+            if name.strip("_") not in exempt
         )
     return names
-
-
-ROOMS = sorted({path.relative_to(SOURCE).parts[0] for path in TREES})
 
 
 def is_parallel(node: ast.AST) -> bool:
@@ -116,21 +133,21 @@ def test_other_is_a_word_of_dunder_methods_alone():
 def test_every_file_with_left_and_right_has_both():
     """The exemption is for pairs: a file without `right` has no reason to be listed."""
     for name in LEFT_AND_RIGHT:
-        names = set(list_bindings(TREES[SOURCE / name]))
+        names = set(list_bindings(parse_file(SOURCE / name)))
         assert {"left", "right"} <= names, name
 
 
 def test_few_assignments_are_parallel():
     assignments = [
-        node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.Assign)
+        node for tree in parse_all() for node in ast.walk(tree) if isinstance(node, ast.Assign)
     ]
     parallel = [node for node in assignments if is_parallel(node)]
     assert len(parallel) <= MOST_PARALLEL * len(assignments)
 
 
 def list_public_classes() -> Iterator[tuple[Path, ast.ClassDef]]:
-    for path, tree in TREES.items():
-        for node in tree.body:
+    for path in PATHS:
+        for node in parse_file(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 yield path, node
 

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,6 @@ from tests.trusted_part import (
     write_page,
 )
 
-TREE = Tree(SOURCE)
-SEEDS = find_seeds(TREE)
-CLOSURE = TREE.find_closure(SEEDS)
 OUTSIDE = {
     "dither.accounting": "the curve accountant",
     "dither.catalog.file": "the reader of YAML catalogs",
@@ -50,8 +48,27 @@ OUTSIDE = {
 }
 
 
-def test_it_is_small():
-    statements = sum(TREE.count_statements(module) for module in CLOSURE)
+@pytest.fixture(scope="module")
+def tree() -> Iterator[Tree]:
+    """The modules of dither, parsed once, and forgotten after the last test of this file."""
+    tree = Tree(SOURCE)
+    yield tree
+    Tree.parse.cache_clear()
+    Tree.find_imports.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def seeds(tree) -> set[str]:
+    return find_seeds(tree)
+
+
+@pytest.fixture(scope="module")
+def closure(tree, seeds) -> set[str]:
+    return tree.find_closure(seeds)
+
+
+def test_it_is_small(tree, closure):
+    statements = sum(tree.count_statements(module) for module in closure)
     largest = BASELINE * LARGEST_SHARE // 100
     assert statements <= largest, (
         f"the trusted part has {statements:,} statements, at most {largest:,} are allowed: "
@@ -59,21 +76,21 @@ def test_it_is_small():
     )
 
 
-def test_it_starts_at_the_kernel_and_at_whoever_else_reads_data():
-    assert set(KERNEL) == SEEDS
+def test_it_starts_at_the_kernel_and_at_whoever_else_reads_data(seeds):
+    assert set(KERNEL) == seeds
 
 
 @pytest.mark.parametrize("room", OUTSIDE, ids=lambda room: room.removeprefix("dither."))
-def test_what_no_request_needs_is_outside(room):
-    assert any(module == room or module.startswith(f"{room}.") for module in TREE.files), (
+def test_what_no_request_needs_is_outside(tree, closure, room):
+    assert any(module == room or module.startswith(f"{room}.") for module in tree.files), (
         "it was renamed: look again"
     )
-    assert [module for module in CLOSURE if module == room or module.startswith(f"{room}.")] == []
+    assert [module for module in closure if module == room or module.startswith(f"{room}.")] == []
 
 
-def test_no_import_is_hidden_in_a_text():
-    for module in CLOSURE:
-        nodes = list(ast.walk(TREE.parse(module)))
+def test_no_import_is_hidden_in_a_text(tree, closure):
+    for module in closure:
+        nodes = list(ast.walk(tree.parse(module)))
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
         modules = {
             alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
@@ -84,25 +101,25 @@ def test_no_import_is_hidden_in_a_text():
         assert not roots & {"importlib", "pkgutil", "runpy", "imp"}, module
 
 
-def test_nothing_inside_asks_for_a_name_that_is_loaded_late():
-    late = {package: find_lazy_names(TREE.parse(package)) for package in CLOSURE}
-    for module in CLOSURE:
-        for node in ast.walk(TREE.parse(module)):
+def test_nothing_inside_asks_for_a_name_that_is_loaded_late(tree, closure):
+    late = {package: find_lazy_names(tree.parse(package)) for package in closure}
+    for module in closure:
+        for node in ast.walk(tree.parse(module)):
             if isinstance(node, ast.ImportFrom) and node.module in late:
                 assert not {alias.name for alias in node.names} & late[
                     node.module
-                ] or _is_for_types(module, node)
+                ] or _is_for_types(tree.parse(module), node)
 
 
-def _is_for_types(module: str, node: ast.ImportFrom) -> bool:
-    blocks = [block for block in ast.walk(TREE.parse(module)) if isinstance(block, ast.If)]
+def _is_for_types(code: ast.Module, node: ast.ImportFrom) -> bool:
+    blocks = [block for block in ast.walk(code) if isinstance(block, ast.If)]
     return any(
         "TYPE_CHECKING" in ast.unparse(block.test) and node in ast.walk(block) for block in blocks
     )
 
 
-def test_python_loads_no_other_module():
-    program = f"import sys, {', '.join(sorted(SEEDS))}\nprint('\\n'.join(sys.modules))"
+def test_python_loads_no_other_module(seeds, closure):
+    program = f"import sys, {', '.join(sorted(seeds))}\nprint('\\n'.join(sys.modules))"
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -110,18 +127,18 @@ def test_python_loads_no_other_module():
         name for name in ended.stdout.split() if name == "dither" or name.startswith("dither.")
     }
     assert set(KERNEL) <= loaded
-    assert loaded - CLOSURE == set()
+    assert loaded - closure == set()
 
 
-def test_every_module_is_in_a_room_and_says_what_it_is():
+def test_every_module_is_in_a_room_and_says_what_it_is(tree, closure):
     rooms = find_rooms()
-    for module in CLOSURE - {"dither", "dither.privacy"}:
+    for module in closure - {"dither", "dither.privacy"}:
         assert any(module == room or module.startswith(f"{room}.") for room in rooms), module
-        assert len(TREE.first_sentence(module)) > 10, module
+        assert len(tree.first_sentence(module)) > 10, module
 
 
-def test_the_page_lists_it():
-    page = write_page(TREE, CLOSURE)
+def test_the_page_lists_it(tree, closure):
+    page = write_page(tree, closure)
     if os.environ.get("DITHER_WRITE_TRUSTED"):
         PAGE.write_text(page, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == page, (

@@ -147,7 +147,8 @@ def _walk_imports(node: ast.AST, depth: int = 0) -> Iterator[ast.Import | ast.Im
     for child in ast.iter_child_nodes(node):
         is_lazy = depth == 0 and isinstance(child, ast.FunctionDef) and child.name == "__getattr__"
         is_for_types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
-        if not is_lazy and not is_for_types:
+        is_expression = isinstance(child, ast.expr)  # holds no import
+        if not is_lazy and not is_for_types and not is_expression:
             yield from _walk_imports(child, depth + 1)
 
 

@@ -26,6 +26,7 @@ from dither.question.expressions import Constant, KeyValue
 from dither.question.recipe import Order, Output
 from tests.answer import handmade
 from tests.answer.handmade import COUNT, VALUES, apply, number
+from tests.case_lists import mark_between, mark_rest
 
 LEVEL = F(95, 100)
 EXACT, SCALE, CELLS = 100, 20, 367 * 4
@@ -98,7 +99,7 @@ CHOSEN = {
 }
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", mark_between(CHOSEN, step=3))
 def test_values_that_noise_chose_are_covered(name):
     """As many as shown, less one in twenty."""
     hits, shown = held(ask(CHOSEN[name]), 160 if name == "nullif of a cut" else EXACT)
@@ -270,7 +271,7 @@ def random_formula(draw, depth: int):
     return made[draw.integers(len(made))]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", mark_rest(range(2), quick=1))
 def test_pieces_show_what_the_formula_shows(seed):
     draw = np.random.default_rng(seed)
     told_apart = 0

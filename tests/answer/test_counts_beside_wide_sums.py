@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 from tests.answer import asked
+from tests.case_lists import mark_rest
 
 WIDE = "SELECT COUNT(*) AS n, SUM(score * score * score * score * 100000000000000) AS s FROM visits"
 
 
-@pytest.mark.parametrize("epsilon", [F(20), F(90)])
+@pytest.mark.parametrize("epsilon", mark_rest([F(20), F(90)], quick=1))
 def test_each_number_of_a_box_has_a_width_of_its_own(tmp_path, epsilon):
     con = asked.connection(tmp_path / "c", rows=asked.few_rows(3), rule="pure")
     result = con.sql(WIDE, epsilon=epsilon)

@@ -195,6 +195,7 @@ def test_a_denominator_that_may_be_zero_gives_no_bound():
     assert np.isnan([low[0], high[0]]).all() and np.isfinite([low[1], high[1]]).all()
 
 
+@pytest.mark.all
 def test_intervals_are_the_same_every_time_and_nest():
     noises = noises_for(laws("laplace"))
     at = FormulaInputs(tuple(np.array([float(v)]) for v in cell(500)), {}, {})

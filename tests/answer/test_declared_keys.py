@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from dither import ParameterError, QueryError, connect
+from tests.case_lists import mark_between, mark_rest
 from tests.datasets import clinic
 
 QUESTIONS = (
@@ -38,14 +39,14 @@ def con(tmp_path):
     return connect(file)
 
 
-@pytest.mark.parametrize("sql", QUESTIONS)
+@pytest.mark.parametrize("sql", mark_between(QUESTIONS, step=2))
 def test_declared_keys_are_those_that_a_count_has(con, sql):
     counted = con.sql(add_count(sql), epsilon=1).to_dict(intervals=False)
     counted.pop("n")
     assert con.sql(sql).to_dict() == counted
 
 
-@pytest.mark.parametrize("sql", QUESTIONS)
+@pytest.mark.parametrize("sql", mark_between(QUESTIONS, step=2))
 def test_nothing_is_read_or_charged(con, sql, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("the kernel was asked")
@@ -80,7 +81,10 @@ def test_what_needs_a_release_is_refused(con):
 
 @pytest.mark.parametrize(
     "sql",
-    ["SELECT cost FROM visits", "SELECT * FROM visits", "SELECT DISTINCT patient FROM visits"],
+    mark_rest(
+        ["SELECT cost FROM visits", "SELECT * FROM visits", "SELECT DISTINCT patient FROM visits"],
+        quick=1,
+    ),
 )
 def test_rows_and_people_are_still_refused(con, sql):
     with pytest.raises(QueryError):

@@ -17,6 +17,7 @@ from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel import kernel
 from dither.privacy.kernel.release import Release
 from dither.state import State
+from tests.case_lists import mark_rest
 from tests.datasets.clinic import CATALOG, PURPOSE, catalog, row, write_csv
 
 PLAIN = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward"
@@ -84,7 +85,7 @@ MEASURED = [
 ]
 
 
-@pytest.mark.parametrize("question", CONDITIONED)
+@pytest.mark.parametrize("question", mark_rest(CONDITIONED, quick=1))
 def test_a_condition_on_what_is_not_measured_changes_no_price(connection, question):
     assert not was_priced_otherwise(connection.bind(question), *list_analyses(connection))
 

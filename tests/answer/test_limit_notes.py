@@ -8,6 +8,7 @@ import pytest
 
 from dither import ParameterError, connect
 from dither.answer import limit_notes
+from tests.case_lists import mark_between
 from tests.datasets import clinic
 
 MANY = "SELECT cost, COUNT(*) AS n FROM visits GROUP BY cost"
@@ -34,7 +35,7 @@ def test_the_preview_says_the_bin_and_the_bin_is_answered(con):
     assert 5 <= answer.table.num_rows <= 50
 
 
-@pytest.mark.parametrize("key", ["ward", "age", "day", "score"])
+@pytest.mark.parametrize("key", mark_between(["ward", "age", "day", "score"], step=2))
 def test_other_keys_are_answered(con, key):
     sql = f"SELECT {key}, COUNT(*) AS n FROM visits GROUP BY {key}"
     assert con.sql(sql, epsilon=1).table.num_rows <= 400

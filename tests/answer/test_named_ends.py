@@ -7,6 +7,7 @@ from fractions import Fraction as F
 import pytest
 
 from tests.answer import asked
+from tests.case_lists import mark_rest
 
 NAMED = (
     "SELECT ward, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) AS hi "
@@ -33,7 +34,10 @@ def test_a_chart_has_them(con):
 
 
 @pytest.mark.parametrize(
-    "sql", ["COUNT(*) - 1000000", "COUNT_IF(score > 9) - COUNT(*)", "COUNT(*) - SUM(cost)"]
+    "sql",
+    mark_rest(
+        ["COUNT(*) - 1000000", "COUNT_IF(score > 9) - COUNT(*)", "COUNT(*) - SUM(cost)"], quick=1
+    ),
 )
 def test_what_may_be_negative_is_no_count(con, sql):
     """Its interval became [0, 0], and never covered."""

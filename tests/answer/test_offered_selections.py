@@ -11,6 +11,7 @@ from dither.laws import find_error_law
 from dither.plan.algebra import Keys
 from dither.privacy.kernel.families import FIRST_LAWS
 from tests.answer import asked
+from tests.case_lists import mark_rest
 
 BY_DIAGNOSIS = "SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY diagnosis"
 
@@ -47,10 +48,13 @@ def test_the_noise_of_the_counts_does_not_depend_on_who_selects(con):
 
 @pytest.mark.parametrize(
     ("terms", "price"),
-    [
-        ({"rule": "zcdp", "rho": 10, "epsilon": None, "ceiling": 10}, {"epsilon": "0.1"}),
-        ({"rule": "zcdp", "rho": 10, "epsilon": None, "ceiling": 10}, {"rho": "0.1"}),
-    ],
+    mark_rest(
+        [
+            ({"rule": "zcdp", "rho": 10, "epsilon": None, "ceiling": 10}, {"epsilon": "0.1"}),
+            ({"rule": "zcdp", "rho": 10, "epsilon": None, "ceiling": 10}, {"rho": "0.1"}),
+        ],
+        quick=1,
+    ),
     ids=["epsilon", "rho"],
 )
 def test_where_rhos_add_up_nothing_changes_under_add_remove(tmp_path, monkeypatch, terms, price):

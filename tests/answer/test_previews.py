@@ -22,6 +22,7 @@ from dither.laws import find_error_law
 from dither.privacy import noise
 from dither.strict_json import read_json
 from tests.answer import asked
+from tests.case_lists import mark_rest
 
 SQL = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward"
 KEYS = "SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY diagnosis"
@@ -176,7 +177,7 @@ class TestFigures:
 
 
 class TestPrices:
-    @pytest.mark.parametrize("within", [200, 30])
+    @pytest.mark.parametrize("within", mark_rest([200, 30], quick=1))
     def test_the_least_price_for_an_accuracy(self, con, within):
         """Laplace: epsilon = D ln(1/beta) / t, up to whole numbers and three digits."""
         shown = con.preview("SELECT COUNT(*) AS n FROM visits", within=within)
@@ -352,11 +353,14 @@ def _laws(mechanism):
 
 @pytest.mark.parametrize(
     "terms",
-    [
-        {"epsilon": 1},
-        {"epsilon": "1/3", "group_size": 2000, "confidence": F(9, 10)},
-        {"within": {"n": 50}},
-    ],
+    mark_rest(
+        [
+            {"epsilon": 1},
+            {"epsilon": "1/3", "group_size": 2000, "confidence": F(9, 10)},
+            {"within": {"n": 50}},
+        ],
+        quick=1,
+    ),
     ids=str,
 )
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from dither.answer.draws import make_noise_law
 from dither.answer.ratios import _find_outermost, _invert_test, _make_angles, _tabulate_bounds
 from dither.laws import GaussianErrorLaw, LaplaceErrorLaw, find_error_law
 from dither.privacy.mechanisms import IntegerBox
+from tests.case_lists import mark_between, mark_rest
 
 
 def kept(phi, x, y, bounds):
@@ -23,7 +24,7 @@ def kept(phi, x, y, bounds):
     return np.abs(y * np.cos(phi) - x * np.sin(phi)) <= segment[place]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", mark_between(range(20), step=3))
 def test_ends_are_the_outermost_kept_angles(seed):
     draw = np.random.default_rng(seed)
     edges = _make_angles()
@@ -69,7 +70,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize("level", [F(8, 10), F(95, 100), F(999, 1000)])
-@pytest.mark.parametrize("errors", PAIRS)
+@pytest.mark.parametrize("errors", mark_rest([(pair,) for pair in PAIRS], quick=1))
 def test_independent_noise_keeps_its_bound_at_every_angle(errors, level):
     """Between the tabulated angles too; against the law itself, summed over all pairs of
     integers."""

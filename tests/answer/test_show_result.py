@@ -14,6 +14,7 @@ from dither.answer.result import ABOUT_NOBODY
 from dither.answer.show_result import list_footnotes
 from dither.catalog import load
 from dither.cli.main import app
+from tests.case_lists import mark_between, mark_rest
 from tests.datasets import clinic
 
 COUNTS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -50,14 +51,17 @@ def with_release(result, numbers):
 class TestLimits:
     @pytest.mark.parametrize(
         "sql",
-        [
-            COUNTS,
-            AVERAGES,
-            "SELECT COUNT(*) AS n FROM visits",
-            "SELECT MEDIAN(age) AS a FROM visits",
-            "SELECT ward, n, SUM(n) OVER () AS s FROM "
-            "(SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)",
-        ],
+        mark_between(
+            [
+                COUNTS,
+                AVERAGES,
+                "SELECT COUNT(*) AS n FROM visits",
+                "SELECT MEDIAN(age) AS a FROM visits",
+                "SELECT ward, n, SUM(n) OVER () AS s FROM "
+                "(SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)",
+            ],
+            step=2,
+        ),
     )
     def test_every_printed_answer_has_the_limit(self, con, sql):
         result = con.sql(sql, epsilon=1, dry_run=True)
@@ -230,7 +234,7 @@ class TestRehearsals:
     def test_it_names_no_price(self, con):
         assert "epsilon" not in words(con.sql(COUNTS, epsilon=1, dry_run=True))
 
-    @pytest.mark.parametrize("form", ["table", "json", "csv"])
+    @pytest.mark.parametrize("form", mark_rest(["table", "json", "csv"], quick=1))
     def test_the_command_line_marks_it(self, made, form):
         command = ["sql", str(made[0]), COUNTS, "--epsilon", "1", "--dry-run", "--format", form]
         terms = {"COLUMNS": "200", "XDG_STATE_HOME": made[2]}

@@ -10,6 +10,7 @@ import pytest
 
 import dither
 from dither import steward
+from tests.case_lists import mark_between, mark_rest
 from tests.datasets import clinic
 from tests.datasets.one_table import write_catalog
 
@@ -39,7 +40,7 @@ def asked(folder: Path, value: int) -> dither.session.Connection:
     return dither.connect(folder / "wide.yaml")
 
 
-@pytest.mark.parametrize("value", [3, -(10**12)])
+@pytest.mark.parametrize("value", mark_rest([3, -(10**12)], quick=1))
 @pytest.mark.parametrize("has_ends", [True, False])
 def test_a_quantile_beyond_64_bits_is_answered(tmp_path: Path, value: int, has_ends: bool) -> None:
     """Squares reach 10^24. The answer was stored in 64 bits: charged, failed, and the dataset
@@ -75,7 +76,9 @@ FORMULAS = [
 ]
 
 
-@pytest.mark.parametrize(("formula", "exact"), FORMULAS, ids=[formula for formula, _ in FORMULAS])
+@pytest.mark.parametrize(
+    ("formula", "exact"), mark_between(FORMULAS, step=2), ids=[formula for formula, _ in FORMULAS]
+)
 def test_whole_numbers_beyond_64_bits_are_shown_and_covered(
     tmp_path: Path, formula: str, exact: int
 ) -> None:

@@ -106,6 +106,7 @@ def test_one_run_refutes_half_noise_and_spares_the_right_one():
         one_run(histogram(1), 10, lambda noisy: noisy[:3])
 
 
+@pytest.mark.all
 def test_the_accountant_is_not_refuted_on_random_compositions():
     claims = audit_accountant(6, runs=60_000, alpha=1e-9)
     assert len(claims) > 6 and not any(claim.refuted for claim in claims)

@@ -104,6 +104,7 @@ def test_the_accountants_epsilons_are_chosen_on_draws_of_their_own():
     assert all(0 <= claim.epsilon <= 0.5 for claim in claims)
 
 
+@pytest.mark.all
 def test_as_many_tests_as_the_time_allows_share_one_rate(tmp_path):
     """How many there will be is not known in advance, so the k-th spends alpha / k(k + 1): valid
     whenever it stops."""

@@ -197,6 +197,7 @@ def test_nearest_neighbours_vote_as_the_book_says_ties_included():
     )
 
 
+@pytest.mark.all
 def test_the_line_votes_as_the_tree_does():
     for _ in range(60):
         examples, kinds, size = (int(rng.integers(*ends)) for ends in ((1, 60), (2, 5), (2, 40)))
@@ -250,6 +251,7 @@ def test_a_wrong_estimator_or_a_wrong_convention_misses_the_book():
     assert wrong["nn"].converged(system.bayes_risk, 0.1) is None
 
 
+@pytest.mark.all
 def test_estimators_on_generated_places_converge_in_the_order_of_the_book(monkeypatch):
     """Blahut-Arimoto (table 15.10): outputs come again and again, so all four estimators converge
     together."""
@@ -318,6 +320,7 @@ def test_many_points_against_many_points_use_a_tree():
     assert 0.5 < (guesses != fresh).mean() < 0.8  # R* of the discrete version is 0.653
 
 
+@pytest.mark.all
 def test_the_command_prints_the_book_beside_ours_and_the_leakage_of_pairs(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "EXPERIMENTS", (replace(EXPERIMENTS[-2], quick=12_000),))
     monkeypatch.setattr(audit_leakage, "Plane", cache(Plane))  # its risk takes seconds

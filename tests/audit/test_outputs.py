@@ -17,7 +17,7 @@ from dither.audit.report import Section, to_html
 from dither.audit.verdict import LIMITS
 from dither.errors import ParameterError
 from dither.privacy.noise import bernoulli, discrete_laplace
-from tests.case_lists import mark_rest
+from tests.case_lists import mark_between, mark_rest
 
 FEW = audit.Budget(400, 1e-9)
 
@@ -101,7 +101,7 @@ EXACT_RELEASES = {
 }
 
 
-@pytest.mark.parametrize("kind", EXACT_RELEASES)
+@pytest.mark.parametrize("kind", mark_between(EXACT_RELEASES, step=3))
 def test_an_exact_release_inside_noise_is_seen(kind):
     """The output tells the input with certainty, somewhere beside noise."""
     verdict = audit.test(EXACT_RELEASES[kind], 0, 1, epsilon=0.3, budget=FEW)
@@ -124,6 +124,7 @@ def test_no_column_is_left_unseen(position, values):
     assert verdict.violated and any("more columns were compared" in line for line in verdict.limits)
 
 
+@pytest.mark.all
 def test_small_moves_of_many_columns_are_seen_together():
     """200 columns that move by 1 each under noise of scale 5: one shows 1/5, all show 40."""
 

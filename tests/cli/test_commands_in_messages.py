@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from dither import BudgetError, DitherError, RefusedError, connect
 from dither.cli.main import app, main
 from dither.commands import name_catalog, naming_catalog, write_command
+from tests.case_lists import mark_between
 from tests.command_tree import COMMANDS
 from tests.datasets import clinic
 
@@ -99,7 +100,7 @@ def test_there_are_commands_to_parse():
     assert len(MENTIONS) > 30
 
 
-@pytest.mark.parametrize("text", MENTIONS)
+@pytest.mark.parametrize("text", mark_between(MENTIONS, step=3))
 def test_a_command_of_a_message_parses(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("registry.yaml", "CATALOG", "1", "certificate.json", "clinic.pub"):

@@ -17,6 +17,7 @@ from dither.cli.completion import (
     write_zsh,
 )
 from dither.cli.main import app
+from tests.case_lists import mark_rest
 from tests.command_tree import COMMANDS
 
 ENTRIES = list_completions(typer.main.get_command(app))
@@ -94,7 +95,7 @@ def test_a_hostile_help_text_stays_a_text():
     assert script.endswith("-d 'it\\'s \\\\\\' (rm -rf) $HOME'\n")
 
 
-@pytest.mark.parametrize("shell", [shell.value for shell in Shell])
+@pytest.mark.parametrize("shell", mark_rest([shell.value for shell in Shell], quick=1))
 def test_the_command_prints_the_script(shell):
     ran = CliRunner().invoke(app, ["completion", shell])
     write = {"bash": write_bash, "zsh": write_zsh, "fish": write_fish}[shell]

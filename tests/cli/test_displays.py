@@ -249,6 +249,7 @@ def test_the_page_of_commands_says_so():
     assert "every one prints JSON with `--json`" in page and len(COMMANDS) > 20
 
 
+@pytest.mark.all
 def test_the_json_of_a_day(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("clinic.yaml").write_text(clinic.CATALOG)
@@ -325,7 +326,7 @@ def test_the_json_of_a_day(tmp_path, monkeypatch):
     assert said("audit", "function", "mine.py:answer", *claim)["outcome"] != "violated"
 
 
-@pytest.mark.parametrize("wrong", [["5", "6"], ["n="], ["n=5", "n=6"]])
+@pytest.mark.parametrize("wrong", mark_rest([["5", "6"], ["n="], ["n=5", "n=6"]], quick=1))
 def test_a_width_is_said_once(tmp_path, monkeypatch, wrong):
     (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
     clinic.write_csv(tmp_path / "visits.csv", [clinic.row("v", "p")])

@@ -18,6 +18,7 @@ from dither import BudgetError, ParameterError, RefusedError, connect, steward
 from dither.catalog import Undeclared, load
 from dither.cli.main import app
 from dither.state import State
+from tests.case_lists import mark_rest
 from tests.datasets import adult, clinic
 
 DECIDED = ["--header", "--person", "none", "--no-two-rows", "--max-rows", "100000"]
@@ -118,7 +119,7 @@ def test_without_a_word_that_there_is_a_header_not_even_that_line_is_read(tmp_pa
         assert "Ann" not in f"{ran.output}{ran.exception}"
 
 
-@pytest.mark.parametrize("ending", ["parquet", "duckdb"])
+@pytest.mark.parametrize("ending", mark_rest(["parquet", "duckdb"], quick=1))
 def test_types_and_labels_of_a_schema_are_not_read(tmp_path, ending):
     catalogs = set()
     values = ("1::INT", "'secret'::VARCHAR", "'secret'::ENUM('secret', 'other')")

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import pytest
 
+from tests.case_lists import mark_between
 from tests.console.page_visitors import PageVisitor, serving_rows, visit
 from tests.datasets import clinic
 from tests.datasets.served_clinic import BY_WARD, COUNT, ROWS
@@ -63,7 +64,7 @@ def check_markup(text: str) -> MarkupReader:
     return page
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", mark_between(PAGES, step=3))
 def test_a_page_has_strict_headers_and_no_script_or_style_inside(shared, path):
     check_page(visit(shared, "steward").get(path), 404 if path == "/no-such-page" else 200)
 

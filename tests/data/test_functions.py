@@ -13,6 +13,7 @@ from dither.errors import RefusedError
 from dither.plan.algebra import Column, Named, Project, Scan, Value
 from dither.plan.analyse import analyse
 from dither.plan.functions import FAMILIES, REFUSED, TABLE, domain_of, reference
+from tests.case_lists import mark_between
 from tests.datasets import hospital
 from tests.function_examples import (
     COST,
@@ -66,7 +67,7 @@ def test_every_function_has_examples_a_guard_and_a_null_rule():
     assert all(function.takes and function.gives and function.guard for function in TABLE.values())
 
 
-@pytest.mark.parametrize("name", sorted(TABLE))
+@pytest.mark.parametrize("name", mark_between(sorted(TABLE), step=3))
 def test_engine_and_oracle_agree_inside_the_domain(name, edge):
     for call in EXAMPLES[name]:
         plan = Project(Scan("visits"), (Named("x", call), Named("visit", Column("visit"))))
@@ -92,7 +93,7 @@ def inside(domain, value, call) -> None:
         assert value in domain.labels, (call, value)
 
 
-@pytest.mark.parametrize("name", sorted(TABLE))
+@pytest.mark.parametrize("name", mark_between(sorted(TABLE), step=3))
 def test_no_function_behind_a_where_raises(name, edge):
     """The engine may evaluate a function on rows that a WHERE removes."""
     from dither.plan.algebra import Cells, Count, Filter, Holds, IsNull, Not

@@ -41,7 +41,7 @@ class TestMeasured:
     """The engine agrees with the oracle, which walks the rows."""
 
     @pytest.mark.parametrize(
-        "plan", [VISITS, ONE_EACH, Filter(VISITS, Compare("score", ">=", F(0)))]
+        "plan", mark_rest([VISITS, ONE_EACH, Filter(VISITS, Compare("score", ">=", F(0)))], quick=1)
     )
     def test_owners_of_keys(self, plan):
         with hospital.registered(hospital.random_people(40)) as both:

@@ -7,9 +7,10 @@ import random
 import pytest
 
 from dither.data.register import sources
+from tests.case_lists import mark_between
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 24])
+@pytest.mark.parametrize("size", mark_between([1, 2, 3, 7, 1 << 24], step=2))
 def test_pieces_count_what_a_reader_of_lines_counts(tmp_path, monkeypatch, size):
     monkeypatch.setattr(sources, "_CHUNK_BYTES", size)
     draw, file = random.Random(size), tmp_path / "t.csv"

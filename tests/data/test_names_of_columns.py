@@ -8,6 +8,7 @@ import pytest
 from dither.catalog import parse
 from dither.data.register.owners import RegistrationError
 from dither.plan.algebra import Scan
+from tests.case_lists import mark_between
 from tests.datasets import hospital
 from tests.datasets.one_table import write_catalog
 
@@ -24,13 +25,16 @@ def registered(kinds: dict[str, str], rows: list[list[str]]):
 
 @pytest.mark.parametrize(
     "names",
-    [
-        ["x", "p_x"],
-        ["p_x", "X"],
-        ["rowid", "raw"],
-        ["l", "r", "s", "code", "place", "parent", "kept", "n"],
-        ["filename", "all", "values", "columns", "rank"],
-    ],
+    mark_between(
+        [
+            ["x", "p_x"],
+            ["p_x", "X"],
+            ["rowid", "raw"],
+            ["l", "r", "s", "code", "place", "parent", "kept", "n"],
+            ["filename", "all", "values", "columns", "rank"],
+        ],
+        step=2,
+    ),
 )
 def test_numbers_are_registered_under_any_names(names):
     rows = [
@@ -72,7 +76,7 @@ def with_path(key: str, parents: list[tuple[str, str]], children: str):
     return hospital.registered(rows, parse(text))
 
 
-@pytest.mark.parametrize("key", ["k", "owner", "other", "parent", "raw"])
+@pytest.mark.parametrize("key", mark_between(["k", "owner", "other", "parent", "raw"], step=2))
 def test_owners_are_found_by_a_key_of_any_name(key):
     with with_path(key, [("p1", "a"), ("p1", "b"), ("p2", "c")], "aabc") as both:
         found = both.measurer._connection.sql(

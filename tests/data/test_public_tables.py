@@ -11,6 +11,7 @@ from dither.data.register import public
 from dither.data.register.generated import write_generated
 from dither.plan.algebra import Cells, Count, Join, Scan
 from dither.plan.facts import Facts
+from tests.case_lists import mark_rest
 from tests.datasets import hospital
 
 VISITS = Scan("visits")
@@ -38,7 +39,7 @@ def test_a_public_table_with_undeclared_labels_can_be_joined():
         assert both.measurer.measure(query).tolist() == [[1]]
 
 
-@pytest.mark.parametrize("unique", ["[[level]]", "[[gold]]", "[[level, gold]]"])
+@pytest.mark.parametrize("unique", mark_rest(["[[level]]", "[[gold]]", "[[level, gold]]"], quick=1))
 def test_a_rehearsal_keeps_short_unique_keys_of_public_tables(tmp_path, unique):
     known = with_plans(unique)
     rows = {

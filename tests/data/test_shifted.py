@@ -25,6 +25,7 @@ from dither.plan.algebra import (
     Value,
 )
 from dither.plan.analyse import analyse
+from tests.case_lists import mark_between, mark_rest
 from tests.datasets import hospital
 from tests.neighbours import PEOPLE, VISITS, check_query, measured
 
@@ -67,7 +68,7 @@ AS_IT_IS = {
 }
 
 
-@pytest.mark.parametrize("name", [*SHIFTED, *AS_IT_IS])
+@pytest.mark.parametrize("name", mark_between([*SHIFTED, *AS_IT_IS], step=3))
 def test_the_numbers_are_those_of_the_oracle(sizes, name):
     check_query((SHIFTED | AS_IT_IS)[name], sizes)
 
@@ -82,7 +83,9 @@ def test_only_columns_without_nulls_that_are_summed_alone_are_moved():
 
 @pytest.mark.parametrize(
     ("query", "shift"),
-    [(SHIFTED["by key"], 0), (SHIFTED["by key"], 149_999), (AS_IT_IS["nulls"], 24_500)],
+    mark_rest(
+        [(SHIFTED["by key"], 0), (SHIFTED["by key"], 149_999), (AS_IT_IS["nulls"], 24_500)], quick=1
+    ),
     ids=["the constant forgotten", "another constant", "rows that are null counted"],
 )
 def test_slips_are_caught(monkeypatch, query, shift):

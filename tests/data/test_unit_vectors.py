@@ -26,6 +26,7 @@ from dither.plan.algebra import UnitVectors
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.encodings import Binned
 from dither.plan.vector_functions import FeatureSums, LogisticGradient
+from tests.case_lists import mark_between
 from tests.plan.vector_samples import (
     FEATURES,
     FUNCTIONS,
@@ -78,7 +79,7 @@ def draw_rows(draws: random.Random, units: int, most_rows: int = 3) -> Numbered:
     ]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", mark_between(FUNCTIONS, step=3))
 def test_sums_are_those_of_the_oracle(name: str) -> None:
     draws = random.Random(name)
     for clip_norm, resolution in ((F(1), F(1, 1000)), (F(100), F(1, 7)), (F(1, 3), F(1, 50))):
@@ -152,7 +153,7 @@ def check_claims(name: str, neighbours: str, units: list[list[Row]]) -> None:
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", mark_between(FUNCTIONS, step=3))
 def test_no_neighbour_moves_a_sum_beyond_the_claim(name: str, neighbours: str) -> None:
     """All neighbours over the extremes: 325 units, beside three others."""
     units = list_tiny_units()

@@ -105,14 +105,17 @@ class TestClaims:
 
     @pytest.mark.parametrize(
         ("planted", "why"),
-        [
-            (lambda known: Box(known.sides, known.rows - 1), "a row forgotten"),
-            (lambda known: Box(known.sides[::-1], known.rows), "the sides of other numbers"),
-            (
-                lambda known: Box((known.sides[0], 2 * known.sides[1]), known.rows // 2),
-                "a row moves only the sum",
-            ),
-        ],
+        mark_rest(
+            [
+                (lambda known: Box(known.sides, known.rows - 1), "a row forgotten"),
+                (lambda known: Box(known.sides[::-1], known.rows), "the sides of other numbers"),
+                (
+                    lambda known: Box((known.sides[0], 2 * known.sides[1]), known.rows // 2),
+                    "a row moves only the sum",
+                ),
+            ],
+            quick=1,
+        ),
     )
     def test_slips_are_caught(self, monkeypatch, planted, why):
         monkeypatch.setattr(neighbours, "box", lambda *given: planted(of_catalog.box(*given)))

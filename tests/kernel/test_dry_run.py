@@ -23,6 +23,7 @@ from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.state import State
 from dither.steward import rehearsal
+from tests.case_lists import mark_between, mark_rest
 from tests.datasets import clinic, hospital
 
 QUESTION = "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"
@@ -227,7 +228,7 @@ def test_an_empty_public_list_is_no_error(tmp_path):
         assert "labels" in str(refused) or "label" in str(refused)
 
 
-@pytest.mark.parametrize("text", [clinic.CATALOG, hospital.CATALOG])
+@pytest.mark.parametrize("text", mark_rest([clinic.CATALOG, hospital.CATALOG], quick=1))
 def test_every_column_type_is_generated_inside_its_domain(text, tmp_path):
     catalog = parse(text)
     facts = (
@@ -260,7 +261,7 @@ def test_the_catalog_of_the_demo_is_the_one_that_is_written(tmp_path):
     assert (tmp_path / "clinic.yaml").read_text() == DEMO
 
 
-@pytest.mark.parametrize("unique", ["[[k]]", "[[k, b]]", "[[c]]", "[]"])
+@pytest.mark.parametrize("unique", mark_between(["[[k]]", "[[k, b]]", "[[c]]", "[]"], step=2))
 def test_public_tables_with_few_possible_keys_are_generated_too(tmp_path, unique):
     """A unique key of five values has five rows, not twenty that repeat it."""
     from dither.catalog import parse

@@ -11,6 +11,7 @@ from dither import ParameterError
 from dither.privacy.charges.conversions import rho_for
 from dither.privacy.charges.logarithms import epsilon_up
 from dither.privacy.kernel import rho_within as conversion
+from tests.case_lists import mark_between, mark_rest
 from tests.time_guard import time_guard
 
 MOST_CONVERSIONS = 100
@@ -36,7 +37,7 @@ def conversions(monkeypatch):
 
 
 @pytest.mark.parametrize("delta", ["1e-8", "1e-300"])
-@pytest.mark.parametrize("epsilon", EXTREMES)
+@pytest.mark.parametrize("epsilon", mark_between(EXTREMES, step=2))
 def test_a_price_in_epsilon_is_converted_or_refused_in_a_bounded_number_of_steps(
     epsilon, delta, conversions
 ):
@@ -50,7 +51,9 @@ def test_a_price_in_epsilon_is_converted_or_refused_in_a_bounded_number_of_steps
     assert rho > 0 and epsilon_up(rho, share) <= price
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "1e-8"), ("1e9", "1e-8")])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), mark_rest([("1", "1e-6"), ("0.1", "1e-8"), ("1e9", "1e-8")], quick=1)
+)
 def test_the_rho_is_the_first_that_fits_in_steps_of_a_millionth(epsilon, delta):
     """What was charged for a question stays what it was: the same number as by stepping down one by
     one."""

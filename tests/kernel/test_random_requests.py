@@ -32,6 +32,7 @@ from dither.plan.utilities import (
     RankDistance,
     Utility,
 )
+from tests.case_lists import mark_rest
 from tests.plan.operator_samples import draw_operator
 from tests.plan.vector_samples import ROWS, draw_row, draw_vectors, write_catalog
 
@@ -193,10 +194,13 @@ def halve_score_claim(honest: Callable[..., ScoreMove]) -> Callable[..., ScoreMo
 
 @pytest.mark.parametrize(
     ("name", "plant"),
-    [
-        ("vector_sensitivity_in", halve_vector_claim(vectors.vector_sensitivity_in)),
-        ("score_move_in", halve_score_claim(scores.score_move_in)),
-    ],
+    mark_rest(
+        [
+            ("vector_sensitivity_in", halve_vector_claim(vectors.vector_sensitivity_in)),
+            ("score_move_in", halve_score_claim(scores.score_move_in)),
+        ],
+        quick=1,
+    ),
     ids=["vectors", "scores"],
 )
 def test_the_search_finds_replace_priced_as_add_and_remove(

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from dither import learn
 from dither.errors import ParameterError
+from tests.case_lists import mark_rest
 
 DECLARED = "classes are declared and never learnt from y: other labels of the check are not known"
 NOISE = "there is no seed: two fits on the same rows differ by their noise"
@@ -76,7 +77,9 @@ def mark_estimator(estimator: Any) -> Any:
     return pytest.param(estimator, id=name, marks=() if name in QUICK else pytest.mark.all)
 
 
-@pytest.mark.parametrize("estimator", [mark_estimator(estimator) for estimator in ESTIMATORS])
+@pytest.mark.parametrize(
+    "estimator", mark_rest([mark_estimator(estimator) for estimator in ESTIMATORS], quick=1)
+)
 def test_scikit_learns_own_checks_pass_but_for_a_few_named_ones(estimator: Any) -> None:
     expected = list_expected(estimator)
     assert len(expected) <= 12
@@ -103,7 +106,7 @@ COLUMNS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", ["LogisticRegression", "SVC", "NaiveBayes"])
+@pytest.mark.parametrize("name", mark_rest(["LogisticRegression", "SVC", "NaiveBayes"], quick=1))
 def test_classifiers_learn_from_a_frame_with_listed_values(name: str) -> None:
     """The model that made the labels is right for 84% of the rows; at epsilon 3 noise of the sums
     is a percent of them, so 78% leave more than ten standard deviations."""

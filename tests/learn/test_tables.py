@@ -23,6 +23,7 @@ from dither.learn.table_columns import find_rows, list_feature_columns, read_tab
 from dither.learn.table_sums import TableSums
 from dither.privacy.losses import ADD_REMOVE
 from dither.session import Connection
+from tests.case_lists import mark_rest
 from tests.datasets.catalog_texts import write_head, write_private_head
 from tests.datasets.regional_clinic import Clinic
 
@@ -100,7 +101,7 @@ def test_a_model_of_a_table_is_paid_first_and_predicts_frames(clinic: Clinic) ->
     assert clinic.verify().ok
 
 
-@pytest.mark.parametrize("name", ["NaiveBayes", "SVC"])
+@pytest.mark.parametrize("name", mark_rest(["NaiveBayes", "SVC"], quick=1))
 def test_other_classifiers_train_on_the_rows_of_a_select(clinic: Clinic, name: str) -> None:
     con = connect(clinic)
     model = getattr(learn, name)(epsilon=20, n=ROWS)
@@ -111,6 +112,7 @@ def test_other_classifiers_train_on_the_rows_of_a_select(clinic: Clinic, name: s
     assert model.score(people[["age", "ward"]].replace("", None), people["readmitted"]) > 0.75
 
 
+@pytest.mark.all
 def test_regressions_and_components_of_a_table(clinic: Clinic) -> None:
     con = connect(clinic)
     ridge = learn.Ridge(epsilon=20, n=ROWS)

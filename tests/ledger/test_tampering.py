@@ -17,7 +17,7 @@ import pytest
 from dither.errors import RefusedError
 from dither.privacy.ledger import chain, tables
 from dither.privacy.ledger.head import Anchor
-from tests.case_lists import mark_rest
+from tests.case_lists import mark_between, mark_rest
 from tests.ledger.ledger_place import HASH, Place, release, reserve, rewrite
 
 # seq: 1 open, 2 register, 3 reserve, 4 commit, 5 raise, 6 reserve, 7 incident, 8 clear, 9 reserve,
@@ -70,7 +70,9 @@ ENTRY_CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("both", "statement"), pair_with_stores(ENTRY_CHANGES), indirect=["both"])
+@pytest.mark.parametrize(
+    ("both", "statement"), mark_between(pair_with_stores(ENTRY_CHANGES), step=3), indirect=["both"]
+)
 def test_a_changed_entry_is_named(full: Place, statement: str) -> None:
     good = full.backup()
     for seq in range(1, 11):
@@ -99,7 +101,9 @@ RELEASE_CHANGES = [
 
 
 @pytest.mark.parametrize(
-    ("both", "statement"), pair_with_stores(RELEASE_CHANGES), indirect=["both"]
+    ("both", "statement"),
+    mark_between(pair_with_stores(RELEASE_CHANGES), step=3),
+    indirect=["both"],
 )
 def test_a_changed_release_names_its_commit(full: Place, statement: str) -> None:
     change(full, statement)
@@ -109,17 +113,20 @@ def test_a_changed_release_names_its_commit(full: Place, statement: str) -> None
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "UPDATE pot_state SET pot='other'",
-        "UPDATE pot_state SET spent='1/10'",
-        "UPDATE pot_state SET spent='6/10'",
-        "UPDATE pot_state SET spent=0.6",
-        "UPDATE pot_state SET cap='2/1'",
-        "UPDATE pot_state SET delta_spent='1/9'",
-        "UPDATE pot_state SET reissued='1/9'",
-        "DELETE FROM pot_state",
-        "INSERT INTO pot_state VALUES ('second', '0/1', '0/1', '0/1', '1/1')",
-    ],
+    mark_between(
+        [
+            "UPDATE pot_state SET pot='other'",
+            "UPDATE pot_state SET spent='1/10'",
+            "UPDATE pot_state SET spent='6/10'",
+            "UPDATE pot_state SET spent=0.6",
+            "UPDATE pot_state SET cap='2/1'",
+            "UPDATE pot_state SET delta_spent='1/9'",
+            "UPDATE pot_state SET reissued='1/9'",
+            "DELETE FROM pot_state",
+            "INSERT INTO pot_state VALUES ('second', '0/1', '0/1', '0/1', '1/1')",
+        ],
+        step=3,
+    ),
 )
 def test_changed_totals_are_found(full: Place, statement: str) -> None:
     change(full, statement)
@@ -129,11 +136,14 @@ def test_changed_totals_are_found(full: Place, statement: str) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "UPDATE pot_state SET spent='1/10'",  # lowered: some of the budget would be spent twice
-        "UPDATE pot_state SET cap='2/1'",
-        "INSERT INTO pot_state VALUES ('second', '0/1', '0/1', '0/1', '1/1')",
-    ],
+    mark_between(
+        [
+            "UPDATE pot_state SET spent='1/10'",  # lowered: some of the budget would be spent twice
+            "UPDATE pot_state SET cap='2/1'",
+            "INSERT INTO pot_state VALUES ('second', '0/1', '0/1', '0/1', '1/1')",
+        ],
+        step=3,
+    ),
 )
 def test_changed_totals_are_answered_from_by_nobody(full: Place, statement: str) -> None:
     """Without `verify`: neither by who opens the ledger nor by who has it open."""
@@ -249,7 +259,7 @@ AMBIGUOUS = {
 }
 
 
-@pytest.mark.parametrize("respell", AMBIGUOUS.values(), ids=AMBIGUOUS)
+@pytest.mark.parametrize("respell", mark_between(AMBIGUOUS.values(), step=3), ids=AMBIGUOUS)
 def test_a_body_that_two_readers_could_read_differently_is_named(
     full: Place, respell: Callable[[str], str]
 ) -> None:

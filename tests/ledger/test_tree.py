@@ -15,6 +15,7 @@ from dither.privacy import losses
 from dither.privacy.ledger import Pot, Rule, pot_tree, pots, rows
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.losses import Loss, Pure
+from tests.case_lists import mark_between
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 F = Fraction
@@ -348,13 +349,16 @@ def test_an_uncommitted_charge_answers_nobody(separate: tuple[Place, StewardLedg
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "DELETE FROM share",
-        "INSERT INTO share VALUES (5, 'board')",
-        "UPDATE share SET pot='board'",
-        "UPDATE release SET request_hash=''",
-        "UPDATE release SET commit_seq=1",
-    ],
+    mark_between(
+        [
+            "DELETE FROM share",
+            "INSERT INTO share VALUES (5, 'board')",
+            "UPDATE share SET pot='board'",
+            "UPDATE release SET request_hash=''",
+            "UPDATE release SET commit_seq=1",
+        ],
+        step=3,
+    ),
 )
 def test_tampering_with_who_paid_is_found(
     separate: tuple[Place, StewardLedger], statement: str

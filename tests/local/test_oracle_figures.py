@@ -11,6 +11,7 @@ from scipy.stats import chi2
 from dither import local
 from dither.local.localhash import best_size
 from dither.local.support import Oracle
+from tests.case_lists import mark_between, mark_rest
 from tests.local.seeded_words import SeededWords
 
 LN3 = str(log(3))
@@ -96,7 +97,7 @@ ORACLES = [
 ]
 
 
-@pytest.mark.parametrize("oracle", ORACLES, ids=lambda o: o.type)
+@pytest.mark.parametrize("oracle", mark_between(ORACLES, step=3), ids=lambda o: o.type)
 def test_measured_variance_matches_the_formula(oracle: Oracle) -> None:
     """N = 2,000, d = 16, 300 runs. The quadratic form of the errors is chi-square; both tails at
     1e-9.
@@ -120,7 +121,10 @@ def test_measured_variance_matches_the_formula(oracle: Oracle) -> None:
 
 
 @pytest.mark.parametrize(
-    "sketch", [local.CountMeanSketch(2, 64, 32, 128), local.HadamardSketch(2, 64, 32, 128)]
+    "sketch",
+    mark_rest(
+        [local.CountMeanSketch(2, 64, 32, 128), local.HadamardSketch(2, 64, 32, 128)], quick=1
+    ),
 )
 def test_sketches_estimate_what_they_state(sketch: local.CountMeanSketch) -> None:
     """Given the hash functions: mean = the target matrix, variance exact; chi-square of one value a

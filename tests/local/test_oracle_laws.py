@@ -77,16 +77,19 @@ def test_documents_round_trip(protocol: local.Protocol) -> None:
 
 @pytest.mark.parametrize(
     "protocol",
-    [
-        local.Direct(1, 1024),
-        local.Hadamard(1, 1024),
-        local.Hadamard(4, 1024),
-        local.Piecewise(1),
-        local.Hybrid(2),
-        local.SquareWave(1, 0, 1, 64),
-        local.Haar("0.5", 64),
-        local.Marginals(1, 10, 3),
-    ],
+    mark_between(
+        [
+            local.Direct(1, 1024),
+            local.Hadamard(1, 1024),
+            local.Hadamard(4, 1024),
+            local.Piecewise(1),
+            local.Hybrid(2),
+            local.SquareWave(1, 0, 1, 64),
+            local.Haar("0.5", 64),
+            local.Marginals(1, 10, 3),
+        ],
+        step=3,
+    ),
     ids=lambda p: p.type,
 )
 def test_exact_at_the_size_of_use(protocol: local.Protocol) -> None:

@@ -10,6 +10,7 @@ import pytest
 from dither import ParameterError, local
 from dither.local import postprocess
 from dither.local.choose_ranges import choose_ranges, order_counts
+from tests.case_lists import mark_between
 from tests.local.coverage import binomial_bounds
 from tests.local.seeded_words import SeededWords
 
@@ -84,7 +85,9 @@ PROTOCOLS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.type)
+@pytest.mark.parametrize(
+    "protocol", mark_between(PROTOCOLS, step=2), ids=lambda protocol: protocol.type
+)
 def test_intervals_of_ranges_and_quantiles_cover(protocol: Any) -> None:
     """200 runs of 1,500 users at level 0.9; the number of misses has binomial bounds at 1e-9.
 
@@ -139,6 +142,7 @@ def test_bad_ranges_and_shares_are_refused() -> None:
             ordered.quantile_interval(share)
 
 
+@pytest.mark.all
 def test_the_choice_of_ranges_follows_the_predicted_error() -> None:
     """At epsilon 4 the hierarchy errs a third of Haar, and flat is between; at epsilon 1/2 over a
     large domain flat errs most. Predicted errors are compared with measured ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import log
 from typing import Any
 
@@ -15,8 +16,11 @@ from dither.local.heavy import best_search
 from dither.local.kept import chance_support
 from dither.local.localhash import extend_prefixes
 from dither.local.search_limits import bound_information, least_possible_count
+from tests.evidence import to_real
 from tests.local.coverage import binomial_bounds
 from tests.local.seeded_words import SeededWords
+
+NEVER = Fraction(0)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +69,7 @@ def test_the_support_of_a_value_that_nobody_holds_is_binomial() -> None:
     oracle = local.OptimalHash(4, 1 << 30)
     reports, tried = 250, 65_536
     bound = chance_support(oracle, reports, tried, 0.95)
-    q = mpf(oracle.q.numerator) / oracle.q.denominator
+    q = to_real(oracle.q)
     tail = [
         sum(binomial(reports, k) * q**k * (1 - q) ** (reports - k) for k in range(s, reports + 1))
         for s in (bound, bound + 1)
@@ -128,11 +132,14 @@ def compute_information(protocol: local.Protocol, share: float) -> mpf:
     definition, from the exact laws of all values."""
     laws = [protocol.law(value) for value in protocol.inputs()]
     outputs = {output for law in laws for output in law}
-    mean = {output: sum(mpf(law.get(output, 0)) for law in laws) / len(laws) for output in outputs}
+    mean = {
+        output: sum(to_real(law.get(output, NEVER)) for law in laws) / len(laws)
+        for output in outputs
+    }
     total = mpf(0)
     for law in laws:
         for output in outputs:
-            mixed = (1 - share) * mean[output] + share * mpf(law.get(output, 0))
+            mixed = (1 - share) * mean[output] + share * to_real(law.get(output, NEVER))
             if mixed:
                 total += mixed * mp_log(mixed / mean[output]) / len(laws)
     return total

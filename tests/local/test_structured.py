@@ -35,7 +35,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("protocol", SMALL, ids=lambda p: p.type)
+@pytest.mark.parametrize("protocol", mark_between(SMALL, step=3), ids=lambda p: p.type)
 def test_exact_audit(protocol: local.Protocol) -> None:
     assert local.check(protocol).problems == ()
     assert local.from_json(protocol.to_json()) == protocol
@@ -79,6 +79,7 @@ def test_planted_words_are_found() -> None:
         collector.estimate()
 
 
+@pytest.mark.all
 def test_the_fragment_puzzle_finds_planted_words() -> None:
     """Words nobody listed, at 5%, 3% and 3%, epsilon 4; three pieces of two letters, tags of 8
     bits."""
@@ -293,6 +294,7 @@ def test_texts_report_one_ngram_each() -> None:
         letters.encode("a", 40)
 
 
+@pytest.mark.all
 def test_edges_and_triangles_are_unbiased() -> None:
     """300 runs on a graph of 24 users; normal bounds at 1e-9 on the means, chi-square on the edges'
     variance."""

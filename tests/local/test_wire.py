@@ -20,7 +20,7 @@ from dither.local import wire
 from dither.local.hashing import HashFamily
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words
-from tests.case_lists import mark_between
+from tests.case_lists import mark_between, mark_rest
 from tests.local.client_programs import PAGE, compile_c_client, read_program
 
 VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text("utf-8"))
@@ -187,11 +187,14 @@ def test_the_javascript_client_speaks_it(
 
 @pytest.mark.parametrize(
     "protocol",
-    [
-        local.LocalHash(1, 4, 2, 2),
-        local.CountMeanSketch(1, 5, 2, 4, "x", 3),
-        local.HadamardSketch(1, 5, 3, 4, "x", 3),
-    ],
+    mark_rest(
+        [
+            local.LocalHash(1, 4, 2, 2),
+            local.CountMeanSketch(1, 5, 2, 4, "x", 3),
+            local.HadamardSketch(1, 5, 3, 4, "x", 3),
+        ],
+        quick=1,
+    ),
     ids=lambda protocol: protocol.type,
 )
 def test_the_javascript_client_reads_prime_bits(
@@ -201,6 +204,7 @@ def test_the_javascript_client_reads_prime_bits(
     _agrees(protocol, 3, node(protocol, 3, 2_500))
 
 
+@pytest.mark.all
 def test_the_javascript_client_speaks_what_cannot_be_listed(node: Callable[..., list[str]]) -> None:
     def collected(protocol: local.Protocol, value: Any, count: int) -> Payloads:
         collector = local.Aggregator(protocol)

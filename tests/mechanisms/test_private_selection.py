@@ -12,6 +12,7 @@ from dither.errors import ParameterError
 from dither.mechanisms.private_selection import PrivateSelection
 from dither.privacy.losses import Pure
 from dither.privacy.noise import bernoulli, uniform_below
+from tests.case_lists import mark_rest
 from tests.mechanisms.closeness import assert_close, assert_law
 from tests.mechanisms.planted import Bug
 from tests.mechanisms.seeded import Seeded
@@ -38,7 +39,9 @@ def runs_within(ratio):
             yield p, q
 
 
-@pytest.mark.parametrize("gamma", [Fraction(1, 2), Fraction(1, 10), Fraction(1, 1000)])
+@pytest.mark.parametrize(
+    "gamma", mark_rest([Fraction(1, 2), Fraction(1, 10), Fraction(1, 1000)], quick=1)
+)
 def test_exact_law_costs_at_most_three_times(gamma):
     """In fractions: whatever two runs within ratio r, the best of them is within r^3, and r^2 is
     not enough."""

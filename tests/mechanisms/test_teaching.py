@@ -11,6 +11,7 @@ import pytest
 
 from dither.audit.zoo import ALPHA
 from dither.errors import ParameterError
+from tests.case_lists import mark_rest
 from tests.example_files import EXAMPLES, load_example
 from tests.mechanisms.closeness import assert_close
 from tests.mechanisms.planted import Bug
@@ -101,7 +102,9 @@ def test_snapping_stays_on_its_grid_and_close():
     assert_close(one, two, mechanism.epsilon)
 
 
-@pytest.mark.parametrize("file", sorted(file.name for file in (EXAMPLES / "teaching").glob("*.py")))
+@pytest.mark.parametrize(
+    "file", mark_rest(sorted(file.name for file in (EXAMPLES / "teaching").glob("*.py")), quick=1)
+)
 def test_the_auditor_does_not_accuse_them(file):
     """One false alarm in 1 / ALPHA runs of this test; more runs of each in the soak of
     tests/audit/test_zoo.py."""

@@ -55,6 +55,7 @@ def test_sums_are_exact_without_noise():
     assert huge.release([2**62, 2**62, 2**62]).tolist() == [2**62, 2**63, 3 * 2**62]
 
 
+@pytest.mark.all
 def test_prefix_variance_is_popcount():
     """The variance of prefix t is popcount(t) times one noise."""
     counter, source = TreeCounter.for_epsilon(1, steps=15), Seeded(3)

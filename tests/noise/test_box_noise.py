@@ -14,6 +14,7 @@ from mpmath import mp, mpf
 from dither.privacy.noise import box, discrete_laplace
 from dither.privacy.noise.box import _accepted, _exp_minus, box_noise
 from dither.privacy.noise.source import SystemSource
+from tests.case_lists import mark_between
 from tests.evidence import assert_counts
 from tests.sources import TestSource
 
@@ -79,7 +80,7 @@ def proposals(sides, scale):
     return values if wide else values.astype(np.int64)
 
 
-@pytest.mark.parametrize(("sides", "scale"), BOXES)
+@pytest.mark.parametrize(("sides", "scale"), mark_between(BOXES, step=3))
 def test_a_proposal_is_kept_by_the_floor_or_the_ceiling_of_its_exact_probability(sides, scale):
     values = proposals(sides, scale)
     fewest, most = (

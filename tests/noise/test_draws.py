@@ -12,6 +12,7 @@ from dither.privacy import noise
 from dither.privacy.noise import samplers, wide_tables
 from dither.privacy.noise.table import Law, build
 from dither.privacy.noise.wide_tables import Plan
+from tests.case_lists import mark_between, mark_rest
 from tests.evidence import assert_counts, gaussian_tail, laplace_tail
 
 MILLION = 1_000_000
@@ -95,12 +96,12 @@ CASES = [  # table; cells with a shared word; cells with a word of their own; Py
 ]
 
 
-@pytest.mark.parametrize(("family", "scale", "draws"), CASES)
+@pytest.mark.parametrize(("family", "scale", "draws"), mark_between(CASES, step=3))
 def test_draws_follow_the_exact_law_in_body_tails_sign_and_zero(family, scale, draws):
     check(family, scale, draws)
 
 
-@pytest.mark.parametrize("x", ["0", "1/100", "1", "9"])
+@pytest.mark.parametrize("x", mark_between(["0", "1/100", "1", "9"], step=2))
 def test_bernoulli_of_an_exponential_follows_its_probability(x):
     draws = 10 * MILLION
     found = sum(int(noise.bernoulli_exp(Fraction(x), MILLION).sum()) for _ in range(10))
@@ -115,7 +116,7 @@ def test_bernoulli_follows_its_probability():
     )
 
 
-@pytest.mark.parametrize("n", [2, 10, 3 * 2**62 // 2])
+@pytest.mark.parametrize("n", mark_rest([2, 10, 3 * 2**62 // 2], quick=1))
 def test_bounded_uniforms_are_uniform(n):
     z = noise.uniform_below(n, 10 * MILLION)
     parts = min(n, 10)
@@ -162,7 +163,7 @@ def test_double_mass_at_zero_is_caught_where_values_come_from_cells(monkeypatch)
         check("laplace", 1000, 5 * MILLION)
 
 
-@pytest.mark.parametrize("scale", [10, 100])
+@pytest.mark.parametrize("scale", mark_rest([10, 100], quick=1))
 def test_wrong_symmetry_is_caught(scale):
     def shifted(scale, n):
         magnitude = noise.geometric(scale, n)

@@ -13,6 +13,7 @@ from dither.plan.algebra import Cells, Count, CountUnits, Scan, Sum
 from dither.plan.of_catalog import box, unit_box
 from dither.plan.sensitivity import Box
 from dither.privacy.mechanisms import IntegerBox
+from tests.case_lists import mark_between
 from tests.datasets.clinic import catalog
 
 NUMBERS = (CountUnits(), Count(), Sum("score"))
@@ -75,7 +76,7 @@ def find_most_boxes(keys: tuple[str, ...], neighbours: str, rows: int, claimed: 
 CASES = list(itertools.product([(), ("kind",)], ["add_remove", "replace"], [1, 2, 3]))
 
 
-@pytest.mark.parametrize(("keys", "neighbours", "rows"), CASES)
+@pytest.mark.parametrize(("keys", "neighbours", "rows"), mark_between(CASES, step=3))
 def test_no_neighbour_moves_more_boxes_than_claimed_and_one_moves_as_many(keys, neighbours, rows):
     claimed = unit_box(query(keys), facts(neighbours, rows))
     assert find_most_boxes(keys, neighbours, rows, claimed) == claimed.rows

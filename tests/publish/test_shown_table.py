@@ -11,6 +11,7 @@ from rich.console import Console
 from dither import connect
 from dither.pages.notebook import CELL_STYLE
 from dither.publish.shown_table import ShownTable
+from tests.case_lists import mark_between
 from tests.datasets import clinic
 
 TABLE = ShownTable(
@@ -70,7 +71,7 @@ def shown(tmp_path_factory):
 NAMES = ("answer", "preview", "explanation", "budget", "history", "tables", "description")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", mark_between(NAMES, step=3))
 def test_at_fifty_columns_every_number_stays_whole(shown, name):
     text = render(shown[name], 50)
     assert max(map(len, text.splitlines())) <= 50

@@ -19,6 +19,7 @@ from dither.plan.operators import Identity
 from dither.synth import Constraint, load_synthetic
 from dither.synth.columns import MOST_LABELS
 from dither.synth.steps import TableSteps
+from tests.case_lists import mark_rest
 from tests.synth.survey import invent_people, open_survey
 
 COLUMNS = ["age", "work", "town", "sport"]
@@ -65,7 +66,7 @@ def find_gap(real: pa.Table, made: pa.Table, first: str, second: str) -> float:
     )
 
 
-@pytest.mark.parametrize("method", ["aim", "mst", "mwem", "privbayes"])
+@pytest.mark.parametrize("method", mark_rest(["aim", "mst", "mwem", "privbayes"], quick=2))
 def test_what_depends_on_each_other_does_so_in_the_synthetic_table(
     con: Any, people: pa.Table, method: str
 ) -> None:

@@ -12,6 +12,7 @@ from scipy.stats import binom
 from dither.data.measure import Measurer
 from dither.errors import DitherError, RefusedError
 from dither.workloads import CountingWorkload, cube, identity, marginals, prefixes, ranges, total
+from tests.case_lists import mark_between, mark_rest
 from tests.workloads.conftest import ROWS, Survey
 
 PAIRS = marginals(2, of=["age", "sex", "area"])
@@ -32,7 +33,7 @@ def test_a_preview_reads_no_data_and_spends_nothing(
     assert "no strategy is below" in str(preview) and "residuals" in preview.strategy
 
 
-@pytest.mark.parametrize("rule", ["pure", "approx", "zcdp"])
+@pytest.mark.parametrize("rule", mark_rest(["pure", "approx", "zcdp"], quick=1))
 def test_one_request_is_charged_once_and_repeats_are_free(survey: Survey, rule: str) -> None:
     con = survey.connect(rule)
     price = {"rho": 0.5} if rule == "zcdp" else {"epsilon": 1}
@@ -78,7 +79,7 @@ WORKLOADS: dict[str, tuple[CountingWorkload, Callable[[Survey], np.ndarray]]] = 
 
 
 @pytest.mark.parametrize("rule", ["pure", "zcdp"])
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", mark_between(WORKLOADS, step=3))
 def test_answers_are_the_true_ones_at_a_high_price(survey: Survey, name: str, rule: str) -> None:
     """Errors of 6.5 standard deviations have a chance below 1e-10 with Gaussian noise; with
     Laplace noise 20 deviations do."""
@@ -220,7 +221,7 @@ REFUSED: dict[str, tuple[CountingWorkload, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", mark_between(REFUSED, step=3))
 def test_what_cannot_be_answered_is_refused_before_anything_is_read(
     survey: Survey, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,10 +12,11 @@ from dither.plan.operators import Identity, ToeplitzHankel
 from dither.workloads.certificates import check_certificate, make_certificate
 from dither.workloads.language import LineKind
 from dither.workloads.line_strategies import choose_line
+from tests.case_lists import mark_rest
 from tests.workloads import dense_workload
 
 
-@pytest.mark.parametrize("kind", ["ranges", "prefixes"])
+@pytest.mark.parametrize("kind", mark_rest(["ranges", "prefixes"], quick=1))
 @pytest.mark.parametrize("size", [16, 100])
 def test_chosen_strategies_are_certified_within_a_thousandth(kind: LineKind, size: int) -> None:
     """The target of the design: 1.002 after rounding."""

@@ -18,6 +18,7 @@ from dither.workloads.fit_constraints import (
     split_whole,
 )
 from dither.workloads.result import WorkloadResult
+from tests.case_lists import mark_rest
 from tests.workloads import dense_workload
 from tests.workloads.conftest import Survey
 
@@ -59,7 +60,7 @@ def test_known_totals_are_kept_and_the_rest_is_constrained_least_squares(survey:
     assert any(SOURCE in step for step in certificate["post_processing"])
 
 
-@pytest.mark.parametrize("with_totals", [False, True])
+@pytest.mark.parametrize("with_totals", mark_rest([False, True], quick=1))
 def test_nonnegative_cells_are_the_constrained_optimum(survey: Survey, with_totals: bool) -> None:
     """Against a general solver (SLSQP) on the explicit quadratic form."""
     result = ask(survey, rho=0.0005)
@@ -100,6 +101,7 @@ def test_intervals_of_biased_results_are_those_of_the_unbiased_estimate(survey: 
     assert derived.table("sex", "area")["count"].to_numpy().min() >= 0
 
 
+@pytest.mark.all
 def test_rounding_keeps_all_sums(survey: Survey) -> None:
     result = ask(survey, rho=0.001).nonnegative().rounded()
     tables = {product.columns: result.answer(product) for product in result.products}

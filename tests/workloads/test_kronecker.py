@@ -10,6 +10,7 @@ from dither.workloads.kronecker import bound_products, plan_kronecker
 from dither.workloads.language import CountingWorkload, identity, prefixes, ranges, total
 from dither.workloads.lines import Noise
 from dither.workloads.measurement import split_variance
+from tests.case_lists import mark_rest
 from tests.workloads import dense_workload
 
 SIZES = {"age": 5, "sex": 2, "area": 3}
@@ -21,7 +22,7 @@ WORKLOADS = {
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", mark_rest(WORKLOADS, quick=1))
 def test_variances_and_answers_are_those_of_explicit_least_squares(name: str, noise: Noise) -> None:
     workload: CountingWorkload = WORKLOADS[name]
     sizes = {column: SIZES[column] for column in workload.columns}

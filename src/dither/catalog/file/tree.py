@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import yaml
@@ -21,6 +22,8 @@ from dither.errors import CatalogError
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 16
+KEPT_TREES = 16
+"""Trees that are kept: one catalog is read several times on the way to an answer."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,21 @@ def read_tree(text: str, file: str) -> Mapping:
             "long lists of values belong in a public table (values: {from: table.column})",
             file=file,
         )
-    root = _make_node(_read_events(text, file), file)
+    root = _read_sound_tree(text) or _make_node(_read_events(text, file), file)
     if not isinstance(root, Mapping):
         raise CatalogError(
             "a catalog is a mapping that starts with `dither: 1`", file=file, line=root.line
         )
     return root
+
+
+@lru_cache(maxsize=KEPT_TREES)
+def _read_sound_tree(text: str) -> Node | None:
+    """The tree of a text, None where there is none: the reason names the file, and is not kept."""
+    try:
+        return _make_node(_read_events(text, ""), "")
+    except CatalogError:
+        return None
 
 
 def make_mapping(entries: list[Entry], line: int, file: str) -> Mapping:
