@@ -14,8 +14,10 @@ from mpmath import mp, mpf
 
 from dither.errors import ParameterError
 from dither.plan.partitions import Block, find_whole_block, score_block, split_block, take_block
+from dither.privacy.mechanisms import adaptive_blocks
 from dither.privacy.mechanisms.adaptive_blocks import LN2_ABOVE, AdaptiveBlocks
 from tests.evidence import assert_counts, laplace_tail
+from tests.mechanisms.planted import Bug
 
 SCALE = F(3)
 """Small, so that small tables reach every side of the threshold; the step is 3 on a line."""
@@ -23,21 +25,6 @@ SCALE = F(3)
 
 def make_blocks(axes: tuple[int, ...], score: str, threshold: int = 2) -> AdaptiveBlocks:
     return AdaptiveBlocks(SCALE, F(10), 1, axes, score, threshold)
-
-
-class WithoutStep(AdaptiveBlocks):
-    """Planted bug: depth takes nothing off."""
-
-    @property
-    def step(self) -> int:
-        return 0
-
-
-class WithoutFloor(AdaptiveBlocks):
-    """Planted bug: scores are not kept above the floor."""
-
-    def floor_score(self, numbers: np.ndarray, depth: int) -> int:
-        return score_block(numbers, self.score) - depth * self.step
 
 
 def split_chance(blocks: AdaptiveBlocks, cells: np.ndarray, block: Block) -> mpf:
@@ -86,8 +73,8 @@ def list_neighbours(
 
 
 def claim(blocks: AdaptiveBlocks) -> float:
-    fan = 2 ** len(blocks.axes)
-    return (2 * fan - 1) / (fan - 1) / float(blocks.tree_scale)
+    """What of the loss is for the splits."""
+    return float(blocks.loss().epsilon - blocks.moved / blocks.leaf_scale)
 
 
 CASES = [
@@ -115,28 +102,18 @@ def find_deep_ratio(blocks: AdaptiveBlocks, heaviest: int = 60) -> float:
         cells[(0,) * len(blocks.axes)] = rows
         other = cells.copy()
         other[(0,) * len(blocks.axes)] += 1
-        for pair in ((cells, other), (other, cells)):
-            ratios.append(find_worst_ratio(blocks, *pair, (0,) * len(blocks.axes)))
+        ratios += [
+            find_worst_ratio(blocks, *pair, (0,) * len(blocks.axes))
+            for pair in ((cells, other), (other, cells))
+        ]
     return max(ratios)
 
 
-@pytest.mark.parametrize("score", ["count", "deviation"])
-@pytest.mark.parametrize("axes", [(64,), (50,), (8, 8)])
-def test_a_deep_tree_costs_no_more_than_the_claim(axes: tuple[int, ...], score: str) -> None:
-    """PrivTree's accumulated loss is about three quarters of the claim on a line (release spec)."""
-    blocks = make_blocks(axes, score)
-    assert 0.5 * claim(blocks) < find_deep_ratio(blocks) <= claim(blocks) + 1e-12
-
-
-@pytest.mark.parametrize("bug", [WithoutStep, WithoutFloor])
-def test_planted_bugs_beat_the_claim(bug: type[AdaptiveBlocks]) -> None:
-    blocks = bug(SCALE, F(10), 1, (4096,), "count", 2)
-    assert find_deep_ratio(blocks, 40) > claim(blocks)
-
-
-def test_half_the_scale_beats_the_claim() -> None:
-    halved = AdaptiveBlocks(SCALE / 2, F(10), 1, (64,), "count", 2)
-    assert find_deep_ratio(halved, 20) > claim(make_blocks((64,), "count"))
+def test_adaptive_blocks_keep_their_claim_by_the_exact_law() -> None:
+    """Deep trees: what the splits of a path add up to is about three quarters of the claim."""
+    for axes, score in product([(64,), (50,), (8, 8)], ["count", "deviation"]):
+        blocks = make_blocks(axes, score)
+        assert 0.5 * claim(blocks) < find_deep_ratio(blocks, 40) <= claim(blocks) + 1e-12
 
 
 def test_what_several_rows_of_a_unit_move_is_in_the_loss() -> None:
@@ -161,7 +138,7 @@ def test_the_step_is_above_the_scale_times_the_logarithm_of_the_fan() -> None:
         assert blocks.step >= 100.1 * len(axes) * float(mp.log(2))
 
 
-def test_splits_follow_the_exact_law() -> None:
+def test_adaptive_blocks_follow_their_law() -> None:
     """Outcomes of 4,000 releases of four cells, against the product of closed forms."""
     blocks = make_blocks((4,), "deviation")
     cells = np.array([0, 5, 1, 1])
@@ -212,3 +189,31 @@ def test_what_has_no_proof_is_refused(change: dict[str, object]) -> None:
     terms = {"tree_scale": 3, "leaf_scale": 3, "moved": 1, "axes": (4,), "score": "count"}
     with pytest.raises(ParameterError):
         AdaptiveBlocks(**{**terms, "threshold": 0, **change})  # type: ignore[arg-type]
+
+
+def floor_nothing(blocks: AdaptiveBlocks, numbers: np.ndarray, depth: int) -> int:
+    return score_block(numbers, blocks.score) - depth * blocks.step
+
+
+KEEPS = test_adaptive_blocks_keep_their_claim_by_the_exact_law
+BUGS = {
+    "blocks-without-step": Bug(
+        "depth takes nothing off a score", KEEPS, ((AdaptiveBlocks, "step", property(lambda _: 0)),)
+    ),
+    "blocks-without-floor": Bug(
+        "scores far below the threshold still move",
+        KEEPS,
+        ((AdaptiveBlocks, "floor_score", floor_nothing),),
+    ),
+    "blocks-half-path": Bug(
+        "half of what a path costs",
+        KEEPS,
+        (
+            (
+                adaptive_blocks,
+                "_bound_path",
+                lambda axes: F(2 ** (axes + 1) - 1, 2 ** (axes + 1) - 2),
+            ),
+        ),
+    ),
+}
