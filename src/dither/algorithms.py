@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dither.synth.constraints import Constraint
     from dither.synth.linked import SyntheticPair
     from dither.synth.synthetic import Synthetic
+    from dither.workloads.adaptive_histogram import AskedHistogram
     from dither.workloads.asked_workload import AskedWorkload
     from dither.workloads.language import CountingWorkload
 
@@ -79,6 +80,43 @@ class AlgorithmDoor:
         from dither.workloads.language import cube
 
         return self.workload(cube(dims, up_to), table=table, **how)
+
+    def adaptive_histogram(
+        self,
+        by: Sequence[str],
+        *,
+        table: str,
+        where: str | None = None,
+        epsilon: Number,
+        score: str = "deviation",
+        tree_share: Number = "0.25",
+        confidence: Number = 0.95,
+    ) -> AskedHistogram:
+        """Counts in blocks of neighbouring values, which are split where the data is not flat.
+
+        For ranges over one to three columns with many values and few rows. `score` "deviation"
+        splits blocks whose values differ, "count" those that hold many rows (PrivTree).
+        `.preview()` says price and noise; `.answer()` asks. Nothing is read or spent before that.
+        """
+        from dither.workloads.adaptive_histogram import AskedHistogram, read_score, read_tree_share
+        from dither.workloads.bind import bind_workload
+        from dither.workloads.language import identity
+
+        self._refuse_closed_pot()
+        view = self._view()
+        analyses = self._kernel.version.analyses
+        bound = bind_workload(identity(*by), table, where, "COUNT(*)", self.bind, analyses)
+        return AskedHistogram(
+            bound,
+            Price(read_epsilon(epsilon)),
+            self._pot,
+            read_score(score),
+            read_tree_share(tree_share),
+            confidence,
+            self._curator,
+            view,
+            self._info,
+        )
 
     def lease(self, *, epsilon: Number | None = None, rho: Number | None = None) -> OpenLease:
         """Charge a budget now, and spend it in steps that are chosen and priced as they come.

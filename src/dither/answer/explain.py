@@ -24,6 +24,7 @@ from dither.plan.algebra import (
     Keys,
     Linear,
     Named,
+    Partition,
     Quantiles,
     Query,
     Scores,
@@ -184,6 +185,8 @@ def describe_query(query: Query) -> str:
         return f"the best of the Distances by {_shorten(keys)}"
     if isinstance(query, Scores):
         return f"the best {type(query.utility).__name__} over {describe_query(query.cells)}"
+    if isinstance(query, Partition):
+        return f"blocks split by {query.score} of {describe_query(query.cells)}"
     if isinstance(query, UnitVectors):
         over = "all units" if query.rate is None else f"a sample of units at rate {query.rate}"
         return f"{type(query.function).__name__} summed over {over}, clipped to {query.clip}"

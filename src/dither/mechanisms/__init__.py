@@ -25,6 +25,7 @@ from dither.mechanisms.staircase import Staircase
 from dither.mechanisms.top_k import TopK
 from dither.mechanisms.tree_counter import TreeCounter
 from dither.mechanisms.truncated_geometric import TruncatedGeometric
+from dither.privacy.mechanisms.adaptive_blocks import AdaptiveBlocks
 from dither.privacy.mechanisms.box import IntegerBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
@@ -37,6 +38,7 @@ from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
 from dither.privacy.mechanisms.score_selection import FlippedScoreSelection, ScoreSelection
 
 __all__ = [
+    "AdaptiveBlocks",
     "ClippedMoments",
     "ExponentialMechanism",
     "FlippedQuantile",

@@ -81,6 +81,7 @@ __all__ = [
     "Not",
     "Operator",
     "Or",
+    "Partition",
     "PerUnit",
     "Plan",
     "Project",
@@ -346,7 +347,30 @@ class JointScores(Hashed):
         return ()
 
 
-Query: TypeAlias = Cells | Keys | Quantiles | UnitVectors | Linear | Scores | JointScores
+@stored(
+    "partition",
+    cells="cells",
+    score="score",
+    threshold="threshold",
+    tree_share="tree_share",
+)
+@dataclass(frozen=True)
+class Partition(OverCells):
+    """Blocks of neighbouring cells of a count, and the count of each block.
+
+    A block is halved along every key where its `score`, "count" or "deviation", is above the
+    threshold. `tree_share` is the share of the price that decides about splits.
+    """
+
+    cells: Cells
+    score: str
+    threshold: int
+    tree_share: Fraction
+
+
+Query: TypeAlias = (
+    Cells | Keys | Quantiles | UnitVectors | Linear | Scores | JointScores | Partition
+)
 MeasuredQuery: TypeAlias = Cells | Keys | Quantiles | UnitVectors
 
 

@@ -13,6 +13,7 @@ from dither.plan.algebra import (
     JointScores,
     Linear,
     OverCells,
+    Partition,
     Plan,
     Quantiles,
     Query,
@@ -32,6 +33,7 @@ from dither.plan.linear import (
 )
 from dither.plan.norms import Sensitivity
 from dither.plan.operators import count_rows
+from dither.plan.partitions import check_partition, partition_move_in
 from dither.plan.scores import ScoreMove, check_joint, check_scores, score_move_in
 from dither.plan.sensitivity import (
     Box,
@@ -102,6 +104,9 @@ class AnalysedQuery:
         if isinstance(self.query, Scores):
             check_scores(self.query, self.rows, self.cells, self.neighbours)
             return 1
+        if isinstance(self.query, Partition):
+            check_partition(self.query, self.rows)
+            return self.cells
         if isinstance(self.query, UnitVectors):
             check_vectors(self.query, self.rows, self.neighbours)
             return count_vector_numbers(self.query, self.rows)
@@ -141,6 +146,12 @@ class AnalysedQuery:
             return ScoreMove(max(member.score_move.largest for member in self.members), False)
         assert isinstance(self.query, Scores)
         return score_move_in(self.query, self.rows, self.neighbours)
+
+    @cached_property
+    def partition_move(self) -> int:
+        """How far one unit moves all cells of a partition together."""
+        assert isinstance(self.query, Partition)
+        return partition_move_in(self.query, self.rows, self.neighbours)
 
     @cached_property
     def box(self) -> Box:

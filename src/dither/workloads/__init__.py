@@ -5,6 +5,7 @@
 answers with intervals. No module here sees data or draws noise.
 """
 
+from dither.workloads.adaptive_histogram import AdaptiveHistogram, AskedHistogram
 from dither.workloads.asked_workload import AskedWorkload
 from dither.workloads.fit_constraints import KnownTotals, StructuralZeros
 from dither.workloads.language import (
@@ -21,6 +22,8 @@ from dither.workloads.preview import WorkloadPreview
 from dither.workloads.result import WorkloadResult
 
 __all__ = [
+    "AdaptiveHistogram",
+    "AskedHistogram",
     "AskedWorkload",
     "CountingWorkload",
     "KnownTotals",

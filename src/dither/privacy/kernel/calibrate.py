@@ -25,6 +25,7 @@ from dither.plan.algebra import (
     CountUnits,
     JointScores,
     Keys,
+    Partition,
     Quantiles,
     Query,
     Scores,
@@ -184,7 +185,7 @@ def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
             analysed.unlisted,
             analysed.points,
         )
-    if isinstance(terms.query, (Scores, JointScores)):
+    if isinstance(terms.query, (Scores, JointScores, Partition)):
         return Calibrated(
             step,
             mechanism,

@@ -19,6 +19,7 @@ Every family builds a mechanism whose loss is at most the step's share, rounded 
     rounded_gaussian   sigma = sqrt(D2 / (2 rho_i)), normal numbers rounded
     scores_...         scale = 2 Delta / epsilon_i, or Delta / epsilon_i where scores are monotone
     linear_...         the same three on the product of a public operator with cells
+    adaptive_blocks    splits and counts of blocks at epsilon_i, by their shares of it
     vectors_...        rounded Gaussian noise on a sum of clipped vectors, perhaps over a sample
 
 Proof: docs/proofs/kernel.md#calibration.
@@ -36,11 +37,13 @@ from dither.plan.algebra import (
     JointScores,
     Keys,
     Linear,
+    Partition,
     Quantiles,
     Query,
     Scores,
     UnitVectors,
 )
+from dither.privacy.mechanisms.adaptive_blocks import AdaptiveBlocks
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox, UnitBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys, ThresholdKeys
@@ -191,6 +194,24 @@ def build_scores_by_permute_and_flip(terms: StepTerms) -> Built:
     return Built(FlippedScoreSelection(terms.share, *terms.analysed.score_move, *terms.adjacency))
 
 
+def build_adaptive_blocks(terms: StepTerms) -> Built:
+    """Build splits and counts of blocks at epsilon_i; every key is an axis."""
+    query = terms.query
+    assert isinstance(query, Partition)
+    _ = terms.analysed.released_rows  # refused before a mechanism is built
+    return Built(
+        AdaptiveBlocks.for_epsilon(
+            terms.share,
+            query.tree_share,
+            terms.analysed.partition_move,
+            tuple(domain.codes for domain in terms.analysed.domains),
+            query.score,
+            query.threshold,
+            terms.adjacency,
+        )
+    )
+
+
 def build_geometric_keys(terms: StepTerms) -> Built:
     """Build the optimal key selection at epsilon_i and delta_i, the shares of this step."""
     return Built(
@@ -329,6 +350,7 @@ FAMILIES: dict[str, MechanismFamily] = {
             ("epsilon", "rho"),
             build_scores_by_exponential,
         ),
+        MechanismFamily("adaptive_blocks", Partition, ("epsilon",), build_adaptive_blocks),
     )
 }
 """By the name that requests, ledgers and certificates hold, which never changes. Where several

@@ -11,10 +11,12 @@ from dither.plan.algebra import (
     JointScores,
     Linear,
     MeasuredQuery,
+    Partition,
     Scores,
     UnitVectors,
     measured_queries,
 )
+from dither.plan.apply_operator import to_integers
 from dither.plan.linear import multiply_cells
 from dither.plan.scores import evaluate_scores
 from dither.privacy.kernel.calibrate import Calibrated
@@ -68,6 +70,8 @@ def _numbers_of(calibrated: Calibrated, results: list[Any]) -> Exact:
         return {(): multiply_cells(query, measured, calibrated.largest_cells)}
     if isinstance(query, Scores):
         return {(): evaluate_scores(query, measured, calibrated.largest_cells)}
+    if isinstance(query, Partition):
+        return {(): to_integers(measured[:, 0], calibrated.largest_cells)}
     if isinstance(query, UnitVectors):
         return {(): measured}
     return _columns_of(calibrated.step, measured)

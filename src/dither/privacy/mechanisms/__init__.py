@@ -5,6 +5,7 @@ One file each; docs/reference/mechanisms.md is the table of them all, with their
 planted bugs.
 """
 
+from dither.privacy.mechanisms.adaptive_blocks import AdaptiveBlocks
 from dither.privacy.mechanisms.box import IntegerBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
@@ -17,6 +18,7 @@ from dither.privacy.mechanisms.rounded_gaussian import IntegerRoundedGaussian
 from dither.privacy.mechanisms.score_selection import FlippedScoreSelection, ScoreSelection
 
 __all__ = [
+    "AdaptiveBlocks",
     "FlippedQuantile",
     "FlippedScoreSelection",
     "GaussianKeys",

@@ -1,0 +1,127 @@
+"""Partitions: blocks of neighbouring cells that are split where the cells of a block differ.
+
+The cells of one count over one to three keys lie on a line, in a plane or in a space. A public tree
+halves every axis: its root is all cells, its leaves are single cells. A block is split by a noisy
+score: the rows in it (PrivTree), or how far its cells are from all being equal. This module has
+the tree and the exact scores; the noise is in `privacy/mechanisms/adaptive_blocks.py`. Proof:
+docs/proofs/partitions.md.
+
+>>> line = find_whole_block((5,))
+>>> [block.stops[0] - block.starts[0] for block in split_block(line, (5,))]
+[4, 1]
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from dither.catalog import Neighbours
+from dither.errors import RefusedError
+from dither.plan.algebra import Cells, Count, CountUnits, CountValues, Partition
+from dither.plan.analyse import Analysed
+from dither.plan.linear import find_aggregate, move_of_cells, refuse_open_keys
+from dither.rules import PrivacyRule
+
+MOST_AXES = 3
+MOST_THRESHOLD = 1 << 40
+SCORES = ("count", "deviation")
+_COUNTS = (Count, CountValues, CountUnits)
+
+
+class Block(NamedTuple):
+    """Neighbouring cells: from `starts` up to, and without, `stops` along every axis.
+
+    `side` is the length of the block in the public tree, a power of two: at the end of an axis the
+    block has fewer cells. `depth` is the number of splits above it.
+    """
+
+    starts: tuple[int, ...]
+    stops: tuple[int, ...]
+    side: int
+    depth: int
+
+    @property
+    def cells(self) -> int:
+        """How many cells it has."""
+        return prod(stop - start for start, stop in zip(self.starts, self.stops, strict=True))
+
+
+def find_whole_block(axes: tuple[int, ...]) -> Block:
+    """The block of all cells, the root of the tree."""
+    side = 1 << (max(axes) - 1).bit_length()
+    return Block((0,) * len(axes), axes, side, 0)
+
+
+def split_block(block: Block, axes: tuple[int, ...]) -> tuple[Block, ...]:
+    """The blocks of half the side, in the order of their first cells; those without cells are left
+    out."""
+    half = block.side // 2
+    corners = product(*((start, start + half) for start in block.starts))
+    return tuple(
+        Block(
+            corner,
+            tuple(min(start + half, size) for start, size in zip(corner, axes, strict=True)),
+            half,
+            block.depth + 1,
+        )
+        for corner in corners
+        if all(start < size for start, size in zip(corner, axes, strict=True))
+    )
+
+
+def take_block(cells: NDArray[Any], block: Block) -> NDArray[Any]:
+    """The numbers of a block's cells."""
+    slices = map(slice, block.starts, block.stops)
+    return cells[tuple(slices)].ravel()
+
+
+def score_block(numbers: NDArray[Any], score: str) -> int:
+    """The exact score of a block: its sum, or the least of sum |x - m| over all m.
+
+    The least is reached where m is a middle number.
+    """
+    if score == "count":
+        return int(numbers.sum())
+    ordered = sorted(numbers.tolist())
+    half = len(ordered) // 2
+    return int(sum(ordered[len(ordered) - half :]) - sum(ordered[:half]))
+
+
+def check_partition(query: Partition, rows: Analysed) -> None:
+    """Refuse a partition without a proof: of sums, of open keys, of too many axes."""
+    check_partition_request(query)
+    if not isinstance(find_aggregate(query.cells), _COUNTS):
+        raise RefusedError(
+            "a partition takes the cells of one COUNT, COUNT(column) or COUNT(DISTINCT unit)",
+            rule=PrivacyRule.NO_RULE,
+        )
+    refuse_open_keys(query.cells, rows)
+
+
+def check_partition_request(query: Partition) -> None:
+    """Refuse what is out of range or of another type, before any plan is analysed."""
+    keys = query.cells.keys if type(query.cells) is Cells else ()
+    if type(keys) is not tuple or not 1 <= len(keys) <= MOST_AXES:
+        raise RefusedError(
+            f"a partition takes one to {MOST_AXES} keys, each of them an axis",
+            rule=PrivacyRule.NO_RULE,
+        )
+    if query.score not in SCORES:
+        raise RefusedError(f"a partition splits by {' or '.join(SCORES)}", rule=PrivacyRule.NO_RULE)
+    is_share = type(query.tree_share) is Fraction and 0 < query.tree_share < 1
+    is_threshold = type(query.threshold) is int and 0 <= query.threshold <= MOST_THRESHOLD
+    if not is_share or not is_threshold:
+        raise RefusedError(
+            "a partition takes tree_share between 0 and 1 and an integer threshold from 0",
+            rule=PrivacyRule.PARAMETER_RANGES,
+        )
+
+
+def partition_move_in(query: Partition, rows: Analysed, neighbours: Neighbours) -> int:
+    """The most by which one unit moves all cells together, in L1."""
+    return move_of_cells(query.cells, rows, neighbours).l1
