@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from workloads.sampled_grid import build_grid
+from sampled_grid import build_grid
 
 from dither import accounting as acc
 from dither.accounting.growth import forget
