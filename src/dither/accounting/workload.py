@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 from dither.accounting.bounded_range import BoundedRangeFactor, two_losses
@@ -31,6 +32,7 @@ from dither.accounting.integer_laws import (
     randomized_response,
 )
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.masses import mass_at_infinity
 from dither.accounting.mixtures import GridMixture, MixtureFactor
 from dither.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
 from dither.accounting.shuffled import clones, responses
@@ -84,6 +86,11 @@ class Workload:
     @property
     def symmetric(self) -> bool:
         return self.upper["remove"] is self.upper["add"]
+
+    @cached_property
+    def masses(self) -> tuple[Fraction, Fraction]:
+        """Bounds of the mass at infinity, the same in both directions."""
+        return mass_at_infinity(self.events)
 
 
 def build_workload(events: Events, neighbours: str) -> Workload:
