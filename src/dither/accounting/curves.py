@@ -197,7 +197,9 @@ def _solve_epsilon(
     if high_mass == target:
         ceiling = _bound_largest(workload, direction)
         return _read_ceiling(workload, ceiling, low_mass == high_mass)
-    rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
+    rest = (target, target)
+    if high_mass:
+        rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
     best = _NOTHING
     if not workload.vague:
         best = _try_epsilon(workload, workload.upper[direction], rest, engine, floor)
