@@ -190,7 +190,8 @@ class Contour:
             )
         chernoff = _bound_by_chernoff(factors, c)
         step = choose_step(c, near_epsilon, log_delta, chernoff)
-        reach, truncation = _find_reach(factors, c, step, near_epsilon, level, log_delta)
+        goal = log_delta - (level - c * near_epsilon) + math.log(_GOAL) + math.log(math.pi)
+        reach, truncation = _find_reach(factors, c, step, goal, second)
         count = math.ceil(reach / step)
         nodes = np.arange(count + 1, dtype=np.float64) * step
         s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
@@ -408,19 +409,26 @@ def choose_step(
 
 
 def _find_reach(
-    factors: Sequence[Factor], c: float, step: float, epsilon: float, level: float, log_delta: float
+    factors: Sequence[Factor], c: float, step: float, goal: float, variance: float
 ) -> tuple[float, float]:
-    """Choose where to stop, and bound what is left out, relative to M(c) e^{-c eps} (T1)."""
-    goal = log_delta - (level - c * epsilon) + math.log(_GOAL) + math.log(math.pi)
+    """Choose where to stop, and bound what is left out, relative to M(c) e^{-c eps} (T1).
+
+    The search for a rest of at most e^goal starts where a Gaussian of that variance has fallen so
+    far.
+    """
 
     def bound_rest(y: float) -> float:
         return sum(factor.decay(c, y) for factor in factors) - math.log(max(y - step, step / 2))
 
-    low, high = step, 4 * step
+    high = max(4 * step, 1.1 * math.sqrt(max(0.0, -2 * goal) / variance))
+    low = step
     while bound_rest(high) > goal:
-        low, high = high, high * 2
+        low, high = high, high * 1.4
         if high > _MOST_NODES * step:
             raise OutOfReach
+    while low == step and high > 4 * step and bound_rest(high / 1.4) <= goal:
+        high /= 1.4
+    low = max(low, high / 1.4)
     while high / low > 1.12:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if bound_rest(middle) > goal else (low, middle)
