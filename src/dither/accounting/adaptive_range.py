@@ -72,9 +72,10 @@ class ValueCurve(NamedTuple):
             return 5e-324
         first = (cell - self.middle) * self.pitch
         share = min(1.0, max(0.0, math.expm1(near - first) / math.expm1(self.pitch)))
-        left = float(self.values[cell])
-        right = float(self.values[cell + 1])
-        return min(1.0, (left - (left - right) * share) * (1 + 1e-12) + 5e-324)
+        first_value = float(self.values[cell])
+        last_value = float(self.values[cell + 1])
+        chord = first_value - (first_value - last_value) * share
+        return min(1.0, chord * (1 + 1e-12) + 5e-324)
 
     def bound_below(self, epsilon: float, upper: ValueCurve) -> float:
         """Bound V at epsilon from below: above its next chord drawn on, and its next value."""
@@ -82,12 +83,12 @@ class ValueCurve(NamedTuple):
         cell = self._find_cell(near) + 1
         if cell + 1 >= len(self.values):
             return 0.0
-        left = float(self.values[cell])
+        value = float(self.values[cell])
         first = (cell - self.middle) * self.pitch
-        right = upper.bound_above((first + self.pitch) * (1 - 1e-14))
+        next_value = upper.bound_above((first + self.pitch) * (1 - 1e-14))
         share = -math.expm1(near - first) / math.expm1(self.pitch)
-        drawn = (1 + share) * left - share * right
-        return max(0.0, left, drawn) * (1 - 1e-12)
+        drawn = (1 + share) * value - share * next_value
+        return max(0.0, value, drawn) * (1 - 1e-12)
 
 
 @lru_cache(maxsize=16)
