@@ -71,12 +71,14 @@ def log_payoff(t: float) -> float:
 
 
 _FINE = 4
+_FAR = 16.0
+_FINEST = 2.0**-6
 _EXTENDED = 2  # Chernoff points that a contour keeps when it grows
 _LOWEST = -88
 _HIGHEST = 93
 
 
-def _on_grid(index: int) -> float:
+def _on_grid(index: float) -> float:
     """The real parts that are tried: 2^(index/4), so that one workload and the next meet on the
     same contour."""
     return float(2.0 ** (index / _FINE))
@@ -93,7 +95,7 @@ def _find_saddle(
     """A c on the grid, near the saddle of the integrand for the delta or the epsilon asked for; and
     that epsilon."""
 
-    def away(index: int) -> tuple[float, float]:
+    def away(index: float) -> tuple[float, float]:
         c = _on_grid(index)
         try:
             level, first, second = _cumulants(factors, c)
@@ -110,12 +112,14 @@ def _find_saddle(
         )
         return log_delta - saddle_log_delta, saddle_epsilon
 
-    low, high = _LOWEST, _HIGHEST
+    low: float = _LOWEST
+    high: float = _HIGHEST
     below = (-math.inf, 0.0)
     above = (math.inf, 0.0)
-    index = 2 * _FINE
+    index: float = 2 * _FINE
     jump = 4
-    while high - low > 1:
+    # finer than the grid only where a step on it moves log delta, or epsilon, by very much
+    while high - low > 1 or (_FAR < min(-below[0], above[0]) < math.inf and high - low > _FINEST):
         value = away(index)
         if value[0] < 0:
             low = index
@@ -124,7 +128,7 @@ def _find_saddle(
             high = index
             above = value
         if low > _LOWEST and high < _HIGHEST:
-            index = (low + high) // 2
+            index = (low + high) // 2 if high - low > 1 else (low + high) / 2
         else:
             index = (
                 min(_HIGHEST - 1, low + jump) if high == _HIGHEST else max(_LOWEST + 1, high - jump)
@@ -190,7 +194,8 @@ class Contour:
             )
         chernoff = _bound_by_chernoff(factors, c)
         step = choose_step(c, near_epsilon, log_delta, chernoff)
-        reach, truncation = _find_reach(factors, c, step, near_epsilon, level, log_delta)
+        goal = log_delta - (level - c * near_epsilon) + math.log(_GOAL) + math.log(math.pi)
+        reach, truncation = _find_reach(factors, c, step, goal, second)
         count = math.ceil(reach / step)
         nodes = np.arange(count + 1, dtype=np.float64) * step
         s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
@@ -408,19 +413,26 @@ def choose_step(
 
 
 def _find_reach(
-    factors: Sequence[Factor], c: float, step: float, epsilon: float, level: float, log_delta: float
+    factors: Sequence[Factor], c: float, step: float, goal: float, variance: float
 ) -> tuple[float, float]:
-    """Choose where to stop, and bound what is left out, relative to M(c) e^{-c eps} (T1)."""
-    goal = log_delta - (level - c * epsilon) + math.log(_GOAL) + math.log(math.pi)
+    """Choose where to stop, and bound what is left out, relative to M(c) e^{-c eps} (T1).
+
+    The search for a rest of at most e^goal starts where a Gaussian of that variance has fallen so
+    far.
+    """
 
     def bound_rest(y: float) -> float:
         return sum(factor.decay(c, y) for factor in factors) - math.log(max(y - step, step / 2))
 
-    low, high = step, 4 * step
+    high = max(4 * step, 1.1 * math.sqrt(max(0.0, -2 * goal) / variance))
+    low = step
     while bound_rest(high) > goal:
-        low, high = high, high * 2
+        low, high = high, high * 1.4
         if high > _MOST_NODES * step:
             raise OutOfReach
+    while low == step and high > 4 * step and bound_rest(high / 1.4) <= goal:
+        high /= 1.4
+    low = max(low, high / 1.4)
     while high / low > 1.12:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if bound_rest(middle) > goal else (low, middle)

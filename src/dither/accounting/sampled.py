@@ -180,7 +180,8 @@ class SampledGroup:
 
     def decay(self, c: float, y: float) -> float:
         """Bound log |M(c+iy)| / M(c) of the whole group from above; the result is kept."""
-        kept_fall = _falls.get((self.key, c, y))
+        key = (self.key, c, y)
+        kept_fall = _falls.get(key)
         if kept_fall is not None:
             return kept_fall
         mass, lengths = self._layers(c)
@@ -188,11 +189,21 @@ class SampledGroup:
         fall = float(np.sum(self.arrays[2] * np.log1p(-np.clip(gap, 0.0, 1.0 - 1e-16)))) * (
             1 - 1e-12
         )
-        _falls[self.key, c, y] = fall
+        _falls[key] = fall
         _trim(_falls)
         return fall
 
+    @cached_property
+    def _kept_layers(self) -> dict[float, tuple[Real, Real]]:
+        return {}
+
     def _layers(self, c: float) -> tuple[Real, Real]:
+        """The layers of every factor; a group is asked for them many times at the same c."""
+        if c not in self._kept_layers:
+            self._kept_layers[c] = self._collect_layers(c)
+        return self._kept_layers[c]
+
+    def _collect_layers(self, c: float) -> tuple[Real, Real]:
         """Collect the layers of every factor; those that are not known yet are made together."""
         keys = [(self.kind, *factor.floats, c) for factor in self.factors]
         missing = [index for index, key in enumerate(keys) if key not in _staircases]
