@@ -18,6 +18,7 @@ from dither.plan.algebra import (
     Group,
     Plan,
     Project,
+    Quantiles,
     Query,
     SampleUnits,
     Scan,
@@ -110,7 +111,9 @@ def _describe(query: AnalysedQuery) -> tuple[object, ...]:
 
 
 def _list_read_columns(query: Query) -> frozenset[str] | None:
-    """The columns that counts and sums read from their rows; None, all, for other queries."""
+    """The columns that counts, sums and quantiles read from their rows; None, all, for others."""
+    if isinstance(query, Quantiles):
+        return frozenset((*query.keys, query.column))
     if not isinstance(query, Cells):
         return None
     measured = (getattr(aggregate, "column", None) for aggregate in query.columns)
