@@ -125,9 +125,9 @@ def _shares(
     """
     weights = [step.weight for step in request.steps]
     whole = sum(weights, Fraction(0))
-    by_rho = sum((w for w, own in zip(weights, measures, strict=True) if own == "rho"), Fraction(0))
-    if not by_rho or by_rho == whole:
+    if len(set(measures)) == 1:
         return [budget * weight / whole for weight in weights]
+    by_rho = sum((w for w, own in zip(weights, measures, strict=True) if own == "rho"), Fraction(0))
     rho = rho_within(budget * by_rho / whole, delta)
     return [
         rho * weight / by_rho if own == "rho" else budget * weight / whole
