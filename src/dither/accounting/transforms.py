@@ -47,7 +47,7 @@ class Factor(Protocol):
         """A bound on the loss of all copies together, or infinity."""
 
 
-def expm1_complex(value: Complex) -> Complex:
+def expm1_complex(value: NDArray[Any]) -> NDArray[Any]:
     """Compute e^value - 1 without cancellation near zero."""
     real = value.real
     imaginary = value.imag
