@@ -19,7 +19,7 @@ from dither.accounting.adaptive_range import MOST_MECHANISMS, RangeComposition
 from dither.accounting.atomic import atomic
 from dither.accounting.bounded_range import BoundedRangeFactor, bounded_range_delta
 from dither.accounting.bounds import SMALLEST, Bounds, down, is_wide, up
-from dither.accounting.contour import Contour, find_saddle_epsilon
+from dither.accounting.contour import Contour
 from dither.accounting.crossing import invert
 from dither.accounting.few_steps import build, is_certainly_zero
 from dither.accounting.few_steps import is_below as is_below_by_chernoff
@@ -34,6 +34,7 @@ from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.mixtures import GridMixture, MixtureFactor
 from dither.accounting.one_step import bound_one_step, guess_one_step
 from dither.accounting.rough_law import RoughLaw, SampledSteps, are_nearly_gaussian
+from dither.accounting.saddle import find_saddle_epsilon
 from dither.accounting.sampled import OutOfReach, SampledGaussianFactor
 from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
 from dither.accounting.workload import Law

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from dither.canonical import digest, fraction_text
 from dither.catalog import storage
+from dither.curator.answer_size import check_answer_size
 from dither.curator.ask_log import AskLog
 from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
@@ -27,8 +28,6 @@ from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
 from dither.identity import Access, AccessLog, Principal
 from dither.identity.private_file import read_clock
-from dither.plan.algebra import Cells, Linear, Quantiles, Query, Scores
-from dither.plan.operators import count_rows
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import from_bytes
 from dither.privacy.kernel.request import Request
@@ -45,8 +44,6 @@ CHANGED = (
     "nothing was charged: ask again"
 )
 NOT_STORED = "no answer to this question at this price is stored for this budget: ask it first"
-MOST_NUMBERS = 5_000_000
-"""Numbers in one reply, by the declared keys of a question: more are refused before a charge."""
 
 
 class ServedDataset:
@@ -166,7 +163,7 @@ class ServedDataset:
         """
         started = time.thread_time()
         priced = self._price(request, call.rules)
-        _check_size(priced)
+        check_answer_size(priced)
         if priced.key != call.key:
             raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
         longest_s = max(_PRICING_S, self._schedule.slot_s * _PRICING_SHARE)
@@ -368,30 +365,6 @@ class ServedDataset:
         """Price a request by the newest version."""
         self._curator.view(request.pot)
         return self._curator.kernel.price(replace(request, context="asked"), rules)
-
-
-def _check_size(priced: Priced) -> None:
-    """Refuse, before a charge, an answer that is too long for one message."""
-    numbers = 0
-    for calibrated in priced.steps:
-        numbers += _count_numbers(calibrated.step.query, calibrated.cells)
-    if numbers > MOST_NUMBERS:
-        raise RefusedError(
-            f"the answer would have {numbers:,} numbers, and at most {MOST_NUMBERS:,} are sent at "
-            "once: ask for fewer groups",
-            rule=PrivacyRule.BOUNDED_WORK,
-        )
-
-
-def _count_numbers(query: Query, cells: int) -> int:
-    """How many numbers a step releases: for each cell, for each row of an operator, or one."""
-    if isinstance(query, Linear):
-        return count_rows(query.operator)
-    if isinstance(query, Scores):
-        return 1
-    if isinstance(query, Quantiles):
-        return cells * query.width
-    return cells * (len(query.columns) if isinstance(query, Cells) else 1)
 
 
 def _list_visible_pots(pots: tuple[Pot, ...], names: tuple[str, ...]) -> set[str]:

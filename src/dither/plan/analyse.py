@@ -7,12 +7,12 @@ The tree that is analysed here is the tree that `data/lower` lowers, node by nod
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dither.catalog import Catalog
 from dither.catalog.scalars import is_name
 from dither.errors import RefusedError
 from dither.plan.algebra import (
-    Call,
     Column,
     Distinct,
     Filter,
@@ -32,6 +32,7 @@ from dither.plan.carry_sums import carry_sums
 from dither.plan.conditions import check_condition
 from dither.plan.domain import Columns
 from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.functions import domain_of
 from dither.plan.narrow import narrow_columns
 from dither.plan.refine import Means, find_means, refine_domain
 from dither.plan.stability.distinct import distinct_public, distinct_rows
@@ -258,12 +259,10 @@ def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
 
 def _project(plan: Project, source: Analysed, rules: int) -> Analysed:
     """Analyse a projection; the newest rules also bound quotients that are averages."""
-    columns = project_columns(source.columns, plan.columns)
+    find_domain = domain_of
     if rules > FIRST_RULES:
-        means = list_means(source)
-        for named in plan.columns:
-            if isinstance(named.of, Call):
-                columns[named.name] = refine_domain(named.of, source.columns, means)
+        find_domain = partial(refine_domain, means=list_means(source))
+    columns = project_columns(source.columns, plan.columns, find_domain)
     return Analysed(plan, project_rows(source.node, plan.columns), columns, (source,))
 
 

@@ -23,7 +23,7 @@ from dither.sql.refusals.syntax import (
     find_first_word,
 )
 from dither.sql.refusals.table import REFUSALS
-from dither.sql.tree_nodes import DUCKDB, list_nodes
+from dither.sql.tree_nodes import DUCKDB, list_children, list_nodes
 
 MAX_LENGTH = 100_000
 MAX_WORD = 1_000
@@ -214,11 +214,11 @@ def _check_tree(tree: exp.Expr) -> None:
 def _list_children(node: exp.Expr) -> list[exp.Expr]:
     """List the nodes under a node; those of a chain of AND (or OR) all at once."""
     children: list[exp.Expr] = []
-    waiting = list(node.iter_expressions())
+    waiting = list_children(node)
     while waiting:
         child = waiting.pop()
         if isinstance(child, (exp.And, exp.Or)) and type(child) is type(node):
-            waiting += child.iter_expressions()
+            waiting += list_children(child)
         else:
             children.append(child)
     return children

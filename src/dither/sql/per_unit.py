@@ -3,7 +3,6 @@ without an owner)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -38,16 +37,7 @@ from dither.sql.names import name_output
 from dither.sql.parse import read_whole
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, decode_labels, fresh_name
-from dither.sql.tree_nodes import find_nodes
-
-
-def walk(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield a node and what is under it; subqueries are not entered."""
-    for descendant in node.walk(
-        prune=lambda child: child is not node and isinstance(child, exp.Query)
-    ):
-        if descendant is node or not isinstance(descendant, exp.Query):
-            yield descendant
+from dither.sql.tree_nodes import list_own_nodes
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -66,10 +56,9 @@ def has_aggregates(select: exp.Select) -> bool:
 
 
 def contains_aggregate(node: exp.Expr) -> bool:
-    windows = [id(window.this) for window in find_nodes(node, exp.Window)]
-    return any(
-        is_aggregate(descendant) and id(descendant) not in windows for descendant in walk(node)
-    )
+    nodes = list_own_nodes(node)
+    windows = [id(inner.this) for inner in nodes if isinstance(inner, exp.Window)]
+    return any(is_aggregate(inner) and id(inner) not in windows for inner in nodes)
 
 
 def list_key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
@@ -309,7 +298,9 @@ def _read_aggregate(node: exp.Expr, inside: _Inside, per_unit: bool) -> Expressi
     if isinstance(node, exp.Filter):
         filter_condition = resolve_expression(node.expression.this, scope)
         call = node.this
-    if any(is_aggregate(descendant) for descendant in walk(call) if descendant is not call):
+    if any(
+        is_aggregate(descendant) for descendant in list_own_nodes(call) if descendant is not call
+    ):
         raise make_refusal("nested aggregate", scope.context, node)
     word = name_output(call, 1)
     if isinstance(call, exp.Count):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dither.errors import RefusedError
-from dither.plan.algebra import Call, Column, Named, Value
-from dither.plan.domain import Columns, check_name
+from dither.plan.algebra import Call, Column, Expression, Named, Value
+from dither.plan.domain import Columns, Domain, check_name
 from dither.plan.functions import domain_of
 from dither.plan.stability.owned import Grouped, Node, Owned, Public
 from dither.rules import PrivacyRule
@@ -49,8 +50,12 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
     return replace(source, grouped=kept, degrees=None)
 
 
-def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:
-    """Compute the domain of each expression by interval arithmetic.
+def project_columns(
+    source: Columns,
+    columns: tuple[Named, ...],
+    find_domain: Callable[[Expression, Columns], Domain] = domain_of,
+) -> Columns:
+    """Compute the domain of each expression, by interval arithmetic if nothing else is given.
 
     A column that is passed on keeps its own.
     """
@@ -59,7 +64,7 @@ def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:
         check_name(column.name, domains)
         if not isinstance(column.of, (Column, Value, Call)):
             raise RefusedError("a projection holds expressions", rule=PrivacyRule.NO_RULE)
-        domains[column.name] = domain_of(column.of, source)
+        domains[column.name] = find_domain(column.of, source)
     if not domains:
         raise RefusedError("a projection without columns", rule=PrivacyRule.NO_RULE)
     return domains

@@ -38,8 +38,8 @@ kind that a later one needs and the question has not."""
 
 def rewrite(query: exp.Query, catalog: Catalog) -> exp.Query:
     """The query after every pass that could change it."""
-    nodes = list_nodes(query)
-    for apply, kind in PASSES:
-        if any(isinstance(node, kind) for node in nodes):
+    kinds = {type(node) for node in list_nodes(query)}
+    for apply, needed in PASSES:
+        if any(issubclass(kind, needed) for kind in kinds):
             query = apply(query, catalog)
     return query

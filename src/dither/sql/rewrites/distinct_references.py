@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from dither.catalog import Catalog, OwnerReference
 from dither.catalog.owners import owner_names
-from dither.sql.per_unit import is_aggregate, walk
+from dither.sql.per_unit import is_aggregate
 from dither.sql.rewrites.sources import TableSource, find_source, list_selects, list_sources
+from dither.sql.tree_nodes import list_own_nodes
 
 
 def rewrite_distinct_references(query: exp.Query, catalog: Catalog) -> exp.Query:
@@ -36,7 +37,9 @@ def _find_counted(select: exp.Select) -> exp.Column | None:
     having = select.args.get("having")
     order = select.args.get("order")
     clauses = [*select.expressions, *(clause for clause in (having, order) if clause is not None)]
-    aggregates = [node for clause in clauses for node in walk(clause) if is_aggregate(node)]
+    aggregates = [
+        node for clause in clauses for node in list_own_nodes(clause) if is_aggregate(node)
+    ]
     columns = set()
     for node in aggregates:
         is_distinct = isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct)

@@ -30,7 +30,7 @@ def _replace_names(select: exp.Select, sources: list[TableSource]) -> None:
     meanings: dict[str, exp.Expr] = {}
     size = 0
     for output in list(select.expressions):
-        for column in find_nodes(output, exp.Column):
+        for column in find_nodes(output, exp.Column) if meanings else ():
             meaning = meanings.get(column.name.lower())
             is_free = not column.table and column.parent_select is select
             if meaning is None or not is_free:

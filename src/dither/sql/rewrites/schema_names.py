@@ -20,6 +20,8 @@ def rewrite_schema_names(query: exp.Query, catalog: Catalog) -> exp.Query:
     for node in list_nodes(query):
         if not isinstance(node, (exp.Table, exp.Column)):
             continue
+        if not (node.args.get("db") or node.args.get("catalog")):
+            continue
         table = node.name if isinstance(node, exp.Table) else node.text("table")
         schemas = {part.lower() for part in (node.text("db"), node.text("catalog")) if part}
         is_hidden = isinstance(node, exp.Table) and is_named_by_with(node)
