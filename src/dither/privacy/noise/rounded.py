@@ -56,7 +56,7 @@ class RoundedPlan:
     """How noise of one sigma is drawn.
 
     As many words mean a cell as its table counts. They are laid out in slices of equal first 15
-    bits: first `decided` ones of one cell alone, then what is left of all cells, up to their `ends`.
+    bits: first `decided` of one cell alone, then what is left of all cells, up to their `ends`.
     `cells` and `sure` are for every value of a word's first 16 bits: the signed cell, and how many
     values of the 8 bits accept whatever the offset; 0 where these 16 bits do not decide the cell.
     `guide` has both in one number, for one look-up: see `_pack_guide`.
