@@ -39,7 +39,7 @@ _WHOLE = 1 << BITS
 _MOST_KINDS = 8
 _MOST_DIGITS = 50
 _LARGEST_SQUARE = 4096
-_LARGEST_EPSILON = 10**6
+_LARGEST_EPSILON = 1000
 _ROOT_BITS = 64
 _EDGE_BITS = 128
 _FINENESS = 32
@@ -230,37 +230,49 @@ def _build_gauss(kind: Gauss, scale: Scale) -> tuple[LossLaw, LossLaw]:
     """The loss of (1-q) N(0,1) + q N(mean,1) towards N(0,1), and the other way round.
 
     It grows with the outcome x. Cells end where it is a point of the grid: every point around 0,
-    and then ever fewer, each cell at most a 32nd part of its loss wide.
+    and then ever fewer, each cell at most a 32nd part of its loss wide. Outcomes beyond the last
+    cell have an infinite loss for who leaves, and that of its end for who comes; those before the
+    first one, if there are any, the other way round.
     """
     mean = Fraction(isqrt(int(kind.square * 4**_ROOT_BITS)) + 1, 1 << _ROOT_BITS)
     fine = _choose_fine(kind, mean)
     leaving = Spread(fine, scale)
     coming = Spread(fine, scale)
-    low = _find_lowest(kind.rate, mean, fine)
-    before = (Enclosure(0, 0), Enclosure(0, 0))
-    is_open = kind.rate == 1  # the first cell has no lower end: all its mass is moved up
+    low, has_outcomes_below = _find_lowest(kind.rate, mean, fine)
+    before = NOTHING
+    infinite = 0
+    if has_outcomes_below:
+        before = _enclose_below(kind.rate, mean, low, fine)
+        leaving.masses[low] += scale.up(before.mixed.high)
+        infinite = scale.up(before.plain.high)
     while True:
         high = low + max(1, abs(low) // _FINENESS)
-        edge = _enclose_edge(kind.rate, mean, high * Fraction(2) ** -fine)
-        without = _enclose_below(edge, Fraction(0))
-        shifted = _enclose_below(edge, mean)
-        cell = _subtract(without, before[0])
-        mixed = _mix(kind.rate, cell, _subtract(shifted, before[1]))
-        leaving.add(low, high, mixed, Enclosure(0, 0) if is_open else cell)
-        coming.add(-high, -low, cell, mixed)
-        is_open = False
-        before = (without, shifted)
-        whole = Enclosure(_WHOLE, _WHOLE)
-        rest = _subtract(whole, without)
-        far = scale.up(_mix(kind.rate, rest, _subtract(whole, shifted)).high)
+        below = _enclose_below(kind.rate, mean, high, fine)
+        cell = below.subtract(before)
+        leaving.add(low, high, cell.mixed, cell.plain)
+        coming.add(-high, -low, cell.plain, cell.mixed)
+        beyond = ALL.subtract(below)
+        far = scale.up(beyond.mixed.high)
         if far <= scale.spare or high > 64 * LONGEST:
             break
-        low = high
-    # what lies beyond the last edge: an infinite loss of one who leaves, a small one of who comes
-    coming.masses[-high] += scale.up(rest.high)
-    left = leaving.finish(far)
-    # without sampling both directions have one law
-    return (left, left) if kind.rate == 1 else (left, coming.finish(0))
+        low, before = high, below
+    coming.masses[-high] += scale.up(beyond.plain.high)
+    return leaving.finish(far), coming.finish(infinite)
+
+
+class Masses(NamedTuple):
+    """The masses of some outcomes under N(0,1) and under the mixture."""
+
+    plain: Enclosure
+    mixed: Enclosure
+
+    def subtract(self, other: Masses) -> Masses:
+        """The masses of the outcomes that are not among `other`, all of which are among these."""
+        return Masses(*(_subtract(a, b) for a, b in zip(self, other, strict=True)))
+
+
+NOTHING = Masses(Enclosure(0, 0), Enclosure(0, 0))
+ALL = Masses(Enclosure(_WHOLE, _WHOLE), Enclosure(_WHOLE, _WHOLE))
 
 
 def _choose_fine(kind: Gauss, mean: Fraction) -> int:
@@ -280,11 +292,20 @@ def _choose_fine(kind: Gauss, mean: Fraction) -> int:
     return fine
 
 
-def _find_lowest(rate: Fraction, mean: Fraction, fine: int) -> int:
-    """A point of the grid at or below every loss; without sampling, below all but a tiny mass."""
+def _find_lowest(rate: Fraction, mean: Fraction, fine: int) -> tuple[int, bool]:
+    """The point of the grid at which the first cell begins, and whether outcomes lie below it.
+
+    That is a point below all losses, log(1 - rate), or the loss at the outcome -13, below which
+    next to no mass lies.
+    """
+    exponent = 13 * mean + mean * mean / 2
+    scale = Fraction(2) ** fine
     if rate == 1:
-        return int((mean * mean / 2 - 13 * mean) * 2**fine) - 1
-    return -int(log_up(1 / (1 - rate)) * 2**fine) - 1
+        return floor(-exponent * scale), True
+    least = floor(-log_up(1 / (1 - rate)) * scale)
+    at_13 = 1 - rate + rate * Fraction(exp_minus(exponent, BITS).low, _WHOLE)
+    start = floor(-log_up(1 / at_13) * scale)
+    return (start, True) if start > least + 1 else (least, False)
 
 
 def _enclose_edge(rate: Fraction, mean: Fraction, loss: Fraction) -> tuple[Fraction, Fraction]:
@@ -293,12 +314,15 @@ def _enclose_edge(rate: Fraction, mean: Fraction, loss: Fraction) -> tuple[Fract
         exact = (loss + mean * mean / 2) / mean
         return exact, exact
     power = exp_minus(abs(loss), BITS)
-    low, high = Fraction(power.low, _WHOLE), Fraction(power.high, _WHOLE)
-    if loss > 0:
-        low, high = 1 / high, 1 / low
-    ends = ((low - 1 + rate) / rate, (high - 1 + rate) / rate)
-    logs = (_log_of(ends[0], log_down, log_up), _log_of(ends[1], log_up, log_down))
-    return (logs[0] + mean * mean / 2) / mean, (logs[1] + mean * mean / 2) / mean
+    low, high = (Fraction(end, _WHOLE) for end in power)
+    rest = 1 - rate
+    # above 0: e^loss is taken out, so that no power grows
+    ends = (1 - rest * high, 1 - rest * low) if loss > 0 else (low - rest, high - rest)
+    start = max(loss, Fraction(0)) + mean * mean / 2
+    return (
+        (start + _log_of(ends[0] / rate, log_down, log_up)) / mean,
+        (start + _log_of(ends[1] / rate, log_up, log_down)) / mean,
+    )
 
 
 def _log_of(
@@ -308,11 +332,19 @@ def _log_of(
     return of_large(x) if x >= 1 else -of_small(1 / x)
 
 
-def _enclose_below(edge: tuple[Fraction, Fraction], mean: Fraction) -> Enclosure:
-    """P(N(mean, 1) <= x) for the x that lies between two fractions; its density is below 1."""
-    start = Fraction(floor(edge[0] * 2**_EDGE_BITS), 2**_EDGE_BITS)
-    below = normal_below(start - mean)
-    return Enclosure(below.low, below.high + fixed(edge[1] - start, BITS).high)
+def _enclose_below(rate: Fraction, mean: Fraction, point: int, fine: int) -> Masses:
+    """The masses of the outcomes whose loss is at most that of a point of the grid.
+
+    The outcome there lies between two fractions; densities are below 1.
+    """
+    low, high = _enclose_edge(rate, mean, point * Fraction(2) ** -fine)
+    start = Fraction(floor(low * 2**_EDGE_BITS), 2**_EDGE_BITS)
+    width = fixed(high - start, BITS).high
+    plain, shifted = (
+        Enclosure(below.low, below.high + width)
+        for below in (normal_below(start), normal_below(start - mean))
+    )
+    return Masses(plain, _mix(rate, plain, shifted))
 
 
 def _subtract(a: Enclosure, b: Enclosure) -> Enclosure:

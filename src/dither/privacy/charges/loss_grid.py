@@ -131,6 +131,14 @@ def repeat(law: LossLaw, count: int, digits: int, spare: int) -> LossLaw:
     return power
 
 
+def _gain(excess: int, weighed: int, step: Fraction) -> Fraction:
+    """How far below a point of the grid delta is still met: at log(excess / weighed) above the next
+    lower one, rounded down."""
+    if not weighed:
+        return Fraction(0)
+    return max(Fraction(0), step - log_up(max(Fraction(1), Fraction(excess, weighed))))
+
+
 def find_epsilon(law: LossLaw, delta: Fraction, digits: int) -> Fraction | None:
     """The least epsilon >= 0 for which the law's delta is at most `delta`, rounded up.
 
@@ -151,8 +159,7 @@ def find_epsilon(law: LossLaw, delta: Fraction, digits: int) -> Fraction | None:
         higher = above + mass
         lower_weighed = (weighed + mass) * decay >> _BITS
         if higher - lower_weighed > allowed:
-            growth = Fraction(higher - allowed, lower_weighed)
-            return on_grain((point - 1) * law.step + log_up(max(Fraction(1), growth)))
+            return on_grain(point * law.step - _gain(higher - allowed, lower_weighed, law.step))
         above = higher
         weighed = lower_weighed
         point -= 1
