@@ -101,12 +101,16 @@ class Lease:
         kernel.uninterrupted.run(lambda: self._charge(charged), on_interrupt=self.close)
 
     def _state_plan(self, planned: Loss) -> Loss:
-        """The loss to charge: a plan fixed in advance, which may pay its exact curve.
+        """The loss to charge: where some pot pays by rule approx, a plan fixed in advance, which
+        may pay its exact curve there.
 
         It is priced once here, before the ledger is locked: a first pricing takes seconds.
         """
+        payers = self._kernel.ledger.view(self._pot).path
+        if not any(payer.rule.name == "approx" for payer in payers):
+            return planned
         plan = FixedPlan((planned,))
-        for payer in self._kernel.ledger.view(self._pot).path:
+        for payer in payers:
             charge_of(payer, plan)
         return plan
 
