@@ -70,7 +70,7 @@ class Scale(NamedTuple):
 
     def down(self, value: int) -> int:
         """A number in units of 2**-224, in units of masses, rounded down."""
-        return value * 10**self.digits >> BITS
+        return int(value * 10**self.digits >> BITS)
 
     def up(self, value: int) -> int:
         return ceil_shift(value * 10**self.digits, BITS)
@@ -171,7 +171,7 @@ def _list_laws(kind: Kind, scale: Scale) -> tuple[LossLaw, LossLaw]:
 
 
 def _build_known(kind: Known, scale: Scale) -> LossLaw:
-    """Randomised response at epsilon, with `delta` at infinity: what every such event is at most."""
+    """Randomised response at epsilon, with `delta` at infinity: every such event is at most it."""
     fine = 20
     while kind.epsilon * Fraction(2) ** fine > _FINENESS**2:
         fine -= 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dither.privacy.noise.enclosure import Enclosure, ceil_shift, exp_minus, fixed, times
+from dither.privacy.noise.enclosure import Enclosure, exp_minus, fixed, times
 
 BITS = 224
 HALF = 1 << (BITS - 1)
