@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 from dither import accounting
 from dither.privacy import losses
 from dither.privacy.charges import fixed_plans, loss_grid, measures
-from dither.privacy.charges.fixed_plans import Gauss, Known, Scale, find_planned_epsilon
+from dither.privacy.charges.fixed_plans import Gauss, KnownPair, Scale, find_planned_epsilon
 from dither.privacy.charges.loss_grid import LossLaw, coarsen, convolve, find_epsilon, trim
 from dither.privacy.charges.normal import normal_below
 from tests.evidence import to_real
@@ -127,7 +127,7 @@ def check_steps() -> None:
                     exact = read_gauss(rate, mp.sqrt(to_real(square)), epsilon, leaves=leaves)
                     stated = read_delta(law, epsilon)
                     assert exact <= stated <= exact * mpf("1.01") + mpf("2e-4")
-        law, _ = fixed_plans._list_laws(Known(F(1, 3), F(1, 1000)), SCALE)
+        law, _ = fixed_plans._list_laws(KnownPair(F(1, 3), F(1, 1000)), SCALE)
         for epsilon in (mpf(0), mpf("0.2"), mpf("0.34")):
             odds = mp.exp(mpf(1) / 3)
             exact = mpf("0.001") + max(mpf(0), odds - mp.exp(epsilon)) / (1 + odds)

@@ -52,14 +52,14 @@ class Gauss(NamedTuple):
     square: Fraction
 
 
-class Known(NamedTuple):
+class KnownPair(NamedTuple):
     """An event that is (epsilon, delta)-DP."""
 
     epsilon: Fraction
     delta: Fraction
 
 
-Kind = Gauss | Known
+Kind = Gauss | KnownPair
 
 
 class Scale(NamedTuple):
@@ -102,7 +102,7 @@ def find_planned_epsilon(
 
 def _is_moderate(kind: Kind) -> bool:
     """Whether a grid of this module is good for an event: no other is worth the time."""
-    if isinstance(kind, Known):
+    if isinstance(kind, KnownPair):
         return kind.epsilon <= _LARGEST_EPSILON
     return kind.square <= _LARGEST_SQUARE
 
@@ -121,7 +121,7 @@ def _count_events(loss: Loss, count: int) -> Iterator[tuple[Loss, int]]:
 def _read_event(event: Loss, known_pair: Callable[[Loss], Pair | None]) -> Kind | None:
     """What an event is to this module, or None."""
     if (pair := known_pair(event)) is not None:
-        return Known(*pair)
+        return KnownPair(*pair)
     if not isinstance(event, losses.PoissonSampled):
         return _read_gaussian(event, Fraction(1))
     if event.neighbours != "add_remove":
@@ -164,13 +164,13 @@ def _compose(counts: tuple[tuple[Kind, int], ...], delta: Fraction) -> Fraction 
 
 def _list_laws(kind: Kind, scale: Scale) -> tuple[LossLaw, LossLaw]:
     """The laws of the loss for a unit that leaves and for one that comes."""
-    if isinstance(kind, Known):
+    if isinstance(kind, KnownPair):
         law = _build_known(kind, scale)
         return law, law
     return _build_gauss(kind, scale)
 
 
-def _build_known(kind: Known, scale: Scale) -> LossLaw:
+def _build_known(kind: KnownPair, scale: Scale) -> LossLaw:
     """Randomised response at epsilon, with `delta` at infinity: every such event is at most it."""
     fine = 20
     while kind.epsilon * Fraction(2) ** fine > _FINENESS**2:
