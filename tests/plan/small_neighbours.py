@@ -201,7 +201,7 @@ def search_excess(seed: int, schemas: int, plans: int = 40) -> str | None:
 
 
 def draw_public_join(draws: random.Random, small: SmallDatabase) -> a.Cells:
-    """Rows of a person beside the rows of a public table that a filter leaves, counted or summed."""
+    """Rows of a person beside public rows that a filter leaves, counted or summed."""
     private, public = small.tables
     names = list(public.columns)
     right: Plan = Scan(public.name)

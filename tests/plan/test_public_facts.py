@@ -66,7 +66,7 @@ BOUNDS = [
     (f"SELECT COUNT(*) AS n {JOIN} AND p.kind <> 'old'", 40, 60),
     # the facts count no rows in which the kind is null
     (f"SELECT COUNT(*) AS n {JOIN} AND p.kind IS NULL", 60, 60),
-    (f"SELECT COUNT(*) AS n FROM sales s JOIN (SELECT drug AS d FROM prices WHERE year = 2020) p "
+    ("SELECT COUNT(*) AS n FROM sales s JOIN (SELECT drug AS d FROM prices WHERE year = 2020) p "
      "ON s.drug = p.d", 10, 60),
 ]  # fmt: skip
 
@@ -99,13 +99,9 @@ def find_planted() -> bool:
     return any(search_public_excess(seed, 12)[0] for seed in range(12))
 
 
-def test_brute_force_finds_filtered_rows_that_are_null(monkeypatch):
-    """Planted: rows in which a column is null are counted by a key that leaves them out."""
-
-    def count_all(name, condition, columns):
-        return columns[name].high - columns[name].low + 1
-
-    monkeypatch.setattr(carry_degrees, "_count_present", count_all)
+def test_brute_force_finds_filtered_rows_that_are_counted_once(monkeypatch):
+    """Planted: a filter leaves one value of each column that it reads, null or not."""
+    monkeypatch.setattr(carry_degrees, "_count_present", lambda name, condition, columns: 1)
     assert find_planted()
 
 

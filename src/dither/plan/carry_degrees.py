@@ -23,8 +23,8 @@ from dither.plan.algebra import (
 )
 from dither.plan.conditions import columns_of
 from dither.plan.domain import Columns
-from dither.plan.facts import Facts
 from dither.plan.expressions import Condition
+from dither.plan.facts import Facts
 from dither.plan.narrow import NUMERIC, count_labels
 from dither.plan.stability.degrees import (
     Degree,

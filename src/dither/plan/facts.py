@@ -3,8 +3,8 @@ with the version.
 
 Plans need what the catalog cannot say: how often a key occurs in a public table (a join multiplies
 rows by it), which labels a public column holds (the keys of categories `{from: table.column}`), and
-between which numbers its values lie, where that is less than its bounds. Questions may be grouped by the texts of other public columns too, where they are
-few: those have no codes in the copy.
+between which numbers its values lie, where that is less than its bounds. Questions may be grouped
+by the texts of other public columns too, where they are few: those have no codes in the copy.
 
 >>> facts = Facts((("counties", ("county",), 1),), (("counties", "county", ("a", "b")),))
 >>> facts.multiplicity("counties", ("county", "state")), facts.labels("counties", "county")
