@@ -29,8 +29,8 @@ Two bins side by side need half of it each: 24 pairs do so by chance in 1 of 200
 _MOST_KEPT = 0.5
 """Of the people in a bin at most so many are expected in the next, above the certain ones."""
 _FALL = 2.0
-"""Bins double, and where people fall off exponentially the logarithm of the ratio doubles too. Tails
-of powers keep their ratio, but where they are long they stand out of the noise."""
+"""Bins double, and where people fall off exponentially the logarithm of the ratio doubles too. Long
+tails, as of powers, keep their ratio, but they stand out of the noise."""
 _FEWEST = 0.5
 """Of fewer people in a bin nothing is expected."""
 
