@@ -129,9 +129,9 @@ def count_public_values(plan: Filter, node: Public, columns: Columns) -> Public:
     values = dict(node.values)
     for name in sorted(columns_of(plan.condition)):
         original = node.original(name)
-        left = _count_present(name, plan.condition, columns)
-        if original is not None and left is not None:
-            values[original] = min(left, values.get(original, left))
+        count = _count_present(name, plan.condition, columns)
+        if original is not None and count is not None:
+            values[original] = min(count, values.get(original, count))
     return replace(node, values=tuple(values.items()))
 
 

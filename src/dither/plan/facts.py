@@ -121,23 +121,22 @@ class Facts:
             return NO_FACTS
         if tree.get("type") != "facts" or tree.get("v") != 1:
             raise RefusedError("not stored facts of version 1", rule=PrivacyRule.PUBLIC_FACTS)
-        return cls(
+        lists, texts = (
             tuple(
-                (entry["table"], tuple(entry["key"]), int(entry["rows"]))
-                for entry in tree["multiplicities"]
-            ),
-            *(
-                tuple(
-                    (entry["table"], entry["column"], tuple(entry["labels"]))
-                    for entry in tree.get(name, ())
-                )
-                for name in ("lists", "texts")
-            ),
-            tuple(
-                (entry["table"], entry["column"], int(entry["low"]), int(entry["high"]))
-                for entry in tree.get("ranges", ())
-            ),
+                (entry["table"], entry["column"], tuple(entry["labels"]))
+                for entry in tree.get(name, ())
+            )
+            for name in ("lists", "texts")
         )
+        multiplicities = tuple(
+            (entry["table"], tuple(entry["key"]), int(entry["rows"]))
+            for entry in tree["multiplicities"]
+        )
+        ranges = tuple(
+            (entry["table"], entry["column"], int(entry["low"]), int(entry["high"]))
+            for entry in tree.get("ranges", ())
+        )
+        return cls(multiplicities, lists, texts, ranges)
 
     @cached_property
     def hash(self) -> str:

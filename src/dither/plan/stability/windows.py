@@ -49,9 +49,9 @@ def add_window(degrees: RowDegrees, unit: Unit, columns: Columns) -> RowDegrees:
     domain = columns[unit.column]
     is_time = domain.kind == "timestamp"
     mask = degrees.mask((unit.column,))
-    most = DAYS[unit.every] * (SECONDS if is_time else 1)
+    values = DAYS[unit.every] * (SECONDS if is_time else 1)
     has_days = not is_time or domain.offset == (unit.offset_seconds or 0)
-    return replace(degrees.add(Degree(0, mask, most)), moments=mask if has_days else 0)
+    return replace(degrees.add(Degree(0, mask, values)), moments=mask if has_days else 0)
 
 
 def fix_computed(
