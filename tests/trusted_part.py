@@ -26,11 +26,12 @@ KERNEL = (
     "dither.privacy.kernel.budget_lease",
 )
 BASELINE = 10_895  # statements, 173 modules: the same closure before the redesign (4fbbee0)
-LARGEST_SHARE = 100
+LARGEST_SHARE = 101
 """74, and four more for the rules of stability that keep keys, bounds and sums through joins and
 groups: they are queries of the kernel, and claim less noise (plan/carry_degrees.py, carry_sums.py,
 narrow.py, refine.py, stability/degrees.py). One more for families with less noise: those of release
-0.1 stay beside them, so that its answers are found.
+0.1 stay beside them, so that its answers are found. One more for what units of one window share,
+and for public tables as they are pinned (stability/windows.py, facts.py).
 Four more for linear queries: public operators, their
 exact column norms and exact products (plan/operators.py, operator_norms.py, apply_operator.py,
 linear.py), two for rounded Gaussian noise and its sampler (noise/rounded.py,

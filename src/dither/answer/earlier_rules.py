@@ -92,6 +92,8 @@ def _is_plain(query: Query, catalog: Catalog) -> bool:
         return False
     if not query.keys:
         return True
+    if catalog.unit.column is not None:  # a unit has one value of a key that is its window
+        return False
     tables = [catalog.table(node.table) for node in nodes if isinstance(node, Scan)]
     return not any(
         not isinstance(table.column(name), Id)

@@ -27,7 +27,7 @@ from dither.plan.algebra import (
     UnionAll,
     sources_of,
 )
-from dither.plan.carry_degrees import carry_degrees
+from dither.plan.carry_degrees import carry_degrees, count_public_values
 from dither.plan.carry_sums import carry_sums
 from dither.plan.conditions import check_condition
 from dither.plan.domain import Columns
@@ -127,6 +127,8 @@ def analyse_node(
     """
     check_size(plan)
     nodes = {} if analysed_nodes is None else analysed_nodes
+    if rules == FIRST_RULES and facts.ranges:
+        facts = replace(facts, ranges=())
     return _analyse_tree(plan, catalog, facts, nodes, rules)
 
 
@@ -156,6 +158,8 @@ def _carry(rows: Analysed, catalog: Catalog, facts: Facts) -> Node:
     """Add to a node what the newest rules know of it: degrees, and sums of columns."""
     node = rows.node
     below = tuple((source.node, source.columns) for source in rows.sources)
+    if isinstance(node, Public) and isinstance(rows.plan, Filter):
+        return count_public_values(rows.plan, node, rows.columns)
     if isinstance(node, Owned):
         node = carry_degrees(rows.plan, node, rows.columns, below, catalog, facts)
     return carry_sums(rows.plan, node, *below[0]) if below else node

@@ -197,6 +197,7 @@ def _register_public(registering: _Registering, table: Table) -> Repairs:
         registering.facts.multiplicities + pinned.multiplicities,
         registering.facts.lists + pinned.lists,
         registering.facts.texts + pinned.texts,
+        registering.facts.ranges + pinned.ranges,
     )
     return _finish_table(registering, table, counts)
 

@@ -53,11 +53,14 @@ def join_rows(
 
 
 def count_public_matches(right: Public, keys: tuple[str, ...], facts: Facts) -> int:
-    """Bound how many rows of a public table can share a value of the columns it is joined by."""
+    """Bound how many rows of a public table can share a value of the columns it is joined by.
+
+    A filter may have left few values of other columns: rows share a value of both for each of them.
+    """
     if right.unique is not None and right.unique <= set(keys):
         return 1
     originals = tuple(original for key in keys if (original := right.original(key)))
-    return facts.multiplicity(right.table, originals)
+    return facts.multiplicity(right.table, originals, dict(right.values))
 
 
 def join_columns(

@@ -34,9 +34,8 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
         }
         keeps_key = source.unique is not None and source.unique <= set(called)
         unique = frozenset(called[name] for name in source.unique or ()) if keeps_key else None
-        return Public(
-            source.table, tuple((name, original) for name, original in same if original), unique
-        )
+        names_below = tuple((name, original) for name, original in same if original)
+        return replace(source, names=names_below, unique=unique)
     if not isinstance(source, Owned):
         return source
     names: dict[str, str] = {
