@@ -7,6 +7,7 @@ with the token of the form and a confirmation of the price that was shown.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -30,6 +31,7 @@ from dither.console.question_form import (
     write_sql,
 )
 from dither.console.rendering import write_page
+from dither.console.saved_pages import read_saved
 from dither.console.visitors import SentForm, SignedIn, Visitor, is_secure
 from dither.errors import ParameterError
 from dither.gateway.connections import AskedConnection
@@ -38,12 +40,21 @@ from dither.session import Connection
 
 MOST_ADDRESS = 8_000
 """Characters of an address that every browser and proxy passes on."""
-CLAUSES = "SELECT FROM WHERE GROUP BY HAVING ORDER BY LIMIT AND OR NOT IN BETWEEN AS COUNT SUM AVG"
+CLAUSES = (
+    *("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN"),
+    *("ON", "AS", "AND", "OR", "NOT", "IN", "BETWEEN", "IS NULL", "IS NOT NULL", "LIKE"),
+    *("CASE WHEN", "THEN", "ELSE", "END", "UNION ALL", "DISTINCT", "FILTER (WHERE", "DESC"),
+    *("COUNT(*)", "COUNT(DISTINCT", "SUM(", "AVG(", "MEDIAN(", "QUANTILE(", "STDDEV(", "VAR_POP("),
+    *("EXTRACT(YEAR FROM", "DATE_TRUNC(", "CAST("),
+    *("WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=", "DP_INTERVAL_LOW(", "DP_INTERVAL_HIGH("),
+)
+"""What the editor offers beside names: clauses, aggregates, and the option of another dialect."""
 
 
 def make_ask_router(curators: Curators) -> APIRouter:
     """The routes of asking."""
     router = APIRouter(route_class=PageRoute, include_in_schema=False)
+    write_ask_page = partial(_write_ask_page, curators)
 
     @router.get("/datasets/{dataset}/ask")
     def show_ask(request: Request, dataset: DatasetName, visitor: SignedIn) -> Response:
@@ -51,7 +62,7 @@ def make_ask_router(curators: Curators) -> APIRouter:
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
             panel = make_panel(borrowed, question)
             is_offered = "offer" in request.query_params
-            return _write_ask_page(borrowed, visitor, question, panel, is_offered=is_offered)
+            return write_ask_page(borrowed, visitor, question, panel, is_offered=is_offered)
 
     @router.post("/datasets/{dataset}/preview")
     def show_preview(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
@@ -61,7 +72,12 @@ def make_ask_router(curators: Curators) -> APIRouter:
             panel = make_panel(borrowed, question)
             values = list_page_values(visitor, describe_head(borrowed), "ask")
         response = write_page(
-            "preview.html", **values, question=question, panel=panel, is_offered=False
+            "live.html",
+            **values,
+            question=question,
+            panel=panel,
+            is_offered=False,
+            has_new_parameters=set(question.values) != set(question.parameters),
         )
         address = f"/datasets/{quote(dataset)}/ask?{question.write_query()}"
         if len(address) <= MOST_ADDRESS:
@@ -74,6 +90,7 @@ def make_ask_router(curators: Curators) -> APIRouter:
         names = BuiltQuestion.__dataclass_fields__
         choices = {name: text for name, text in request.query_params.items() if name in names}
         with curators.borrow(dataset, visitor) as borrowed:
+            borrowed.curator.read_status()
             sql = write_sql(BuiltQuestion(**{"table": "", **choices}), borrowed.connection.catalog)
         return _go_to(f"/datasets/{quote(dataset)}/ask", TypedQuestion(sql))
 
@@ -84,7 +101,7 @@ def make_ask_router(curators: Curators) -> APIRouter:
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
             panel = make_panel(borrowed, question)
             if not isinstance(panel, PreviewPanel):
-                return _write_ask_page(borrowed, visitor, question, panel)
+                return write_ask_page(borrowed, visitor, question, panel)
             return _write_confirm_page(borrowed, visitor, panel)
 
     @router.post("/datasets/{dataset}/ask")
@@ -95,7 +112,7 @@ def make_ask_router(curators: Curators) -> APIRouter:
         with curators.borrow(dataset, visitor, question.pot or None, ask_key) as borrowed:
             panel = make_panel(borrowed, question)
             if not isinstance(panel, PreviewPanel):
-                return _write_ask_page(borrowed, visitor, question, panel)
+                return write_ask_page(borrowed, visitor, question, panel)
             if form.get("confirmed") != panel.exact_charge:
                 return _write_confirm_page(borrowed, visitor, panel)
             terms = panel.priced.list_terms()
@@ -109,7 +126,7 @@ def make_ask_router(curators: Curators) -> APIRouter:
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
             panel = make_panel(borrowed, question)
             if not isinstance(panel, PreviewPanel):
-                return _write_ask_page(borrowed, visitor, question, panel)
+                return write_ask_page(borrowed, visitor, question, panel)
             terms = panel.priced.list_terms()
             result = borrowed.connection.sql(panel.priced.sql, dry_run=True, **terms)
             values = list_page_values(visitor, describe_head(borrowed), "ask")
@@ -181,6 +198,7 @@ def _write_confirm_page(
 
 
 def _write_ask_page(
+    curators: Curators,
     borrowed: AskedConnection,
     visitor: Visitor,
     question: TypedQuestion,
@@ -190,10 +208,12 @@ def _write_ask_page(
 ) -> Response:
     """The page of a question. `is_offered`: no stored answer is free to this budget."""
     catalog = borrowed.connection.catalog
-    values = list_page_values(visitor, describe_head(borrowed), "ask")
+    head = describe_head(borrowed)
+    values = list_page_values(visitor, head, "ask", "ask", question.write_query())
     return write_page(
         "ask.html",
         **values,
+        saved=read_saved(curators, head.name, visitor, head.principal),
         question=question,
         panel=panel,
         is_offered=is_offered,
@@ -209,7 +229,7 @@ def _write_ask_page(
 def list_completions(catalog: Catalog) -> dict[str, Any]:
     """What the editor offers: tables with their columns, and clauses."""
     tables = {table.name: list(table.column_names) for table in catalog.tables}
-    return {"tables": tables, "clauses": CLAUSES.split()}
+    return {"tables": tables, "clauses": list(CLAUSES)}
 
 
 def _list_columns(catalog: Catalog) -> list[tuple[str, str]]:

@@ -72,9 +72,7 @@ class ServedDataset:
         self._is_one_user = is_one_user
         misses = LedgerMissLog(lambda: self._curator.kernel.ledger, asks, self.name)
         self._schedule = Schedule(slot_s, misses)
-        self._suspensions = Suspensions(
-            lambda: self._curator.kernel.ledger, suspensions, self.name
-        )
+        self._suspensions = Suspensions(lambda: self._curator.kernel.ledger, suspensions, self.name)
         self._rehearsing = Lock()
         self._start()
 

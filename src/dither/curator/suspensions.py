@@ -58,9 +58,7 @@ class SuspensionLog:
 class Suspensions:
     """The suspensions of one dataset. `find_ledger` gives the ledger that is open now."""
 
-    def __init__(
-        self, find_ledger: Callable[[], Ledger], log: SuspensionLog, dataset: str
-    ) -> None:
+    def __init__(self, find_ledger: Callable[[], Ledger], log: SuspensionLog, dataset: str) -> None:
         self._find_ledger = find_ledger
         self._log = log
         self._dataset = dataset
