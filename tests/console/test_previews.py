@@ -119,8 +119,9 @@ def list_replies(served: ServedClinic) -> list[str]:
             for act in ("preview", "explain"):
                 body = {"sql": sql, "epsilon": "1"}
                 replies.append(client.post(f"/api/v1/datasets/clinic/{act}", json=body))
-        for path in ("", "/budget", "/history"):
-            replies.append(client.get(f"/api/v1/datasets/clinic{path}"))
+        replies += [
+            client.get(f"/api/v1/datasets/clinic{path}") for path in ("", "/budget", "/history")
+        ]
         bought = {"what": "rows_per_unit", "of": "visits", "epsilon": "1"}
         replies.append(client.post("/api/v1/datasets/clinic/suggest", json=bought))
         assert replies[-1].status_code == 200, replies[-1].text

@@ -22,7 +22,9 @@ FIELDS = {"sql": COUNT, "by": "epsilon", "amount": "0.1"}
 
 
 def save(served: ServedClinic, who: str, name: str = "visits", **more) -> QuestionList:
-    call = SaveQuestion(**{"name": name, "pot": "total", "fields": FIELDS, "is_shared": False} | more)
+    call = SaveQuestion(
+        **{"name": name, "pot": "total", "fields": FIELDS, "is_shared": False} | more
+    )
     return served.make_transport(served.make_token(who)).call(call, QuestionList)
 
 

@@ -17,7 +17,7 @@ from dither.console.curators import Curators, DatasetHead, describe_head, list_p
 from dither.console.page_route import PageRoute
 from dither.console.question_form import START_EPSILON, TypedQuestion
 from dither.console.rendering import write_page
-from dither.console.visitors import OpenToAll, SignedIn, Visitor
+from dither.console.visitors import OpenToAll, SignedIn, Visitor, is_direct
 from dither.errors import DitherError
 from dither.gateway.connections import AskedConnection
 from dither.pages.charts import format_number
@@ -73,11 +73,15 @@ def make_dataset_router(curators: Curators) -> APIRouter:
         )
 
     @router.get("/datasets/{dataset}")
-    def show_dataset(dataset: DatasetName, visitor: OpenToAll) -> Response:
+    def show_dataset(request: Request, dataset: DatasetName, visitor: OpenToAll) -> Response:
         """A dataset. Whoever is not signed in may come with a link whose fragment has a token."""
         if visitor.token is None:
             return write_page(
-                "enter.html", visitor=visitor, next_path=f"/datasets/{dataset}", page="enter"
+                "enter.html",
+                visitor=visitor,
+                next_path=f"/datasets/{dataset}",
+                page="enter",
+                is_direct=is_direct(request),
             )
         with curators.borrow(dataset, visitor) as borrowed:
             catalog = borrowed.connection.catalog

@@ -82,7 +82,7 @@
     if (!match) { return; }
     history.replaceState(null, "", window.location.pathname);
     form.elements.token.value = match[1];
-    form.submit();
+    if (form.dataset.tokenFromFragment === "send") { form.submit(); }
   }
 
   /* A button that copies the text beside it. */
