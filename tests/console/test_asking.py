@@ -259,7 +259,7 @@ def test_what_is_copied_runs_and_is_given_the_stored_answer(shared):
     """Python and curl run as they stand, with values that are texts, quotes and decimals."""
     token = shared.make_token()
     visitor = PageVisitor(shared.address).sign_in(token)
-    sql = "SELECT COUNT(*) AS n FROM visits /* o'brien \"$HOME\" */ WHERE ward <> :w AND cost > :c"
+    sql = 'SELECT COUNT(*) AS n FROM visits /* o\'brien "$HOME" */ WHERE ward <> :w AND cost > :c'
     page = visitor.ask(sql, "0.5", p_w="north", p_c="1.5", confidence="0.9")
     spent = shared.read_spent()
     environment = {**os.environ, "DITHER_TOKEN": token}

@@ -22,7 +22,7 @@ def save(visitor: PageVisitor, name: str, sql: str = COUNT, **more: str):
 def list_links(text: str) -> dict[str, str]:
     """The links to saved questions of a page, by their names."""
     saved = text.partition('<ul class="saved">')[2].partition("</ul>")[0]
-    pairs = re.findall(r'<li><a href="([^"]+)">([^<]*)</a>', saved)
+    pairs = re.findall(r'<h2><a href="([^"]+)">([^<]*)</a>', saved)
     return {unescape(name): unescape(link) for link, name in pairs}
 
 
@@ -41,12 +41,12 @@ def test_a_shared_question_is_seen_by_those_of_the_same_budget(served):
     save(visit(served, name="ann"), "ours", is_shared="yes")
     save(visit(served, name="ann"), "mine")
     bob = visit(served, name="bob")
-    page = bob.get("/datasets/clinic/ask")
+    page = bob.get("/datasets/clinic/questions")
     assert set(list_links(page.text)) == {"ours"} and "shared by ann" in page.text
     assert 'aria-label="Remove ours"' not in page.text
     refused = bob.post(f"{SAVE}/remove", {"question_name": "ours"})
     assert refused.status_code == 400
-    assert set(list_links(visit(served, name="ann").get("/datasets/clinic/ask").text)) == {
+    assert set(list_links(visit(served, name="ann").get("/datasets/clinic/questions").text)) == {
         "mine",
         "ours",
     }
@@ -55,7 +55,7 @@ def test_a_shared_question_is_seen_by_those_of_the_same_budget(served):
 def test_markup_in_names_and_texts_stays_text(served):
     visitor = visit(served)
     page = save(visitor, MARKUP[:100], sql=f"{COUNT} WHERE ward = 'x' -- {MARKUP}", is_shared="yes")
-    for shown in (page.text, visit(served, name="bob").get("/datasets/clinic/ask").text):
+    for shown in (page.text, visit(served, name="bob").get("/datasets/clinic/questions").text):
         assert "<script>alert" not in shown and "<img" not in shown
         assert MARKUP[:100] in list_links(shown)
 
@@ -72,4 +72,4 @@ def test_a_form_of_another_site_saves_nothing(served):
     sent = {**fields, "form_token": visitor.read_form_token()}
     headers = {"origin": "https://evil.example"}
     assert visitor.client.post(SAVE, data=sent, headers=headers).status_code == 403
-    assert list_links(visitor.get("/datasets/clinic/ask").text) == {}
+    assert list_links(visitor.get("/datasets/clinic/questions").text) == {}

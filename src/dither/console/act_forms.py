@@ -11,6 +11,7 @@ from typing import Any
 
 from dither.canonical import quote
 from dither.errors import ParameterError
+from dither.privacy.ledger.pots import sentence
 from dither.protocol.act_messages import LimitHead
 from dither.strict_json import read_json
 
@@ -107,8 +108,8 @@ def draft_act(head: LimitHead, kind: str, form: Mapping[str, str]) -> dict[str, 
             raise ParameterError(f"{term.label}: at most {MOST_TERM} characters")
         if term.is_required and not text:
             raise ParameterError(f"{term.label}: say something here")
-        if term.name in _SENTENCES and len(text.split()) < 3:
-            raise ParameterError(f"{term.label}: write a sentence of three words or more")
+        if term.name in _SENTENCES:
+            sentence(text, term.label, "a second report was approved")
         if text:
             terms[term.name] = text
     if kind == "grant":

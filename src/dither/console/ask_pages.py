@@ -7,7 +7,6 @@ with the token of the form and a confirmation of the price that was shown.
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -18,7 +17,13 @@ from dither.answer.history import PaidRelease
 from dither.answer.result import Result
 from dither.catalog import Catalog
 from dither.console.answer_view import make_view, write_copies
-from dither.console.curators import Curators, describe_head, list_page_values
+from dither.console.curators import (
+    Curators,
+    DatasetHead,
+    begin_head,
+    describe_head,
+    list_page_values,
+)
 from dither.console.dataset_pages import DatasetName, list_tables, write_first_question
 from dither.console.page_route import PageRoute
 from dither.console.preview_panel import PreviewPanel, RefusedPanel, make_panel
@@ -31,7 +36,6 @@ from dither.console.question_form import (
     write_sql,
 )
 from dither.console.rendering import write_page
-from dither.console.saved_pages import read_saved
 from dither.console.visitors import SentForm, SignedIn, Visitor, is_secure
 from dither.errors import ParameterError
 from dither.gateway.connections import AskedConnection
@@ -54,23 +58,22 @@ CLAUSES = (
 def make_ask_router(curators: Curators) -> APIRouter:
     """The routes of asking."""
     router = APIRouter(route_class=PageRoute, include_in_schema=False)
-    write_ask_page = partial(_write_ask_page, curators)
 
     @router.get("/datasets/{dataset}/ask")
     def show_ask(request: Request, dataset: DatasetName, visitor: SignedIn) -> Response:
         question = read_question(dict(request.query_params))
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
-            panel = make_panel(borrowed, question)
+            head, panel = _preview(borrowed, question)
             is_offered = "offer" in request.query_params
-            return write_ask_page(borrowed, visitor, question, panel, is_offered=is_offered)
+            return _write_ask_page(borrowed, visitor, head, question, panel, is_offered=is_offered)
 
     @router.post("/datasets/{dataset}/preview")
     def show_preview(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
         """The panel below the text while somebody types. It spends nothing."""
         question = read_question(form)
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
-            panel = make_panel(borrowed, question)
-            values = list_page_values(visitor, describe_head(borrowed), "ask")
+            head, panel = _preview(borrowed, question)
+            values = list_page_values(visitor, head, "ask")
         response = write_page(
             "live.html",
             **values,
@@ -99,10 +102,10 @@ def make_ask_router(curators: Curators) -> APIRouter:
         """Show the price once more. Nothing is spent before it is confirmed."""
         question = read_question(form)
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
-            panel = make_panel(borrowed, question)
+            head, panel = _preview(borrowed, question)
             if not isinstance(panel, PreviewPanel):
-                return write_ask_page(borrowed, visitor, question, panel)
-            return _write_confirm_page(borrowed, visitor, panel)
+                return _write_ask_page(borrowed, visitor, head, question, panel)
+            return _write_confirm_page(visitor, head, panel)
 
     @router.post("/datasets/{dataset}/ask")
     def ask_question(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
@@ -110,11 +113,11 @@ def make_ask_router(curators: Curators) -> APIRouter:
         question = read_question(form)
         ask_key = form.get("ask_key", "")[:64] or None
         with curators.borrow(dataset, visitor, question.pot or None, ask_key) as borrowed:
-            panel = make_panel(borrowed, question)
+            head, panel = _preview(borrowed, question)
             if not isinstance(panel, PreviewPanel):
-                return write_ask_page(borrowed, visitor, question, panel)
+                return _write_ask_page(borrowed, visitor, head, question, panel)
             if form.get("confirmed") != panel.exact_charge:
-                return _write_confirm_page(borrowed, visitor, panel)
+                return _write_confirm_page(visitor, head, panel)
             terms = panel.priced.list_terms()
             borrowed.connection.sql(panel.priced.sql, **terms)
         return _go_to(f"/datasets/{quote(dataset)}/answer", panel.priced)
@@ -124,12 +127,12 @@ def make_ask_router(curators: Curators) -> APIRouter:
         """Answer on invented rows: free, about nobody."""
         question = read_question(form)
         with curators.borrow(dataset, visitor, question.pot or None) as borrowed:
-            panel = make_panel(borrowed, question)
+            head, panel = _preview(borrowed, question)
             if not isinstance(panel, PreviewPanel):
-                return write_ask_page(borrowed, visitor, question, panel)
+                return _write_ask_page(borrowed, visitor, head, question, panel)
             terms = panel.priced.list_terms()
             result = borrowed.connection.sql(panel.priced.sql, dry_run=True, **terms)
-            values = list_page_values(visitor, describe_head(borrowed), "ask")
+            values = list_page_values(visitor, head, "ask")
         view = make_view(result, None)
         return write_page(
             "answer.html", **values, question=question, view=view, is_rehearsal=True, copies={}
@@ -183,10 +186,17 @@ def _go_to(path: str, question: TypedQuestion) -> Response:
     return RedirectResponse(f"{path}?{question.write_query()}", 303)
 
 
-def _write_confirm_page(
-    borrowed: AskedConnection, visitor: Visitor, panel: PreviewPanel
-) -> Response:
-    values = list_page_values(visitor, describe_head(borrowed), "ask")
+def _preview(
+    borrowed: AskedConnection, question: TypedQuestion
+) -> tuple[DatasetHead, PreviewPanel | RefusedPanel | None]:
+    """The head of the page and the panel of a question, asked for at once."""
+    wait_for_head = begin_head(borrowed)
+    panel = make_panel(borrowed, question)
+    return wait_for_head(), panel
+
+
+def _write_confirm_page(visitor: Visitor, head: DatasetHead, panel: PreviewPanel) -> Response:
+    values = list_page_values(visitor, head, "ask")
     return write_page(
         "confirm.html",
         **values,
@@ -198,9 +208,9 @@ def _write_confirm_page(
 
 
 def _write_ask_page(
-    curators: Curators,
     borrowed: AskedConnection,
     visitor: Visitor,
+    head: DatasetHead,
     question: TypedQuestion,
     panel: PreviewPanel | RefusedPanel | None,
     *,
@@ -208,12 +218,10 @@ def _write_ask_page(
 ) -> Response:
     """The page of a question. `is_offered`: no stored answer is free to this budget."""
     catalog = borrowed.connection.catalog
-    head = describe_head(borrowed)
     values = list_page_values(visitor, head, "ask", "ask", question.write_query())
     return write_page(
         "ask.html",
         **values,
-        saved=read_saved(curators, head.name, visitor, head.principal),
         question=question,
         panel=panel,
         is_offered=is_offered,

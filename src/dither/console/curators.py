@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -81,8 +82,23 @@ class DatasetHead:
 
 def describe_head(borrowed: AskedConnection) -> DatasetHead:
     """The head of a dataset's pages. The curator says anew who the visitor is."""
+    return _make_head(borrowed, borrowed.curator.read_status())
+
+
+_STATUS_READERS = ThreadPoolExecutor(16, "dither-status")
+
+
+def begin_head(borrowed: AskedConnection) -> Callable[[], DatasetHead]:
+    """Ask for the head of a page meanwhile: replies leave on a grid, so two calls take turns.
+
+    What is returned waits for it.
+    """
+    status = _STATUS_READERS.submit(borrowed.curator.read_status)
+    return lambda: _make_head(borrowed, status.result())
+
+
+def _make_head(borrowed: AskedConnection, status: DatasetStatus) -> DatasetHead:
     facts = borrowed.curator.kernel
-    status = borrowed.curator.read_status()
     return DatasetHead(
         facts.catalog.dataset,
         status.name,

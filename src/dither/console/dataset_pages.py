@@ -10,10 +10,11 @@ from fastapi import APIRouter, Path, Request, Response
 from starlette.responses import RedirectResponse
 
 from dither.answer.describe_tables import describe_table
+from dither.answer.preview import Preview
 from dither.canonical import decimal_text
 from dither.catalog import Catalog
 from dither.catalog.explain import list_guarantee_sections
-from dither.console.curators import Curators, DatasetHead, describe_head, list_page_values
+from dither.console.curators import Curators, DatasetHead, begin_head, list_page_values
 from dither.console.page_route import PageRoute
 from dither.console.question_form import START_EPSILON, TypedQuestion
 from dither.console.rendering import write_page
@@ -85,8 +86,10 @@ def make_dataset_router(curators: Curators) -> APIRouter:
             )
         with curators.borrow(dataset, visitor) as borrowed:
             catalog = borrowed.connection.catalog
-            head = describe_head(borrowed)
-            card = describe_dataset(borrowed, head)
+            wait_for_head = begin_head(borrowed)
+            preview = preview_first_question(borrowed)
+            head = wait_for_head()
+            card = describe_dataset(borrowed, head, preview)
         return write_page(
             "dataset.html",
             **list_page_values(visitor, head, "dataset", files="tables"),
@@ -104,7 +107,9 @@ def read_cards(curators: Curators, visitor: Visitor) -> list[DatasetCard]:
     for name in curators.list_datasets(visitor):
         try:
             with curators.borrow(name, visitor) as borrowed:
-                cards.append(describe_dataset(borrowed, describe_head(borrowed)))
+                wait_for_head = begin_head(borrowed)
+                preview = preview_first_question(borrowed)
+                cards.append(describe_dataset(borrowed, wait_for_head(), preview))
         except (TokenError, BusyError):
             raise
         except DitherError as error:
@@ -117,18 +122,25 @@ def write_first_question(catalog: Catalog) -> str:
     return f"SELECT COUNT(*) AS n\nFROM {catalog.private_tables[0].name}"
 
 
-def describe_dataset(borrowed: AskedConnection, head: DatasetHead) -> DatasetCard:
+def preview_first_question(borrowed: AskedConnection) -> Preview | None:
+    """What a count costs; None where the visitor cannot ask."""
+    sql = write_first_question(borrowed.connection.catalog)
+    try:
+        return borrowed.connection.preview(sql, epsilon=START_EPSILON)
+    except (TokenError, BusyError):
+        raise
+    except DitherError:
+        return None
+
+
+def describe_dataset(
+    borrowed: AskedConnection, head: DatasetHead, preview: Preview | None
+) -> DatasetCard:
     """The card of a dataset: from its catalog, and what its budget has left."""
     catalog = borrowed.connection.catalog
     sql = write_first_question(catalog)
     cost = ""
     remaining = ""
-    try:
-        preview = borrowed.connection.preview(sql, epsilon=START_EPSILON)
-    except (TokenError, BusyError):
-        raise
-    except DitherError:
-        preview = None
     if preview is not None:
         half_width = format_number(preview.columns[0].half_width)
         cost = (

@@ -158,7 +158,10 @@ def _describe_public_head(
     borrowed: AskedConnection, curators: Curators, visitor: Visitor
 ) -> DatasetHead:
     """The head of a public page: the visitor's own, or that of somebody without a role."""
-    head = replace(describe_head(borrowed), principal="", role="analyst", suspended="")
+    own_head = describe_head(borrowed)
+    if curators.settings.register_tokens.get(own_head.name) is None:
+        return own_head
+    head = replace(own_head, principal="", role="analyst", suspended="")
     if visitor.token is None:
         return head
     try:

@@ -11,10 +11,11 @@ from urllib.parse import quote
 from fastapi import APIRouter, Response
 from starlette.responses import RedirectResponse
 
-from dither.console.curators import Curators
+from dither.console.curators import Curators, describe_head, list_page_values
 from dither.console.dataset_pages import DatasetName
 from dither.console.page_route import PageRoute
 from dither.console.question_form import read_question
+from dither.console.rendering import write_page
 from dither.console.visitors import SentForm, SignedIn, Visitor
 from dither.errors import DitherError, ParameterError
 from dither.protocol.page_messages import (
@@ -43,6 +44,14 @@ def make_saved_router(curators: Curators) -> APIRouter:
     """The routes of saving and removing."""
     router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
+    @router.get("/datasets/{dataset}/questions")
+    def list_questions(dataset: DatasetName, visitor: SignedIn) -> Response:
+        with curators.borrow(dataset, visitor) as borrowed:
+            head = describe_head(borrowed)
+        values = list_page_values(visitor, head, "ask", "questions")
+        saved = read_saved(curators, dataset, visitor, head.principal)
+        return write_page("questions.html", **values, saved=saved)
+
     @router.post("/datasets/{dataset}/questions")
     def save_question(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
         question = read_question(form)
@@ -58,8 +67,7 @@ def make_saved_router(curators: Curators) -> APIRouter:
             is_shared=form.get("is_shared") == "yes",
         )
         curators.make_transport(visitor.token, dataset).call(call, QuestionList)
-        address = f"/datasets/{quote(dataset)}/ask?{question.write_query()}#saved"
-        return RedirectResponse(address, 303)
+        return RedirectResponse(f"/datasets/{quote(dataset)}/questions", 303)
 
     @router.post("/datasets/{dataset}/questions/remove")
     def remove_question(dataset: DatasetName, visitor: SignedIn, form: SentForm) -> Response:
@@ -68,7 +76,7 @@ def make_saved_router(curators: Curators) -> APIRouter:
             raise ParameterError("name the question that is to be removed")
         transport = curators.make_transport(visitor.token, dataset)
         transport.call(RemoveQuestion(name=name), QuestionList)
-        return RedirectResponse(f"/datasets/{quote(dataset)}/ask#saved", 303)
+        return RedirectResponse(f"/datasets/{quote(dataset)}/questions", 303)
 
     return router
 

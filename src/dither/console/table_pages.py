@@ -22,6 +22,7 @@ from dither.console.page_tables import (
 from dither.console.preview_panel import make_panel
 from dither.console.question_form import read_question
 from dither.console.register_pages import read_about, read_register
+from dither.console.saved_pages import read_saved
 from dither.console.user_pages import HEADS, read_grants
 from dither.console.visitors import OpenToAll, SignedIn
 
@@ -82,6 +83,15 @@ def make_table_router(curators: Curators) -> APIRouter:
     @router.get("/datasets/{dataset}/about.{kind}")
     def send_about(dataset: DatasetName, kind: TableKind, visitor: OpenToAll) -> Response:
         return send_page_table(tabulate_sections(read_about(curators, dataset, visitor)), kind)
+
+    @router.get("/datasets/{dataset}/questions.{kind}")
+    def send_questions(dataset: DatasetName, kind: TableKind, visitor: SignedIn) -> Response:
+        with curators.borrow(dataset, visitor) as borrowed:
+            principal = borrowed.curator.read_status().name
+        saved = read_saved(curators, dataset, visitor, principal)
+        rows = [(line.name, line.owner, line.sql, line.link) for line in saved]
+        heads = ("name", "owner", "sql", "link")
+        return send_page_table(make_page_table("questions", heads, rows), kind)
 
     @router.get("/datasets/{dataset}/users.{kind}")
     def send_users(dataset: DatasetName, kind: TableKind, visitor: SignedIn) -> Response:
