@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from dither.protocol import act_messages, messages
+from dither.protocol import act_messages, messages, page_messages
 
 HEAD = """\
 # The protocol between curator and gateway
@@ -95,4 +95,9 @@ def _list_inner(models: list[type[BaseModel]]) -> list[type[BaseModel]]:
         names |= dict.fromkeys(model.model_json_schema().get("$defs", {}))
     known = {model.__name__ for model in models}
     inner = [name for name in sorted(names) if name not in known]
-    return [getattr(messages, name, None) or getattr(act_messages, name) for name in inner]
+    return [_find_model(name) for name in inner]
+
+
+def _find_model(name: str) -> type[BaseModel]:
+    modules = (messages, act_messages, page_messages)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))

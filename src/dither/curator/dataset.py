@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import singledispatchmethod
@@ -23,6 +24,7 @@ from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
 from dither.curator.schedule import Schedule
+from dither.curator.suspensions import SuspensionLog, Suspensions
 from dither.curator.warm_up import warm_up
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
@@ -32,7 +34,7 @@ from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import from_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import Pot
-from dither.protocol import act_messages, documents, messages
+from dither.protocol import act_messages, documents, messages, page_messages
 from dither.publish.certificate import CertificateMode
 from dither.rules import PrivacyRule
 
@@ -55,6 +57,7 @@ class ServedDataset:
         asks: AskLog,
         accesses: AccessLog,
         limits: LimitActs,
+        suspensions: SuspensionLog,
         *,
         is_one_user: bool,
         slot_s: float = 0,
@@ -66,6 +69,7 @@ class ServedDataset:
         self._is_one_user = is_one_user
         misses = LedgerMissLog(lambda: self._curator.kernel.ledger, asks, self.name)
         self._schedule = Schedule(slot_s, misses)
+        self._suspensions = Suspensions(lambda: self._curator.kernel.ledger, suspensions, self.name)
         self._rehearsing = Lock()
         self._start()
 
@@ -111,7 +115,7 @@ class ServedDataset:
             with self._schedule.hold_slot(principal.name):
                 principal = authorize()
                 principal.check_pot(call.request.pot)
-                return self._release(call, priced, principal)
+                return self._release_or_note(call, priced, principal)
         with self._schedule.read_released():
             return self._read(call, authorize())
 
@@ -173,6 +177,17 @@ class ServedDataset:
                 "columns or shares in one question"
             )
         return priced
+
+    def _release_or_note(
+        self, call: messages.ReleaseRequest, priced: Priced, principal: Principal
+    ) -> BaseModel:
+        """Release a request. Where it suspends its budget, that is so from the slot's end on."""
+        try:
+            return self._release(call, priced, principal)
+        except DitherError:
+            with suppress(Exception):  # whatever happens here, the asker is told the same
+                self._suspensions.note(self._schedule.read_clock())
+            raise
 
     def _release(
         self, call: messages.ReleaseRequest, priced: Priced, principal: Principal
@@ -272,6 +287,10 @@ class ServedDataset:
             visible = _list_visible_pots(pots, principal.pots)
             pots = tuple(pot for pot in pots if pot.name in visible)
         return messages.VisiblePots(pots=[documents.write_pot(pot) for pot in pots])
+
+    @_read.register
+    def _read_status(self, call: page_messages.ReadStatus, principal: Principal) -> BaseModel:
+        return self._suspensions.describe(principal, read_clock())
 
     @_read.register
     def _read_history(self, call: messages.ReadHistory, principal: Principal) -> BaseModel:

@@ -16,8 +16,10 @@ from dither.curator.dataset import ServedDataset
 from dither.curator.dataset_lock import DatasetLock
 from dither.curator.limit_acts import LimitActs
 from dither.curator.listeners import Listener, TlsListener, UnixListener
+from dither.curator.saved_questions import SavedQuestions
 from dither.curator.server import CuratorServer
 from dither.curator.service import CuratorService
+from dither.curator.suspensions import SuspensionLog
 from dither.embedded import EmbeddedCurator
 from dither.errors import DitherError, ParameterError
 from dither.identity import AccessLog, Authority
@@ -59,12 +61,14 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
     authority = Authority(settings.home)
     asks = AskLog(authority.tokens.file)
     accesses = AccessLog(settings.home)
+    suspensions = SuspensionLog(settings.home)
     datasets = [
         ServedDataset(
             EmbeddedCurator(catalog, is_served=True),
             asks,
             accesses,
             LimitActs(catalog),
+            suspensions,
             is_one_user=is_one_user,
             slot_s=settings.slot_s,
         )
@@ -73,8 +77,9 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
     _refuse_same_names(dataset.name for dataset in datasets)
     listener = _make_listener(settings, users)
     locks = _lock_datasets(datasets, listener)
+    service = CuratorService(datasets, authority, SavedQuestions(settings.home))
     authority.start()  # once the socket is ours: another curator may still use these tokens
-    return CuratorServer(CuratorService(datasets, authority), listener, locks)
+    return CuratorServer(service, listener, locks)
 
 
 def _lock_datasets(

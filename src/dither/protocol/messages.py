@@ -27,6 +27,16 @@ from dither.protocol.act_messages import (
     StrictModel,
     SubmitAct,
 )
+from dither.protocol.page_messages import (
+    DatasetStatus,
+    GrantList,
+    ListQuestions,
+    QuestionList,
+    ReadGrants,
+    ReadStatus,
+    RemoveQuestion,
+    SaveQuestion,
+)
 
 VERSION = 1
 MOST_TEXT = 100_000
@@ -230,6 +240,11 @@ CalledAct = Annotated[
     | ReadHead
     | SubmitAct
     | ReadAccessLog
+    | ReadStatus
+    | SaveQuestion
+    | ListQuestions
+    | RemoveQuestion
+    | ReadGrants
     | LogIn
     | LogOut
     | BeginSignOn
@@ -379,6 +394,9 @@ Outcome = Annotated[
     | LimitHead
     | ActDone
     | AccessPage
+    | DatasetStatus
+    | QuestionList
+    | GrantList
     | SessionOpened
     | SignOnBegun
     | LoggedOut,

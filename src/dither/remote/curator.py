@@ -21,7 +21,7 @@ from dither.privacy.kernel.release import Version
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.noise.source import fresh_bytes
-from dither.protocol import documents, messages
+from dither.protocol import documents, messages, page_messages
 from dither.question.recipe import Recipe
 from dither.remote.certificates import check_certificate
 from dither.remote.transport import Transport
@@ -140,6 +140,10 @@ class RemoteCurator:
         """The pots that the asker may see."""
         budget = self._transport.call(messages.ReadBudget(), messages.VisiblePots)
         return tuple(map(documents.read_pot, budget.pots))
+
+    def read_status(self) -> page_messages.DatasetStatus:
+        """Who the asker is now, and since when budgets are suspended."""
+        return self._transport.call(page_messages.ReadStatus(), page_messages.DatasetStatus)
 
     def read_history(self, pot: str) -> History:
         """The releases that a pot paid for, all pages."""
