@@ -116,7 +116,8 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerm
         table.name.lower(): frozenset(column.name.lower() for column in table.columns)
         for table in catalog.tables
     }
-    split = split_question(dialect.sql, tables)
+    public_tables = {table.name.lower() for table in catalog.tables if table.kind == "public"}
+    split = split_question(dialect.sql, tables, public_tables)
     if split is None or _has_terms_of_one_answer(dialect):
         raise refusal
     if question.weights is not None:

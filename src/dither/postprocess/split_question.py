@@ -92,7 +92,9 @@ class SplitQuestion:
 
 
 def split_question(
-    sql: str, tables: Mapping[str, Collection[str]] = NO_TABLES
+    sql: str,
+    tables: Mapping[str, Collection[str]] = NO_TABLES,
+    public_tables: Collection[str] = (),
 ) -> SplitQuestion | None:
     """Split a question into parts that are asked of the data and a statement over their answers.
 
@@ -100,6 +102,7 @@ def split_question(
     answers, the statement would still read data, or it calls a function that is unknown or may turn
     a small answer into a large one, such as REPEAT. `tables` are the columns of each table of the
     catalog, in small letters: an output that is named like one of them does not take its place.
+    A subquery over `public_tables` alone in a condition on rows stays where it is.
 
     >>> split = split_question("SELECT a, RANK() OVER (ORDER BY COUNT(*)) AS r FROM t GROUP BY a")
     >>> [subquestion.sql for subquestion in split.subquestions]
@@ -109,7 +112,7 @@ def split_question(
     """
     if has_parameters(sql):
         return None
-    splitter = _Splitter(tables)
+    splitter = _Splitter(tables, public_tables)
     try:
         statement = splitter.rewrite(rewrite_mode(parse(sql).copy()), {})
     except (CannotSplit, QueryError):
@@ -137,10 +140,13 @@ def write_scalars(subquestion: SubQuestion, numbers: Mapping[str, str]) -> str:
 class _Splitter:
     """Rewrites a question from the inside out, and keeps the parts that it meets."""
 
-    def __init__(self, table_columns: Mapping[str, Collection[str]]) -> None:
+    def __init__(
+        self, table_columns: Mapping[str, Collection[str]], public_tables: Collection[str]
+    ) -> None:
         self.subquestions: list[SubQuestion] = []
         self.is_over_answers = False
         self._table_columns = table_columns
+        self._public_tables = frozenset(public_tables)
         self._catalog_columns = {name for names in table_columns.values() for name in names}
         self._keys: dict[str, set[str]] = {}
         self._selects = 0
@@ -299,7 +305,7 @@ class _Splitter:
                     and not body.args.get("group")
                     and contains_aggregate(body.expressions[0])
                 )
-                if not is_number:
+                if not is_number or self._is_public(body):
                     continue
                 if self._uses_outer_row(body):
                     raise CannotSplit
@@ -309,6 +315,11 @@ class _Splitter:
                 self.is_over_answers = True
                 subquery.replace(exp.Parameter(this=exp.Var(this=scalar.name)))
         return scalars
+
+    def _is_public(self, body: exp.Expr) -> bool:
+        """Whether a subquery reads public tables alone."""
+        tables = {table.name.lower() for table in body.find_all(exp.Table)}
+        return bool(tables) and tables <= self._public_tables
 
     def _uses_outer_row(self, body: exp.Expr) -> bool:
         """Whether a subquery names a column that the catalog has, and none of its own tables."""

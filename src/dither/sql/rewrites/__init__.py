@@ -18,6 +18,7 @@ from dither.sql.rewrites.distinct_references import rewrite_distinct_references
 from dither.sql.rewrites.functions import rewrite_functions
 from dither.sql.rewrites.lateral_aliases import rewrite_lateral_aliases
 from dither.sql.rewrites.natural_joins import rewrite_natural_joins
+from dither.sql.rewrites.public_scalars import rewrite_public_scalars
 from dither.sql.rewrites.schema_names import rewrite_schema_names
 from dither.sql.tree_nodes import list_nodes
 
@@ -29,6 +30,7 @@ PASSES: tuple[tuple[Pass, type[exp.Expr]], ...] = (
     (rewrite_comma_joins, exp.Join),
     (rewrite_lateral_aliases, exp.Query),
     (rewrite_constant_subqueries, exp.Subquery),
+    (rewrite_public_scalars, exp.Query),
     (rewrite_distinct_ids, exp.Distinct),
     (rewrite_distinct_references, exp.Distinct),
 )
