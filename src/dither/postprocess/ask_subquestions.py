@@ -147,7 +147,7 @@ def _split(question: Asked, refusal: QueryError, catalog: Catalog) -> _SplitTerm
 def _has_terms_of_one_answer(dialect: DialectQuestion) -> bool:
     """Whether the options of a dialect state what no part would know of."""
     has_options = dialect.delta is not None or dialect.public_groups
-    return has_options or bool(dialect.intervals) or dialect.rewritten
+    return has_options or bool(dialect.intervals) or bool(dialect.reports) or dialect.rewritten
 
 
 def _combine(

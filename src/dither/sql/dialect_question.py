@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dither.errors import QueryError
 from dither.question.recipe import Recipe
+from dither.sql.dialect_reports import ReportColumn
 from dither.sql.refusals.reasons import SeveralReasons
 from dither.sql.refusals.refuse import refuse
 
@@ -35,6 +36,7 @@ class DialectQuestion:
     public_groups: bool = False
     least_units: int | None = None
     intervals: tuple[IntervalColumn, ...] = ()
+    reports: tuple[ReportColumn, ...] = ()
     edits: tuple[tuple[int, int, str], ...] = ()
     rewritten: bool = False
 
@@ -109,3 +111,11 @@ def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
     if twice := next((name for name in taken if taken.count(name) > 1), None):
         raise QueryError(f"two columns would be called {twice}: rename one with AS")
     return replace(recipe, outputs=tuple(outputs))
+
+
+def check_reports(recipe: Recipe, reports: Sequence[ReportColumn]) -> None:
+    """Raise QueryError unless every report is of a noisy column."""
+    for report in reports:
+        outputs = recipe.outputs
+        if report.position >= len(outputs) or outputs[report.position].role != "value":
+            raise QueryError("report_format belongs to an aggregate that is a column by itself")
