@@ -19,6 +19,7 @@ from sqlglot import exp
 from dither.errors import QueryError
 from dither.postprocess.allowed_functions import is_allowed
 from dither.postprocess.modes import rewrite_mode
+from dither.postprocess.named_windows import write_named_windows
 from dither.postprocess.query_tree import (
     CannotSplit,
     Names,
@@ -114,7 +115,7 @@ def split_question(
         return None
     splitter = _Splitter(tables, public_tables)
     try:
-        statement = splitter.rewrite(rewrite_mode(parse(sql).copy()), {})
+        statement = splitter.rewrite(write_named_windows(rewrite_mode(parse(sql).copy())), {})
     except (CannotSplit, QueryError):
         return None
     reads_data = not all(map(is_released, statement.find_all(exp.Table)))
@@ -171,7 +172,8 @@ class _Splitter:
             raise CannotSplit
         sources = list_sources(query)
         answers = [find_answer(source, names) for source in sources]
-        if sources and all(answers):
+        is_computed = not sources and bool(list_subqueries(query))
+        if is_computed or (sources and all(answers)):
             return self._read_answers(query, answers, names)
         if not sources or any(answers):
             raise CannotSplit
