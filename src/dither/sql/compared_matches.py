@@ -28,6 +28,7 @@ from dither.plan.algebra import (
     Plan,
     Project,
 )
+from dither.rules import PrivacyRule
 from dither.sql.constants import number, truth
 from dither.sql.join_texts import align_texts
 from dither.sql.joins import add_columns
@@ -77,12 +78,18 @@ def join_compared(
     """The outer rows for which an inner row of the same keys compares so, those for which none
     does, or all of them with a truth value."""
     scope = Scope(context, inner)
-    kind_compared = (
-        "" if comparison.inner.of is None else scope.domain(comparison.inner.of, node).kind
-    )
-    if comparison.function == "ne" and kind_compared in _NAMED and comparison.outer.marker is None:
+    domain = None if comparison.inner.of is None else scope.domain(comparison.inner.of, node)
+    kind_compared = "" if domain is None else domain.kind
+    is_named = domain is not None and (kind_compared in _NAMED or domain.undeclared)
+    if comparison.function == "ne" and is_named and comparison.outer.marker is None:
         return _join_different(outer, inner, pairs, comparison, node, context, use)
     is_ordered = kind_compared in _ORDERED
+    if kind_compared in ("text", "category"):
+        raise context.error(
+            f"EXISTS compares numbers, days and times, and labels by <>: {comparison.inner.name} "
+            f"is a {kind_compared} {PrivacyRule.NO_RULE.label}",
+            node,
+        )
     if not is_ordered or comparison.outer.of is None or comparison.outer.marker is not None:
         raise make_refusal("correlation", context, node)
     outer, outer_names = add_columns(

@@ -180,7 +180,7 @@ def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Re
             labels=code[1] if code else (),
             period=period_of(value) or scope.period_of(value),
         )
-    is_per_unit = owner is not None or _name_one_owner([field for _, field in ids])
+    is_per_unit = owner is not None or _name_one_owner([field for _, field in ids], context)
     for node, field in ids:
         if not is_per_unit or field.marker is not None:
             raise make_refusal("id", context, node)
@@ -238,12 +238,19 @@ def _is_id(field: Field, scope: Scope) -> bool:
     return isinstance(field.of, Column) and scope.domain(field.of).kind == "id"
 
 
-def _name_one_owner(ids: list[Field]) -> bool:
+def _name_one_owner(ids: list[Field], context: Context) -> bool:
     """Whether rows that agree on some ids have one owner: they are a whole key that leads to it.
 
-    Only ids that refer to another table's row count. They are never null.
+    Ids that refer to another table's row are never null. The id of a row that others refer to may
+    be: rows without one are then a group of each person. In another window the same id may be
+    somebody else's: there only references count.
     """
-    anchors = {field.anchor for field in ids if field.is_reference and field.anchor is not None}
+    has_windows = context.catalog.unit.column is not None
+    anchors = {
+        field.anchor
+        for field in ids
+        if field.anchor is not None and (field.is_reference or not has_windows)
+    }
     return any(all((table, key, name) in anchors for name in key) for table, key, _ in anchors)
 
 

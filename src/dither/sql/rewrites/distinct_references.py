@@ -17,7 +17,8 @@ from dither.sql.rewrites.sources import TableSource, find_source, list_selects, 
 def rewrite_distinct_references(query: exp.Query, catalog: Catalog) -> exp.Query:
     """Count rows of a subquery in the place of ids that refer to another table's rows.
 
-    Only where nothing else is counted or added up, and all tables are joined by plain joins.
+    Only where all tables are joined by plain joins, and beside it only rows and values are counted,
+    added up or averaged: those are counted and added up for each id first.
     """
     for select in list_selects(query):
         counted = _find_counted(select)
@@ -32,17 +33,23 @@ def rewrite_distinct_references(query: exp.Query, catalog: Catalog) -> exp.Query
 
 
 def _find_counted(select: exp.Select) -> exp.Column | None:
-    """The one column that all aggregates of a SELECT count the distinct values of."""
+    """The one column whose distinct values a SELECT counts.
+
+    None where there are several, or where another aggregate is not counted for each id first.
+    """
     having = select.args.get("having")
     order = select.args.get("order")
     clauses = [*select.expressions, *(clause for clause in (having, order) if clause is not None)]
     aggregates = [node for clause in clauses for node in walk(clause) if is_aggregate(node)]
     columns = set()
     for node in aggregates:
-        is_distinct = isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct)
-        if not is_distinct or len(node.this.expressions) != 1:
+        is_distinct = isinstance(node.this, exp.Distinct)
+        if isinstance(node, exp.Count) and is_distinct and len(node.this.expressions) == 1:
+            columns.add(node.this.expressions[0])
+            continue
+        is_added = type(node) in (exp.Count, exp.Sum, exp.Avg) and not is_distinct
+        if not is_added or isinstance(node.parent, exp.Filter):
             return None
-        columns.add(node.this.expressions[0])
     only = columns.pop() if len(columns) == 1 else None
     return only if isinstance(only, exp.Column) else None
 
@@ -97,29 +104,37 @@ def _list_keys(select: exp.Select, sources: list[TableSource]) -> dict[str, exp.
 
 def _nest(select: exp.Select, counted: exp.Column, keys: dict[str, exp.Expr]) -> None:
     """Put one row for each id and key under the SELECT, which counts them."""
-    inner_outputs = [counted.copy(), *(exp.alias_(key.copy(), name) for name, key in keys.items())]
+    for output in select.expressions:
+        if not output.alias and output in keys.values():
+            output.replace(exp.alias_(output.copy(), output.name or output.sql()))
+    aliases = {output.alias.lower() for output in select.expressions if output.alias}
+    per_id: dict[str, exp.Expr] = {}
+    for clause in ("expressions", "having", "order"):
+        nodes = select.args.get(clause)
+        kept = aliases if clause == "order" else set()
+        for node in nodes if isinstance(nodes, list) else [nodes] if nodes is not None else []:
+            node.replace(_rename(node, keys, kept, per_id))
+    inner_outputs = [
+        counted.copy(),
+        *(exp.alias_(key.copy(), name) for name, key in keys.items()),
+        *(exp.alias_(aggregate.copy(), name) for name, aggregate in per_id.items()),
+    ]
     inner = exp.Select(expressions=inner_outputs)
     for clause in ("from_", "joins", "where"):
         inner.set(clause, select.args.get(clause))
         select.set(clause, None)
     inner_keys = [counted.copy(), *(key.copy() for key in keys.values())]
     inner.set("group", exp.Group(expressions=inner_keys))
-    for output in select.expressions:
-        if not output.alias and output in keys.values():
-            output.replace(exp.alias_(output.copy(), output.name or output.sql()))
-    aliases = {output.alias.lower() for output in select.expressions if output.alias}
-    for clause in ("expressions", "having", "order"):
-        nodes = select.args.get(clause)
-        kept = aliases if clause == "order" else set()
-        for node in nodes if isinstance(nodes, list) else [nodes] if nodes is not None else []:
-            node.replace(_rename(node, keys, kept))
     select.set("from_", exp.From(this=inner.subquery("counted_ids")))
     if keys:
         select.set("group", exp.Group(expressions=[exp.column(name) for name in keys]))
 
 
-def _rename(node: exp.Expr, keys: dict[str, exp.Expr], kept: set[str]) -> exp.Expr:
-    """The node with the names of keys, and rows counted in the place of ids.
+def _rename(
+    node: exp.Expr, keys: dict[str, exp.Expr], kept: set[str], per_id: dict[str, exp.Expr]
+) -> exp.Expr:
+    """The node with the names of keys, rows counted in the place of ids, and other aggregates over
+    those of each id, which are added to `per_id` by name.
 
     Names in `kept` stay: ORDER BY reads them as outputs.
     """
@@ -130,8 +145,23 @@ def _rename(node: exp.Expr, keys: dict[str, exp.Expr], kept: set[str]) -> exp.Ex
         for name, key in keys.items():
             if child == key:
                 return exp.column(name)
-        if isinstance(child, exp.Count):
+        if isinstance(child, exp.Count) and isinstance(child.this, exp.Distinct):
             return exp.Count(this=exp.Star())
+        if isinstance(child, exp.Avg):
+            total = _add_up(exp.Sum(this=child.this), per_id)
+            count = _add_up(exp.Count(this=child.this), per_id)
+            return exp.Paren(this=exp.Div(this=total, expression=count))
+        if isinstance(child, (exp.Count, exp.Sum)):
+            return _add_up(child, per_id)
         return child
 
     return node.transform(change)
+
+
+def _add_up(aggregate: exp.Expr, per_id: dict[str, exp.Expr]) -> exp.Expr:
+    """The sum over all ids of an aggregate of each, which gets a name at its first use."""
+    name = next((name for name, known in per_id.items() if known == aggregate), None)
+    if name is None:
+        name = f"per_id_{len(per_id) + 1}"
+        per_id[name] = aggregate.copy()
+    return exp.Sum(this=exp.column(name))

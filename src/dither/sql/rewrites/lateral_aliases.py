@@ -5,7 +5,6 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dither.catalog import Catalog
-from dither.sql.per_unit import contains_aggregate
 from dither.sql.rewrites.sources import TableSource, list_selects, list_sources
 from dither.sql.tree_nodes import find_nodes
 
@@ -48,7 +47,7 @@ def _replace_names(select: exp.Select, sources: list[TableSource]) -> None:
     for column in find_nodes(where, exp.Column) if where else []:
         meaning = meanings.get(column.name.lower())
         is_free = not column.table and column.parent_select is select
-        if meaning is None or not is_free or contains_aggregate(meaning):
+        if meaning is None or not is_free:
             continue
         size += sum(1 for _ in meaning.walk())
         if size > _MOST_NODES:
