@@ -15,6 +15,7 @@ from dither.sql.rewrites.comma_joins import rewrite_comma_joins
 from dither.sql.rewrites.constant_subqueries import rewrite_constant_subqueries
 from dither.sql.rewrites.distinct_ids import rewrite_distinct_ids
 from dither.sql.rewrites.distinct_references import rewrite_distinct_references
+from dither.sql.rewrites.filtered_people import rewrite_filtered_people
 from dither.sql.rewrites.functions import rewrite_functions
 from dither.sql.rewrites.lateral_aliases import rewrite_lateral_aliases
 from dither.sql.rewrites.natural_joins import rewrite_natural_joins
@@ -33,6 +34,7 @@ PASSES: tuple[tuple[Pass, type[exp.Expr]], ...] = (
     (rewrite_public_scalars, exp.Query),
     (rewrite_distinct_ids, exp.Distinct),
     (rewrite_distinct_references, exp.Distinct),
+    (rewrite_filtered_people, exp.Filter),
 )
 """The passes in order, each with a kind of node without which it changes nothing. No pass writes a
 kind that a later one needs and the question has not."""

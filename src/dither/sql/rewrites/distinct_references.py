@@ -11,7 +11,8 @@ from sqlglot import exp
 from dither.catalog import Catalog, OwnerReference
 from dither.catalog.owners import owner_names
 from dither.sql.per_unit import is_aggregate, walk
-from dither.sql.rewrites.sources import TableSource, find_source, list_selects, list_sources
+from dither.sql.rewrites.nest_rows import list_keys, nest_rows
+from dither.sql.rewrites.sources import find_source, list_selects, list_sources
 
 
 def rewrite_distinct_references(query: exp.Query, catalog: Catalog) -> exp.Query:
@@ -26,9 +27,9 @@ def rewrite_distinct_references(query: exp.Query, catalog: Catalog) -> exp.Query
         has_outer = any(join.side for join in joins)
         if counted is None or has_outer or not _is_reference(counted, select, catalog):
             continue
-        keys = _list_keys(select, list_sources(select, catalog))
+        keys = list_keys(select, list_sources(select, catalog))
         if keys is not None:
-            _nest(select, counted, keys)
+            nest_rows(select, counted, keys)
     return query
 
 
@@ -70,98 +71,3 @@ def _is_reference(column: exp.Column, select: exp.Select, catalog: Catalog) -> b
         if isinstance(table.owner, OwnerReference) and len(table.owner.by) == 1 and not is_owner:
             return table.owner.by[0][0].lower() == column.name.lower()
     return False
-
-
-def _list_keys(select: exp.Select, sources: list[TableSource]) -> dict[str, exp.Expr] | None:
-    """The keys of GROUP BY, each under a name of its own; None where they are more than a list.
-
-    In GROUP BY a column comes before an output of the same name.
-    """
-    group = select.args.get("group")
-    if select.args.get("distinct") or select.args.get("qualify"):
-        return None
-    if group is None:
-        return {}
-    if any(value for clause, value in group.args.items() if clause != "expressions"):
-        return None
-    outputs = select.expressions
-    by_alias = {output.alias.lower(): output.this for output in outputs if output.alias}
-    keys: dict[str, exp.Expr] = {}
-    for position, node in enumerate(group.expressions, 1):
-        key = node
-        if isinstance(node, exp.Literal):
-            if node.is_string or not 1 <= int(node.this) <= len(outputs):
-                return None
-            key = outputs[int(node.this) - 1].unalias()
-        elif isinstance(node, exp.Column) and not node.table and node.name.lower() in by_alias:
-            if any(source.columns is None for source in sources):
-                return None
-            if not any(node.name.lower() in (source.columns or ()) for source in sources):
-                key = by_alias[node.name.lower()]
-        keys[f"key_{position}"] = key
-    return keys
-
-
-def _nest(select: exp.Select, counted: exp.Column, keys: dict[str, exp.Expr]) -> None:
-    """Put one row for each id and key under the SELECT, which counts them."""
-    for output in select.expressions:
-        if not output.alias and output in keys.values():
-            output.replace(exp.alias_(output.copy(), output.name or output.sql()))
-    aliases = {output.alias.lower() for output in select.expressions if output.alias}
-    per_id: dict[str, exp.Expr] = {}
-    for clause in ("expressions", "having", "order"):
-        nodes = select.args.get(clause)
-        kept = aliases if clause == "order" else set()
-        for node in nodes if isinstance(nodes, list) else [nodes] if nodes is not None else []:
-            node.replace(_rename(node, keys, kept, per_id))
-    inner_outputs = [
-        counted.copy(),
-        *(exp.alias_(key.copy(), name) for name, key in keys.items()),
-        *(exp.alias_(aggregate.copy(), name) for name, aggregate in per_id.items()),
-    ]
-    inner = exp.Select(expressions=inner_outputs)
-    for clause in ("from_", "joins", "where"):
-        inner.set(clause, select.args.get(clause))
-        select.set(clause, None)
-    inner_keys = [counted.copy(), *(key.copy() for key in keys.values())]
-    inner.set("group", exp.Group(expressions=inner_keys))
-    select.set("from_", exp.From(this=inner.subquery("counted_ids")))
-    if keys:
-        select.set("group", exp.Group(expressions=[exp.column(name) for name in keys]))
-
-
-def _rename(
-    node: exp.Expr, keys: dict[str, exp.Expr], kept: set[str], per_id: dict[str, exp.Expr]
-) -> exp.Expr:
-    """The node with the names of keys, rows counted in the place of ids, and other aggregates over
-    those of each id, which are added to `per_id` by name.
-
-    Names in `kept` stay: ORDER BY reads them as outputs.
-    """
-
-    def change(child: exp.Expr) -> exp.Expr:
-        if isinstance(child, exp.Column) and not child.table and child.name.lower() in kept:
-            return child
-        for name, key in keys.items():
-            if child == key:
-                return exp.column(name)
-        if isinstance(child, exp.Count) and isinstance(child.this, exp.Distinct):
-            return exp.Count(this=exp.Star())
-        if isinstance(child, exp.Avg):
-            total = _add_up(exp.Sum(this=child.this), per_id)
-            count = _add_up(exp.Count(this=child.this), per_id)
-            return exp.Paren(this=exp.Div(this=total, expression=count))
-        if isinstance(child, (exp.Count, exp.Sum)):
-            return _add_up(child, per_id)
-        return child
-
-    return node.transform(change)
-
-
-def _add_up(aggregate: exp.Expr, per_id: dict[str, exp.Expr]) -> exp.Expr:
-    """The sum over all ids of an aggregate of each, which gets a name at its first use."""
-    name = next((name for name, known in per_id.items() if known == aggregate), None)
-    if name is None:
-        name = f"per_id_{len(per_id) + 1}"
-        per_id[name] = aggregate.copy()
-    return exp.Sum(this=exp.column(name))
