@@ -63,7 +63,7 @@ class DialectQuestion:
             return error
         message = error.message.rsplit("\n  ", 2)[0]
         if self.rewritten:
-            return QueryError(message)
+            return refuse(message, self.original)
         start = self._find_original(error.start)
         end = self._find_original(error.end)
         return refuse(message, self.original, span=(start, end))
@@ -97,9 +97,10 @@ def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
         )
         if index is None:
             names = ", ".join(output.name for output in outputs if output.role == "value")
-            raise QueryError(
+            raise refuse(
                 f"DP_INTERVAL_{interval.end.upper()}({interval.of}): there is no value column "
-                f"{interval.of}, only {names}"
+                f"{interval.of}, only {names}",
+                recipe.sql,
             )
         low, high = (
             (interval.name, outputs[index].high)
@@ -109,7 +110,7 @@ def name_interval_ends(recipe: Recipe, dialect: DialectQuestion) -> Recipe:
         outputs[index] = replace(outputs[index], low=low, high=high)
     taken = [name.lower() for output in outputs for name in output.names]
     if twice := next((name for name in taken if taken.count(name) > 1), None):
-        raise QueryError(f"two columns would be called {twice}: rename one with AS")
+        raise refuse(f"two columns would be called {twice}: rename one with AS", recipe.sql)
     return replace(recipe, outputs=tuple(outputs))
 
 
@@ -118,4 +119,6 @@ def check_reports(recipe: Recipe, reports: Sequence[ReportColumn]) -> None:
     for report in reports:
         outputs = recipe.outputs
         if report.position >= len(outputs) or outputs[report.position].role != "value":
-            raise QueryError("report_format belongs to an aggregate that is a column by itself")
+            raise refuse(
+                "report_format belongs to an aggregate that is a column by itself", recipe.sql
+            )

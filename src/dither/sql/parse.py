@@ -143,7 +143,7 @@ def _parse_statements(sql: str) -> list[exp.Expr]:
     text = sql if top is None else sql[: top.start(1)] + " " * len(top[1]) + sql[top.end(1) :]
     trees = [tree for tree in sqlglot.parse(text, read=DUCKDB) if tree is not None]
     if top is not None and trees:
-        _set_limit(trees[0], top[2] or top[3])
+        _set_limit(trees[0], top[2] or top[3], sql)
     return trees
 
 
@@ -158,10 +158,10 @@ def quote_names(sql: str) -> str:
     return _QUOTED.sub(lambda match: f'"{match[1]}"' if match[1] is not None else match[0], sql)
 
 
-def _set_limit(query: exp.Expr, count: str) -> None:
+def _set_limit(query: exp.Expr, count: str, sql: str) -> None:
     """LIMIT in place of TOP, for a question that is one SELECT without a LIMIT of its own."""
     if not isinstance(query, exp.Select) or query.args.get("limit") is not None:
-        raise QueryError("TOP is for one SELECT without LIMIT: write LIMIT in its place")
+        raise refuse("TOP is for one SELECT without LIMIT: write LIMIT in its place", sql)
     query.set("limit", exp.Limit(expression=exp.Literal.number(count)))
 
 

@@ -21,12 +21,14 @@ from dither.sql.rewrites.lateral_aliases import rewrite_lateral_aliases
 from dither.sql.rewrites.natural_joins import rewrite_natural_joins
 from dither.sql.rewrites.public_scalars import rewrite_public_scalars
 from dither.sql.rewrites.schema_names import rewrite_schema_names
+from dither.sql.rewrites.unnest_lists import rewrite_unnest
 from dither.sql.tree_nodes import list_nodes
 
 Pass = Callable[[exp.Query, Catalog], exp.Query]
 PASSES: tuple[tuple[Pass, type[exp.Expr]], ...] = (
     (rewrite_schema_names, exp.Query),
     (rewrite_functions, exp.Func),
+    (rewrite_unnest, exp.Array),
     (rewrite_natural_joins, exp.Join),
     (rewrite_comma_joins, exp.Join),
     (rewrite_lateral_aliases, exp.Query),
