@@ -45,6 +45,7 @@ from dither.postprocess.query_tree import (
 from dither.postprocess.subquestion_columns import SubQuestionColumns
 from dither.sql.parse import parse
 from dither.sql.per_unit import contains_aggregate, is_aggregate
+from dither.sql.rewrites.unnest_lists import write_lists
 
 NO_TABLES: Mapping[str, Collection[str]] = {}
 MOST_PARTS = 16
@@ -115,7 +116,8 @@ def split_question(
         return None
     splitter = _Splitter(tables, public_tables)
     try:
-        statement = splitter.rewrite(write_named_windows(rewrite_mode(parse(sql).copy())), {})
+        question = write_named_windows(rewrite_mode(write_lists(parse(sql).copy())))
+        statement = splitter.rewrite(question, {})
     except (CannotSplit, QueryError):
         return None
     reads_data = not all(map(is_released, statement.find_all(exp.Table)))

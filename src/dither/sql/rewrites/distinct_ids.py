@@ -33,11 +33,11 @@ def rewrite_distinct_ids(query: exp.Query, catalog: Catalog) -> exp.Query:
         grouped = group.expressions if group is not None else []
         keys = {key.name.lower() for key in grouped if isinstance(key, exp.Column)}
         ids = {key[0].lower() for key in table.unique if len(key) == 1} - owners
-        _count_rows(select, ids if owners & keys else ids & _list_referenced(table.name, catalog))
+        _count_rows(select, ids if owners & keys else ids & list_referenced(table.name, catalog))
     return query
 
 
-def _list_referenced(table: str, catalog: Catalog) -> set[str]:
+def list_referenced(table: str, catalog: Catalog) -> set[str]:
     """The columns of a table that are, each by itself, the key that another table refers to."""
     if catalog.unit.column is not None:
         return set()  # in another window the same id may be somebody else's

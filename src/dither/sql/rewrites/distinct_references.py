@@ -1,7 +1,8 @@
 """`COUNT(DISTINCT order_id)` of lines counts the orders that have a line: GROUP BY order_id first.
 
-An id that refers to another table's row names one owner, and is never null. So a row for each id
-and key, which belongs to that owner, is what there is to count.
+An id that refers to another table's row, or that others refer to, names one owner. So a row for
+each id and key, which belongs to that owner, is what there is to count; a row without an id is not
+counted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from sqlglot import exp
 from dither.catalog import Catalog, OwnerReference
 from dither.catalog.owners import owner_names
 from dither.sql.per_unit import is_aggregate, walk
+from dither.sql.rewrites.distinct_ids import list_referenced
 from dither.sql.rewrites.nest_rows import list_keys, nest_rows
 from dither.sql.rewrites.sources import find_source, list_selects, list_sources
 
@@ -25,7 +27,7 @@ def rewrite_distinct_references(query: exp.Query, catalog: Catalog) -> exp.Query
         counted = _find_counted(select)
         joins = select.args.get("joins") or []
         has_outer = any(join.side for join in joins)
-        if counted is None or has_outer or not _is_reference(counted, select, catalog):
+        if counted is None or has_outer or not _names_one_owner(counted, select, catalog):
             continue
         keys = list_keys(select, list_sources(select, catalog))
         if keys is not None:
@@ -55,8 +57,8 @@ def _find_counted(select: exp.Select) -> exp.Column | None:
     return only if isinstance(only, exp.Column) else None
 
 
-def _is_reference(column: exp.Column, select: exp.Select, catalog: Catalog) -> bool:
-    """Whether a column is the whole key of the row that owns the rows of its table."""
+def _names_one_owner(column: exp.Column, select: exp.Select, catalog: Catalog) -> bool:
+    """Whether a column is the whole key of a row that rows refer to, or the reference to it."""
     name = find_source(column, list_sources(select, catalog))
     clause = select.args.get("from_")
     nodes = [clause.this, *(join.this for join in select.args.get("joins") or [])] if clause else []
@@ -66,8 +68,13 @@ def _is_reference(column: exp.Column, select: exp.Select, catalog: Catalog) -> b
         if not is_named or node.name.lower() not in tables:
             continue
         table = catalog.table(node.name)
+        if table.kind != "private":
+            return False
         owners = {owner.lower() for owner in owner_names(catalog, table)}
-        is_owner = column.name.lower() in owners  # people are counted as such
-        if isinstance(table.owner, OwnerReference) and len(table.owner.by) == 1 and not is_owner:
-            return table.owner.by[0][0].lower() == column.name.lower()
+        if column.name.lower() in owners:  # people are counted as such
+            return False
+        keys = list_referenced(table.name, catalog)
+        if isinstance(table.owner, OwnerReference) and len(table.owner.by) == 1:
+            keys = keys | {table.owner.by[0][0].lower()}
+        return column.name.lower() in keys
     return False

@@ -52,7 +52,7 @@ def nest_rows(select: exp.Select, counted: exp.Column, keys: dict[str, exp.Expr]
         nodes = select.args.get(clause)
         kept = aliases if clause == "order" else set()
         for node in nodes if isinstance(nodes, list) else [nodes] if nodes is not None else []:
-            node.replace(_rename(node, keys, kept, per_id))
+            node.replace(_rename(node, keys, kept, per_id, counted))
     inner_outputs = [
         counted.copy(),
         *(exp.alias_(key.copy(), name) for name, key in keys.items()),
@@ -70,7 +70,11 @@ def nest_rows(select: exp.Select, counted: exp.Column, keys: dict[str, exp.Expr]
 
 
 def _rename(
-    node: exp.Expr, keys: dict[str, exp.Expr], kept: set[str], per_id: dict[str, exp.Expr]
+    node: exp.Expr,
+    keys: dict[str, exp.Expr],
+    kept: set[str],
+    per_id: dict[str, exp.Expr],
+    counted: exp.Column,
 ) -> exp.Expr:
     """The node with the names of keys, rows counted in the place of ids, and other aggregates over
     those of each id, which are added to `per_id` by name.
@@ -88,7 +92,7 @@ def _rename(
             chosen = exp.case().when(child.expression.this, "1").else_("0")
             return _add_up(exp.Max(this=chosen), per_id)
         if isinstance(child, exp.Count) and isinstance(child.this, exp.Distinct):
-            return exp.Count(this=exp.Star())
+            return exp.Count(this=exp.column(counted.name))
         if isinstance(child, exp.Avg):
             total = _add_up(exp.Sum(this=child.this), per_id)
             count = _add_up(exp.Count(this=child.this), per_id)
