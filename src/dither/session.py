@@ -252,6 +252,10 @@ class Connection(AlgorithmDoor, SuggestionDoor, DescriptionDoor):
             release = self._release(offered.priced, fresh, question.sql)
         info = self._info(release, offered.recipe)
         result = make_result(release, offered.recipe, question.level, info, offered.bands)
+        if bound.dialect.reports:
+            from dither.answer.noise_reports import add_reports
+
+            result = add_reports(result, bound.dialect.reports)
         return replace(result, _certify=self._curator.certify)
 
     def _list_keys(self, question: Asked) -> KeysResult | None:

@@ -37,11 +37,21 @@ from dither.plan.narrow import narrow_columns
 from dither.plan.refine import Means, find_means, refine_domain
 from dither.plan.stability.distinct import distinct_public, distinct_rows
 from dither.plan.stability.filter import filter_columns, filter_rows
-from dither.plan.stability.group import group_rows
-from dither.plan.stability.join import count_public_matches, join_columns, join_rows
+from dither.plan.stability.group import (
+    bound_public_rows,
+    check_public_keys,
+    group_public,
+    group_rows,
+)
+from dither.plan.stability.join import (
+    count_public_matches,
+    join_columns,
+    join_public_total,
+    join_rows,
+)
 from dither.plan.stability.limit_groups import check_keys, limit_rows
 from dither.plan.stability.owned import Node, Owned, Public
-from dither.plan.stability.per_unit import per_unit_columns, per_unit_rows
+from dither.plan.stability.per_unit import per_unit_columns, per_unit_rows, total_columns
 from dither.plan.stability.project import project_columns, project_rows
 from dither.plan.stability.sample_units import sample_rows
 from dither.plan.stability.scan import scan_columns, scan_rows
@@ -223,6 +233,8 @@ def _apply_rule(
         return Analysed(plan, distinct_rows(source.node, plan.per_unit), source.columns, sources)
     if isinstance(plan, SampleUnits):
         return Analysed(plan, sample_rows(source.node, plan.rate), source.columns, sources)
+    if isinstance(plan, Group) and isinstance(source.node, Public):
+        return _group_public(plan, source, source.node, facts)
     if not isinstance(plan, (PerUnit, Group, LimitGroups)):
         raise RefusedError(f"no rule for {type(plan).__name__}", rule=PrivacyRule.NO_RULE)
     check_keys(plan.keys, source.columns, inside_unit=isinstance(plan, PerUnit))
@@ -244,6 +256,15 @@ def _apply_rule(
     return Analysed(
         plan, loose, per_unit_columns(source.columns, plan.keys, plan.columns, loose.most), sources
     )
+
+
+def _group_public(plan: Group, source: Analysed, public: Public, facts: Facts) -> Analysed:
+    """Analyse GROUP BY of public rows: they are the same in every database, and so are these."""
+    check_public_keys(plan.keys, source.columns)
+    rows = bound_public_rows(public, source.columns, facts)
+    list_columns = per_unit_columns if plan.keys else total_columns
+    columns = list_columns(source.columns, plan.keys, plan.columns, rows)
+    return Analysed(plan, group_public(public, plan.keys), columns, (source,))
 
 
 def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
@@ -305,7 +326,13 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
         )
     if isinstance(right.node, Public):
         matches = count_public_matches(right.node, tuple(key for _, key in plan.on), facts)
-        node = join_rows(left.node, right.node, plan.kind, right_per_left=matches, left_per_right=0)
+        node = (
+            join_public_total(left.node, right.node, tuple(left.columns))
+            if isinstance(left.node, Public)
+            else join_rows(
+                left.node, right.node, plan.kind, right_per_left=matches, left_per_right=0
+            )
+        )
         return Analysed(
             plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right)
         )

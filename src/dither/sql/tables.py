@@ -64,8 +64,13 @@ def find_table(node: exp.Table, context: Context) -> Table:
 def check_plain(node: exp.Table, context: Context) -> None:
     """Raise QueryError unless FROM has a table by its name and perhaps an alias, and nothing
     else."""
-    if node.args.get("db") or not isinstance(node.this, exp.Identifier):
+    if not isinstance(node.this, exp.Identifier):
         raise make_refusal("from", context, node)
+    if node.args.get("db"):
+        names = f"main and {context.catalog.dataset}"
+        raise context.error(
+            f"no schema {node.text('db')}: the schemas are {names}, and both may be left out", node
+        )
     if node.args.get("sample"):
         raise make_refusal("sample", context, node)
     if extra := [

@@ -25,9 +25,9 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
     """
     if isinstance(source, Public):
         same = [
-            (column.name, source.original(column.of.name))
+            (column.name, source.original(name))
             for column in columns
-            if isinstance(column.of, Column)
+            if (name := _read_original(column.of)) is not None
         ]
         called = {
             column.of.name: column.name for column in columns if isinstance(column.of, Column)
@@ -47,6 +47,15 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
         if bound.keys <= set(names)
     )
     return replace(source, grouped=kept, degrees=None)
+
+
+def _read_original(expression: object) -> str | None:
+    """The column that a public column is, or whose labels it shows: two rows agree on both or on
+    neither."""
+    match expression:
+        case Column(name) | Call("label", (Column(name),)):
+            return name
+    return None
 
 
 def project_columns(
