@@ -27,6 +27,7 @@ import numpy as np
 from dither.canonical import number_text, positive
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
+from dither.plan.algebra import Partition
 from dither.plan.partitions import (
     MOST_AXES,
     SCORES,
@@ -38,6 +39,7 @@ from dither.plan.partitions import (
 )
 from dither.privacy.losses import ADD_REMOVE, Adjacency, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import exact_integers, round_up
+from dither.privacy.mechanisms.step_terms import Built, StepTerms
 from dither.privacy.noise import Words, discrete_laplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 from dither.privacy.noise.source import check_source
@@ -179,3 +181,21 @@ def _bound_path(axes: int) -> Fraction:
     """(2 fan - 1) / (fan - 1): the most that one step of a count costs along its path."""
     fan = 1 << axes
     return Fraction(2 * fan - 1, fan - 1)
+
+
+def build_adaptive_blocks(terms: StepTerms) -> Built:
+    """Build splits and counts of blocks at epsilon_i; every key is an axis."""
+    query = terms.query
+    assert isinstance(query, Partition)
+    _ = terms.analysed.released_rows  # refused before a mechanism is built
+    return Built(
+        AdaptiveBlocks.for_epsilon(
+            terms.share,
+            query.tree_share,
+            terms.analysed.partition_move,
+            tuple(domain.codes for domain in terms.analysed.domains),
+            query.score,
+            query.threshold,
+            terms.adjacency,
+        )
+    )
