@@ -389,6 +389,20 @@ def test_connections_past_the_limit_are_closed(served):
     slots.release(MOST_CONNECTIONS - 1)
 
 
+def test_a_connection_for_which_no_thread_starts_gives_its_turn_back(served, monkeypatch):
+    def fail(self):
+        raise RuntimeError("can't start new thread")
+
+    before = served.server._slots._value
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        for _ in range(3):
+            with pytest.raises(BusyError):
+                served.connect()
+    assert served.server._slots._value == before
+    assert served.connect().budget().pots
+
+
 def test_two_datasets_of_one_name_are_not_served_together(served, tmp_path):
     settings = CuratorSettings((served.file, served.file), tmp_path / "t", served.home)
     with pytest.raises(ParameterError, match="same dataset name"):

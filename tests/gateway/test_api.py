@@ -250,7 +250,9 @@ def test_a_fault_says_nothing_of_its_cause(client, monkeypatch, capfd):
     response = client.post("/datasets/clinic/preview", json={"sql": COUNT, "epsilon": 1})
     assert response.status_code == 500 and response.json()["kind"] == "FaultError"
     logged = capfd.readouterr().err
-    assert "fault: RuntimeError at test_api.py" in logged
+    line = json.loads(logged)
+    assert line.pop("line") > 0 and line.pop("request") == response.headers["x-request-id"]
+    assert line == {"event": "fault", "kind": "RuntimeError", "file": "test_api.py"}
     assert "Lovelace" not in response.text + logged and "Traceback" not in logged
 
 

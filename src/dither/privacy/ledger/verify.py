@@ -49,7 +49,9 @@ class Report:
     def __str__(self) -> str:
         if not self.ok:
             return f"the ledger does NOT verify: {self.problem}"
-        counts = f"{self.entries} entries, {self.releases} releases, {len(self.pots)} budgets"
+        counted = ((self.entries, "entry", "entries"), (self.releases, "release", "releases"))
+        counted += ((len(self.pots), "budget", "budgets"),)
+        counts = ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counted)
         return "\n".join((f"the ledger verifies: {counts}", *self.notes))
 
 
