@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
@@ -312,8 +313,9 @@ def test_a_fault_says_one_sentence_to_the_asker_and_no_message_to_anybody(
     with pytest.raises(FaultError) as failure:
         con.preview(COUNT, epsilon=1)
     assert str(failure.value) == FaultError.TEXT
-    written = capfd.readouterr().err
-    assert "RuntimeError at test_curator.py" in written and "Lovelace" not in written
+    line = json.loads(capfd.readouterr().err)
+    assert line.pop("line") > 0
+    assert line == {"event": "fault", "kind": "RuntimeError", "file": "test_curator.py"}
 
 
 def test_an_answer_that_is_too_long_is_refused_before_the_charge(served, monkeypatch):
