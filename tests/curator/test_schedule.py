@@ -101,6 +101,28 @@ def test_a_miss_doubles_the_slots_of_the_dataset_for_ever(clock, log):
     assert (again.misses, again.slot_s) == (2, 16)
 
 
+def test_a_job_leaves_after_so_many_slots_as_its_seconds_need(clock, log):
+    """Whatever it needs: 0 or 9 of its 10 seconds. A question after it has one slot again."""
+    schedule = Schedule(4, log)
+    for work in (0, 9):
+        with schedule.hold_slot("alice", seconds=10):
+            start = clock.seconds
+            clock.seconds += work
+            told = datetime.fromisoformat(schedule.read_clock()).timestamp()
+        assert clock.seconds == start + 12 == told and schedule.misses == 0
+    with schedule.hold_slot("alice"):
+        start = clock.seconds
+    assert clock.seconds == start + 4
+
+
+def test_a_job_that_takes_longer_is_a_miss_like_any_other(clock, log):
+    schedule = Schedule(4, log)
+    with schedule.hold_slot("alice", seconds=10):
+        start = clock.seconds
+        clock.seconds += 13
+    assert (schedule.misses, schedule.slot_s, clock.seconds) == (1, 8, start + 24)
+
+
 def test_the_time_of_a_late_release_is_the_end_of_the_longer_slot(clock, log):
     schedule = Schedule(4, log)
     with schedule.hold_slot("alice"):

@@ -37,6 +37,7 @@ DEMO_PEOPLE = 5_000
 DEMO_INCIDENTS = 3
 """Failures of all askers together that suspend the invented clinic; one suspends its own pot."""
 SLOT_S = 0.5
+JOB_S = 60.0
 SECONDS_TO_START = 120
 DEMO_PURPOSE = {
     "question": "How busy are the wards of the invented clinic?",
@@ -60,6 +61,15 @@ SlotSeconds = Annotated[
         max=3600,
     ),
 ]
+JobSeconds = Annotated[
+    float,
+    typer.Option(
+        "--job-slot",
+        help="Synthetic tables and models hold the dataset so many seconds, whatever they need.",
+        min=1,
+        max=500,
+    ),
+]
 Certificate = Annotated[
     Path | None, typer.Option(help="Between hosts: the certificate of this side, in PEM.")
 ]
@@ -80,6 +90,7 @@ def curator(
         typer.Option(help="The user whose processes may connect; by default the curator's own."),
     ] = None,
     slot: SlotSeconds = SLOT_S,
+    job_slot: JobSeconds = JOB_S,
     listen: Annotated[
         str | None,
         typer.Option(help="HOST:PORT for a gateway on another host, by mutual TLS."),
@@ -103,6 +114,7 @@ def curator(
         chosen,
         gateway_user,
         slot,
+        job_slot,
         listen,
         read_tls_files(certificate, key, authority),
         stops_with_input,
@@ -172,6 +184,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = PORT,
     slot: SlotSeconds = SLOT_S,
+    job_slot: JobSeconds = JOB_S,
     as_json: AsJson = False,
 ) -> None:
     """Start curator and gateway on this machine, and print a link for the administrator."""
@@ -186,7 +199,7 @@ def serve(
     served = catalogs or [prepare_demo(chosen.parent / "demo", console)]
     facts = {loaded.dataset: loaded for loaded in map(load, served)}
     with (
-        running_curator(served, chosen, slot) as path,
+        running_curator(served, chosen, slot, job_slot) as path,
         lasting_tokens(chosen, list(facts), "admin", ("total",)) as tokens,
         lasting_tokens(chosen, list(facts), "auditor", ()) as auditors,
     ):
@@ -272,12 +285,14 @@ def read_secret_file(file: Path) -> str:
 
 
 @contextmanager
-def running_curator(catalogs: list[Path], home: Path, slot: float) -> Iterator[Path]:
+def running_curator(
+    catalogs: list[Path], home: Path, slot: float, job_slot: float
+) -> Iterator[Path]:
     """A curator in a process of its own; the socket, once it answers. It ends with this process."""
     path = find_socket(home)
     command = [sys.executable, "-c", "from dither.cli import main; main()", "curator"]
     command += [*map(str, catalogs), "--home", str(home), "--socket", str(path)]
-    command += ["--slot", str(slot)]
+    command += ["--slot", str(slot), "--job-slot", str(job_slot)]
     process = subprocess.Popen(
         [*command, "--stops-with-input"],
         stdin=subprocess.PIPE,

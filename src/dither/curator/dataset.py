@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from dither.canonical import digest, fraction_text
 from dither.catalog import storage
 from dither.curator.ask_log import AskLog
+from dither.curator.jobs import check_job, hash_job, run_once
 from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
@@ -34,6 +35,7 @@ from dither.privacy.kernel.release import from_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import Pot
 from dither.protocol import act_messages, documents, messages
+from dither.protocol.job_messages import JobDone, RunJob
 from dither.publish.certificate import CertificateMode
 from dither.rules import PrivacyRule
 
@@ -61,6 +63,7 @@ class ServedDataset:
         *,
         is_one_user: bool,
         slot_s: float = 0,
+        job_s: float = 0,
     ) -> None:
         self._curator = curator
         self._asks = asks
@@ -69,6 +72,7 @@ class ServedDataset:
         self._is_one_user = is_one_user
         misses = LedgerMissLog(lambda: self._curator.kernel.ledger, asks, self.name)
         self._schedule = Schedule(slot_s, misses)
+        self._job_s = job_s
         self._rehearsing = Lock()
         self._start()
 
@@ -106,6 +110,8 @@ class ServedDataset:
         waited is verified anew by `authorize`: a token or a grant that ended meanwhile buys and
         reads nothing.
         """
+        if isinstance(call, RunJob):
+            return self._serve_job(call, principal, authorize)
         if isinstance(call, messages.ReleaseRequest):
             principal.check_pot(call.request.pot)
             request = documents.read_request(call.request)
@@ -117,6 +123,25 @@ class ServedDataset:
                 return self._release(call, priced, principal)
         with self._schedule.read_released():
             return self._read(call, authorize())
+
+    def _serve_job(
+        self, call: RunJob, principal: Principal, authorize: Callable[[], Principal]
+    ) -> BaseModel:
+        """Check a job by public facts, then run it within the slots of a job."""
+        principal.check_pot(call.pot)
+        with self._schedule.read_released():
+            self._curator.view(call.pot)
+            check_job(call, self._curator)
+        with self._schedule.hold_slot(principal.name, self._job_s):
+            principal = authorize()
+            principal.check_pot(call.pot)
+            self._curator.view(call.pot)
+            done = run_once(call, self._curator, self._asks, principal.token_id)
+            if done.release_id is not None:
+                time = self._schedule.read_clock()
+                job = hash_job(call)
+                self._record_access(principal, "job", call.pot, job, done.release_id, time)
+            return JobDone(document=done.document)
 
     @singledispatchmethod
     def _read(self, call: BaseModel, principal: Principal) -> BaseModel:

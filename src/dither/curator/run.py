@@ -33,6 +33,8 @@ class CuratorSettings:
     home: Path
     gateway_user: str | None = None
     slot_s: float = 0
+    job_s: float = 0
+    """How long a job holds the dataset, where answers leave at slots."""
     tls_address: str | None = None
     """HOST:PORT to listen on for a gateway of another host, in the place of the socket."""
     tls_files: TlsFiles | None = None
@@ -67,6 +69,7 @@ def make_server(settings: CuratorSettings) -> CuratorServer:
             LimitActs(catalog),
             is_one_user=is_one_user,
             slot_s=settings.slot_s,
+            job_s=settings.job_s,
         )
         for catalog in settings.catalogs
     ]

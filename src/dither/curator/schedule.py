@@ -66,6 +66,7 @@ class Schedule:
         self._tickets: list[Ticket] = []
         self._changed = Condition()
         self._start = 0.0
+        self._slots = 1
 
     @property
     def is_kept(self) -> bool:
@@ -87,9 +88,9 @@ class Schedule:
     def _find_end(self, now: float) -> tuple[int, float]:
         """The misses and the end of the slot, for a question that is not done before `now`."""
         misses = self.misses
-        while now > self._start + self._length(misses) and misses < MOST_MISSES:
+        while now > self._start + self._slots * self._length(misses) and misses < MOST_MISSES:
             misses += 1
-        slots = math.ceil(max(1.0, (now - self._start) / self._length(misses)))
+        slots = math.ceil(max(self._slots, (now - self._start) / self._length(misses)))
         return misses, self._start + slots * self._length(misses)
 
     def _length(self, misses: int) -> float:
@@ -97,13 +98,17 @@ class Schedule:
         return float(self._first_slot_s * 2 ** min(misses, MOST_MISSES))
 
     @contextmanager
-    def hold_slot(self, asker: str) -> Iterator[None]:
-        """Hold the dataset for one question; BusyError, for free, where too many wait."""
+    def hold_slot(self, asker: str, seconds: float = 0) -> Iterator[None]:
+        """Hold the dataset for one question; BusyError, for free, where too many wait.
+
+        A job takes as many slots as `seconds` need, a public number, and leaves at the last one.
+        """
         with self._changed:
             self._check_waiting(asker)
             ticket = self._draw_ticket(asker)
         try:
             self._await_turn(ticket)
+            self._slots = max(1, math.ceil(seconds / self.slot_s)) if self.is_kept else 1
             self._await_tick()
             try:
                 yield

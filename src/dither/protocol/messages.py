@@ -27,6 +27,7 @@ from dither.protocol.act_messages import (
     StrictModel,
     SubmitAct,
 )
+from dither.protocol.job_messages import JobDone, RunJob
 
 VERSION = 1
 MOST_TEXT = 100_000
@@ -222,6 +223,7 @@ CalledAct = Annotated[
     | PriceRequest
     | ReleaseRequest
     | ReadStored
+    | RunJob
     | RehearseRequest
     | ReadBudget
     | ReadHistory
@@ -372,6 +374,7 @@ Outcome = Annotated[
     | PotView
     | PricedRequest
     | ReleasedAnswer
+    | JobDone
     | VisiblePots
     | HistoryPage
     | ReleasedValues
