@@ -12,7 +12,7 @@ import pytest
 
 import dither
 from dither import steward
-from dither.curator import dataset as dataset_module
+from dither.curator import reply_limits
 from dither.curator.ask_log import AskLog
 from dither.curator.run import CuratorSettings, make_server
 from dither.curator.server import MOST_CONNECTIONS
@@ -319,7 +319,7 @@ def test_a_fault_says_one_sentence_to_the_asker_and_no_message_to_anybody(
 
 
 def test_an_answer_that_is_too_long_is_refused_before_the_charge(served, monkeypatch):
-    monkeypatch.setattr(dataset_module, "MOST_NUMBERS", 3)
+    monkeypatch.setattr(reply_limits, "MOST_NUMBERS", 3)
     with pytest.raises(RefusedError, match="fewer groups"):
         served.connect().sql(BY_WARD, epsilon=1)
     assert served.read_spent() == 0

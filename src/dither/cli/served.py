@@ -38,6 +38,7 @@ DEMO_INCIDENTS = 3
 """Failures of all askers together that suspend the invented clinic; one suspends its own pot."""
 SLOT_S = 0.5
 JOB_S = 60.0
+TAKEOVER_S = 10.0
 SECONDS_TO_START = 120
 DEMO_PURPOSE = {
     "question": "How busy are the wards of the invented clinic?",
@@ -98,6 +99,16 @@ def curator(
     certificate: Certificate = None,
     key: PrivateKey = None,
     authority: Authority = None,
+    shared: Annotated[
+        bool,
+        typer.Option(
+            "--shared", help="One of several curators of a ledger: wait until no other serves it."
+        ),
+    ] = False,
+    takeover_after: Annotated[
+        float,
+        typer.Option(help="With --shared: seconds without a sign of life.", min=1, max=3600),
+    ] = TAKEOVER_S,
     stops_with_input: Annotated[
         bool, typer.Option("--stops-with-input", help="Stop when standard input ends.")
     ] = False,
@@ -117,6 +128,7 @@ def curator(
         job_slot,
         listen,
         read_tls_files(certificate, key, authority),
+        takeover_after if shared else None,
         stops_with_input,
     )
     console = make_console(stderr=True)

@@ -6,6 +6,7 @@ gateway tells about a question is kept as a remark, and decides nothing.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -22,18 +23,17 @@ from dither.curator.jobs import check_job, hash_job, run_once
 from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
+from dither.curator.reply_limits import check_size, list_visible_pots
 from dither.curator.schedule import Schedule
 from dither.curator.warm_up import warm_up
 from dither.embedded import AnswerRemarks, EmbeddedCurator
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
 from dither.identity import Access, AccessLog, Principal
 from dither.identity.private_file import read_clock
-from dither.plan.algebra import Cells, Linear, Quantiles, Query, Scores
-from dither.plan.operators import count_rows
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import from_bytes
 from dither.privacy.kernel.request import Request
-from dither.privacy.ledger import Pot
+from dither.privacy.ledger.epochs import take_over
 from dither.protocol import act_messages, documents, messages
 from dither.protocol.job_messages import JobDone, RunJob
 from dither.publish.certificate import CertificateMode
@@ -47,8 +47,6 @@ CHANGED = (
     "nothing was charged: ask again"
 )
 NOT_STORED = "no answer to this question at this price is stored for this budget: ask it first"
-MOST_NUMBERS = 5_000_000
-"""Numbers in one reply, by the declared keys of a question: more are refused before a charge."""
 
 
 class ServedDataset:
@@ -90,9 +88,25 @@ class ServedDataset:
         """Whether answers leave at slots."""
         return self._schedule.is_kept
 
+    def begin_epoch(self, *, is_shared: bool) -> None:
+        """Take the ledger over, as one of several curators.
+
+        A ledger that several curators share is served by those that say so alone: another would
+        hold no epoch, and could not be fenced.
+        """
+        ledger = self._curator.kernel.ledger
+        if is_shared:
+            take_over(ledger, socket.gethostname())
+        elif ledger.read_epoch():
+            raise DitherError(
+                f"the ledger of {self.name} is shared by several curators: start with --shared"
+            )
+
     def reopen(self) -> None:
         """Serve the newest registered version, also where its catalog is another."""
+        epoch = self._curator.kernel.ledger.epoch
         self._curator = EmbeddedCurator(self.limits.file, is_served=True)
+        self._curator.kernel.ledger.epoch = epoch
         self._start()
 
     def _start(self) -> None:
@@ -108,8 +122,15 @@ class ServedDataset:
 
         A release holds a slot of the schedule. Everything else waits until no release does. Who
         waited is verified anew by `authorize`: a token or a grant that ended meanwhile buys and
-        reads nothing.
+        reads nothing. Where another curator took over meanwhile, nothing is sent.
         """
+        result = self._serve(call, principal, authorize)
+        self._curator.kernel.ledger.check_epoch()
+        return result
+
+    def _serve(
+        self, call: BaseModel, principal: Principal, authorize: Callable[[], Principal]
+    ) -> BaseModel:
         if isinstance(call, RunJob):
             return self._serve_job(call, principal, authorize)
         if isinstance(call, messages.ReleaseRequest):
@@ -191,7 +212,7 @@ class ServedDataset:
         """
         started = time.thread_time()
         priced = self._price(request, call.rules)
-        _check_size(priced)
+        check_size(priced)
         if priced.key != call.key:
             raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
         longest_s = max(_PRICING_S, self._schedule.slot_s * _PRICING_SHARE)
@@ -297,7 +318,7 @@ class ServedDataset:
     def _read_budget(self, call: messages.ReadBudget, principal: Principal) -> BaseModel:
         pots = self._curator.list_pots()
         if not principal.sees_all_pots:
-            visible = _list_visible_pots(pots, principal.pots)
+            visible = list_visible_pots(pots, principal.pots)
             pots = tuple(pot for pot in pots if pot.name in visible)
         return messages.VisiblePots(pots=[documents.write_pot(pot) for pot in pots])
 
@@ -393,40 +414,3 @@ class ServedDataset:
         """Price a request by the newest version."""
         self._curator.view(request.pot)
         return self._curator.kernel.price(replace(request, context="asked"), rules)
-
-
-def _check_size(priced: Priced) -> None:
-    """Refuse, before a charge, an answer that is too long for one message."""
-    numbers = 0
-    for calibrated in priced.steps:
-        numbers += _count_numbers(calibrated.step.query, calibrated.cells)
-    if numbers > MOST_NUMBERS:
-        raise RefusedError(
-            f"the answer would have {numbers:,} numbers, and at most {MOST_NUMBERS:,} are sent at "
-            "once: ask for fewer groups",
-            rule=PrivacyRule.BOUNDED_WORK,
-        )
-
-
-def _count_numbers(query: Query, cells: int) -> int:
-    """How many numbers a step releases: for each cell, for each row of an operator, or one."""
-    if isinstance(query, Linear):
-        return count_rows(query.operator)
-    if isinstance(query, Scores):
-        return 1
-    if isinstance(query, Quantiles):
-        return cells * query.width
-    return cells * (len(query.columns) if isinstance(query, Cells) else 1)
-
-
-def _list_visible_pots(pots: tuple[Pot, ...], names: tuple[str, ...]) -> set[str]:
-    """A principal's pots, all that they are inside of, and the windows that pay with them."""
-    by_name = {pot.name: pot for pot in pots}
-    visible: set[str] = set()
-    for name in names:
-        outer = by_name.get(name)
-        while outer is not None and outer.name not in visible:
-            visible.add(outer.name)
-            outer = by_name.get(outer.inside or "")
-    windows = {pot.name for pot in pots if pot.is_windows}
-    return visible | windows | {pot.name for pot in pots if pot.inside in windows}

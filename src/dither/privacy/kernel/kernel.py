@@ -260,7 +260,11 @@ class Kernel:
         self._incidents.record(reservation, error)
 
     def check_incidents(self, pot: str) -> None:
-        """Refuses while incidents suspend the pot, all that it is inside of, or the dataset."""
+        """Refuse while incidents suspend the pot, all that it is inside of, or the dataset.
+
+        Refused too where another curator took over (rule one-curator).
+        """
+        self.ledger.check_epoch()
         self._incidents.settle(pot, is_suspended=self.ledger.is_suspended(pot))
 
     def answer(self, request: Request, rules: int = NEWEST_RULES) -> Release:
