@@ -24,10 +24,13 @@ from dither.rules import PrivacyRule
 
 if TYPE_CHECKING:
     from dither.privacy.ledger.store import Ledger
+    from dither.privacy.ledger.writer import Writer
 
 FENCED = (
     "another curator has taken over this ledger: this one can neither charge nor answer any more"
 )
+STARTS = ("takeover", "lost")
+"""The kinds of entries that begin an epoch."""
 _STORE_NAME = "store-id"
 
 
@@ -39,19 +42,23 @@ class FencedError(RefusedError):
 
 
 class Epoch(NamedTuple):
-    """The number of the newest takeover, 0 before the first, and the folder of heads it names."""
+    """The number of an epoch, 0 before the first, and the folder of heads that it names.
+
+    `is_shared` says that a curator began it, one of several; else the loss of entries did.
+    """
 
     number: int
     heads: str
+    is_shared: bool
 
 
 def read_epoch(transaction: Transaction) -> Epoch:
     """The epoch of a ledger now."""
-    seq = rows.newest(transaction, "takeover")
+    seq = max(rows.newest(transaction, kind) for kind in STARTS)
     if not seq:
-        return Epoch(0, "")
-    _, body, _ = rows.entry(transaction, seq)
-    return Epoch(body["epoch"], body["heads"])
+        return Epoch(0, "", False)
+    kind, body, _ = rows.entry(transaction, seq)
+    return Epoch(body["epoch"], body["heads"], kind == "takeover")
 
 
 def check_heads(epoch: Epoch, head_path: Path) -> None:
@@ -74,20 +81,26 @@ def read_store_id(head_path: Path) -> str:
     return file.read_text(encoding="ascii").strip()
 
 
+def abandon_charges(transaction: Transaction, writer: Writer) -> dict[int, str]:
+    """Turn every charge under way into an incident; their numbers, with the pots asked."""
+    abandoned: dict[int, str] = {}
+    for seq, _ in rows.list_pending(transaction):
+        writer.append("incident", {"reserve": seq, "code": rows.ABANDONED})
+        rows.let_go(transaction, seq)
+        abandoned[seq] = rows.entry(transaction, seq)[1]["pots"][0]
+    return abandoned
+
+
 def take_over(ledger: Ledger, curator: str) -> int:
     """Begin a new epoch, which this ledger object then holds, and return its number.
 
     The ledger must extend the head; all charges under way become incidents, in one transaction.
     """
-    abandoned: dict[int, str] = {}
     with ledger._writing() as (transaction, writer):
         check_heads(read_epoch(transaction), ledger._head.path)
         writer.epoch += 1
         writer.append("takeover", {"curator": curator, "heads": read_store_id(ledger._head.path)})
-        for seq, _ in rows.list_pending(transaction):
-            writer.append("incident", {"reserve": seq, "code": rows.ABANDONED})
-            rows.let_go(transaction, seq)
-            abandoned[seq] = rows.entry(transaction, seq)[1]["pots"][0]
+        abandoned = abandon_charges(transaction, writer)
         number = writer.epoch
     ledger.epoch = number
     for seq, pot in abandoned.items():

@@ -52,10 +52,10 @@ class Readings:
                 self._is_suspended(transaction, terms, pot),
             )
 
-    def read_epoch(self) -> int:
-        """The number of the newest takeover; 0 where one curator alone writes."""
+    def read_epoch(self) -> epochs.Epoch:
+        """The epoch of the ledger now."""
         with self._database.transaction(write=False) as transaction:
-            return epochs.read_epoch(transaction).number
+            return epochs.read_epoch(transaction)
 
     def windows(self) -> tuple[Pot, tuple[Pot, ...]] | None:
         """The partition into windows and its windows, as opened; None where there are none."""

@@ -16,6 +16,7 @@ from dither.errors import DitherError
 from dither.privacy.ledger import pot_acts, pot_tree, pots, rows, suspension, tables
 from dither.privacy.ledger.chain import Broken, digest_totals, entry_hash
 from dither.privacy.ledger.database import Transaction
+from dither.privacy.ledger.epochs import STARTS
 from dither.privacy.ledger.head import START, Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.loss_documents import read_loss
@@ -54,6 +55,7 @@ class Replay:
     incidents_open: list[int] = field(default_factory=list)
     misses: int = 0
     epoch: int = 0
+    losses: list[tuple[int, int | None]] = field(default_factory=list)
     recounted: dict[str, Pot] | None = (
         None  # totals by the present rule, where the old one was short
     )
@@ -95,7 +97,7 @@ class Replay:
 
     def _check_epoch(self, seq: int, kind: str, epoch: Any) -> None:
         """Raise Broken where an entry names another epoch than that of the newest takeover."""
-        expected = self.epoch + (kind == "takeover")
+        expected = self.epoch + (kind in STARTS)
         if epoch != expected or type(epoch) is not int:
             raise Broken(seq, f"names epoch {epoch!r} in epoch {expected}")
         self.epoch = epoch
@@ -104,6 +106,13 @@ class Replay:
         """Replay a takeover: charges of earlier epochs are committed no more."""
         if not all(isinstance(text, str) and text for text in body.values()):
             raise Broken(seq, "names no curator or no folder of heads")
+
+    def _lost(self, seq: int, body: dict[str, Any]) -> None:
+        """Replay the loss of entries: every pot is closed for ever, as if it had spent all."""
+        if body["first"] != seq or not (body["last"] is None or body["last"] >= seq):
+            raise Broken(seq, "says that other entries were lost than those from here on")
+        self.pots = {name: pots.close_pot(pot) for name, pot in self.pots.items()}
+        self.losses.append((body["first"], body["last"]))
 
     def _check_sealing(self, seq: int, kind: str, totals: Any) -> None:
         """Raise Broken where an entry does not name the digest of all totals, as it must.

@@ -296,7 +296,7 @@ class Ledger(queries.Readings):
 
     def check_epoch(self) -> None:
         """Raise FencedError where another curator took over: before anything is sent."""
-        if self.epoch is not None and self.read_epoch() != self.epoch:
+        if self.epoch is not None and self.read_epoch().number != self.epoch:
             raise epochs.FencedError
 
     def record_incident(self, reservation: Reservation, code: str) -> None:

@@ -52,6 +52,7 @@ BODIES = {
     "recount": {"pots"},
     "miss": {"number"},
     "takeover": {"curator", "heads"},
+    "lost": {"first", "last", "heads"},
 }
 
 metadata = MetaData()
