@@ -112,6 +112,7 @@ class ServedDataset:
     def _start(self) -> None:
         """Let releases have the times of the schedule, and the first one wait for nothing."""
         self._curator.kernel.clock = self._schedule.read_clock
+        self._curator.kernel.engine_limit_s = self._schedule.engine_limit_s
         if self._schedule.is_kept:
             warm_up(self._curator)
 
