@@ -19,7 +19,8 @@ from dither.curator.leadership import Leadership
 from dither.curator.run import CuratorSettings, make_server
 from dither.errors import DitherError, RefusedError
 from dither.identity import TokenStore
-from dither.privacy.ledger.epochs import FencedError, take_over
+from dither.privacy.ledger.epochs import FencedError
+from dither.privacy.ledger.takeover import take_over
 from dither.protocol.errors import BusyError
 from dither.remote.curator import RemoteCurator
 from dither.remote.transport import SocketTransport

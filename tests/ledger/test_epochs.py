@@ -7,9 +7,10 @@ import json
 import pytest
 
 from dither.errors import RefusedError
-from dither.privacy.ledger.epochs import FencedError, read_epoch, take_over
+from dither.privacy.ledger.epochs import FencedError, read_epoch
 from dither.privacy.ledger.misses import add_miss
 from dither.privacy.ledger.steward_ledger import StewardLedger
+from dither.privacy.ledger.takeover import take_over
 from tests.ledger.ledger_place import TIME, Place, release, reserve, rewrite
 
 

@@ -33,7 +33,7 @@ from dither.identity.private_file import read_clock
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import from_bytes
 from dither.privacy.kernel.request import Request
-from dither.privacy.ledger.epochs import take_over
+from dither.privacy.ledger.takeover import take_over
 from dither.protocol import act_messages, documents, messages
 from dither.protocol.job_messages import JobDone, RunJob
 from dither.publish.certificate import CertificateMode

@@ -1,9 +1,10 @@
 """Epochs: which of several curators of one ledger may write.
 
-A curator that takes over appends a `takeover` entry, and from then on every entry names its epoch.
-Whoever holds an older one can neither charge, commit, share nor send: its transaction finds the
-newer number. In the transaction of the takeover every charge under way becomes an incident, since
-nobody can tell whether its holder is dead, paused or cut off; a later commit of it is refused.
+A curator that takes over (`takeover.py`) appends a `takeover` entry, and from then on every entry
+names its epoch. Whoever holds an older one can neither charge, commit, share nor send: its
+transaction finds the newer number. In the transaction of the takeover every charge under way
+becomes an incident, since nobody can tell whether its holder is dead, paused or cut off; a later
+commit of it is refused.
 
 The head is the newest entry that anything left for. It must be one file for all curators: one that
 has an older head would accept an older copy of the ledger. So the takeover names the folder of
@@ -14,17 +15,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dither.errors import RefusedError
 from dither.privacy.ledger import rows
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.noise.source import fresh_bytes
 from dither.rules import PrivacyRule
-
-if TYPE_CHECKING:
-    from dither.privacy.ledger.store import Ledger
-    from dither.privacy.ledger.writer import Writer
 
 FENCED = (
     "another curator has taken over this ledger: this one can neither charge nor answer any more"
@@ -79,30 +76,3 @@ def read_store_id(head_path: Path) -> str:
         with suppress(FileExistsError), file.open("x", encoding="ascii") as written:
             written.write(fresh_bytes(16).hex())
     return file.read_text(encoding="ascii").strip()
-
-
-def abandon_charges(transaction: Transaction, writer: Writer) -> dict[int, str]:
-    """Turn every charge under way into an incident; their numbers, with the pots asked."""
-    abandoned: dict[int, str] = {}
-    for seq, _ in rows.list_pending(transaction):
-        writer.append("incident", {"reserve": seq, "code": rows.ABANDONED})
-        rows.let_go(transaction, seq)
-        abandoned[seq] = rows.entry(transaction, seq)[1]["pots"][0]
-    return abandoned
-
-
-def take_over(ledger: Ledger, curator: str) -> int:
-    """Begin a new epoch, which this ledger object then holds, and return its number.
-
-    The ledger must extend the head; all charges under way become incidents, in one transaction.
-    """
-    with ledger._writing() as (transaction, writer):
-        check_heads(read_epoch(transaction), ledger._head.path)
-        writer.epoch += 1
-        writer.append("takeover", {"curator": curator, "heads": read_store_id(ledger._head.path)})
-        abandoned = abandon_charges(transaction, writer)
-        number = writer.epoch
-    ledger.epoch = number
-    for seq, pot in abandoned.items():
-        ledger.on_abandoned(seq, pot)
-    return number

@@ -16,6 +16,7 @@ from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import Anchor, Head
 from dither.privacy.ledger.location import Location, database_at, is_url
 from dither.privacy.ledger.replay import Replay, check_totals, replayed
+from dither.privacy.ledger.takeover import abandon_charges
 from dither.privacy.ledger.writer import Writer
 from dither.rules import PrivacyRule
 
@@ -44,7 +45,7 @@ def close_ledger(location: Location, head_path: Path) -> tuple[int, int | None]:
                 closed = [pots.close_pot(pot) for pot in replay.pots.values()]
                 heads = epochs.read_store_id(head_path)
                 writer.append("lost", {"first": first, "last": last, "heads": heads}, closed)
-                epochs.abandon_charges(transaction, writer)
+                abandon_charges(transaction, writer)
             head.restart(writer.last)
     finally:
         database.close()

@@ -48,7 +48,7 @@ class Ledger(queries.Readings):
         self._seal = seal
         self.location: Location = location if is_url(location) else Path(location)
         self._head = Head(Path(head_path), self.location)
-        self.epoch: int | None = None  # the one that a curator holds (epochs.take_over)
+        self.epoch: int | None = None  # the one that a curator holds (takeover.take_over)
         self.on_abandoned: Callable[[int, str], None] = lambda reserve, pot: None
         super().__init__(database_at(self.location))
 
