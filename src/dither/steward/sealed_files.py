@@ -49,7 +49,9 @@ def open_stream(source: BinaryIO, target: BinaryIO, passphrase: str) -> None:
     """Write all that was sealed; ParameterError where one byte of it is not as it was written."""
     head = source.read(len(MAGIC) + SALT_BYTES)
     if not head.startswith(MAGIC) or len(head) < len(MAGIC) + SALT_BYTES:
-        raise ParameterError("this file is no backup of dither: 'dither backup' writes one")
+        raise ParameterError(
+            "this file is no backup of dither: 'dither backup CATALOG FILE' writes one"
+        )
     cipher = _make_cipher(passphrase, head[len(MAGIC) :])
     number = 0
     chunk = source.read(CHUNK_BYTES + _TAG_BYTES)
