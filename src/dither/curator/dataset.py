@@ -6,6 +6,7 @@ gateway tells about a question is kept as a remark, and decides nothing.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,11 +19,12 @@ from pydantic import BaseModel
 
 from dither.canonical import digest, fraction_text
 from dither.catalog import storage
-from dither.curator.answer_size import check_answer_size
 from dither.curator.ask_log import AskLog
+from dither.curator.jobs import check_job, hash_job, run_once
 from dither.curator.limit_acts import LimitActs
 from dither.curator.miss_log import LedgerMissLog
 from dither.curator.modes import make_mode
+from dither.curator.reply_limits import check_size, list_visible_pots
 from dither.curator.schedule import Schedule
 from dither.curator.suspensions import SuspensionLog, Suspensions
 from dither.curator.warm_up import warm_up
@@ -33,8 +35,9 @@ from dither.identity.private_file import read_clock
 from dither.privacy.kernel.kernel import Priced, Release
 from dither.privacy.kernel.release import from_bytes
 from dither.privacy.kernel.request import Request
-from dither.privacy.ledger import Pot
+from dither.privacy.ledger.takeover import take_over
 from dither.protocol import act_messages, documents, messages, page_messages
+from dither.protocol.job_messages import JobDone, RunJob
 from dither.publish.certificate import CertificateMode
 from dither.rules import PrivacyRule
 
@@ -61,6 +64,7 @@ class ServedDataset:
         *,
         is_one_user: bool,
         slot_s: float = 0,
+        job_s: float = 0,
     ) -> None:
         self._curator = curator
         self._asks = asks
@@ -70,6 +74,7 @@ class ServedDataset:
         misses = LedgerMissLog(lambda: self._curator.kernel.ledger, asks, self.name)
         self._schedule = Schedule(slot_s, misses)
         self._suspensions = Suspensions(lambda: self._curator.kernel.ledger, suspensions, self.name)
+        self._job_s = job_s
         self._rehearsing = Lock()
         self._start()
 
@@ -87,14 +92,31 @@ class ServedDataset:
         """Whether answers leave at slots."""
         return self._schedule.is_kept
 
+    def begin_epoch(self, *, is_shared: bool) -> None:
+        """Take the ledger over, as one of several curators.
+
+        A ledger that several curators share is served by those that say so alone: another would
+        hold no epoch, and could not be fenced.
+        """
+        ledger = self._curator.kernel.ledger
+        if is_shared:
+            take_over(ledger, socket.gethostname())
+        elif ledger.read_epoch().is_shared:
+            raise DitherError(
+                f"the ledger of {self.name} is shared by several curators: start with --shared"
+            )
+
     def reopen(self) -> None:
         """Serve the newest registered version, also where its catalog is another."""
+        epoch = self._curator.kernel.ledger.epoch
         self._curator = EmbeddedCurator(self.limits.file, is_served=True)
+        self._curator.kernel.ledger.epoch = epoch
         self._start()
 
     def _start(self) -> None:
         """Let releases have the times of the schedule, and the first one wait for nothing."""
         self._curator.kernel.clock = self._schedule.read_clock
+        self._curator.kernel.engine_limit_s = self._schedule.engine_limit_s
         if self._schedule.is_kept:
             warm_up(self._curator)
 
@@ -105,8 +127,17 @@ class ServedDataset:
 
         A release holds a slot of the schedule. Everything else waits until no release does. Who
         waited is verified anew by `authorize`: a token or a grant that ended meanwhile buys and
-        reads nothing.
+        reads nothing. Where another curator took over meanwhile, nothing is sent.
         """
+        result = self._serve(call, principal, authorize)
+        self._curator.kernel.ledger.check_epoch()
+        return result
+
+    def _serve(
+        self, call: BaseModel, principal: Principal, authorize: Callable[[], Principal]
+    ) -> BaseModel:
+        if isinstance(call, RunJob):
+            return self._serve_job(call, principal, authorize)
         if isinstance(call, messages.ReleaseRequest):
             principal.check_pot(call.request.pot)
             request = documents.read_request(call.request)
@@ -118,6 +149,25 @@ class ServedDataset:
                 return self._release_or_note(call, priced, principal)
         with self._schedule.read_released():
             return self._read(call, authorize())
+
+    def _serve_job(
+        self, call: RunJob, principal: Principal, authorize: Callable[[], Principal]
+    ) -> BaseModel:
+        """Check a job by public facts, then run it within the slots of a job."""
+        principal.check_pot(call.pot)
+        with self._schedule.read_released():
+            self._curator.view(call.pot)
+            check_job(call, self._curator)
+        with self._schedule.hold_slot(principal.name, self._job_s):
+            principal = authorize()
+            principal.check_pot(call.pot)
+            self._curator.view(call.pot)
+            done = run_once(call, self._curator, self._asks, principal.token_id)
+            if done.release_id is not None:
+                time = self._schedule.read_clock()
+                job = hash_job(call)
+                self._record_access(principal, "job", call.pot, job, done.release_id, time)
+            return JobDone(document=done.document)
 
     @singledispatchmethod
     def _read(self, call: BaseModel, principal: Principal) -> BaseModel:
@@ -167,7 +217,7 @@ class ServedDataset:
         """
         started = time.thread_time()
         priced = self._price(request, call.rules)
-        check_answer_size(priced)
+        check_size(priced)
         if priced.key != call.key:
             raise RefusedError(CHANGED, rule=PrivacyRule.CATALOG)
         longest_s = max(_PRICING_S, self._schedule.slot_s * _PRICING_SHARE)
@@ -284,7 +334,7 @@ class ServedDataset:
     def _read_budget(self, call: messages.ReadBudget, principal: Principal) -> BaseModel:
         pots = self._curator.list_pots()
         if not principal.sees_all_pots:
-            visible = _list_visible_pots(pots, principal.pots)
+            visible = list_visible_pots(pots, principal.pots)
             pots = tuple(pot for pot in pots if pot.name in visible)
         return messages.VisiblePots(pots=[documents.write_pot(pot) for pot in pots])
 
@@ -384,16 +434,3 @@ class ServedDataset:
         """Price a request by the newest version."""
         self._curator.view(request.pot)
         return self._curator.kernel.price(replace(request, context="asked"), rules)
-
-
-def _list_visible_pots(pots: tuple[Pot, ...], names: tuple[str, ...]) -> set[str]:
-    """A principal's pots, all that they are inside of, and the windows that pay with them."""
-    by_name = {pot.name: pot for pot in pots}
-    visible: set[str] = set()
-    for name in names:
-        outer = by_name.get(name)
-        while outer is not None and outer.name not in visible:
-            visible.add(outer.name)
-            outer = by_name.get(outer.inside or "")
-    windows = {pot.name for pot in pots if pot.is_windows}
-    return visible | windows | {pot.name for pot in pots if pot.inside in windows}

@@ -315,6 +315,10 @@ class Measurer:
         columns = [table.column(index).to_pylist() for index in range(width)]
         return list(zip(*columns, strict=True)) if width else [()] * table.num_rows, width
 
+    def interrupt(self) -> None:
+        """Stop the statement that runs; it then raises. Another thread may call it."""
+        self._connection.interrupt()
+
     def close(self) -> None:
         """Close the connection and give up the scratch folder; harmless when called again."""
         self._connection.close()

@@ -27,6 +27,7 @@ from dither.protocol.act_messages import (
     StrictModel,
     SubmitAct,
 )
+from dither.protocol.job_messages import JobDone, RunJob
 from dither.protocol.page_messages import (
     DatasetStatus,
     GrantList,
@@ -232,6 +233,7 @@ CalledAct = Annotated[
     | PriceRequest
     | ReleaseRequest
     | ReadStored
+    | RunJob
     | RehearseRequest
     | ReadBudget
     | ReadHistory
@@ -387,6 +389,7 @@ Outcome = Annotated[
     | PotView
     | PricedRequest
     | ReleasedAnswer
+    | JobDone
     | VisiblePots
     | HistoryPage
     | ReleasedValues
