@@ -265,10 +265,12 @@ _falls: dict[tuple[tuple[object, ...], float, float], float] = {}
 _staircases: dict[tuple[object, ...], tuple[Real, Real]] = {}
 
 
-def _cumulants(kind: Kind, laws: Sequence[tuple[Any, ...]]) -> Real:
-    """Compute rows (log M, its mean, its variance) of sampled Gaussians by plain sums over
-    nodes."""
-    q, sigma, _, c = np.array([law[1:] for law in laws]).T[:, :, None]
+def _cumulants(kind: Kind, keys: Sequence[tuple[Any, ...]]) -> Real:
+    """Log M and its first two derivatives at c, one row for a key (kind, rate, noise, variance, c).
+
+    Plain sums over nodes: rough, for the choice of a contour. Nothing is proved by them.
+    """
+    q, sigma, _, c = np.array([key[1:] for key in keys]).T[:, :, None]
     right = 7 * sigma + (c + 1 if kind != "add" else 0.0)
     left = 7 * sigma + (np.minimum(c, 12 * sigma) if kind == "add" else 0.0)
     share = np.linspace(

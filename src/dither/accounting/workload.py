@@ -98,7 +98,10 @@ class Workload:
 
 
 def build_workload(events: Events, neighbours: str) -> Workload:
-    """Pairs for every event of one alternative."""
+    """The dominating pairs, above and below, of events that one unit may meet together.
+
+    Such events are one entry of what `alternatives` lists.
+    """
     result = Workload(events, neighbours)
     result.upper = _build_laws(result, events, "upper")
     result.lower = _build_laws(result, events, "lower") if result.loose else result.upper

@@ -1,4 +1,4 @@
-"""What a plan of steps that was fixed in advance costs: its exact curve, from above.
+"""What a plan of steps fixed in advance costs: its privacy curve, bounded closely from above.
 
 Gaussian noise, Poisson samples of it under add/remove, and events that are (epsilon, delta)-DP by
 themselves, in any numbers. The privacy loss of every event is put on a grid and all are composed in
@@ -45,7 +45,7 @@ _EDGE_BITS = 128
 _FINENESS = 32
 
 
-class Gauss(NamedTuple):
+class SampledNormal(NamedTuple):
     """Gaussian noise on a sample: `square` is (sensitivity / sigma)^2."""
 
     rate: Fraction
@@ -59,7 +59,7 @@ class KnownPair(NamedTuple):
     delta: Fraction
 
 
-Kind = Gauss | KnownPair
+Kind = SampledNormal | KnownPair
 
 
 class Scale(NamedTuple):
@@ -89,12 +89,12 @@ def find_planned_epsilon(
         kind = _read_event(event, known_pair)
         if kind is None:
             return None
-        if isinstance(kind, Gauss) and kind.rate == 1:
+        if isinstance(kind, SampledNormal) and kind.rate == 1:
             square += count * kind.square  # Gaussians compose to one Gaussian, exactly
         else:
             counts[kind] += count
     if square:
-        counts[Gauss(Fraction(1), square)] = 1
+        counts[SampledNormal(Fraction(1), square)] = 1
     if not counts or len(counts) > _MOST_KINDS or not all(map(_is_moderate, counts)):
         return None
     return _compose(tuple(sorted(counts.items(), key=repr)), delta)
@@ -129,15 +129,15 @@ def _read_event(event: Loss, known_pair: Callable[[Loss], Pair | None]) -> Kind 
     return _read_gaussian(event.loss, event.q)
 
 
-def _read_gaussian(event: Loss, rate: Fraction) -> Gauss | None:
+def _read_gaussian(event: Loss, rate: Fraction) -> SampledNormal | None:
     """Noise whose law is at most that of continuous Gaussian noise, also on samples."""
     match event:
         case losses.Gaussian():
-            return Gauss(rate, (event.sensitivity / event.sigma) ** 2)
+            return SampledNormal(rate, (event.sensitivity / event.sigma) ** 2)
         case losses.RoundedGaussian():
-            return Gauss(rate, event.l2_squared / event.sigma**2)
+            return SampledNormal(rate, event.l2_squared / event.sigma**2)
         case losses.GaussianSum() if event.neighbours == "add_remove":
-            return Gauss(rate, (event.clip_norm / event.sigma) ** 2)
+            return SampledNormal(rate, (event.clip_norm / event.sigma) ** 2)
     return None
 
 
@@ -226,13 +226,13 @@ def _times_exponential(value: int, exponent: Fraction) -> int:
     return value * power.low >> BITS if exponent < 0 else (value << BITS) // power.high
 
 
-def _build_gauss(kind: Gauss, scale: Scale) -> tuple[LossLaw, LossLaw]:
+def _build_gauss(kind: SampledNormal, scale: Scale) -> tuple[LossLaw, LossLaw]:
     """The loss of (1-q) N(0,1) + q N(mean,1) towards N(0,1), and the other way round.
 
     It grows with the outcome x. Cells end where it is a point of the grid: every point around 0,
     and then ever fewer, each cell at most a 32nd part of its loss wide. Outcomes beyond the last
-    cell have an infinite loss for who leaves, and that of its end for who comes; those before the
-    first one, if there are any, the other way round.
+    cell have an infinite loss for a unit that leaves, and that of its end for one that comes; those
+    before the first one, if there are any, the other way round.
     """
     mean = Fraction(isqrt(int(kind.square * 4**_ROOT_BITS)) + 1, 1 << _ROOT_BITS)
     fine = _choose_fine(kind, mean)
@@ -275,7 +275,7 @@ NOTHING = Masses(Enclosure(0, 0), Enclosure(0, 0))
 ALL = Masses(Enclosure(_WHOLE, _WHOLE), Enclosure(_WHOLE, _WHOLE))
 
 
-def _choose_fine(kind: Gauss, mean: Fraction) -> int:
+def _choose_fine(kind: SampledNormal, mean: Fraction) -> int:
     """A grid whose step is at most a 32nd part of the deviation of the loss, roughly.
 
     The deviation is about the least of mean and rate * sqrt(e^square - 1). The step is larger where

@@ -22,6 +22,7 @@ _OUTER_PLACES = (
 )
 _SINGLE_ROW_CLAUSES = {"expressions", "from_", "joins", "where", "with_"}
 _COUNTS = (exp.Count, exp.CountIf)
+_KEEPS_NULL = (exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Cast, exp.Round)
 Tie = tuple[exp.Column, exp.Column]
 """A column of the subquery, and the column of the outer row that it equals."""
 
@@ -42,7 +43,7 @@ def rewrite_public_scalars(query: exp.Query, catalog: Catalog) -> exp.Query:
         select = subquery.parent_select
         if not isinstance(select, exp.Select) or not select.args.get("from_"):
             continue
-        if not _is_value_of_rows(subquery, select) or not reads_public_alone(subquery, catalog):
+        if not _is_value_of_rows(subquery, select) or not reads_only_public(subquery, catalog):
             continue
         written = (id(select), subquery.copy())
         if written not in joined:
@@ -58,7 +59,7 @@ def _count_matches(query: exp.Query, catalog: Catalog) -> None:
     """Write EXISTS over public tables that is not tied to the outer row as a count of rows."""
     for exists in find_nodes(query, exp.Exists):
         body = exists.this.this if isinstance(exists.this, exp.Subquery) else exists.this
-        if not isinstance(body, exp.Select) or not reads_public_alone(body, catalog):
+        if not isinstance(body, exp.Select) or not reads_only_public(body, catalog):
             continue
         clauses = {clause for clause, argument in body.args.items() if argument}
         split = _split_ties(body, catalog) if clauses <= _SINGLE_ROW_CLAUSES else None
@@ -101,7 +102,7 @@ def _is_key(output: exp.Expr, select: exp.Select) -> bool:
     )
 
 
-def reads_public_alone(query: exp.Expr, catalog: Catalog) -> bool:
+def reads_only_public(query: exp.Expr, catalog: Catalog) -> bool:
     """Whether a query reads tables, and all of them are public; names of WITH are looked up."""
     tables = find_nodes(query, exp.Table)
     return bool(tables) and all(_is_public(table, catalog) for table in tables)
@@ -110,7 +111,7 @@ def reads_public_alone(query: exp.Expr, catalog: Catalog) -> bool:
 def _is_public(table: exp.Table, catalog: Catalog) -> bool:
     definition = find_definition(table)
     if definition is not None:
-        return reads_public_alone(definition.this, catalog)
+        return reads_only_public(definition.this, catalog)
     try:
         return catalog.table(table.name).kind == "public"
     except KeyError:
@@ -167,9 +168,9 @@ def _read_output(
     """The value of a subquery as it is computed in a join; None where it may have several."""
     output: exp.Expr = body.expressions[0].unalias()
     if contains_aggregate(output):
-        # Over no row a count is 0, and what is computed from it is not null.
-        is_undefined = not ties or isinstance(output, _COUNTS) or not output.find(*_COUNTS)
-        return output if is_undefined else None
+        # Without a match the join gives null: a bare count is mended, other values must be null.
+        is_right = not ties or isinstance(output, _COUNTS) or _is_null_over_no_row(output)
+        return output if is_right else None
     equal = [inner.name.lower() for inner, _ in ties]
     constant = [
         term.this.name.lower()
@@ -177,10 +178,20 @@ def _read_output(
         if isinstance(term, exp.EQ)
         and isinstance(term.this, exp.Column)
         and isinstance(term.expression, (exp.Literal, exp.Boolean, exp.Cast))
+        and not term.expression.find(exp.Column)
     ]
     if _is_unique(body, {*equal, *constant}, catalog):
         return output if ties else exp.Max(this=output.copy())  # of at most one row
     return output if not ties and _is_one_row(body) else None
+
+
+def _is_null_over_no_row(node: exp.Expr) -> bool:
+    """Whether a value is null where its aggregates are over no row: arithmetic of sums and the
+    like, without counts and without functions that replace a null."""
+    if is_aggregate(node):
+        return not isinstance(node, _COUNTS)
+    operands = [operand for operand in node.iter_expressions() if isinstance(operand, exp.Expr)]
+    return isinstance(node, _KEEPS_NULL) and any(map(_is_null_over_no_row, operands))
 
 
 def _split_ties(body: exp.Select, catalog: Catalog) -> tuple[list[Tie], list[exp.Expr]] | None:
