@@ -18,8 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dither.accounting.adaptive_range import RangeComposition
 from dither.accounting.alternatives import alternatives
 from dither.accounting.arguments import check_loss
+from dither.accounting.bounded_range import two_losses
 from dither.accounting.bounds import Bounds
 from dither.accounting.events import Events
 from dither.accounting.gaussian_mixtures import GaussianMixtureLaw
@@ -128,7 +130,7 @@ def _from_laws(event: ls.Loss, alpha: float, direction: Direction) -> float:
     """Bound the Renyi divergence of an event from above, by the transforms of its laws."""
     total = 0.0
     for law in build_workload(Events([(event, 1)]), event.neighbours).upper[direction]:
-        assert not isinstance(law, _GRID_ONLY)
+        assert not isinstance(law, (*_GRID_ONLY, RangeComposition))
         try:
             logs, error = law.log_mgf(alpha - 1, np.zeros(1), 1e-13)
         except OutOfReach:
@@ -278,6 +280,8 @@ def _renyi_lower(events: Events, neighbours: str, alpha: float) -> float:
         for law in workload.lower[direction]:
             if isinstance(law, _GRID_ONLY):
                 continue
+            if isinstance(law, RangeComposition):
+                law = two_losses(law.epsilon, Fraction(1, 2), law.count)
             try:
                 logs, error = law.log_mgf(alpha - 1, np.zeros(1), 1e-13)
             except OutOfReach:

@@ -160,6 +160,9 @@ def list_central() -> list[Subject]:
     noisy = m.ReportNoisyMax(Fraction(1), Fraction(1))
     scores = m.ScoreSelection(Fraction(1), 2)
     flipped_scores = m.FlippedScoreSelection(Fraction(1), 2)
+    blocks = m.AdaptiveBlocks.for_epsilon(
+        Fraction(1), Fraction(1, 2), 1, (4,), "deviation", threshold=2
+    )
     top = m.TopK.for_epsilon(1, k=2, sensitivity=1)
     keys = m.TruncatedGeometricKeys(Fraction(1), Fraction(1, 100), groups=1)
     many = m.GaussianKeys.for_rho(Fraction(1, 4), Fraction(1, 100), groups=2)
@@ -255,6 +258,14 @@ def list_central() -> list[Subject]:
             _run_once(flipped_scores),
             ([4, 4, 0], [2, 6, 2]),
             flipped_scores.loss(),
+            0.0,
+            False,
+        ),
+        Subject(
+            "AdaptiveBlocks",
+            _run_once(blocks),
+            ([9, 0, 0, 0], [8, 0, 0, 0]),
+            blocks.loss(),
             0.0,
             False,
         ),

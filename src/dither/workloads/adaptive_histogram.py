@@ -23,7 +23,7 @@ from dither.answer.intervals import read_level
 from dither.answer.quote import quote_charge
 from dither.canonical import Number, exact
 from dither.errors import ParameterError
-from dither.laws import find_error_law
+from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.algebra import Partition
 from dither.plan.partitions import SCORES, CellBlock, find_whole_block, split_block
 from dither.privacy.charges.rules import Charge
@@ -108,6 +108,7 @@ class AskedHistogram:
     def _find_half_width(self) -> float:
         (step,) = self.priced.steps
         law = find_error_law(step.mechanism)
+        assert isinstance(law, AdditiveErrorLaw)
         return float(law.interval(read_level(self.confidence)))
 
     def _make_result(self, release: Release) -> AdaptiveHistogram:
