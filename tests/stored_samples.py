@@ -138,6 +138,7 @@ def loss_samples() -> list[losses.Loss]:
         losses.Shuffled(1, 1000, theorem="FMT21"),
         losses.Pure(1) + losses.Pure("0.5"),
         losses.RoundedGaussian(10, 9),
+        losses.FixedPlan((losses.PoissonSampled("0.01", losses.RoundedGaussian(10, 9)) * 3,)),
     ]
 
 

@@ -59,6 +59,7 @@ WRAPPED = [
     SampledWithoutReplacement(10, 100, Pure(1)),
     Repeated(Pure(1), 3),
     Composed((Pure(1), Pure(2))),
+    losses.FixedPlan((Pure(1), Pure(2))),
     Parallel((Pure(1), Pure(2))),
     RandomizedResponse(1),
     losses.Shuffled(1, 100, theorem="FMT21"),

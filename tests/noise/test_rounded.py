@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction as F
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -28,19 +29,28 @@ def phi(value: mpf) -> mpf:
 
 @pytest.mark.parametrize("sigma", mark_between(SIGMAS, step=3), ids=str)
 def test_the_first_sixteen_bits_decide_the_cell_whatever_follows(sigma: F) -> None:
+    """As many words mean a cell as the table counts: whole slices and what is left of them."""
     plan = plan_rounded(sigma)
-    heads = np.arange(1 << 16, dtype=np.uint64)
-    lowest = plan.table.look_up(heads << np.uint64(48))
-    highest = plan.table.look_up(heads << np.uint64(48) | np.uint64(2**48 - 1))
-    decided = plan.sure > 0
-    assert decided.mean() > 0.97
-    assert (lowest == highest)[decided].all() and (lowest != RESIDUAL)[decided].all()
-    signed = np.where(heads & np.uint64(1), ~lowest, lowest)
-    if plan.fine > 0:
-        halves = (signed + (1 << (plan.fine - 1))) >> plan.fine
-    else:
-        halves = (signed << plan.offset_bits) + 1
-    assert (plan.starts == halves)[decided].all()
+    slices = plan.cells[::2]
+    decided = plan.sure[::2] > 0
+    assert (plan.sure[::2] == plan.sure[1::2]).all()
+    assert (plan.cells[1::2] == ~slices)[decided].all()
+    assert 0.98 < decided.mean() < 1 and not decided[np.flatnonzero(~decided)[0] :].any()
+    words = dict.fromkeys(range(plan.table.first, plan.table.largest + 1), 0)
+    for cell in slices[decided]:
+        words[int(cell)] += 2**49
+    begin = int(decided.sum()) << 49
+    ends = [0, *map(int, plan.ends)]
+    for cell, (start, end) in enumerate(pairwise(ends), plan.table.first):
+        words[cell] += end - start
+        if end > start:
+            edges = np.array([begin + start, begin + end - 1], np.uint64)
+            assert (plan.find_cells(edges) == cell).all()
+    assert tuple(words.values()) == plan.table.counts
+    left_over = 2**64 - begin - ends[-1]
+    assert left_over == plan.table.left_over
+    beyond = np.array([begin + ends[-1], 2**64 - 1], np.uint64)
+    assert left_over == 0 or (plan.find_cells(beyond) == RESIDUAL).all()
 
 
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)
@@ -48,25 +58,47 @@ def test_one_look_up_gives_the_rounded_cell_and_its_sure_coins(sigma: F) -> None
     """For all 65,536 beginnings of a word, at both ends of the offset and of the coin."""
     plan = plan_rounded(sigma)
     heads = np.arange(1 << 16, dtype=np.uint64)
-    sizes = plan.table.look_up(heads << np.uint64(48))
-    cells = np.where(heads & np.uint64(1), ~sizes, sizes)
+    cells = plan.cells
     decided = plan.sure > 0
     for offset in (0, 2**40 - 1, 2**39, 2**39 - 1):
         for coin in (0, 255):
-            words = heads << np.uint64(48) | np.uint64(offset << 8 | coin)
+            drawn = np.full(1 << 16, offset << 24 >> (64 - plan.drawn_bits))
+            proposals = rounded.Proposals(
+                heads.astype(np.uint16),
+                drawn.astype(f"u{plan.drawn_bits // 8}"),
+                np.full(1 << 16, coin, np.uint8),
+            )
             values = np.empty(1 << 16, np.int64)
-            unsure = rounded.propose_rounded(plan, words, values)
+            unsure = rounded.propose_rounded(plan, proposals, values)
             offsets = np.full(1 << 16, offset, np.uint64)
             assert (values == plan.round_cells(cells, offsets))[decided].all()
             assert (np.flatnonzero(plan.sure <= coin) == unsure).all()
 
 
+@pytest.mark.parametrize("sigma", [F(40), F(10**7), F(2**38)], ids=str)
+def test_a_whole_word_keeps_the_bits_that_were_drawn_and_draws_the_others(sigma: F) -> None:
+    """All 64 bits are there once each: head, 40 bits of the offset, coin."""
+    plan = plan_rounded(sigma)
+    kind = f"u{plan.drawn_bits // 8}"
+    most = 2**plan.drawn_bits - 1
+    for fresh in (0, 2**64 - 1):
+        for drawn in (0, 1, most):
+            proposals = rounded.Proposals(
+                np.array([0, 0xABCD], np.uint16),
+                np.array([0, drawn], kind),
+                np.array([0, 0xEF], np.uint8),
+            ).choose(np.array([1]))
+            word = int(proposals.complete_words(TestSource([], fresh))[0])
+            after = 64 - plan.drawn_bits
+            offset = (drawn << after | fresh & (2**after - 1)) >> 24
+            assert word == 0xABCD << 48 | offset << 8 | 0xEF
+
+
 @pytest.mark.parametrize("sigma", [F(1, 3), F(1000), F(2**38)], ids=str)
 def test_a_sure_coin_lies_below_every_acceptance_of_its_cell(sigma: F) -> None:
     plan = plan_rounded(sigma)
-    heads = np.arange(0, 1 << 16, dtype=np.uint64)
-    cells = plan.table.look_up(heads << np.uint64(48))
-    coins = {int(cell): int(sure) for cell, sure in zip(cells, plan.sure, strict=True) if sure}
+    heads = range(0, 1 << 16, 2)
+    coins = {int(plan.cells[head]): int(plan.sure[head]) for head in heads if plan.sure[head]}
     with mp.workprec(200):
         for cell, sure in coins.items():
             assert mpf(sure) / 256 <= mp.exp(-to_real(plan.exponent(cell, F(1))))

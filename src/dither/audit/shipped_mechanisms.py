@@ -23,6 +23,7 @@ from dither.plan.norms import Sensitivity
 from dither.plan.operator_norms import largest_norms
 from dither.plan.operators import HaarWavelet, LinearOperator
 from dither.privacy.losses import Adjacency, Loss
+from dither.privacy.mechanisms.rounded_gaussian import SampledRoundedGaussian
 from dither.privacy.noise import SystemSource, Words
 
 ONE = Sensitivity.of(largest=1)
@@ -61,6 +62,21 @@ def _run_cells(mechanism: Any) -> Callable[..., Any]:
         cells = np.array(values, np.int64)
         released = mechanism.release(np.broadcast_to(cells, (size, len(cells))).copy())
         return np.asarray(released[:, 0] if len(values) == 1 else released).astype(np.int64)
+
+    return run
+
+
+def _run_samples(mechanism: SampledRoundedGaussian) -> Callable[..., Any]:
+    """Make a function that adds up samples of the units' numbers, and noise, `size` times at once.
+
+    Each unit is in each sample by a coin of its own, as the sampler of the data room promises; that
+    room is none that an audit may read, and `tests/data/test_sampled_sums.py` audits its own coins.
+    """
+
+    def run(units: list[int], size: int) -> Any:
+        coins = SystemSource().words(size * len(units)).reshape(size, len(units))
+        is_in_sample = coins < np.uint64(int(mechanism.rate * 2**64))
+        return mechanism.release(is_in_sample @ np.array(units, np.int64)).astype(np.int64)
 
     return run
 
@@ -132,6 +148,9 @@ def list_central() -> list[Subject]:
     gaussian = m.IntegerGaussian.for_rho(Fraction(1, 2), ONE)
     spread = m.IntegerGaussian.for_rho(Fraction(1, 2), Sensitivity.of(cells=3, largest=1))
     rounded = m.IntegerRoundedGaussian.for_rho(Fraction(1, 2), ONE)
+    sampled = SampledRoundedGaussian(
+        Fraction(1), Sensitivity.of(largest=2), rate=Fraction(1, 4), unit="unit"
+    )
     norms = largest_norms(haar := HaarWavelet(4))
     linear = m.IntegerLaplace.for_epsilon(1, Sensitivity(*norms))
     truncated = m.TruncatedGeometric.for_epsilon(1, low=0, high=8)
@@ -194,6 +213,13 @@ def list_central() -> list[Subject]:
             1e-3,
         ),
         Subject("IntegerRoundedGaussian", _run_cells(rounded), ([10], [11]), rounded.loss(), 1e-3),
+        Subject(
+            "SampledRoundedGaussian",
+            _run_samples(sampled),
+            ([2, 2, 2], [2, 2]),
+            sampled.loss(),
+            1e-3,
+        ),
         Subject(
             "IntegerLaplace on Haar products",
             _run_products(haar, linear),

@@ -346,6 +346,14 @@ class Composed(WrappingLoss):
 
 @stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
+class FixedPlan(Composed):
+    """A composition whose losses were all fixed before the first: its exact curve may be paid."""
+
+    type = "fixed_plan"
+
+
+@stored(losses="losses")
+@dataclass(frozen=True, repr=False, eq=False)
 class Parallel(WrappingLoss):
     """Losses on disjoint parts of the units, each unit in one (rule parts-follow-the-unit)."""
 

@@ -25,6 +25,7 @@ from typing import NoReturn, TypeVar, cast
 
 from dither.errors import RefusedError
 from dither.privacy import losses
+from dither.privacy.charges.fixed_plans import find_planned_epsilon
 from dither.privacy.charges.logarithms import epsilon_of_order, epsilon_up
 from dither.privacy.charges.parallel import sum_largest
 from dither.privacy.charges.sampled import (
@@ -64,8 +65,13 @@ def approx(loss: Loss, share: Fraction) -> Pair:
     whichever is less; what key selection takes of `share` is not there for the conversion. Shuffled
     reports beside no Gaussian noise at equal parts of `share`, if that lowers epsilon. Where
     samples of Gaussian noise are among the events, by Renyi divergence at the best of a fixed list
-    of orders (the question is fixed before it is asked, hence so is its best order).
+    of orders (the question is fixed before it is asked, hence so is its best order). A plan that
+    says that it was fixed in advance pays its exact curve at the same delta, where that is less.
     """
+    if isinstance(loss, losses.FixedPlan):
+        epsilon, delta = approx(losses.Composed(loss.losses), share)
+        exact = find_planned_epsilon(loss, delta, pair) if delta else None
+        return epsilon if exact is None else min(epsilon, exact), delta
     if not any(isinstance(event, _SAMPLED) and pair(event) is None for event in leaf_events(loss)):
         epsilon, rho, delta = _walk(loss, _approx)
         if rho == 0:

@@ -38,6 +38,10 @@ class BudgetLease(Lease):
         )
         self._measurer.kept_cells = {}
 
+    def _state_plan(self, planned: Loss) -> Loss:
+        """The price itself: its steps are not fixed in advance."""
+        return planned
+
     @property
     def left(self) -> Fraction:
         """What further steps may cost together, in the measure of the lease."""

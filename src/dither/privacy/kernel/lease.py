@@ -33,8 +33,10 @@ from dither.privacy.kernel.release import Priced, Values, table_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.statements import statements
 from dither.privacy.kernel.windows import paying
+from dither.privacy.ledger.pots import charge_of
 from dither.privacy.losses import (
     Composed,
+    FixedPlan,
     Loss,
     PoissonSampled,
     Repeated,
@@ -92,10 +94,25 @@ class Lease:
         self._version = kernel.version
         self._open = False
         refuse_useless_price(kernel, planned, pot)
+        charged = self._state_plan(planned)
         kernel.check_incidents(pot)
         self._measurer = kernel.connect(self._version)
         self._measurer.keeps_rows = True
-        kernel.uninterrupted.run(lambda: self._charge(planned), on_interrupt=self.close)
+        kernel.uninterrupted.run(lambda: self._charge(charged), on_interrupt=self.close)
+
+    def _state_plan(self, planned: Loss) -> Loss:
+        """The loss to charge: where some pot pays by rule approx, a plan fixed in advance, which
+        may pay its exact curve there.
+
+        It is priced once here, before the ledger is locked: a first pricing takes seconds.
+        """
+        payers = self._kernel.ledger.view(self._pot).path
+        if not any(payer.rule.name == "approx" for payer in payers):
+            return planned
+        plan = FixedPlan((planned,))
+        for payer in payers:
+            charge_of(payer, plan)
+        return plan
 
     def _charge(self, planned: Loss) -> None:
         """RESERVE: charge the loss of the whole plan, durably, before its first step.

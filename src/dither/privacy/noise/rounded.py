@@ -2,11 +2,13 @@
 
 A real X of law N(0, sigma^2) is drawn bit by bit and never written down whole. Its size is
 (cell + offset) / 2**fine cells wide: the cell from the integer table of exp(-cell**2 / 2 near**2)
-with near = sigma * 2**fine in [32, 64), the offset a uniform real, accepted with probability
+with near = sigma * 2**fine in [64, 128), the offset a uniform real, accepted with probability
 exp(-y), y the growth of the exponent from the start of the cell to the offset. Rounding reads only
 the bits of the offset above 1/2. Of a 64-bit word the first 15 bits nearly always decide the cell,
-then come the sign, 40 bits of the offset, and 8 bits that nearly always accept. The rest is decided
-with more words: by floats (+ and * alone) within 2**-23, then exactly.
+then come the sign, 40 bits of the offset, and 8 bits that nearly always accept. Only the bits that
+are nearly always needed are drawn for every number; the rest of its word where they do not settle
+it. What a whole word leaves open is decided with more words: by floats (+ and * alone) within
+2**-23, then exactly.
 docs/proofs/rounded-gaussian.md#sampler.
 """
 
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import factorial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,38 +38,55 @@ from dither.privacy.noise.table import RESIDUAL, DrawTable, Law, build
 
 LARGEST_ROUNDED = Fraction(2**38)
 """The largest sigma: more would need further bits of the offset."""
-_NEAR = 32
+_NEAR = 64
 _COLUMN_BITS = 15
+_SLICE_BITS = 64 - _COLUMN_BITS
 _OFFSET_BITS = 40
 _COIN_BITS = 8
 _UNIFORM_BITS = 53
 _MARGIN = 2.0**-23
+_DRAWN_BITS = (16, 32, 64)
 _BLOCK = 1 << 15
 _CHUNK = 1 << 19
 _UNDECIDED = 0
-_SIGN = 1 << (_OFFSET_BITS + _COIN_BITS)
 
 
 @dataclass(frozen=True, eq=False)
 class RoundedPlan:
     """How noise of one sigma is drawn.
 
-    `starts` and `sure` are for every value of a word's first 16 bits: `_list_starts` of the signed
-    cell, and how many values of the 8 bits accept whatever the offset; 0 where these 16 bits do not
-    decide the cell. `guide` has both in one number, for one look-up: see `_pack_guide`.
+    As many words mean a cell as its table counts. They are laid out in slices of equal first 15
+    bits: first `decided` of one cell alone, then what is left of all cells, up to their `ends`.
+    `cells` and `sure` are for every value of a word's first 16 bits: the signed cell, and how many
+    values of the 8 bits accept whatever the offset; 0 where these 16 bits do not decide the cell.
+    `guide` has both in one number, for one look-up: see `_pack_guide`.
     """
 
     table: DrawTable
     fine: int
-    starts: NDArray[np.int64]
+    cells: NDArray[np.int64]
     sure: NDArray[np.uint8]
-    guide: NDArray[np.int64]
+    guide: NDArray[np.signedinteger[Any]]
+    decided: int
+    ends: NDArray[np.uint64]
     coefficients: tuple[float, ...]
+
+    def find_cells(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The cells, without sign, of whole words beyond the slices of one cell alone; RESIDUAL
+        where the table's residual must be asked."""
+        places = words - np.uint64(self.decided << _SLICE_BITS)
+        cells = self.table.first + np.searchsorted(self.ends, places, side="right")
+        return np.where(cells > self.table.largest, RESIDUAL, cells)
 
     @property
     def offset_bits(self) -> int:
         """How many bits of the offset decide the rounded value."""
         return max(0, 1 - self.fine)
+
+    @property
+    def drawn_bits(self) -> int:
+        """How many bits of the offset are drawn for every number: those that decide it, or more."""
+        return next(bits for bits in _DRAWN_BITS if bits >= self.offset_bits)
 
     def round_cells(self, cells: NDArray[np.int64], offsets: NDArray[Any]) -> NDArray[np.int64]:
         """The integers nearest to signed cells with 40 bits of offset."""
@@ -93,20 +112,28 @@ def plan_rounded(sigma: Fraction) -> RoundedPlan:
     near = sigma * Fraction(2) ** fine
     table = build(Law("gaussian", 1 / (2 * near * near), two_sided=False))
     cells, sure = _guide(table)
+    slices = [count >> _SLICE_BITS for count in table.counts]
+    left = [count % (1 << _SLICE_BITS) for count in table.counts]
     largest = (2 * table.largest + 1) * table.law.rate
-    starts = _list_starts(cells, fine)
-    return RoundedPlan(table, fine, starts, sure, _pack_guide(starts, sure, fine), _taylor(largest))
+    return RoundedPlan(
+        table,
+        fine,
+        cells,
+        sure,
+        _pack_guide(_list_starts(cells, fine), sure),
+        sum(slices),
+        np.cumsum(np.array(left, np.uint64)),
+        _taylor(largest),
+    )
 
 
-def _pack_guide(starts: NDArray[np.int64], sure: NDArray[np.uint8], fine: int) -> NDArray[np.int64]:
-    """The start of every value of a word's first 16 bits above the 8 bits of its sure coins.
-
-    Where offsets count, the 16 bits themselves are taken off the start: the word adds them again,
-    with the offset below them.
-    """
-    if fine <= 0:
-        starts = starts - (np.arange(len(starts)) << (1 - fine))
-    return starts << _COIN_BITS | sure
+def _pack_guide(
+    starts: NDArray[np.int64], sure: NDArray[np.uint8]
+) -> NDArray[np.signedinteger[Any]]:
+    """The start of every value of a word's first 16 bits above the 8 bits of its sure coins, in 32
+    bits where they fit: a smaller table is read faster."""
+    packed = starts << _COIN_BITS | sure
+    return packed.astype(np.int32) if np.abs(packed).max() < 1 << 31 else packed
 
 
 def _list_starts(cells: NDArray[np.int64], fine: int) -> NDArray[np.int64]:
@@ -120,22 +147,15 @@ def _list_starts(cells: NDArray[np.int64], fine: int) -> NDArray[np.int64]:
 def _guide(table: DrawTable) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """The signed cell and the sure coins of every value of the first 16 bits, the last of which is
     the sign."""
-    slices = np.arange(1 << _COLUMN_BITS)
-    column = slices >> (_COLUMN_BITS - table.columns)
-    bits = 64 - _COLUMN_BITS
-    first = (slices & ((1 << (_COLUMN_BITS - table.columns)) - 1)) << bits
-    cut = table.cut[column].astype(object)
-    is_first = first + (1 << bits) <= cut
-    is_second = first >= cut
-    meaning = np.where(is_first, table.meaning[2 * column], table.meaning[2 * column + 1])
-    decided = (is_first | is_second) & (meaning != RESIDUAL)
-    cells = np.where(decided, meaning, 0).astype(np.int64)
-    coins = [
-        _count_sure(int(cell), table.law.rate) if is_decided else _UNDECIDED
-        for cell, is_decided in zip(cells, decided, strict=True)
-    ]
-    both = np.stack([cells, ~cells], axis=1).ravel()
-    return both, np.repeat(np.array(coins, np.uint8), 2)
+    slices = [count >> _SLICE_BITS for count in table.counts]
+    sizes = np.repeat(np.arange(len(slices)) + table.first, slices)
+    coins = np.repeat([_count_sure(int(size), table.law.rate) for size in sizes], 2)
+    both = np.stack([sizes, ~sizes], axis=1).ravel()
+    cells = np.zeros(1 << (_COLUMN_BITS + 1), np.int64)
+    sure = np.full(len(cells), _UNDECIDED, np.uint8)
+    cells[: len(both)] = both
+    sure[: len(both)] = coins
+    return cells, sure
 
 
 def _count_sure(cell: int, rate: Fraction) -> int:
@@ -174,23 +194,58 @@ def draw_rounded(plan: RoundedPlan, count: int, source: Words) -> NDArray[np.int
     return values
 
 
+class Proposals(NamedTuple):
+    """The bits that nearly always settle a number: of the words of several, in three arrays."""
+
+    heads: NDArray[np.uint16]
+    offsets: NDArray[np.unsignedinteger[Any]]
+    coins: NDArray[np.uint8]
+
+    def choose(self, chosen: NDArray[np.int64]) -> Proposals:
+        """The proposals at some positions."""
+        return Proposals(*(bits.take(chosen) for bits in self))
+
+    def complete_words(self, source: Words) -> NDArray[np.uint64]:
+        """The whole words: bits of the offset that were not drawn yet are drawn now."""
+        drawn = 8 * self.offsets.itemsize
+        words = source.words(len(self.heads)) & np.uint64((1 << (64 - drawn)) - 1)
+        words |= self.offsets.astype(np.uint64) << np.uint64(64 - drawn)
+        words >>= np.uint64(64 - _OFFSET_BITS)
+        words <<= np.uint64(_COIN_BITS)
+        words |= self.heads.astype(np.uint64) << np.uint64(_SLICE_BITS - 1)
+        words |= self.coins
+        return words
+
+
+def draw_proposals(plan: RoundedPlan, count: int, source: Words) -> Proposals:
+    """Proposals for `count` numbers, from one piece of the stream cut in three."""
+    padded = -(-count // 8) * 8
+    width = plan.drawn_bits // 8
+    drawn = source.words((3 + width) * padded // 8).view(np.uint8)
+    heads, offsets, coins = np.split(drawn, [2 * padded, (2 + width) * padded])
+    return Proposals(
+        heads.view(np.uint16)[:count], offsets.view(f"u{width}")[:count], coins[:count]
+    )
+
+
 def _fill(plan: RoundedPlan, values: NDArray[np.int64], source: Words) -> None:
     """Fill an array with draws; a position whose proposal is rejected gets another one.
 
-    Proposals that their words do not settle are decided for all blocks together.
+    Proposals that their first bits do not settle are decided for all blocks together.
     """
     positions: list[NDArray[np.int64]] = []
-    unsettled: list[NDArray[np.uint64]] = []
+    unsettled: list[Proposals] = []
     for start in range(0, len(values), _BLOCK):
         block = values[start : start + _BLOCK]
-        words = source.words(len(block))
-        unsure = propose_rounded(plan, words, block)
+        proposals = draw_proposals(plan, len(block), source)
+        unsure = propose_rounded(plan, proposals, block)
         positions.append(unsure + start)
-        unsettled.append(words[unsure])
+        unsettled.append(proposals.choose(unsure))
     open_positions = np.concatenate(positions) if positions else np.zeros(0, np.int64)
     if not len(open_positions):
         return
-    decided, is_accepted = _decide(plan, np.concatenate(unsettled), source)
+    words = Proposals(*map(np.concatenate, zip(*unsettled, strict=True))).complete_words(source)
+    decided, is_accepted = _decide(plan, words, source)
     values[open_positions] = decided
     rejected = open_positions[~is_accepted]
     if len(rejected):
@@ -200,18 +255,18 @@ def _fill(plan: RoundedPlan, values: NDArray[np.int64], source: Words) -> None:
 
 
 def propose_rounded(
-    plan: RoundedPlan, words: NDArray[np.uint64], values: NDArray[np.int64]
+    plan: RoundedPlan, proposals: Proposals, values: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Write the rounded values of proposals, one for each word; return the positions of those that
-    their word does not settle."""
-    bits = words >> np.uint64(64 - _COLUMN_BITS - 1)
-    plan.guide.take(bits.view(np.int64), out=values, mode="wrap")
-    is_unsure = words.astype(np.uint8) >= values.astype(np.uint8)
-    values >>= _COIN_BITS
-    if plan.fine <= 0:
-        np.right_shift(words, np.uint64(64 - _COLUMN_BITS - 1 - plan.offset_bits), out=bits)
-        values += bits.view(np.int64)
-        values >>= 1
+    """Write the rounded values of proposals; return the positions of those that their bits do not
+    settle."""
+    packed = plan.guide.take(proposals.heads, mode="wrap")
+    is_unsure = proposals.coins >= packed.astype(np.uint8)
+    packed >>= _COIN_BITS
+    if plan.offset_bits:
+        deciding = proposals.offsets >> (plan.drawn_bits - plan.offset_bits)
+        packed += deciding.astype(packed.dtype)
+        packed >>= 1
+    values[:] = packed
     return is_unsure.nonzero()[0]
 
 
@@ -223,21 +278,23 @@ def _decide(
     Where the first 16 bits decide the cell, sign, offset and coin are those of the word. Elsewhere
     the whole word decides the cell, and all else comes from a further word.
     """
-    more = source.words(2 * len(words))
-    extra = more[: len(words)]
-    heads = (words >> np.uint64(64 - _COLUMN_BITS - 1)).view(np.int64)
-    is_known = plan.sure.take(heads) != _UNDECIDED
-    cells = plan.table.look_up(words)
-    tails = np.where(is_known, words, extra)
+    more = source.words(len(words))
+    heads = (words >> np.uint64(_SLICE_BITS - 1)).view(np.int64)
+    signed = plan.cells.take(heads)
+    cells = signed ^ (signed >> 63)
+    open_words = np.flatnonzero(plan.sure.take(heads) == _UNDECIDED)
+    tails = words.copy()
+    tails[open_words] = source.words(len(open_words))
+    cells[open_words] = plan.find_cells(words[open_words])
     uniforms = (tails & np.uint64((1 << _COIN_BITS) - 1)) << np.uint64(_UNIFORM_BITS - _COIN_BITS)
-    uniforms |= more[len(words) :] >> np.uint64(64 - _UNIFORM_BITS + _COIN_BITS)
+    uniforms |= more >> np.uint64(64 - _UNIFORM_BITS + _COIN_BITS)
     offsets = (tails >> np.uint64(_COIN_BITS)) & np.uint64((1 << _OFFSET_BITS) - 1)
-    is_negative = (tails & np.uint64(_SIGN)) != 0
+    signs = (tails << np.uint64(63 - _OFFSET_BITS - _COIN_BITS)).view(np.int64) >> 63
     for index in np.flatnonzero(cells == RESIDUAL):
         cells[index] = plan.table.residual(source)
-    away = np.where(is_negative, offsets ^ np.uint64((1 << _OFFSET_BITS) - 1), offsets)
+    away = offsets ^ (signs & ((1 << _OFFSET_BITS) - 1)).view(np.uint64)
     is_accepted = _accept(plan, cells, away, uniforms, source)
-    return plan.round_cells(np.where(is_negative, ~cells, cells), offsets), is_accepted
+    return plan.round_cells(cells ^ signs, offsets), is_accepted
 
 
 def _accept(

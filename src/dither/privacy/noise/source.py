@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 
 _forks = 0
-_BLOCK = 1 << 14
+_BLOCK = 1 << 15
 _ZEROS = memoryview(bytes(8 * _BLOCK))
 """What most blocks of the stream are added to, made once."""
 
