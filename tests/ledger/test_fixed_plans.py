@@ -259,6 +259,17 @@ def test_only_a_plan_that_says_so_pays_its_exact_curve() -> None:
     assert measures.pure(losses.FixedPlan((losses.Pure(1),))) == 1
 
 
+def test_events_of_the_same_two_numbers_are_not_taken_for_each_other() -> None:
+    """Noise at rate 1/2 with (sensitivity / sigma)^2 = 10^-8 costs next to nothing; 100 events that
+    are (1/2, 10^-8)-DP cost as much beside it, or after it, as alone."""
+    noise = losses.PoissonSampled("0.5", losses.Gaussian(10**4))
+    known = losses.Approx("0.5", "1e-8") * 100
+    alone = price(known)
+    assert price(losses.FixedPlan((noise, known))) >= alone > 5
+    assert find_planned_epsilon(noise * 100, DELTA, measures.pair) < F(1, 10)
+    assert find_planned_epsilon(known, DELTA, measures.pair) == alone
+
+
 def test_a_law_above_zero_everywhere_costs_its_least_loss_at_most() -> None:
     law = LossLaw(0, 5, [10**25], 0)
     assert 4 <= find_epsilon(law, F(1, 10**6), 25) <= 5  # type: ignore[operator]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import floor, isqrt
@@ -45,14 +46,19 @@ _EDGE_BITS = 128
 _FINENESS = 32
 
 
-class Gauss(NamedTuple):
-    """Gaussian noise on a sample: `square` is (sensitivity / sigma)^2."""
+@dataclass(frozen=True)
+class Gauss:
+    """Gaussian noise on a sample: `square` is (sensitivity / sigma)^2.
+
+    No tuple: a `Known` of the same two numbers would be equal to it, and pay its price.
+    """
 
     rate: Fraction
     square: Fraction
 
 
-class Known(NamedTuple):
+@dataclass(frozen=True)
+class Known:
     """An event that is (epsilon, delta)-DP."""
 
     epsilon: Fraction
