@@ -270,6 +270,18 @@ def test_events_of_the_same_two_numbers_are_not_taken_for_each_other() -> None:
     assert find_planned_epsilon(known, DELTA, measures.pair) == alone
 
 
+@pytest.mark.parametrize("bits", [129, 260])
+def test_a_rate_whose_least_loss_is_next_to_a_point_of_the_grid(bits: int) -> None:
+    """log(1 - q) lies 2^-bits above or below -40 steps: no outcome, or hardly any, has less."""
+    beside = price(losses.PoissonSampled(F(3, 308), losses.Gaussian(1)) * 3)
+    for sign in (1, -1):
+        with mp.workprec(500):
+            power = mp.exp(mpf(40) / 2**12) + sign * mpf(2) ** -bits
+            inverse = F(int(mp.floor(power * mpf(2) ** 400)), 2**400)
+        plan = losses.PoissonSampled(1 - 1 / inverse, losses.Gaussian(1)) * 3
+        assert price(plan) == pytest.approx(beside, rel=F(1, 100))
+
+
 def test_a_law_above_zero_everywhere_costs_its_least_loss_at_most() -> None:
     law = LossLaw(0, 5, [10**25], 0)
     assert 4 <= find_epsilon(law, F(1, 10**6), 25) <= 5  # type: ignore[operator]

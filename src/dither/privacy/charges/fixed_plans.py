@@ -44,6 +44,7 @@ _LARGEST_EPSILON = 1000
 _ROOT_BITS = 64
 _EDGE_BITS = 128
 _FINENESS = 32
+_BELOW_ALL = Fraction(-64)
 
 
 @dataclass(frozen=True)
@@ -315,7 +316,10 @@ def _find_lowest(rate: Fraction, mean: Fraction, fine: int) -> tuple[int, bool]:
 
 
 def _enclose_edge(rate: Fraction, mean: Fraction, loss: Fraction) -> tuple[Fraction, Fraction]:
-    """The outcome whose loss is `loss`: (log((e^loss - 1 + rate) / rate) + mean^2 / 2) / mean."""
+    """The outcome whose loss is `loss`: (log((e^loss - 1 + rate) / rate) + mean^2 / 2) / mean.
+
+    Where none may have so little, any number so low that the mass below it may be 0 will do.
+    """
     if rate == 1:
         exact = (loss + mean * mean / 2) / mean
         return exact, exact
@@ -325,10 +329,11 @@ def _enclose_edge(rate: Fraction, mean: Fraction, loss: Fraction) -> tuple[Fract
     # above 0: e^loss is taken out, so that no power grows
     ends = (1 - rest * high, 1 - rest * low) if loss > 0 else (low - rest, high - rest)
     start = max(loss, Fraction(0)) + mean * mean / 2
-    return (
-        (start + _log_of(ends[0] / rate, log_down, log_up)) / mean,
-        (start + _log_of(ends[1] / rate, log_up, log_down)) / mean,
-    )
+    first, last = (end / rate for end in ends)
+    edge = (start + _log_of(last, log_up, log_down)) / mean if last > 0 else _BELOW_ALL
+    if first > 0:
+        return (start + _log_of(first, log_down, log_up)) / mean, edge
+    return min(edge, _BELOW_ALL), edge
 
 
 def _log_of(
