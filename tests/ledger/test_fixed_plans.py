@@ -259,6 +259,19 @@ def test_only_a_plan_that_says_so_pays_its_exact_curve() -> None:
     assert measures.pure(losses.FixedPlan((losses.Pure(1),))) == 1
 
 
+def test_charges_of_plans_stay_to_the_last_digit() -> None:
+    """Ledgers hold them, and every auditor computes them anew: another grid would be another
+    charge."""
+    sampled = losses.PoissonSampled("0.01", losses.RoundedGaussian("1.1", 1)) * 64
+    mixed = (
+        losses.PoissonSampled("0.1", losses.GaussianSum(3, 2)) * 9,
+        losses.Pure("0.1") * 9,
+        losses.RoundedGaussian(5, 3) * 20,
+    )
+    charges = [measures.approx(losses.FixedPlan(plan), DELTA)[0] for plan in ((sampled,), mixed)]
+    assert charges == [F(470191869609742376, 10**18), F(7603023054149983247, 10**18)]
+
+
 def test_events_of_the_same_two_numbers_are_not_taken_for_each_other() -> None:
     """Noise at rate 1/2 with (sensitivity / sigma)^2 = 10^-8 costs next to nothing; 100 events that
     are (1/2, 10^-8)-DP cost as much beside it, or after it, as alone."""
